@@ -1,0 +1,41 @@
+"""A cloze: a text with blanks, as token ids from end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unmask.errors import InputError
+
+
+@dataclass(frozen=True)
+class Cloze:
+    """Token ids of a whole text, special tokens included, and the block S of positions modelled jointly.
+
+    `ids` holds the mask token at every position of the block. `gold` are the tokens that stood there, if known.
+    The order of the block is the order of the joint's axes.
+    """
+
+    ids: tuple[int, ...]
+    block: tuple[int, ...]
+    gold: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.block:
+            raise InputError("the text has no blank: put [MASK] where a token should be modelled")
+        if len(set(self.block)) != len(self.block):
+            raise InputError(f"block {list(self.block)} names a position twice: name each position once")
+        for position in self.block:
+            if not 0 <= position < len(self.ids):
+                raise InputError(
+                    f"position {position} is outside the text: its {len(self.ids)} tokens are numbered 0 to {len(self.ids) - 1}"
+                )
+        if self.gold is not None and len(self.gold) != len(self.block):
+            raise InputError(f"{len(self.gold)} gold tokens for {len(self.block)} blanks: give one token a blank")
+
+    def filled(self, values: Sequence[int]) -> tuple[int, ...]:
+        """The text's ids with `values` in the block."""
+        ids = list(self.ids)
+        for position, value in zip(self.block, values, strict=True):
+            ids[position] = int(value)
+        return tuple(ids)

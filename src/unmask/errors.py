@@ -1,0 +1,13 @@
+"""What can go wrong on the user's side; every message says what was given, where, and what to do."""
+
+
+class UnmaskError(Exception):
+    """Base of all errors that the user can mend; the command line prints it in one line and exits with 2."""
+
+
+class InputError(UnmaskError):
+    """A text, a position, an option or a file that cannot be used as given."""
+
+
+class ModelError(UnmaskError):
+    """A checkpoint that cannot serve as a masked language model."""

@@ -1,0 +1,29 @@
+"""Constructions: rules from the unary conditionals of a block to a joint distribution over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from unmask.conditionals import Tables
+from unmask.errors import InputError
+from unmask.joints.chain import chain
+from unmask.joints.hcb import hcb
+from unmask.joints.joint import Joint
+from unmask.joints.mrf import mrf, mrf_logit
+from unmask.joints.near_compatible import arnold_gokhale, balanced, pseudo_gibbs
+from unmask.joints.product import product
+
+CONSTRUCTIONS: dict[str, Callable[..., Joint]] = {
+    rule.__name__: rule for rule in (product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, chain)
+}
+DEFAULT_CONSTRUCTION = "balanced"
+
+
+def derive(tables: Tables, construction: str = DEFAULT_CONSTRUCTION, **options: object) -> Joint:
+    """The joint that `construction` derives from the tables."""
+    if construction not in CONSTRUCTIONS:
+        raise InputError(f"construction {construction!r} is unknown: use one of {', '.join(CONSTRUCTIONS)}")
+    return CONSTRUCTIONS[construction](tables, **options)
+
+
+__all__ = ["CONSTRUCTIONS", "DEFAULT_CONSTRUCTION", "Joint", "derive", *CONSTRUCTIONS]

@@ -1,0 +1,225 @@
+"""A joint distribution over a block: a rule over the block's tables, whose numbers stream out of tiles.
+
+    mu(x) = exp(rule(x)) / Z,   Z = sum_x exp(rule(x))
+
+A construction supplies `rule`, which reads cells of the tables and vectors at an index; everything here is a
+reduction over tiles of the first axis, so that nothing of the tables' size is made unless `dense` is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from unmask.conditionals import Tables
+from unmask.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+Index = tuple[slice | Tensor, ...]
+"""One entry an axis: all slices (a tile, axes kept), or all integer vectors of one length (single cells)."""
+Rule = Callable[[Index], Tensor]
+
+TILE_CELLS = 1 << 20
+
+
+def at(tensor: Tensor, index: Index) -> Tensor:
+    """`tensor[index]` for a tensor that may have size 1 on an axis that it does not depend on."""
+    return tensor[
+        tuple(
+            i if size > 1 else (slice(None) if isinstance(i, slice) else torch.zeros_like(i))
+            for i, size in zip(index, tensor.shape, strict=True)
+        )
+    ]
+
+
+def along(vector: Tensor, axis: int, sites: int) -> Tensor:
+    """A vector over axis `axis` of `sites`, shaped to broadcast over the others."""
+    return vector.reshape([-1 if s == axis else 1 for s in range(sites)])
+
+
+def sum_at(factors: Sequence[Tensor], index: Index) -> Tensor:
+    """Sum of the factors' cells at `index`."""
+    total = at(factors[0], index)
+    for factor in factors[1:]:
+        total = total + at(factor, index)
+    return total
+
+
+def tiles(shape: Sequence[int], cells: int = TILE_CELLS) -> Iterator[tuple[slice, ...]]:
+    """Indices that cover `shape` in runs of its first axis, at most `cells` cells each (but at least one row)."""
+    rows = max(1, cells // max(1, prod(shape[1:])))
+    rest = tuple(slice(0, n) for n in shape[1:])
+    for start in range(0, shape[0], rows):
+        yield (slice(start, min(start + rows, shape[0])), *rest)
+
+
+class Joint:
+    """A normalised distribution over the block, with `report` telling how it was found (steps, objective, ...)."""
+
+    def __init__(
+        self, name: str, tables: Tables, rule: Rule, report: Mapping[str, object] | None = None, log_z: float | None = None
+    ) -> None:
+        self.name = name
+        self.tables = tables
+        self.rule = rule
+        self.report = dict(report or {})
+        self.label: Callable[[int], str] = str
+        if log_z is not None:
+            self.log_z = log_z
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.tables.shape
+
+    @property
+    def sites(self) -> int:
+        return len(self.shape)
+
+    def log_tile(self, index: Index) -> Tensor:
+        """Log-probabilities of the cells at `index`."""
+        return self.rule(index) - self.log_z
+
+    @cached_property
+    def log_z(self) -> float:
+        """log of the rule's normaliser."""
+        return float(torch.stack([self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in tiles(self.shape)]).logsumexp(0))
+
+    def dense(self) -> Tensor:
+        """All log-probabilities: prod(shape) numbers."""
+        return self.log_tile(tuple(slice(0, n) for n in self.shape))
+
+    def log_prob(self, values: Sequence[int] | Tensor) -> Tensor:
+        """log mu of token ids, shape (k,) or (n, k). Tokens outside the candidates have log-probability -inf."""
+        ids = torch.as_tensor(values, device=self.tables.candidates[0].device)
+        rows = ids.reshape(-1, self.sites)
+        places, known = self._places(rows)
+        out = self.log_tile(places)
+        out = torch.where(known, out, -torch.inf)
+        return out.reshape(ids.shape[:-1])
+
+    def _places(self, rows: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        places, known = [], torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+        for t, candidates in enumerate(self.tables.candidates):
+            order = candidates.argsort()
+            place = torch.searchsorted(candidates[order], rows[:, t].contiguous()).clamp(max=len(candidates) - 1)
+            place = order[place]
+            known &= candidates[place] == rows[:, t]
+            places.append(place)
+        return tuple(places), known
+
+    @cached_property
+    def _log_marginals(self) -> tuple[Tensor, ...]:
+        sums: list[list[Tensor]] = [[] for _ in range(self.sites)]
+        for index in tiles(self.shape):
+            tile = self.log_tile(index)
+            for t in range(self.sites):
+                others = tuple(s for s in range(self.sites) if s != t)
+                part = tile.logsumexp(others) if others else tile
+                if t == 0:
+                    sums[0].append(part)
+                else:
+                    sums[t] = [part if not sums[t] else torch.logaddexp(sums[t][0], part)]
+        return tuple(torch.cat(s) for s in sums)
+
+    def marginals(self) -> tuple[Tensor, ...]:
+        """k probability vectors, mu_t(x_t), over each axis' candidates."""
+        return tuple(m.exp() for m in self._log_marginals)
+
+    def conditional(self, site: int, given: Sequence[int]) -> Tensor:
+        """mu(x_site | the other sites of the block have the token ids `given`), over the candidates of `site`."""
+        if not 0 <= site < self.sites or len(given) != self.sites - 1:
+            raise InputError(
+                f"conditional of site {site} given {len(given)} tokens: a block of {self.sites} has sites 0 to "
+                f"{self.sites - 1} and needs {self.sites - 1} tokens"
+            )
+        row = list(given)
+        row.insert(site, int(self.tables.candidates[site][0]))
+        places, known = self._places(torch.tensor([row], device=self.tables.candidates[0].device))
+        if not bool(known.all()):
+            raise InputError(f"tokens {list(given)} are not all among the candidates: add them to the candidate sets")
+        index = tuple(
+            slice(0, n) if t == site else slice(int(places[t]), int(places[t]) + 1) for t, n in enumerate(self.shape)
+        )
+        return self.rule(index).flatten().softmax(0)
+
+    def topk(self, n: int) -> tuple[Tensor, Tensor]:
+        """The n most probable fillings: token ids (n, k) and their log-probabilities, best first."""
+        n = min(n, prod(self.shape))
+        best = torch.empty(0, device=self.tables.candidates[0].device)
+        where = torch.empty(0, dtype=torch.long, device=best.device)
+        stride = prod(self.shape[1:])
+        for index in tiles(self.shape):
+            tile = self.log_tile(index).flatten()
+            score, place = tile.topk(min(n, len(tile)))
+            start = index[0].start * stride
+            best, where = torch.cat([best.to(score.dtype), score]), torch.cat([where, place + start])
+            best, keep = best.topk(min(n, len(best)))
+            where = where[keep]
+        return self._tokens(where), best
+
+    def _tokens(self, cells: Tensor) -> Tensor:
+        places = torch.unravel_index(cells, self.shape)
+        return torch.stack([c[p] for c, p in zip(self.tables.candidates, places, strict=True)], -1)
+
+    def sample(self, n: int, seed: int) -> Tensor:
+        """n independent draws, token ids (n, k): the first site from its marginal, then the rest given it."""
+        generator = torch.Generator().manual_seed(seed)
+        first = self._log_marginals[0].double().exp().cpu().multinomial(n, replacement=True, generator=generator)
+        cells = torch.empty(n, dtype=torch.long)
+        stride = prod(self.shape[1:])
+        rest = tuple(slice(0, m) for m in self.shape[1:])
+        for row in first.unique().tolist():
+            drawn = first == row
+            weights = self.rule((slice(row, row + 1), *rest)).flatten().double().softmax(0).cpu()
+            cells[drawn] = row * stride + weights.multinomial(int(drawn.sum()), replacement=True, generator=generator)
+        return self._tokens(cells.to(self.tables.candidates[0].device)).cpu()
+
+    def entropy(self) -> float:
+        """H(mu) = -sum mu log mu, in nats."""
+        total = 0.0
+        for index in tiles(self.shape):
+            tile = self.log_tile(index)
+            total += float(torch.special.entr(tile.exp()).sum(dtype=torch.float64))
+        return total
+
+    def total_correlation(self) -> float:
+        """sum_t H(mu_t) - H(mu) = KL(mu || product of its marginals), in nats; the mutual information of a pair."""
+        return sum(float(torch.special.entr(m.double()).sum()) for m in self.marginals()) - self.entropy()
+
+    def mutual_information(self, site: int = 0, other: int = 1) -> float:
+        """I(x_site; x_other) under mu, in nats, the block's other sites summed out."""
+        if self.sites == 2:
+            return self.total_correlation()
+        pair = torch.zeros(self.shape[site], self.shape[other], dtype=torch.float64, device=self._log_marginals[0].device)
+        away = tuple(s for s in range(self.sites) if s not in (site, other))
+        for index in tiles(self.shape):
+            part = self.log_tile(index).double().exp().sum(away)
+            part = part if site < other else part.T
+            rows, columns = index[site], index[other]
+            pair[rows, columns] += part
+        entropies = torch.special.entr(pair.sum(0)).sum() + torch.special.entr(pair.sum(1)).sum()
+        return float(entropies - torch.special.entr(pair).sum())
+
+    def to_frame(self, top: int = 20) -> pandas.DataFrame:
+        """The `top` fillings: one column a site, then log_prob and prob."""
+        import pandas
+
+        ids, scores = self.topk(top)
+        frame = pandas.DataFrame([[self.label(i) for i in row] for row in ids.tolist()], columns=[f"blank_{t + 1}" for t in range(self.sites)])
+        frame["log_prob"] = scores.tolist()
+        frame["prob"] = scores.double().exp().tolist()
+        return frame
+
+    def _repr_html_(self) -> str:
+        held = f"; the candidates hold {torch.tensor(self.tables.log_mass).exp():.1%} of the product joint" if self.tables.log_mass < -1e-6 else ""
+        return f"<p><b>{self.name}</b> joint over {' &times; '.join(map(str, self.shape))} fillings{held}</p>" + self.to_frame(10).to_html(index=False)
+
+    def __repr__(self) -> str:
+        return f"Joint({self.name}, shape={self.shape})"

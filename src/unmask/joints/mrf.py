@@ -1,0 +1,22 @@
+"""The fully connected Markov random field over the block (Torroba Hennigen & Kim 2023, eq. 2).
+
+    mrf        mu(x) proportional to  prod_t q_t(x_t | x_{S\\t})
+    mrf_logit  mu(x) proportional to  exp sum_t f_t(x_t | x_{S\\t})
+
+Its own conditionals differ from q even when the q_t are compatible (appendix B of the paper).
+"""
+
+from __future__ import annotations
+
+from unmask.conditionals import Tables
+from unmask.joints.joint import Joint, sum_at
+
+
+def mrf(tables: Tables) -> Joint:
+    """Log potential: the sum of the unary log-probabilities."""
+    return Joint("mrf", tables, lambda index: sum_at((*tables.log_q, *tables.log_inside), index))
+
+
+def mrf_logit(tables: Tables) -> Joint:
+    """Log potential: the sum of the unary logits."""
+    return Joint("mrf_logit", tables, lambda index: sum_at((*tables.log_q, *tables.log_total), index))

@@ -1,0 +1,17 @@
+"""The product of the model's marginals with the whole block masked (Torroba Hennigen & Kim 2023, eq. 1).
+
+    mu(x) = prod_t m_t(x_t)
+
+What fill-mask pipelines give: the blanks are taken as independent of each other.
+"""
+
+from __future__ import annotations
+
+from unmask.conditionals import Tables
+from unmask.joints.joint import Joint, along, sum_at
+
+
+def product(tables: Tables) -> Joint:
+    """The independent joint."""
+    factors = [along(m, t, tables.sites) for t, m in enumerate(tables.log_masked)]
+    return Joint("product", tables, lambda index: sum_at(factors, index), log_z=0.0)

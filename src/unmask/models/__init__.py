@@ -1,0 +1,1 @@
+"""Masked language models: from Hugging Face checkpoints, and from explicit tables."""
