@@ -89,7 +89,9 @@ class Joint:
     @cached_property
     def log_z(self) -> float:
         """log of the rule's normaliser."""
-        return float(torch.stack([self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in tiles(self.shape)]).logsumexp(0))
+        return float(
+            torch.stack([self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in tiles(self.shape)]).logsumexp(0)
+        )
 
     def dense(self) -> Tensor:
         """All log-probabilities: prod(shape) numbers."""
@@ -144,9 +146,7 @@ class Joint:
         places, known = self._places(torch.tensor([row], device=self.tables.candidates[0].device))
         if not bool(known.all()):
             raise InputError(f"tokens {list(given)} are not all among the candidates: add them to the candidate sets")
-        index = tuple(
-            slice(0, n) if t == site else slice(int(places[t]), int(places[t]) + 1) for t, n in enumerate(self.shape)
-        )
+        index = tuple(slice(0, n) if t == site else slice(int(places[t]), int(places[t]) + 1) for t, n in enumerate(self.shape))
         return self.rule(index).flatten().softmax(0)
 
     def topk(self, n: int) -> tuple[Tensor, Tensor]:
@@ -212,14 +212,22 @@ class Joint:
         import pandas
 
         ids, scores = self.topk(top)
-        frame = pandas.DataFrame([[self.label(i) for i in row] for row in ids.tolist()], columns=[f"blank_{t + 1}" for t in range(self.sites)])
+        frame = pandas.DataFrame(
+            [[self.label(i) for i in row] for row in ids.tolist()], columns=[f"blank_{t + 1}" for t in range(self.sites)]
+        )
         frame["log_prob"] = scores.tolist()
         frame["prob"] = scores.double().exp().tolist()
         return frame
 
     def _repr_html_(self) -> str:
-        held = f"; the candidates hold {torch.tensor(self.tables.log_mass).exp():.1%} of the product joint" if self.tables.log_mass < -1e-6 else ""
-        return f"<p><b>{self.name}</b> joint over {' &times; '.join(map(str, self.shape))} fillings{held}</p>" + self.to_frame(10).to_html(index=False)
+        held = (
+            f"; the candidates hold {torch.tensor(self.tables.log_mass).exp():.1%} of the product joint"
+            if self.tables.log_mass < -1e-6
+            else ""
+        )
+        return f"<p><b>{self.name}</b> joint over {' &times; '.join(map(str, self.shape))} fillings{held}</p>" + self.to_frame(
+            10
+        ).to_html(index=False)
 
     def __repr__(self) -> str:
         return f"Joint({self.name}, shape={self.shape})"
