@@ -1,0 +1,175 @@
+"""Checkpoints from a folder or the hub, refused in one line where they cannot serve as a masked language model."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from unmask.errors import ModelError
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids")
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt", "*.model", "vocab.bpe")
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """The device named; "auto" is CUDA where there is one, else the CPU."""
+    if isinstance(device, torch.device):
+        return device
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise ModelError(f"device {device!r} is not known: use auto, cpu, cuda or cuda:N") from None
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ModelError(f"device {device!r} was asked for, but this torch sees no CUDA device: use cpu")
+    return found
+
+
+def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
+    """The number format named; "auto" is float32 on every device."""
+    if isinstance(dtype, torch.dtype):
+        dtype = str(dtype).removeprefix("torch.")
+    if dtype == "auto":
+        return torch.float32
+    if dtype not in DTYPES:
+        raise ModelError(f"dtype {dtype!r} is not known: use auto, {', '.join(DTYPES)}")
+    return DTYPES[dtype]
+
+
+def load_checkpoint(name_or_path: str | Path, device: torch.device, dtype: torch.dtype) -> tuple[nn.Module, Any]:
+    """The network in evaluation mode on `device`, and its tokenizer. A folder is read without touching the network."""
+    source = _Source(str(name_or_path))
+    with _quiet_transformers():
+        config = _load_config(source)
+        _refuse_decoder(config, source)
+        network = _load_network(source, dtype)
+        tokenizer = load_tokenizer(source.name, source.local)
+    _refuse_unusable_tokenizer(tokenizer, source)
+    return network.to(device).eval(), tokenizer
+
+
+def load_tokenizer(name: str, local: bool) -> Any:
+    """The checkpoint's tokenizer; a bare vocab.txt in the folder or its parent is enough."""
+    from transformers import AutoTokenizer, BertTokenizer
+
+    if local:
+        folder = Path(name)
+        if not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES if pattern != "vocab.txt"):
+            for vocabulary in (folder / "vocab.txt", folder.resolve().parent / "vocab.txt"):
+                if vocabulary.is_file():
+                    return BertTokenizer.from_pretrained(str(vocabulary.parent), do_lower_case=False, local_files_only=True)
+            raise ModelError(f"folder {name!r} has no tokenizer: put tokenizer.json (or vocab.txt) beside the weights")
+    try:
+        return AutoTokenizer.from_pretrained(name, local_files_only=local)
+    except Exception as error:
+        raise ModelError(f"the tokenizer of {name!r} cannot be read ({_first_line(error)}): save it again beside the model") from None
+
+
+class _Source:
+    """Where a checkpoint comes from: a folder on disk, or a name on the hub."""
+
+    def __init__(self, name: str) -> None:
+        self.name = os.path.expanduser(name)
+        self.local = os.path.isdir(self.name)
+        looks_like_path = self.name.startswith((".", "/", "~", os.sep)) or self.name.count("/") > 1 or os.path.exists(self.name)
+        if not self.local and (looks_like_path or not self.name):
+            raise ModelError(f"model folder {name!r} does not exist: give a folder with config.json and weights, or a hub name")
+
+
+@contextlib.contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """No progress bars and no load reports while a checkpoint is read; the settings come back afterwards."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _load_config(source: _Source) -> Any:
+    from transformers import AutoConfig
+
+    if source.local:
+        path = Path(source.name) / "config.json"
+        if not path.is_file():
+            raise ModelError(f"folder {source.name!r} has no config.json: give a checkpoint saved with save_pretrained")
+        try:
+            json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, OSError) as error:
+            raise ModelError(f"{str(path)!r} is not valid JSON ({_first_line(error)}): save the checkpoint again") from None
+    try:
+        return AutoConfig.from_pretrained(source.name, local_files_only=source.local)
+    except Exception as error:
+        if source.local:
+            raise ModelError(
+                f"config.json of {source.name!r} is not understood ({_first_line(error)}): name a known model_type in it"
+            ) from None
+        raise ModelError(
+            f"model {source.name!r} is neither a folder here nor reachable on the hub: check the name and the network, "
+            "or give a folder"
+        ) from None
+
+
+def _refuse_decoder(config: Any, source: _Source) -> None:
+    if getattr(config, "is_encoder_decoder", False):
+        raise ModelError(f"{source.name!r} is an encoder-decoder ({config.model_type}): use a masked language model")
+    if getattr(config, "is_decoder", False):
+        raise ModelError(f"{source.name!r} is a causal model (is_decoder is true in its config): use a masked language model")
+
+
+def _load_network(source: _Source, dtype: torch.dtype) -> nn.Module:
+    from transformers import AutoModelForMaskedLM
+
+    try:
+        network, report = AutoModelForMaskedLM.from_pretrained(
+            source.name, dtype=dtype, local_files_only=source.local, output_loading_info=True
+        )
+    except Exception as error:
+        raise ModelError(_why_not_loaded(error, source)) from None
+    missing = sorted(key for key in report["missing_keys"] if not any(part in key for part in UNUSED_BY_LOGITS))
+    if missing:
+        prefix = network.base_model_prefix + "."
+        part = "encoder" if any(key.startswith(prefix) for key in missing) else "masked-language-model head"
+        raise ModelError(
+            f"the {part} of {source.name!r} is missing ({len(missing)} tensors, first {missing[0]!r}): "
+            "use a checkpoint saved with its masked-language-model head"
+        )
+    return network  # type: ignore[no-any-return]
+
+
+def _why_not_loaded(error: Exception, source: _Source) -> str:
+    import pickle
+
+    line = _first_line(error)
+    if "Unrecognized configuration class" in line:
+        return f"{source.name!r} is not a masked language model ({type(error).__name__}): use a checkpoint with an MLM head"
+    if isinstance(error, pickle.UnpicklingError) or "weights_only" in str(error).lower() or "weights only" in str(error).lower():
+        return f"the weights of {source.name!r} are a pickle that needs more than weights: save them as safetensors"
+    if type(error).__name__ == "SafetensorError":
+        return f"the safetensors file of {source.name!r} is truncated or corrupt ({line}): copy or download it again"
+    return f"the weights of {source.name!r} cannot be read ({line}): check the files, or save the checkpoint again"
+
+
+def _refuse_unusable_tokenizer(tokenizer: Any, source: _Source) -> None:
+    if tokenizer.mask_token_id is None:
+        raise ModelError(f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer")
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:160]
