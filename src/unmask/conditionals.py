@@ -78,6 +78,7 @@ def unary_tables(
     log_m = masked_logits.to(dtype or torch.promote_types(masked_logits.dtype, torch.float32)).log_softmax(-1)
     inside = [log_m[t][axes[t]] for t in range(k)]
     passes = _Passes(_pass_count([len(c) for c in axes]), progress)
+    passes.add(1)
     filled = [_conditional(model, cloze, axes, t, [s for s in range(k) if s != t], log_m.dtype, passes) for t in range(k)]
     between = range(1, k - 1)
     forward = [_conditional(model, cloze, axes, t, list(range(t)), log_m.dtype, passes) for t in between]
@@ -110,7 +111,7 @@ def _pass_count(sizes: list[int]) -> int:
     k = len(sizes)
     unary = sum(prod(sizes[:t] + sizes[t + 1 :]) for t in range(k))
     chains = sum(prod(sizes[:t]) + prod(sizes[t + 1 :]) for t in range(1, k - 1))
-    return unary + chains
+    return 1 + unary + chains
 
 
 def _conditional(
@@ -126,21 +127,36 @@ def _conditional(
 
     All three have k axes; an axis that is neither t nor in `given` has size 1, the last two have size 1 at t too.
     """
-    k = len(axes)
-    sizes = [len(axes[s]) for s in given]
     values = torch.cartesian_prod(*[axes[s] for s in given]).reshape(-1, len(given)) if given else axes[t].new_empty((1, 0))
     whole = torch.equal(axes[t], torch.arange(model.vocab_size, device=axes[t].device))
-    log_q = torch.empty((len(axes[t]), len(values)), dtype=dtype, device=axes[t].device)
+    before = prod(len(axes[s]) for s in given if s < t)
+    log_q = torch.empty((before, len(axes[t]), len(values) // before), dtype=dtype, device=axes[t].device)
     total = torch.empty(len(values), dtype=dtype, device=axes[t].device)
-    everything = torch.empty_like(total)
+    mass = torch.zeros_like(total)
     for rows, logits in model.substitutions(cloze.ids, [cloze.block[s] for s in given], values, cloze.block[t]):
-        logits = logits.to(dtype)
-        inside = logits if whole else logits[:, axes[t]]
-        total[rows] = inside.logsumexp(-1)
-        everything[rows] = total[rows] if whole else logits.logsumexp(-1)
-        log_q[:, rows] = (inside - total[rows, None]).T
+        log_p = torch.log_softmax(logits, -1, dtype=dtype)
+        total[rows] = logits.amax(-1).to(dtype) - log_p.amax(-1)
+        if not whole:
+            log_p = log_p[:, axes[t]]
+            mass[rows] = log_p.logsumexp(-1)
+            total[rows] += mass[rows]
+            log_p -= mass[rows, None]
+        _write(log_q, rows, log_p)
         passes.add(len(logits))
-    shape = [len(axes[s]) if s in given else 1 for s in range(k)]
-    cells = log_q.reshape(len(axes[t]), *sizes).movedim(0, sum(s < t for s in given))
-    cells = cells.reshape([len(axes[s]) if s in given or s == t else 1 for s in range(k)])
-    return cells, (total - everything).reshape(shape), total.reshape(shape)
+    shape = [len(axes[s]) if s in given else 1 for s in range(len(axes))]
+    cells = log_q.reshape([*shape[:t], len(axes[t]), *shape[t + 1 :]])
+    return cells, mass.reshape(shape), total.reshape(shape)
+
+
+def _write(table: Tensor, rows: slice, values: Tensor) -> None:
+    """Row r of `values` to table[r // after, :, r % after], for a table of shape (before, n, after) in memory order."""
+    after = table.shape[2]
+    if after == 1:
+        table[rows, :, 0] = values
+        return
+    taken = 0
+    while taken < len(values):
+        outer, inner = divmod(rows.start + taken, after)
+        part = values[taken : taken + after - inner]
+        table[outer, :, inner : inner + len(part)] = part.T.contiguous()
+        taken += len(part)

@@ -1,0 +1,124 @@
+"""How far the conditionals of joints lie from the model's, for all joints over the same tables in one read of them.
+
+For a joint mu proportional to exp(r), and each site t and context x_{-t} (the block's other tokens),
+
+    KL_t(x_{-t}) = sum_{x_t} q_t (log q_t - log mu(x) + log mu_{-t}),     mu_{-t} = mu with site t summed out
+                 = sum q_t log q_t  -  sum q_t r  +  (sum q_t) log R_{-t},    R_{-t} = sum_{x_t} exp r
+
+(J(t, w') in eq. 4 of Torroba Hennigen & Kim 2023). A tile of cells adds to four sums of each site: q_t and q_t log q_t,
+which all joints share, and q_t r and exp r of each joint. A table that is normalised to rounding only (sum q_t = 1 +-
+1e-6) leaves no trace, since log R is weighted by the sum. The tables must be positive, as a softmax is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unmask.conditionals import Tables
+from unmask.errors import InputError
+from unmask.joints.joint import Joint, at, tiles
+
+CACHED_CELLS = 1 << 19
+"""Cells of a tile on a CPU: a few such arrays stay in its cache."""
+CUDA_CELLS = 1 << 24
+UNDERFLOW = 1e-28
+"""A context that holds less than this share of the largest cell is summed again, in logarithms."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one read of the tables tells about a joint; tensors are float64, of the block's shape with size 1 at axis t.
+
+    log_z          log of the rule's normaliser
+    log_marginals  log mu_{-t}, for each t
+    kl             KL(q_t(. | x_{-t}) || mu(. | x_{-t})) in nats, for each t
+    """
+
+    log_z: float
+    log_marginals: tuple[Tensor, ...]
+    kl: tuple[Tensor, ...]
+
+    @property
+    def average_kl(self) -> float:
+        """A-KL of one block (section 3): the mean over sites, and over all contexts of each, of the divergence."""
+        return sum(float(kl.mean()) for kl in self.kl) / len(self.kl)
+
+    @property
+    def objective(self) -> float:
+        """What Arnold-Gokhale minimises (eq. 4): the sum of the divergences over all sites and contexts."""
+        return sum(float(kl.sum()) for kl in self.kl)
+
+
+def read_joints(joints: Sequence[Joint], tile_cells: int | None = None) -> list[Reading]:
+    """One read of the tables that all `joints` are rules over, `tile_cells` cells at a time."""
+    tables = joints[0].tables
+    if any(joint.tables is not tables for joint in joints):
+        raise InputError("these joints are rules over different tables: read the joints of each block by themselves")
+    weight, own = _contexts(tables), _contexts(tables)
+    sums = [_Sums(joint) for joint in joints]
+    for index in tiles(tables.shape, tile_cells or tile_size(tables)):
+        log_q = [at(table, index) for table in tables.log_q]
+        q = [tile.exp() for tile in log_q]
+        for t in range(tables.sites):
+            at(weight[t], index).add_(q[t].sum(t, keepdim=True))
+            at(own[t], index).add_((q[t] * log_q[t]).sum(t, keepdim=True))
+        for joint_sums in sums:
+            joint_sums.add(index, q)
+    return [joint_sums.reading(weight, own) for joint_sums in sums]
+
+
+def tile_size(tables: Tables) -> int:
+    """Cells of a tile that suit the device the tables are on."""
+    return CACHED_CELLS if tables.log_q[0].device.type == "cpu" else CUDA_CELLS
+
+
+def _contexts(tables: Tables) -> list[Tensor]:
+    """For each site a float64 sum over its tokens, for every context."""
+    like = tables.log_q[0]
+    shapes = [[1 if s == t else n for s, n in enumerate(tables.shape)] for t in range(tables.sites)]
+    return [torch.zeros(shape, dtype=torch.float64, device=like.device) for shape in shapes]
+
+
+class _Sums:
+    """The sums of one joint: `mass` = sum_{x_t} exp(r - shift), shift = largest r so far, and `cross` = sum_{x_t} q_t r."""
+
+    def __init__(self, joint: Joint) -> None:
+        self.joint = joint
+        self.mass, self.cross = _contexts(joint.tables), _contexts(joint.tables)
+        self.shift = torch.full_like(self.mass[0].flatten()[0], -torch.inf)
+
+    def add(self, index: tuple[slice, ...], q: Sequence[Tensor]) -> None:
+        cells = self.joint.rule(index)
+        shift = torch.maximum(self.shift, cells.amax())
+        rescale = (self.shift - shift).exp()
+        work = (cells - shift.to(cells.dtype)).exp_()
+        for t, mass in enumerate(self.mass):
+            at(mass.mul_(rescale), index).add_(work.sum(t, keepdim=True))
+        for t, cross in enumerate(self.cross):
+            at(cross, index).add_(torch.mul(q[t], cells, out=work).sum(t, keepdim=True))
+        self.shift = shift
+
+    def reading(self, weight: Sequence[Tensor], own: Sequence[Tensor]) -> Reading:
+        log_mass = [self.shift + mass.log() for mass in self.mass]
+        for t, mass in enumerate(self.mass):
+            weak = torch.nonzero(mass < UNDERFLOW)
+            for some in weak.split(max(1, CACHED_CELLS // self.joint.shape[t])):
+                log_mass[t][tuple(some.T)] = self._log_mass(t, some)
+        log_z = log_mass[0].logsumexp(tuple(range(log_mass[0].dim())))
+        return Reading(
+            log_z=float(log_z),
+            log_marginals=tuple(m - log_z for m in log_mass),
+            kl=tuple(o - c + w * m for o, c, w, m in zip(own, self.cross, weight, log_mass, strict=True)),
+        )
+
+    def _log_mass(self, t: int, contexts: Tensor) -> Tensor:
+        """log sum_{x_t} exp r for each row of `contexts`, places on every axis of which that of t does not matter."""
+        tokens = self.joint.shape[t]
+        places = contexts.repeat_interleave(tokens, 0)
+        places[:, t] = torch.arange(tokens, device=places.device).repeat(len(contexts))
+        cells = self.joint.rule(tuple(places.T.contiguous()))
+        return cells.double().reshape(len(contexts), tokens).logsumexp(1)
