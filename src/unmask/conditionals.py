@@ -77,7 +77,7 @@ def unary_tables(
     axes = tuple(c.to(model.device) for c in candidates)
     log_m = masked_logits.to(dtype or torch.promote_types(masked_logits.dtype, torch.float32)).log_softmax(-1)
     inside = [log_m[t][axes[t]] for t in range(k)]
-    passes = _Passes(_pass_count([len(c) for c in axes]), progress)
+    passes = _Passes(pass_count([len(c) for c in axes]), progress)
     passes.add(1)
     filled = [_conditional(model, cloze, axes, t, [s for s in range(k) if s != t], log_m.dtype, passes) for t in range(k)]
     between = range(1, k - 1)
@@ -107,7 +107,8 @@ class _Passes:
             self.report(self.done, self.total)
 
 
-def _pass_count(sizes: list[int]) -> int:
+def pass_count(sizes: list[int]) -> int:
+    """Passes of the model that the tables of candidate sets of these sizes take."""
     k = len(sizes)
     unary = sum(prod(sizes[:t] + sizes[t + 1 :]) for t in range(k))
     chains = sum(prod(sizes[:t]) + prod(sizes[t + 1 :]) for t in range(1, k - 1))
