@@ -1,0 +1,77 @@
+"""Turns a masked language model into an explicit probability model over the blanks of a text.
+
+>>> import unmask
+>>> unmask.fill("She drank a cup of [MASK] [MASK].").completions[0].text  # doctest: +SKIP
+
+The names below are loaded when first used, so that `import unmask` itself costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from unmask.cloze import Cloze
+    from unmask.comparison import Comparison, compare
+    from unmask.conditionals import Tables, unary_tables
+    from unmask.errors import InputError, ModelError, UnmaskError
+    from unmask.filling import Completion, Filling, fill
+    from unmask.joints import CONSTRUCTIONS, Joint, derive
+    from unmask.metrics import block_metrics, summarise
+    from unmask.models.masked_lm import MaskedLM
+
+_HOME = {
+    "CONSTRUCTIONS": "unmask.joints",
+    "Cloze": "unmask.cloze",
+    "Comparison": "unmask.comparison",
+    "Completion": "unmask.filling",
+    "Filling": "unmask.filling",
+    "InputError": "unmask.errors",
+    "Joint": "unmask.joints",
+    "MaskedLM": "unmask.models.masked_lm",
+    "ModelError": "unmask.errors",
+    "Tables": "unmask.conditionals",
+    "UnmaskError": "unmask.errors",
+    "block_metrics": "unmask.metrics",
+    "compare": "unmask.comparison",
+    "derive": "unmask.joints",
+    "fill": "unmask.filling",
+    "summarise": "unmask.metrics",
+    "unary_tables": "unmask.conditionals",
+}
+
+__all__ = [
+    "CONSTRUCTIONS",
+    "Cloze",
+    "Comparison",
+    "Completion",
+    "Filling",
+    "InputError",
+    "Joint",
+    "MaskedLM",
+    "ModelError",
+    "Tables",
+    "UnmaskError",
+    "__version__",
+    "block_metrics",
+    "compare",
+    "derive",
+    "fill",
+    "summarise",
+    "unary_tables",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'unmask' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

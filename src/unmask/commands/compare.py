@@ -1,0 +1,88 @@
+"""`unmask compare`: every construction on one text, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unmask.commands import options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unmask.comparison import Comparison
+
+
+def compare(
+    text: options.Text,
+    candidates: options.Candidates = None,
+    exact: options.Exact = False,
+    top: options.Top = 10,
+    model: options.Model = None,
+    positions: options.Positions = None,
+    targets: Annotated[
+        str | None, typer.Option("--targets", help="The words that belong in the blanks, separated by commas: adds the metrics.")
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option("--figure", help="Draw the joint of two blanks, independent and balanced, to this file (png, pdf, svg)."),
+    ] = None,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Put the joints of all constructions side by side: completions, entropy, dependence, and faithfulness to the model."""
+    from unmask import terminal
+
+    with terminal.progress(quiet=json) as report:
+        from unmask.comparison import compare as compare_joints
+
+        comparison = compare_joints(
+            options.read_text(text),
+            model=model,
+            candidates=candidates,
+            exact=exact,
+            top=top,
+            positions=options.read_positions(positions),
+            targets=None if targets is None else [word.strip() for word in targets.split(",")],
+            device=device,
+            dtype=dtype,
+            force=force,
+            progress=report,
+        )
+        described = comparison.to_dict()
+        if figure is not None:
+            from unmask.plots import draw_pair_joints
+
+            draw_pair_joints([comparison.joints["product"], comparison.joints["balanced"]], figure, title=comparison.text)
+    if json:
+        terminal.print_json(described)
+    else:
+        _print(comparison, terminal.console())
+
+
+def _print(comparison: Comparison, console: Console) -> None:
+    from unmask import terminal
+
+    joint = next(iter(comparison.joints.values()))
+    terminal.print_heading(console, comparison.text)
+    console.print(f"{joint.sites} blanks; {terminal.shape(joint.shape)} {terminal.mass(comparison.candidates_mass)}\n")
+    console.print("Probability of a completion (%) under each construction")
+    table = terminal.table(*[name.replace("_", "\n") for name in comparison.joints], first="completion")
+    for completion in comparison.completions:
+        name = terminal.tokens(completion.tokens) + (" (given)" if completion.is_gold else "")
+        table.add_row(name, *[terminal.percent(p, sign="") for p in completion.log_probs.values()])
+    console.print(table)
+    dependence = "mutual\ninformation" if joint.sites == 2 else "total\ncorrelation"
+    known = comparison.cloze.gold is not None
+    console.print("\nEntropy, dependence, and divergence from the model's own conditionals (nats)")
+    columns = ["entropy", dependence, "A-KL", *(["G-KL", "U-PPL", "P-PPL"] if known else [])]
+    table = terminal.table(*columns, first="construction")
+    for construction, row in comparison.descriptions.items():
+        numbers = [row.entropy, row.total_correlation, row.a_kl, row.g_kl, row.u_ppl, row.p_ppl]
+        table.add_row(construction, *[terminal.number(n) for n in numbers if n is not None])
+    console.print(table)
+    console.print(f"compatibility {terminal.number(comparison.compatibility)} (0: one joint has all these conditionals)")

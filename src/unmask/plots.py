@@ -1,0 +1,69 @@
+"""Figures, with matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from unmask.errors import InputError
+from unmask.joints import Joint
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".pdf", ".svg")
+
+
+def draw_pair_joints(joints: Sequence[Joint], path: Path, title: str = "", tokens: int = 12) -> None:
+    """Write `pair_joints` to a file; its ending chooses the format."""
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"figure {str(path)!r} has no known ending: name a file that ends in {', '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise InputError(f"folder {str(path.parent)!r} of the figure does not exist: make it first, or name another")
+    pair_joints(joints, title, tokens).savefig(path, dpi=150)
+
+
+def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> Figure:
+    """Heat maps of joints of two blanks over the same tables, one panel each, on one scale.
+
+    Shown are the `tokens` of each blank with the highest marginal probability on average over the joints.
+    """
+    from matplotlib.figure import Figure
+
+    if any(joint.sites != 2 for joint in joints):
+        raise InputError(f"a heat map needs two blanks, these joints have {joints[0].sites}: leave the figure out")
+    shown = [
+        torch.stack([j.marginals()[t] for j in joints]).mean(0).topk(min(tokens, joints[0].shape[t])).indices for t in (0, 1)
+    ]
+    rows, columns = shown
+    index = (rows.repeat_interleave(len(columns)), columns.repeat(len(rows)))
+    cells = [100 * j.log_tile(index).double().exp().reshape(len(rows), len(columns)).cpu() for j in joints]
+    brightest = max(float(c.max()) for c in cells)
+    figure = Figure(figsize=(1.2 + 4.6 * len(joints), 5.4), layout="constrained")
+    axes = figure.subplots(1, len(joints), sharey=True, squeeze=False)[0]
+    label = joints[0].label
+    for joint, values, panel in zip(joints, cells, axes, strict=True):
+        image = panel.imshow(values.numpy(), cmap="Blues", vmin=0, vmax=brightest, aspect="auto")
+        panel.set_title(f"{joint.name}: mutual information {abs(joint.mutual_information()):.2f} nats", fontsize=11)
+        panel.set_xticks(
+            range(len(columns)), [label(int(joint.tables.candidates[1][i])) for i in columns], rotation=60, ha="right"
+        )
+        panel.set_xlabel("second blank")
+        for (x, y), value in _large(values, brightest):
+            panel.text(
+                y, x, f"{value:.1f}", ha="center", va="center", fontsize=7, color="white" if value > brightest / 2 else "black"
+            )
+    axes[0].set_yticks(range(len(rows)), [label(int(joints[0].tables.candidates[0][i])) for i in rows])
+    axes[0].set_ylabel("first blank")
+    figure.colorbar(image, ax=axes, label="probability (%)", shrink=0.8)
+    figure.suptitle(title)
+    return figure
+
+
+def _large(values: torch.Tensor, brightest: float) -> list[tuple[tuple[int, int], float]]:
+    """Places and values of the cells that deserve a number: at least a tenth of the brightest."""
+    places = torch.nonzero(values >= brightest / 10).tolist()
+    return [((x, y), float(values[x, y])) for x, y in places]
