@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -17,10 +18,10 @@ from unmask.errors import UnmaskError
 class OneLineErrors(TyperGroup):
     """A group of commands whose errors are one line: `error: what was given, what to do`."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         """Run, and leave with 0, 2 for the user's mistakes, 130 for an interrupt."""
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(args, standalone_mode=False, **extra)
         except UnmaskError as error:
             code = _fail(str(error))
         except typer.Abort:
