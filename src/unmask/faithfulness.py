@@ -22,9 +22,9 @@ from unmask.conditionals import Tables
 from unmask.errors import InputError
 from unmask.joints.joint import Joint, at, tiles
 
-CACHED_CELLS = 1 << 19
+CACHED_CELLS = 1 << 18
 """Cells of a tile on a CPU: a few such arrays stay in its cache."""
-CUDA_CELLS = 1 << 24
+CUDA_CELLS = 1 << 25
 UNDERFLOW = 1e-28
 """A context that holds less than this share of the largest cell is summed again, in logarithms."""
 
