@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 
+@runtime_checkable
 class ConditionalModel(Protocol):
     """A map from a partly masked text to logits f_t(. | text) over the vocabulary at chosen positions."""
 
