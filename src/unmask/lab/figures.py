@@ -1,0 +1,67 @@
+"""The look of the lab's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#6b6b6b"
+SERIES = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
+
+STYLE: Any = {
+    "figure.dpi": 150,
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+}
+
+
+def panels(titles: Sequence[str], widths: Sequence[float] | None = None, height: float = 3.9) -> tuple[Figure, list[Axes]]:
+    """A row of titled panels, drawn without a display."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    count = len(titles)
+    figure = Figure(figsize=(4.7 * count, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, count, squeeze=False, width_ratios=widths)[0]
+    for axis, title in zip(axes, titles, strict=True):
+        axis.set_title(title)
+    return figure, list(axes)
+
+
+def save(draw: Callable[[], Figure], path: Path) -> None:
+    """Draw in the lab's style and write a PNG."""
+    from matplotlib import rc_context
+
+    with rc_context(STYLE):
+        draw().savefig(path, dpi=150)
+
+
+def plain_numbers(axis: Any) -> None:
+    """Label a logarithmic axis with 0.01, 0.1, 1 instead of powers, and its minor ticks not at all."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def shades(count: int) -> list[Any]:
+    """`count` colours from light to dark, for an ordered series."""
+    from matplotlib import colormaps
+
+    return [colormaps["viridis_r"](0.12 + 0.8 * i / max(1, count - 1)) for i in range(count)]
