@@ -21,3 +21,49 @@ def english():
     from unmask.models.masked_lm import MaskedLM
 
     return MaskedLM.load(device="cpu")
+
+
+WORDS = "the a cat dog sat ran on under mat tree . s".split()
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory):
+    """A saved BERT of 12 regular and 5 special tokens with random weights, and texts of at most 16 tokens."""
+    import torch
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+    from tokenizers.processors import TemplateProcessing
+    from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    vocabulary = {word: i for i, word in enumerate([*special, *WORDS])}
+    backend = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+    backend.pre_tokenizer = BertPreTokenizer()
+    backend.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])]
+    )
+    names = {f"{name[1:-1].lower()}_token": name for name in special}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=16, **names)
+    torch.manual_seed(3)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=16,
+        initializer_range=0.5,
+    )
+    folder = tmp_path_factory.mktemp("tiny")
+    BertForMaskedLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folder):
+    """The model of `tiny_folder`."""
+    from unmask.models.masked_lm import MaskedLM
+
+    return MaskedLM.load(tiny_folder, device="cpu")

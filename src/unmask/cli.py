@@ -42,6 +42,7 @@ def _fail(message: str) -> int:
 
 
 app = typer.Typer(
+    name="unmask",
     cls=OneLineErrors,
     help="Explicit joint probabilities from a masked language model.",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".pdf", ".svg")
 
 
-def draw_pair_joints(joints: Sequence[Joint], path: Path, title: str = "", tokens: int = 12) -> None:
-    """Write `pair_joints` to a file; its ending chooses the format."""
+def check_figure_path(path: Path) -> None:
+    """Refuse, before any work, a file that a figure cannot be written to."""
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"figure {str(path)!r} has no known ending: name a file that ends in {', '.join(FORMATS)}")
     if not path.parent.is_dir():
         raise InputError(f"folder {str(path.parent)!r} of the figure does not exist: make it first, or name another")
-    pair_joints(joints, title, tokens).savefig(path, dpi=150)
 
 
 def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> Figure:

@@ -37,11 +37,15 @@ def compare(
     """Put the joints of all constructions side by side: completions, entropy, dependence, and faithfulness to the model."""
     from unmask import terminal
 
+    text = options.read_text(text)
     with terminal.progress(quiet=json) as report:
         from unmask.comparison import compare as compare_joints
+        from unmask.plots import check_figure_path, pair_joints
 
+        if figure is not None:
+            check_figure_path(figure)
         comparison = compare_joints(
-            options.read_text(text),
+            text,
             model=model,
             candidates=candidates,
             exact=exact,
@@ -55,9 +59,8 @@ def compare(
         )
         described = comparison.to_dict()
         if figure is not None:
-            from unmask.plots import draw_pair_joints
-
-            draw_pair_joints([comparison.joints["product"], comparison.joints["balanced"]], figure, title=comparison.text)
+            shown = [comparison.joints["product"], comparison.joints["balanced"]]
+            pair_joints(shown, title=comparison.text).savefig(figure, dpi=150)
     if json:
         terminal.print_json(described)
     else:

@@ -27,11 +27,12 @@ def fill(
     """Fill the blanks of a text by their joint probability, beside what independent blanks would give."""
     from unmask import terminal
 
+    text = options.read_text(text)
     with terminal.progress(quiet=json) as report:
         from unmask.filling import fill as fill_blanks
 
         filling = fill_blanks(
-            options.read_text(text),
+            text,
             model=model,
             joint=joint,
             candidates=candidates,

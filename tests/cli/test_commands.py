@@ -1,0 +1,202 @@
+"""The command line: what it prints agrees with the API, and every mistake is one line and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from math import exp
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import unmask
+from unmask.cli import app
+
+ROOT = Path(__file__).parents[2]
+TWO = "the [MASK] sat on the [MASK] ."
+
+
+def run(*args: object, text: str | None = None):
+    return CliRunner().invoke(app, [str(a) for a in args], input=text, env={"COLUMNS": "80"})
+
+
+def refused(*args: object) -> str:
+    """The one line that a mistake ends in."""
+    result = run(*args)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ") and result.stderr.endswith("\n")
+    assert len(result.stderr.splitlines()) == 1
+    return result.stderr[len("error: ") : -1]
+
+
+@pytest.fixture
+def model(tiny_folder):
+    return ("--model", tiny_folder)
+
+
+@pytest.mark.parametrize("joint", ["product", "balanced", "chain"])
+def test_fill_json_is_what_the_api_says(tiny_folder, tiny, model, joint):
+    result = run("fill", TWO, *model, "--joint", joint, "--top", 3, "--json")
+    assert result.exit_code == 0 and result.stderr == ""
+    said = json.loads(result.stdout)
+    assert set(said) == {"text", "joint", "candidates_mass", "completions"}
+    assert said == unmask.fill(TWO, model=tiny, joint=joint, top=3).to_dict()
+    joint_of_api = unmask.fill(TWO, model=tiny, joint=joint, exact=True).joint
+    for completion in said["completions"]:
+        ids = tiny.tokenizer.convert_tokens_to_ids(completion["tokens"])
+        assert completion["log_prob"] == pytest.approx(float(joint_of_api.log_prob(ids)), abs=1e-5)
+
+
+def test_fill_shows_joint_and_product_side_by_side(tiny, model):
+    result = run("fill", TWO, *model, "--top", 4)
+    best = unmask.fill(TWO, model=tiny, top=4).completions
+    assert result.exit_code == 0 and result.stderr == ""
+    assert TWO in result.stdout and "balanced joint of 2 blanks; 12 x 12 tokens hold" in result.stdout
+    rows = re.findall(r"^ +[\d.]+ % .*$", result.stdout, re.MULTILINE)
+    assert len(rows) == 4
+    for row, completion in zip(rows, best, strict=True):
+        assert completion.text in row and f"{100 * exp(completion.log_prob):.2f} %" in row
+        assert f"{100 * exp(completion.product_log_prob):.2f} %" in row
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+
+
+def test_fill_one_blank(model):
+    result = run("fill", "the [MASK] sat .", *model)
+    assert result.exit_code == 0
+    assert "distribution of 1 blank" in result.stdout and "balanced" not in result.stdout
+
+
+def test_fill_reads_standard_input(model):
+    assert run("fill", "-", *model, "--json", text=TWO + "\n").stdout == run("fill", TWO, *model, "--json").stdout
+
+
+def test_fill_candidates_and_positions(model):
+    said = json.loads(
+        run("fill", "the cat sat on the mat .", *model, "--positions", "2,6", "--candidates", 3, "--top", 50, "--json").stdout
+    )
+    assert len(said["completions"]) == 9
+    assert ["cat", "mat"] in [c["tokens"] for c in said["completions"]]
+
+
+def test_compare_json_is_what_the_api_says(tiny, model):
+    said = json.loads(run("compare", TWO, *model, "--targets", "cat, mat", "--top", 3, "--json").stdout)
+    assert said == unmask.compare(TWO, model=tiny, targets=["cat", "mat"], top=3).to_dict()
+    assert list(said) == ["text", "candidates_mass", "compatibility", "joints", "completions"]
+    assert list(said["joints"]) == list(unmask.CONSTRUCTIONS)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [(TWO,), (TWO, "--targets", "cat,mat"), ("the cat sat on the mat .", "--positions", "2,6"), ("a [MASK] [MASK] [MASK] .",)],
+)
+def test_compare_fits_80_columns(model, args):
+    result = run("compare", *args, *model)
+    assert result.exit_code == 0, result.stderr
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    for name in unmask.CONSTRUCTIONS:
+        assert re.search(rf"^{name} ", result.stdout, re.MULTILINE)
+    assert ("P-PPL" in result.stdout) == (len(args) > 1)
+
+
+def test_compare_draws_a_figure(model, tmp_path):
+    assert run("compare", TWO, *model, "--figure", tmp_path / "joint.png").exit_code == 0
+    assert (tmp_path / "joint.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_texts_the_model_cannot_take(model):
+    assert "blank" in refused("fill", "the cat sat .", *model)
+    assert "blank" in refused("compare", "the cat sat .", *model)
+    assert "one blank" in refused("compare", "the [MASK] sat .", *model)
+    assert "empty" in refused("fill", "", *model)
+    assert "empty" in refused("fill", "  ", *model)
+    assert "control character" in refused("fill", "the [MASK]\x07 sat .", *model)
+    assert "16" in refused("fill", "the cat " * 20 + "[MASK]", *model)
+
+
+def test_positions_that_cannot_be_blanked(model):
+    assert "special" in refused("fill", "the cat sat .", *model, "--positions", "0")
+    assert "special" in refused("compare", "the cat sat .", *model, "--positions", "1,5")
+    assert "99" in refused("fill", "the cat sat .", *model, "--positions", "99")
+    assert "'a,b'" in refused("fill", "the cat sat .", *model, "--positions", "a,b")
+    assert "twice" in refused("fill", "the cat sat .", *model, "--positions", "2,2")
+
+
+def test_bad_options(model, tmp_path):
+    assert "'mrff' is unknown: use one of product, mrf_logit" in refused("fill", TWO, *model, "--joint", "mrff")
+    assert "--top" in refused("fill", TWO, *model, "--top", 0)
+    assert "--candidates" in refused("fill", TWO, *model, "--candidates", "many")
+    assert "both given" in refused("fill", TWO, *model, "--exact", "--candidates", 3)
+    assert "--nonsense" in refused("fill", TWO, "--nonsense")
+    assert "text" in refused("fill").lower()
+    assert "fil" in refused("fil", TWO)
+    assert "'tpu'" in refused("fill", TWO, *model, "--device", "tpu")
+    assert "'int3'" in refused("fill", TWO, *model, "--dtype", "int3")
+    assert "joint.gif" in refused("compare", TWO, *model, "--figure", "joint.gif")
+    assert "does not exist" in refused("compare", TWO, *model, "--figure", tmp_path / "no" / "joint.png")
+
+
+def test_models_that_cannot_be_loaded(tiny_folder, tmp_path):
+    assert "does not exist" in refused("fill", TWO, "--model", tmp_path / "nowhere")
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_folder, broken)
+    whole = (broken / "model.safetensors").read_bytes()
+    (broken / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    assert "truncated" in refused("fill", TWO, "--model", broken)
+    (broken / "model.safetensors").unlink()
+    assert str(broken) in refused("fill", TWO, "--model", broken)
+
+
+def test_too_large_an_exact_joint_is_refused_before_any_work():
+    said = refused("fill", "A [MASK] [MASK] [MASK] sat.", "--exact")
+    assert "passes" in said and "cells" in said and "--candidates" in said
+
+
+def test_an_interrupt_ends_quietly(monkeypatch, model):
+    import unmask.filling
+
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(unmask.filling, "fill", interrupted)
+    result = run("fill", TWO, *model)
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
+
+
+def test_a_defect_of_ours_is_not_hidden(monkeypatch, model):
+    import unmask.filling
+
+    def defective(*args: object, **options: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(unmask.filling, "fill", defective)
+    assert isinstance(run("fill", TWO, *model).exception, ZeroDivisionError)
+
+
+def test_help_and_version():
+    assert run("--version").stdout == f"unmask {unmask.__version__}\n"
+    for args in ((), ("--help",), ("fill", "-h"), ("compare", "--help")):
+        result = run(*args)
+        assert result.exit_code == 0 and "Usage: unmask" in result.stdout
+
+
+def unmask_process(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "unmask", *args], capture_output=True, text=True, cwd=ROOT / "src", env={"PATH": "/usr/bin:/bin"}
+    )
+
+
+def test_a_real_process_fills_with_the_bundled_model():
+    done = unmask_process("fill", "The [MASK] [MASK] at the casino.", "--candidates", "16", "--top", "3")
+    assert done.returncode == 0 and done.stderr == ""
+    assert len([line for line in done.stdout.splitlines() if line.rstrip().endswith("at the casino.")]) == 4
+
+
+def test_a_real_process_fails_in_one_line(tiny_folder):
+    done = unmask_process("fill", "the [MASK] sat .", "--model", str(tiny_folder), "--joint", "mrff")
+    assert done.returncode == 2 and done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("error: construction 'mrff'")

@@ -1,0 +1,146 @@
+"""`fill` and `compare` against the tables written out by hand."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import exp, log
+
+import pytest
+import torch
+
+import unmask
+from unmask.errors import InputError
+
+TWO = "the [MASK] sat on the [MASK] ."
+
+
+def plain_log_probs(model, ids, position):
+    """The model's log-probabilities at one position of one text, straight from the Hugging Face network."""
+    with torch.no_grad():
+        return model.network(input_ids=torch.tensor([ids])).logits[0, position].double().log_softmax(-1)
+
+
+def test_one_blank_is_the_models_own_conditional_among_regular_tokens(tiny):
+    filling = unmask.fill("the [MASK] sat .", model=tiny, top=3)
+    log_p = plain_log_probs(tiny, filling.cloze.ids, filling.cloze.block[0])[list(tiny.regular_ids)]
+    inside = float(log_p.logsumexp(0))
+    best = log_p.topk(3)
+    assert filling.candidates_mass == pytest.approx(exp(inside), abs=1e-5)
+    assert [c.log_prob for c in filling.completions] == pytest.approx((best.values - inside).tolist(), abs=1e-4)
+    assert [c.tokens for c in filling.completions] == [(tiny.token(tiny.regular_ids[i]),) for i in best.indices]
+    for name in unmask.CONSTRUCTIONS:
+        other = unmask.fill("the [MASK] sat .", model=tiny, top=3, joint=name)
+        assert other.completions == filling.completions
+        assert other.joint.name == name
+
+
+def test_two_blanks_against_a_plain_loop(tiny):
+    """mrf and product over all 12 x 12 fillings, from single passes of the Hugging Face network."""
+    filling = unmask.fill(TWO, model=tiny, joint="mrf", exact=True, top=200)
+    ids, (a, b) = list(filling.cloze.ids), filling.cloze.block
+    regular = tiny.regular_ids
+    masked_a, masked_b = plain_log_probs(tiny, ids, a), plain_log_probs(tiny, ids, b)
+    mrf, independent = {}, {}
+    for x, y in product(regular, regular):
+        row_a, row_b = list(ids), list(ids)
+        row_a[b], row_b[a] = y, x
+        mrf[x, y] = float(plain_log_probs(tiny, row_a, a)[x] + plain_log_probs(tiny, row_b, b)[y])
+        independent[x, y] = float(masked_a[x] + masked_b[y])
+    log_z = float(torch.tensor(list(mrf.values())).logsumexp(0))
+    mass = float(torch.tensor(list(independent.values())).logsumexp(0))
+    assert len(filling.completions) == 144
+    assert sum(exp(c.log_prob) for c in filling.completions) == pytest.approx(1, abs=1e-5)
+    assert log(filling.candidates_mass) == pytest.approx(mass, abs=1e-5)
+    names = {(tiny.token(x), tiny.token(y)): (x, y) for x, y in mrf}
+    for completion in filling.completions:
+        cell = names[completion.tokens]
+        assert completion.log_prob == pytest.approx(mrf[cell] - log_z, abs=2e-4)
+        assert completion.product_log_prob == pytest.approx(independent[cell] - mass, abs=2e-4)
+    scores = [c.log_prob for c in filling.completions]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_text_and_spans_show_the_filled_tokens(tiny):
+    for completion in unmask.fill(TWO, model=tiny, top=5).completions:
+        assert [completion.text[start:stop] for start, stop in completion.spans] == list(completion.tokens)
+        assert completion.text.split()[1] == completion.tokens[0]
+
+
+def test_positions_blank_out_the_tokens_named(tiny):
+    by_position = unmask.fill("the cat sat on the mat .", model=tiny, positions=[2, 6], top=4)
+    by_mask = unmask.fill(TWO, model=tiny, top=4)
+    assert [c.tokens for c in by_position.completions] == [c.tokens for c in by_mask.completions]
+    assert by_position.cloze.gold == tuple(tiny.tokenizer.convert_tokens_to_ids(["cat", "mat"]))
+
+
+def test_dictionary_has_the_documented_keys(tiny):
+    result = unmask.fill(TWO, model=tiny, top=2).to_dict()
+    assert list(result) == ["text", "joint", "candidates_mass", "completions"]
+    assert [list(c) for c in result["completions"]] == [["tokens", "text", "log_prob", "product_log_prob"]] * 2
+    assert result["text"] == TWO and result["joint"] == "balanced"
+
+
+def test_html_escapes_what_the_user_typed(tiny):
+    html = unmask.fill("the <i> [MASK] & [MASK]", model=tiny)._repr_html_()
+    assert "<i>" not in html and "&lt;i&gt;" in html
+    assert html.count("<b>") == 20
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [({"joint": "mrff"}, "'mrff' is unknown: use one of product"), ({"top": 0}, "0 comp")]
+)
+def test_fill_refuses(tiny, options, message):
+    with pytest.raises(InputError, match=message):
+        unmask.fill(TWO, model=tiny, **options)
+
+
+def test_compare_describes_each_joint(tiny):
+    comparison = unmask.compare(TWO, model=tiny, top=6)
+    assert list(comparison.joints) == list(unmask.CONSTRUCTIONS)
+    for name, row in comparison.descriptions.items():
+        dense = unmask.fill(TWO, model=tiny, joint=name).joint.dense().double()
+        entropy = -float((dense.exp() * dense).sum())
+        parts = [-float((m.exp() * m).sum()) for m in (dense.logsumexp(0), dense.logsumexp(1))]
+        assert row.entropy == pytest.approx(entropy, abs=1e-4)
+        assert row.total_correlation == pytest.approx(sum(parts) - entropy, abs=1e-4)
+        assert row.g_kl is None and row.p_ppl is None
+    assert comparison.descriptions["product"].total_correlation == pytest.approx(0, abs=1e-4)
+    assert comparison.descriptions["balanced"].total_correlation > 0.01
+
+
+def test_compare_shows_the_best_on_average(tiny):
+    comparison = unmask.compare(TWO, model=tiny, top=6)
+    mean = torch.stack([joint.dense().double().exp() for joint in comparison.joints.values()]).mean(0)
+    best = mean.flatten().topk(6).values.tolist()
+    shown = [sum(exp(p) for p in c.log_probs.values()) / len(c.log_probs) for c in comparison.completions]
+    assert shown == pytest.approx(best, abs=1e-5)
+    assert comparison.to_frame().shape == (6, len(unmask.CONSTRUCTIONS))
+
+
+def test_compare_with_gold_tokens_has_the_metrics(tiny):
+    comparison = unmask.compare(TWO, model=tiny, targets=["cat", "mat"], top=3)
+    gold = tiny.tokenizer.convert_tokens_to_ids(["cat", "mat"])
+    shown = [c for c in comparison.completions if c.is_gold]
+    assert len(shown) == 1 and shown[0].tokens == ("cat", "mat")
+    for name, row in comparison.descriptions.items():
+        log_prob = float(comparison.joints[name].log_prob(gold))
+        assert row.gold_log_prob == pytest.approx(log_prob, abs=1e-4)
+        assert row.p_ppl == pytest.approx(exp(-log_prob / 2), rel=1e-3)
+        assert row.g_kl >= 0 and row.a_kl >= -1e-6
+    by_position = unmask.compare("the cat sat on the mat .", model=tiny, positions=[2, 6], top=3)
+    assert by_position.to_dict() == {**comparison.to_dict(), "text": "the cat sat on the mat ."}
+
+
+def test_compare_needs_two_blanks_and_known_names(tiny):
+    with pytest.raises(InputError, match="one blank"):
+        unmask.compare("the [MASK] sat .", model=tiny)
+    with pytest.raises(InputError, match="'x' is unknown"):
+        unmask.compare(TWO, model=tiny, joints=["x"])
+
+
+def test_more_candidates_hold_more_of_the_product(english):
+    masses = [
+        unmask.fill("A man [MASK] [MASK] the river.", model=english, joint="mrf", candidates=n).candidates_mass
+        for n in (4, 16, 64)
+    ]
+    assert masses == sorted(masses) and masses[0] < masses[-1] < 1
