@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 
@@ -19,6 +20,10 @@ Result = TypeVar("Result")
 
 DEFAULT_CPU_BUDGET = 512 * 2**20
 DEFAULT_GPU_SHARE = 0.5
+CPU_CACHE = 6 * 2**20
+"""Bytes of the widest activation of a batch on a CPU: more rows than this leave the caches and gain nothing."""
+GPU_TOKENS = 2**17
+"""Tokens of a batch on a GPU: more gain nothing."""
 
 
 def default_budget(device: torch.device) -> int:
@@ -39,6 +44,38 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class RowCost:
+    """What a row costs, from the network's shapes."""
+
+    width: int
+    inner: int
+    heads: int
+    vocab_size: int
+    itemsize: int
+    on_cpu: bool
+
+    @classmethod
+    def of(cls, network: Any, vocab_size: int) -> RowCost:
+        """Read the shapes from the network's configuration; a missing one is taken as BERT has it."""
+        config, first = network.config, next(network.parameters())
+        width = getattr(config, "hidden_size", None) or first.shape[-1]
+        inner = getattr(config, "intermediate_size", None) or getattr(config, "hidden_dim", None) or 4 * width
+        heads = getattr(config, "num_attention_heads", None) or max(1, width // 64)
+        return cls(width, inner, heads, vocab_size, first.dtype.itemsize, first.device.type == "cpu")
+
+    def bytes(self, tokens: int, predicted: int) -> int:
+        """About how many bytes one row needs at the peak."""
+        encoder = tokens * (8 * self.width + 2 * self.inner + 2 * self.heads * tokens)
+        return encoder * self.itemsize + predicted * (4 * self.width + 2 * self.vocab_size) * max(4, self.itemsize)
+
+    def rows(self, tokens: int) -> int:
+        """How many rows make the fastest batch."""
+        if self.on_cpu:
+            return max(1, CPU_CACHE // (tokens * self.inner * self.itemsize))
+        return max(1, GPU_TOKENS // tokens)
+
+
 class RowBatches:
     """Cuts rows into batches of at most `budget` bytes; the budget only ever shrinks."""
 
@@ -50,12 +87,12 @@ class RowBatches:
         return max(1, self.budget // max(1, bytes_per_row))
 
     def run(
-        self, total: int, bytes_per_row: int, compute: Callable[[slice], Result], most: int | None = None
+        self, total: int, bytes_per_row: int, compute: Callable[[slice], Result], most: int
     ) -> Iterator[tuple[slice, Result]]:
         """Yield (rows, compute(rows)) over all `total` rows in order, at most `most` rows a batch."""
         start = 0
         while start < total:
-            size = min(self.rows(bytes_per_row), most or total, total - start)
+            size = min(self.rows(bytes_per_row), most, total - start)
             part = slice(start, start + size)
             try:
                 result = compute(part)

@@ -3,52 +3,124 @@
 A masked language model is head(encoder(ids)), and the head works on each position by itself, so
 head(encoder(ids))[positions] = head(encoder(ids)[positions]). A forward hook on the encoder gathers the rows of its last
 hidden state at the positions asked for before the architecture's own head code sees them: with V = 30,000 and 16 tokens a
-row, that saves fifteen sixteenths of the logits.
+row, that saves fifteen sixteenths of the logits. `of_hidden` puts given hidden states in the encoder's place altogether.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from unmask.errors import ModelError
 
+logger = logging.getLogger(__name__)
+HALF_TYPES = (torch.bfloat16, torch.float16)
+
 
 class PositionedHead:
-    """Calls a Hugging Face masked language model so that its head runs on the asked positions alone."""
+    """Calls a Hugging Face masked language model so that its head runs on the asked positions alone.
+
+    Logits come out in float32 or wider. The lock makes calls from several threads take turns.
+    """
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network
-        self._positions: Tensor | None = None
-        encoder: nn.Module = network.base_model  # type: ignore[assignment]
-        if encoder is network:
+        self.encoder: Any = network.base_model
+        if self.encoder is network:
             raise ModelError(f"{type(network).__name__} has no encoder below its head: use a BERT-like checkpoint")
-        encoder.register_forward_hook(self._gather)
+        self._lock = threading.Lock()
+        self.position_by_position = True
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
-        """Logits at `positions` in the network's dtype; one forward pass."""
-        self._positions = positions
-        try:
-            logits: Tensor = self.network(input_ids=ids).logits
-        finally:
-            self._positions = None
-        return logits
+        """Logits at `positions`; one forward pass."""
+        if not self.position_by_position:
+            return _rows_at(self.everywhere(ids), positions)
+        with self._lock:
+            hook = self.encoder.register_forward_hook(lambda _encoder, _inputs, output: _gathered(output, positions))
+            try:
+                return _widened(self.network(input_ids=ids).logits)
+            finally:
+                hook.remove()
 
     def everywhere(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T V"]:
-        """Logits at every position, the network untouched: what the gathered ones are checked against."""
-        logits: Tensor = self.network(input_ids=ids).logits
-        return logits
+        """Logits at all positions: the network as it is."""
+        with self._lock:
+            return _widened(self.network(input_ids=ids).logits)
 
-    def _gather(self, encoder: nn.Module, inputs: Any, output: Any) -> Any:
-        if self._positions is None:
-            return None
-        hidden = output[0]
-        index = self._positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1])
-        gathered = torch.gather(hidden, 1, index)
-        if isinstance(output, tuple):
-            return (gathered, *output[1:])
-        output["last_hidden_state"] = gathered
-        return output
+    @torch.no_grad()
+    def logits_width(self, mask_id: int) -> int:
+        """The number of logits a position, from a first pass that also checks that the head works position by position.
+
+        Where it does not, all positions go through it from then on.
+        """
+        ids = torch.tensor([[mask_id, 0, mask_id]], device=next(self.network.parameters()).device)
+        wanted = torch.tensor([[2, 0]], device=ids.device)
+        whole, kept = self.everywhere(ids), self(ids, wanted)
+        expected = _rows_at(whole, wanted)
+        self.position_by_position = kept.shape == expected.shape and torch.allclose(kept, expected, atol=1e-3, rtol=1e-2)
+        if not self.position_by_position:
+            logger.warning("the head of %s mixes positions: it runs on all of them", type(self.network).__name__)
+        return whole.shape[-1]
+
+    def of_hidden(self, hidden: Float[Tensor, "n p d"]) -> Float[Tensor, "n p V"]:
+        """The head alone, on last hidden states that the caller has computed."""
+        from transformers.modeling_outputs import BaseModelOutput
+
+        ids = torch.zeros((1, 1), dtype=torch.long, device=hidden.device)
+        with self._lock:
+            self.encoder.forward = lambda *_, **__: BaseModelOutput(hidden)  # type: ignore[arg-type]
+            try:
+                return _widened(self.network(input_ids=ids).logits)
+            finally:
+                del self.encoder.forward
+
+
+class Float32Output(nn.Linear):
+    """A half-precision network's output layer with float32 results: a logit near 20 has steps of 1/8 in bfloat16."""
+
+    @classmethod
+    def of(cls, linear: nn.Linear) -> Float32Output:
+        """The same weights: half precision on a GPU, whose products accumulate in float32 anyway; float32 on a CPU."""
+        wide = cls(linear.in_features, linear.out_features, bias=linear.bias is not None, device="meta")
+        weight = linear.weight.detach()
+        wide.weight = nn.Parameter(weight if weight.device.type == "cuda" else weight.float(), requires_grad=False)
+        if linear.bias is not None:
+            wide.bias = nn.Parameter(linear.bias.detach().float(), requires_grad=False)
+        return wide
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Logits in float32."""
+        if hidden.device.type != "cuda":
+            return functional.linear(hidden.float(), self.weight, self.bias)
+        logits: Tensor = torch.mm(hidden.flatten(0, -2), self.weight.t(), out_dtype=torch.float32).unflatten(0, hidden.shape[:-1])
+        return logits if self.bias is None else logits.add_(self.bias)
+
+
+def widen_output(network: Any) -> None:
+    """Give a half-precision network an output layer whose results are float32, where it has a plain linear one."""
+    output = network.get_output_embeddings()
+    if isinstance(output, nn.Linear) and output.weight.dtype in HALF_TYPES:
+        network.set_output_embeddings(Float32Output.of(output))
+
+
+def _gathered(output: Any, positions: Tensor) -> Any:
+    """An encoder's output with the last hidden state at `positions` in place of the whole."""
+    kept = _rows_at(output[0], positions)
+    if isinstance(output, tuple):
+        return (kept, *output[1:])
+    output["last_hidden_state"] = kept
+    return output
+
+
+def _rows_at(values: Float[Tensor, "n T m"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p m"]:
+    return torch.gather(values, 1, positions.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
+
+
+def _widened(logits: Tensor) -> Tensor:
+    return logits.float() if logits.dtype in HALF_TYPES else logits

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
+from logging import CRITICAL
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from unmask.errors import ModelError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids")
+UNLIMITED = 10**9
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt", "*.model", "vocab.bpe")
 
 
@@ -71,7 +73,19 @@ def load_tokenizer(name: str, local: bool) -> Any:
     try:
         return AutoTokenizer.from_pretrained(name, local_files_only=local)
     except Exception as error:
-        raise ModelError(f"the tokenizer of {name!r} cannot be read ({_first_line(error)}): save it again beside the model") from None
+        raise ModelError(f"the tokenizer of {name!r} cannot be read ({_first_line(error)}): save it beside the model") from None
+
+
+def longest_text(network: Any, tokenizer: Any) -> int | None:
+    """The most tokens a row may have, start and end included; None where nothing limits it.
+
+    RoBERTa and its kin number positions from padding_idx + 1, so their table of 514 positions takes 512 tokens.
+    """
+    table = getattr(getattr(network.base_model, "embeddings", None), "position_embeddings", None)
+    if isinstance(table, nn.Embedding):
+        return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+    limit = getattr(network.config, "max_position_embeddings", None) or getattr(tokenizer, "model_max_length", None)
+    return int(limit) if limit and 0 < limit < UNLIMITED else None
 
 
 class _Source:
@@ -91,7 +105,7 @@ def _quiet_transformers() -> Iterator[None]:
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
+    logging.set_verbosity(CRITICAL)
     logging.disable_progress_bar()
     try:
         yield

@@ -1,12 +1,14 @@
 """A Hugging Face masked language model as a conditional model: logits f_t(. | text) at the positions asked for.
 
 q_t(x | rest) = softmax f_t(. | rest)[x]. All of `unmask` reads the model through `logits` (any rows, any positions) and
-`substitutions` (one text, a few tokens vary, one position predicted: V rows of a pair table).
+`substitutions` (one text, a few tokens vary, one position predicted: the V rows of one side of a pair table).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +17,44 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from unmask.cloze import Cloze
-from unmask.models.batching import RowBatches, default_budget
+from unmask.errors import InputError
+from unmask.models.batching import RowBatches, RowCost, default_budget
+from unmask.models.blanks import cloze_of
 from unmask.models.bundled import english_model_path
-from unmask.models.head import PositionedHead
-from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype
+from unmask.models.head import PositionedHead, widen_output
+from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
+from unmask.models.post_norm_encoder import find_post_norm_encoder
+from unmask.models.substitution import Substitution
 from unmask.models.tokenizing import TextTokenizer
+
+logger = logging.getLogger(__name__)
+LARGEST_DIFFERENCE = 1e-3
+"""In log-probability, between the fast path and the network's own forward pass, before the fast path is given up."""
 
 
 class MaskedLM:
-    """A masked language model and its tokenizer; satisfies `ConditionalModel`."""
+    """A masked language model and its tokenizer; satisfies `ConditionalModel`.
+
+    Positions count the model's tokens from 0, its start token included. `special_ids` are the ids that cannot stand in
+    for a word: the tokenizer's special tokens, and ids of the model that the tokenizer has no token for.
+    """
 
     def __init__(self, network: nn.Module, tokenizer: Any, memory_budget: int | None = None) -> None:
+        """Wrap a network that is already in memory; `memory_budget` bounds the bytes of one batch's activations."""
         self.network = network.eval()
         self.tokenizer = tokenizer
-        self.words = TextTokenizer(tokenizer)
-        self.device = next(network.parameters()).device
-        self.dtype = next(network.parameters()).dtype
+        first = next(network.parameters())
+        self.device, self.dtype = first.device, first.dtype
+        self.max_length = longest_text(network, tokenizer)
         self.head = PositionedHead(network)
-        self.batches = RowBatches(memory_budget or default_budget(self.device))
+        self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
+        self.words = TextTokenizer(tokenizer, self.vocab_size)
         self.mask_id = self.words.mask_id
-        with torch.no_grad():
-            probe = torch.tensor([[self.mask_id]], device=self.device)
-            self.vocab_size = int(self.head(probe, torch.zeros_like(probe)).shape[-1])
         self.special_ids = self.words.special_ids
+        self.batches = RowBatches(memory_budget or default_budget(self.device))
+        self.cost = RowCost.of(network, self.vocab_size)
+        self.encoder = find_post_norm_encoder(network)
+        self._checked_lengths: set[int] = set()
 
     @classmethod
     def load(
@@ -47,30 +64,30 @@ class MaskedLM:
         dtype: str | torch.dtype = "auto",
         memory_budget: int | None = None,
     ) -> MaskedLM:
-        """Load a checkpoint from a folder, or from the hub by name; with no name, the bundled English model."""
+        """Load a checkpoint from a folder, or from the hub by name; with no name, the bundled English model.
+
+        A folder is read without touching the network. `device` "auto" is CUDA where there is one. `dtype` "auto" is
+        float32 everywhere, also for weights stored in half precision: tables are compared to 1e-4 in log-probability,
+        which half precision cannot hold. Ask for "bfloat16" or "float16" where speed counts more; sums, softmax and
+        logits then stay in float32. `memory_budget`: bytes for the activations of one batch of rows.
+        """
         where = english_model_path() if name_or_path is None else name_or_path
         network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype))
+        widen_output(network)
         return cls(network, tokenizer, memory_budget)
 
-    @property
+    @cached_property
     def regular_ids(self) -> tuple[int, ...]:
-        """The token ids that can stand in a text: all but the special ones."""
+        """The token ids that can stand in a text: all but `special_ids`."""
         special = set(self.special_ids)
         return tuple(i for i in range(self.vocab_size) if i not in special)
 
     def cloze(self, text: str, positions: Sequence[int] | None = None, targets: Sequence[str] | None = None) -> Cloze:
-        """The text's ids and its blanks."""
-        ids = self.words.encode(text)
-        if positions is None:
-            block = [t for t, token in enumerate(ids) if token == self.mask_id]
-            return Cloze(tuple(ids), tuple(block))
-        gold = tuple(ids[p] for p in positions)
-        for p in positions:
-            ids[p] = self.mask_id
-        return Cloze(tuple(ids), tuple(positions), gold)
+        """The text as ids with its blanks: those written in it, or the tokens at `positions`. See `blanks.cloze_of`."""
+        return cloze_of(self.words, text, positions, targets, self.max_length)
 
     def token(self, token_id: int) -> str:
-        """Readable text of one token."""
+        """Readable text of one token; a space before a word shows as a space, "##" as it is."""
         return self.words.token(token_id)
 
     def decode(self, ids: Sequence[int]) -> list[str]:
@@ -78,38 +95,83 @@ class MaskedLM:
         return [self.words.token(i) for i in ids]
 
     def text(self, ids: Sequence[int]) -> str:
-        """The sentence that `ids` spell."""
+        """The sentence that `ids` spell, without start, end and padding tokens; a blank shows as [MASK]."""
         return self.words.text(ids)
 
     @torch.no_grad()
     def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
+        self._refuse_too_long(ids.shape[1])
         ids, positions = ids.to(self.device), positions.to(self.device)
+        n, p = positions.shape
         parts = self.batches.run(
-            len(ids), self._row_bytes(ids.shape[1], positions.shape[1]), lambda rows: self.head(ids[rows], positions[rows])
+            n, self.cost.bytes(ids.shape[1], p), lambda rows: self.head(ids[rows], positions[rows]), self.cost.rows(ids.shape[1])
         )
-        return torch.cat([logits for _, logits in parts])
+        whole: Tensor | None = None
+        for rows, part in parts:
+            if len(part) == n:
+                return part
+            if whole is None:
+                whole = part.new_empty((n, p, part.shape[-1]))
+            whole[rows] = part
+        return torch.empty((0, p, self.vocab_size), dtype=torch.float32, device=self.device) if whole is None else whole
 
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
         """Logits at `predict` of `ids` with row i of `values` at the positions `vary`, in batches and in order."""
+        self._refuse_too_long(len(ids))
+        text = torch.as_tensor(ids, dtype=torch.long, device=self.device)
         values = values.to(self.device)
-        text = torch.tensor(list(ids), device=self.device)
+        with torch.no_grad():
+            logits_of = self._shared(text, list(vary), values, predict) or self._plain(text, list(vary), predict)
 
         def compute(rows: slice) -> Tensor:
             with torch.no_grad():
-                part = values[rows]
-                filled = text.repeat(len(part), 1)
-                filled[:, list(vary)] = part
-                return self.head(filled, torch.full((len(part), 1), predict, device=self.device))[:, 0]
+                return logits_of(values[rows])
 
-        return self.batches.run(len(values), self._row_bytes(len(text), 1), compute)
+        return self.batches.run(len(values), self.cost.bytes(len(text), 1), compute, self.cost.rows(len(text)))
 
-    def _row_bytes(self, tokens: int, predicted: int) -> int:
-        config: Any = self.network.config
-        width = config.hidden_size
-        inner = getattr(config, "intermediate_size", None) or 4 * width
-        heads = config.num_attention_heads
-        numbers = tokens * (8 * width + 2 * inner + 2 * heads * tokens) + predicted * (4 * width + 2 * self.vocab_size)
-        return numbers * self.dtype.itemsize
+    def _plain(self, text: Tensor, vary: list[int], predict: int) -> Callable[[Tensor], Tensor]:
+        """Logits at `predict` by the network's own forward pass, for any architecture."""
+
+        def logits_of(values: Tensor) -> Tensor:
+            rows = text.repeat(len(values), 1)
+            rows[:, vary] = values
+            return self.head(rows, torch.full((len(rows), 1), predict, device=self.device))[:, 0]
+
+        return logits_of
+
+    def _shared(self, text: Tensor, vary: list[int], values: Tensor, predict: int) -> Callable[[Tensor], Tensor] | None:
+        """Logits at `predict` with what all rows share computed once; None where the architecture does not allow it."""
+        encoder = self.encoder
+        if encoder is None or (encoder.pad_id is not None and bool((text == encoder.pad_id).any())):
+            return None
+        shared = Substitution(encoder, text, vary, predict)
+        plain = self._plain(text, vary, predict)
+
+        def logits_of(values: Tensor) -> Tensor:
+            logits = self.head.of_hidden(shared.hidden(values).unsqueeze(1))[:, 0]
+            if encoder.pad_id is not None:
+                shifted = (values == encoder.pad_id).any(1)
+                if bool(shifted.any()):
+                    logits[shifted] = plain(values[shifted])
+            return logits
+
+        if len(text) not in self._checked_lengths and len(values):
+            sample = values[[0, len(values) // 2]]
+            difference = float((logits_of(sample).log_softmax(-1) - plain(sample).log_softmax(-1)).abs().max())
+            if not difference <= max(LARGEST_DIFFERENCE, 64 * torch.finfo(self.dtype).eps):
+                logger.warning(
+                    "the fast path for %s differs from its forward pass by %.2g in log-probability: using the forward pass",
+                    type(self.network).__name__,
+                    difference,
+                )
+                self.encoder = None
+                return None
+            self._checked_lengths.add(len(text))
+        return logits_of
+
+    def _refuse_too_long(self, tokens: int) -> None:
+        if self.max_length is not None and tokens > self.max_length:
+            raise InputError(f"the text has {tokens} tokens and the model takes {self.max_length}: shorten the text")

@@ -1,31 +1,150 @@
-"""From text to token ids and back; the rules about blanks, spaces and characters live here."""
+"""From text to token ids and back.
+
+Four rules on top of a Hugging Face tokenizer:
+
+- `[MASK]` stands for the model's own mask token, whatever that is.
+- A space before a blank belongs to the token that fills it, where tokens carry their space ("Ġthe", "▁the").
+- A vocabulary whose regular tokens are all single characters (amino acids) is read character by character; a character
+  outside it is refused, since a text of unknowns would be scored without a word.
+- Control characters are refused: tokenizers drop them silently, and positions would shift.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
-from unmask.errors import InputError
+from unmask.errors import InputError, ModelError
+
+BLANK = "[MASK]"
+PLAIN_CONTROLS = "\t\n\r"
 
 
 class TextTokenizer:
-    """A Hugging Face tokenizer with the few rules that a cloze needs."""
+    """A Hugging Face tokenizer with the rules that a cloze needs; `vocab_size` is the width of the model's logits."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, vocab_size: int) -> None:
         self.tokenizer = tokenizer
         self.mask_id: int = tokenizer.mask_token_id
-        self.special_ids: tuple[int, ...] = tuple(sorted(set(tokenizer.all_special_ids)))
+        vocabulary: dict[str, int] = tokenizer.get_vocab()
+        special = set(tokenizer.all_special_ids)
+        beyond = [token for token, i in vocabulary.items() if i >= vocab_size and (i not in special or i == self.mask_id)]
+        if beyond:
+            raise ModelError(
+                f"the tokenizer has {len(beyond)} tokens, {beyond[0]!r} first, that the model's {vocab_size} logits do not "
+                "cover: use the tokenizer that the model was trained with"
+            )
+        nameless = set(range(vocab_size)) - set(vocabulary.values())
+        self.special_ids: tuple[int, ...] = tuple(sorted(i for i in special | nameless if i < vocab_size))
+        self.regular_tokens = {token: i for token, i in vocabulary.items() if i not in special}
+        self.by_character = bool(self.regular_tokens) and all(len(token) == 1 for token in self.regular_tokens)
+        self.by_character = self.by_character and " " not in self.regular_tokens
 
     def encode(self, text: str) -> list[int]:
-        """Ids of the whole text with the model's special tokens; `[MASK]` stands for the model's own mask token."""
-        if not text.strip():
-            raise InputError("the text is empty: give a sentence with [MASK] where a token should be modelled")
-        return list(self.tokenizer(text.replace("[MASK]", self.tokenizer.mask_token))["input_ids"])
+        """Ids of the whole text, the model's start and end tokens included."""
+        return list(self.tokenizer(self.prepared(text), verbose=False)["input_ids"])
+
+    def prepared(self, text: str) -> str:
+        """The text as the tokenizer wants it: checked, blanks in the model's spelling, characters apart."""
+        refuse_unreadable(text)
+        text = text.replace(BLANK, self.tokenizer.mask_token)
+        if self.by_character:
+            return self._spread(text)
+        return re.sub(r"\s+(?=" + re.escape(self.tokenizer.mask_token) + ")", "", text) if self.spaces_in_tokens else text
+
+    def encode_word(self, word: str, at_start: bool, after_space: bool) -> list[int]:
+        """Ids of a word that fills a blank at the start of a text, after a space, or right after another token."""
+        refuse_unreadable(word)
+        if word.startswith("##") and word in self.regular_tokens:
+            return [self.regular_tokens[word]]
+        word = word.strip()
+        if self.by_character:
+            ids = self._ids(self._spread(word))
+        elif at_start:
+            ids = self._ids(word)
+        else:
+            anchor = self._ids(",")
+            ids = self._ids(", " + word if after_space else "," + word)
+            ids = ids[len(anchor) :] if ids[: len(anchor)] == anchor else self._ids(word)
+        special = set(self.special_ids)
+        if not ids or any(i in special for i in ids):
+            shown = [self.token(i) for i in ids]
+            raise InputError(f"target {word!r} is {shown} to this model, which is not a word of it: choose another target")
+        return ids
 
     def token(self, token_id: int) -> str:
-        """Readable text of one token."""
-        return str(self.tokenizer.convert_ids_to_tokens(int(token_id)))
+        """Readable text of one token: " the" for "Ġthe" and "▁the", "##ing" as it is."""
+        token_id = int(token_id)
+        token = self.tokenizer.convert_ids_to_tokens(token_id)
+        if token is None:
+            return f"[{token_id}]"
+        if token_id == self.mask_id:
+            return BLANK
+        if token_id in self.tokenizer.all_special_ids:
+            return str(token)
+        if self.byte_level:
+            text = str(self.tokenizer.decode([token_id], clean_up_tokenization_spaces=False))
+            return str(token) if "\ufffd" in text else text
+        return str(token).replace("▁", " ")
 
     def text(self, ids: Sequence[int]) -> str:
-        """The sentence that `ids` spell, without the special tokens around it."""
-        return str(self.tokenizer.decode([int(i) for i in ids], skip_special_tokens=True))
+        """The sentence that `ids` spell, without start, end and padding tokens; a blank shows as [MASK]."""
+        t = self.tokenizer
+        around = {t.cls_token_id, t.bos_token_id, t.sep_token_id, t.eos_token_id, t.pad_token_id} - {None}
+        kept = [int(i) for i in ids]
+        while kept and kept[0] in around:
+            kept.pop(0)
+        while kept and kept[-1] in around:
+            kept.pop()
+        if self.by_character:
+            return "".join(self.token(i) for i in kept)
+        text = str(t.decode(kept, clean_up_tokenization_spaces=not self.spaces_in_tokens))
+        return text.replace(t.mask_token, BLANK).strip()
+
+    @cached_property
+    def spaces_in_tokens(self) -> bool:
+        """Whether a token knows of the space before it, as in byte-level BPE and SentencePiece."""
+        return self._marks_spaces_with("Ġ") or self._marks_spaces_with("▁")
+
+    @cached_property
+    def byte_level(self) -> bool:
+        """Whether tokens spell bytes, as in RoBERTa and ModernBERT."""
+        return self._marks_spaces_with("Ġ")
+
+    def _marks_spaces_with(self, mark: str) -> bool:
+        return any(str(token).startswith(mark) for token in self.tokenizer.convert_ids_to_tokens(self._ids("a a")))
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    def _spread(self, text: str) -> str:
+        """Each character and each special token of the text apart."""
+        specials = sorted(self.tokenizer.all_special_tokens, key=len, reverse=True)
+        pieces = re.split("(" + "|".join(re.escape(token) for token in specials) + ")", text)
+        spread, place = [], 0
+        for piece in pieces:
+            if piece in specials:
+                spread.append(piece)
+            else:
+                for offset, character in enumerate(piece):
+                    if character not in self.regular_tokens and not character.isspace():
+                        alphabet = "".join(sorted(self.regular_tokens))
+                        raise InputError(
+                            f"character {character!r} at place {place + offset + 1} is not in the model's alphabet {alphabet}: "
+                            "write the text in it (upper and lower case differ)"
+                        )
+                spread += [character for character in piece if not character.isspace()]
+            place += len(piece)
+        return " ".join(spread)
+
+
+def refuse_unreadable(text: str) -> None:
+    """Raise for an empty text and for control characters and lone surrogates, with their place."""
+    if not text.strip():
+        raise InputError(f"the text {text!r} is empty: give a sentence with [MASK] where a token should be modelled")
+    for place, character in enumerate(text):
+        if unicodedata.category(character) in ("Cc", "Cs") and character not in PLAIN_CONTROLS:
+            raise InputError(f"the text has the control character U+{ord(character):04X} at place {place + 1}: remove it")

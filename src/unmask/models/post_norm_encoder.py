@@ -1,0 +1,163 @@
+"""The parts of an encoder with BERT's layer structure, found by type and checked by shape.
+
+Embedding   e_j = P LayerNorm(word[x_j] + position[j + offset] + type[0])          (P: ELECTRA's and ALBERT's projection, else 1)
+Layer       a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),   h' = LayerNorm(a + W_2 act(W_1 a))
+
+BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA, DistilBERT and ALBERT differ in names only. What is held are the network's own
+modules, never copies of their weights, so that a network trained further stays in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+BERT_NAMED = {"bert", "roberta", "xlm-roberta", "camembert", "electra"}
+
+
+@dataclass(frozen=True)
+class PostNormLayer:
+    """One layer's modules."""
+
+    query: nn.Linear
+    key: nn.Linear
+    value: nn.Linear
+    attention_out: nn.Linear
+    attention_norm: nn.LayerNorm
+    inner: nn.Linear
+    activation: Callable[[Tensor], Tensor]
+    outer: nn.Linear
+    norm: nn.LayerNorm
+
+
+@dataclass(frozen=True)
+class PostNormEncoder:
+    """Embedding tables, layers and the number of heads of a BERT-like encoder.
+
+    `pad_id`: the token that shifts the positions after it (RoBERTa counts positions over all tokens but this one), if any.
+    """
+
+    word: nn.Embedding
+    position: nn.Embedding
+    token_type: nn.Embedding | None
+    embedding_norm: nn.LayerNorm
+    projection: nn.Linear | None
+    layers: tuple[PostNormLayer, ...]
+    heads: int
+    position_offset: int
+    pad_id: int | None
+
+    def embed(self, ids: Int[Tensor, "n t"], positions: Sequence[int]) -> Float[Tensor, "n t d"]:
+        """The first layer's input for tokens `ids` that stand at `positions` of a text."""
+        places = torch.tensor(positions, device=ids.device) + self.position_offset
+        fixed = self.position(places)
+        if self.token_type is not None:
+            fixed = fixed + self.token_type.weight[0]
+        embedded: Tensor = self.embedding_norm(self.word(ids) + fixed)
+        return embedded if self.projection is None else self.projection(embedded)
+
+
+def find_post_norm_encoder(network: Any) -> PostNormEncoder | None:
+    """The parts of `network`'s encoder, or None when it is not built as BERT is."""
+    kind, config, base = getattr(network.config, "model_type", None), network.config, network.base_model
+    if getattr(config, "position_embedding_type", "absolute") != "absolute" or getattr(config, "is_decoder", False):
+        return None
+    try:
+        if kind in BERT_NAMED:
+            layers, projection = [_bert_layer(layer) for layer in base.encoder.layer], getattr(base, "embeddings_project", None)
+        elif kind == "distilbert":
+            layers, projection = [_distilbert_layer(layer) for layer in base.transformer.layer], None
+        elif kind == "albert":
+            layers, projection = _albert_layers(base.encoder, config), base.encoder.embedding_hidden_mapping_in
+        else:
+            return None
+        embeddings = base.embeddings
+        position = embeddings.position_embeddings
+        counts_tokens = position.padding_idx is not None
+        found = PostNormEncoder(
+            word=embeddings.word_embeddings,
+            position=position,
+            token_type=getattr(embeddings, "token_type_embeddings", None),
+            embedding_norm=embeddings.LayerNorm,
+            projection=projection,
+            layers=tuple(layers),
+            heads=config.num_attention_heads,
+            position_offset=position.padding_idx + 1 if counts_tokens else 0,
+            pad_id=position.padding_idx if counts_tokens else None,
+        )
+    except AttributeError:
+        return None
+    return found if _square(found) else None
+
+
+def _bert_layer(layer: Any) -> PostNormLayer:
+    attention, out = layer.attention.self, layer.attention.output
+    return PostNormLayer(
+        query=attention.query,
+        key=attention.key,
+        value=attention.value,
+        attention_out=out.dense,
+        attention_norm=out.LayerNorm,
+        inner=layer.intermediate.dense,
+        activation=layer.intermediate.intermediate_act_fn,
+        outer=layer.output.dense,
+        norm=layer.output.LayerNorm,
+    )
+
+
+def _distilbert_layer(layer: Any) -> PostNormLayer:
+    attention = layer.attention
+    return PostNormLayer(
+        query=attention.q_lin,
+        key=attention.k_lin,
+        value=attention.v_lin,
+        attention_out=attention.out_lin,
+        attention_norm=layer.sa_layer_norm,
+        inner=layer.ffn.lin1,
+        activation=layer.ffn.activation,
+        outer=layer.ffn.lin2,
+        norm=layer.output_layer_norm,
+    )
+
+
+def _albert_layers(encoder: Any, config: Any) -> list[PostNormLayer]:
+    """ALBERT runs the layers of one group again and again; a deeper text of the same modules."""
+    layers = []
+    for depth in range(config.num_hidden_layers):
+        group = encoder.albert_layer_groups[int(depth * config.num_hidden_groups / config.num_hidden_layers)]
+        for layer in group.albert_layers:
+            attention = layer.attention
+            layers.append(
+                PostNormLayer(
+                    query=attention.query,
+                    key=attention.key,
+                    value=attention.value,
+                    attention_out=attention.dense,
+                    attention_norm=attention.LayerNorm,
+                    inner=layer.ffn,
+                    activation=layer.activation,
+                    outer=layer.ffn_output,
+                    norm=layer.full_layer_layer_norm,
+                )
+            )
+    return layers
+
+
+def _square(encoder: PostNormEncoder) -> bool:
+    """Whether all projections have the width that the heads need and plain weights (no adapters, no quantisation)."""
+    if len(encoder.layers) < 2:
+        return False
+    for layer in encoder.layers:
+        linear = (layer.query, layer.key, layer.value, layer.attention_out)
+        if any(type(module) is not nn.Linear or module.weight.shape != (module.in_features,) * 2 for module in linear):
+            return False
+        if any(type(module) is not nn.Linear for module in (layer.inner, layer.outer)):
+            return False
+        if layer.query.out_features % encoder.heads:
+            return False
+    return True
