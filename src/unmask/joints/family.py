@@ -3,66 +3,121 @@
 Minimise  sum_t sum_{x_{-t}} w_t(x_{-t}) KL(q_t(. | x_{-t}) || mu(. | x_{-t}))  with the weights held fixed: the
 stationary point is
 
-    mu = ( sum_t w_t q_t ) / ( sum_t w_t / mu_{-t} ) / Z,      mu_{-t} = mu with site t summed out,
+    mu = ( sum_t w_t q_t ) / ( sum_t w_t / mu_{-t} ),      mu_{-t} = mu with site t summed out,
 
-and the family takes w_t = mu_{-t}^alpha. Between steps only the mu_{-t} are kept: one step is one read of the tables.
+and the family takes w_t = mu_{-t}^alpha. A member is its marginals mu_{-t}; what is computed from them streams out of
+tiles. Cells are worked out with the marginals divided by a common e^c, which puts their powers in the middle of the
+range of floating-point numbers; the rule is homogeneous of degree one in them, so c is added at the end.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
 
 import torch
 from torch import Tensor
 
 from unmask.conditionals import Tables
-from unmask.joints.joint import Index, Rule, at, tiles
+from unmask.joints.joint import Index, Rule, along, at, sum_at, tiles
 
 Marginals = tuple[Tensor, ...]
-"""log mu_{-t} for each t, with size 1 at axis t."""
+"""log mu_{-t} for each t in float64, with size 1 at axis t."""
+
+CACHED_CELLS = 1 << 17
+"""Cells of a tile on a CPU: the few arrays of a tile stay in its cache."""
+CUDA_CELLS = 1 << 22
+
+
+def tile_size(tables: Tables) -> int:
+    """Cells of a tile that suit the device the tables are on."""
+    return CACHED_CELLS if tables.log_q[0].device.type == "cpu" else CUDA_CELLS
+
+
+def contexts(tables: Tables, t: int) -> Tensor:
+    """A float64 zero for every context of site t, the block's shape with size 1 at axis t."""
+    shape = [1 if s == t else n for s, n in enumerate(tables.shape)]
+    return torch.zeros(shape, dtype=torch.float64, device=tables.log_q[0].device)
+
+
+def start(tables: Tables, uniform: bool = False) -> Marginals:
+    """Marginals of the product joint, or of the uniform distribution (the paper's start)."""
+    k = tables.sites
+    sites = [along(torch.full_like(m, -log(len(m))) if uniform else m, t, k).double() for t, m in enumerate(tables.log_masked)]
+    return tuple(sum((m for s, m in enumerate(sites) if s != t), contexts(tables, t)) for t in range(k))
+
+
+def centred(log_mu: Marginals, dtype: torch.dtype) -> tuple[list[Tensor], float]:
+    """The marginals over e^c, and c. Beyond e^+-80 in float32 (e^+-600 in float64) of c they are held at that bound."""
+    low = min(float(m.min()) for m in log_mu)
+    c = (max(float(m.max()) for m in log_mu) + max(low, -1e6)) / 2
+    bound = 600.0 if dtype == torch.float64 else 80.0
+    return [(m - c).clamp(-bound, bound) for m in log_mu], c
 
 
 def family_rule(tables: Tables, log_mu: Marginals, alpha: float) -> Rule:
     """The unnormalised log cells of the member with parameter `alpha`, given its marginals."""
+    dtype = tables.log_q[0].dtype
+    shifted, c = centred(tuple(m.double() for m in log_mu), dtype)
+    weight = [(alpha * m).to(dtype) for m in shifted]
+    inverse = [((alpha - 1) * m).exp().to(dtype) for m in shifted]
 
     def rule(index: Index) -> Tensor:
-        around = [at(m, index) for m in log_mu]
-        above, below = None, None
-        for log_q, m in zip(tables.log_q, around, strict=True):
-            up, down = at(log_q, index) + alpha * m, (alpha - 1) * m
-            above = up if above is None else torch.logaddexp(above, up)
-            below = down if below is None else torch.logaddexp(below, down)
-        assert above is not None and below is not None
-        return above - below
+        over = [at(q, index) + at(w, index) for q, w in zip(tables.log_q, weight, strict=True)]
+        highest = over[0]
+        for term in over[1:]:
+            highest = torch.maximum(highest, term)
+        above = (over[0] - highest).exp_()
+        for term in over[1:]:
+            above += term.sub_(highest).exp_()
+        return above.div_(sum_at(inverse, index)).log_().add_(highest).add_(c)
 
     return rule
 
 
 def read(tables: Tables, log_mu: Marginals, alpha: float) -> tuple[Marginals, float]:
-    """One step: the marginals mu_{-t} of the normalised rule at `log_mu`, and log Z. One read of the tables."""
-    rule = family_rule(tables, log_mu, alpha)
+    """One step of eq. 5: the marginals of the normalised rule at `log_mu`, and log Z. One read of the tables."""
+    dtype = tables.log_q[0].dtype
+    shifted, c = centred(log_mu, dtype)
+    weight = [(alpha * m).exp().to(dtype) for m in shifted]
+    inverse = [((alpha - 1) * m).exp().to(dtype) for m in shifted]
+    sums = [contexts(tables, t) for t in range(tables.sites)]
+    for index in tiles(tables.shape, tile_size(tables)):
+        above = at(tables.log_q[0], index).exp().mul_(at(weight[0], index))
+        for q, w in zip(tables.log_q[1:], weight[1:], strict=True):
+            above += at(q, index).exp().mul_(at(w, index))
+        above /= sum_at(inverse, index)
+        for t, total in enumerate(sums):
+            at(total, index).add_(above.sum(t, keepdim=True))
+    log_z = sums[0].sum().log()
+    return tuple(s.log() - log_z for s in sums), float(log_z) + c
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """log Z of a rule, and eq. 4 at the joint it gives: the divergences summed over all contexts, and their mean."""
+
+    log_z: float
+    objective: float
+    objective_mean: float
+
+
+def assess(tables: Tables, rule: Rule) -> Assessment:
+    """One read of the tables for  sum_t sum_x q_t (log q_t - r) + sum_{x_{-t}} log sum_{x_t} exp r,  r = log mu + const."""
     k = tables.sites
-    sums: list[list[Tensor]] = [[] for _ in range(k)]
-    for index in tiles(tables.shape):
+    mass = [contexts(tables, t) for t in range(k)]
+    shift: Tensor | None = None
+    divergence = torch.zeros((), dtype=torch.float64, device=mass[0].device)
+    for index in tiles(tables.shape, tile_size(tables)):
         cells = rule(index)
-        first = cells.logsumexp(0, keepdim=True)
-        sums[0] = [first if not sums[0] else torch.logaddexp(sums[0][0], first)]
-        for t in range(1, k):
-            sums[t].append(cells.logsumexp(t, keepdim=True))
-    new = [torch.cat(s) if t else s[0] for t, s in enumerate(sums)]
-    log_z = float(new[0].double().logsumexp(tuple(range(k))))
-    return tuple(m - log_z for m in new), log_z
-
-
-def start(tables: Tables, uniform: bool = False) -> Marginals:
-    """Marginals of the product joint (half the reads), or of the uniform distribution (the paper's start)."""
-    k = tables.sites
-    flat = [torch.zeros_like(m) - torch.log(torch.tensor(float(len(m)))) for m in tables.log_masked]
-    sites = flat if uniform else tables.log_masked
-    shaped = [m.reshape([-1 if s == t else 1 for s in range(k)]) for t, m in enumerate(sites)]
-    out = []
-    for t in range(k):
-        others = [m for s, m in enumerate(shaped) if s != t]
-        total = others[0]
-        for m in others[1:]:
-            total = total + m
-        out.append(total)
-    return tuple(out)
+        shift = cells.amax() if shift is None else shift
+        for log_q in tables.log_q:
+            tile = at(log_q, index)
+            divergence += (tile - cells).mul_(tile.exp()).sum(dtype=torch.float64)
+        cells = cells.sub_(shift).exp_()
+        for t, total in enumerate(mass):
+            at(total, index).add_(cells.sum(t, keepdim=True))
+    assert shift is not None
+    log_z = float(mass[0].sum().log() + shift.double())
+    total = float(divergence + sum((m.log() + shift.double()).sum() for m in mass))
+    return Assessment(log_z, total, total / sum(m.numel() for m in mass))

@@ -1,33 +1,96 @@
-"""The three named members of the near-compatible family: Arnold-Gokhale, balanced, pseudo-Gibbs."""
+"""The named members of the near-compatible family: Arnold-Gokhale, balanced, pseudo-Gibbs, and any alpha between.
+
+By default the marginals are found by accelerated sweeps until they are estimated to lie within `tolerance` of the fixed
+point in total variation: no event at one blank (or, of k blanks, at k - 1) has a probability that is off by more. With
+`steps=n` they are n steps of eq. 5 from the uniform distribution, as published (n = 50 in the paper).
+"""
 
 from __future__ import annotations
 
+import torch
+from torch import Tensor
+
 from unmask.conditionals import Tables
-from unmask.joints.family import family_rule, read, start
+from unmask.errors import InputError
+from unmask.joints.balance import sweep
+from unmask.joints.family import Marginals, assess, family_rule, read, start
+from unmask.joints.fixed_point import accelerate
 from unmask.joints.joint import Joint
 
-
-def solve(name: str, tables: Tables, alpha: float, steps: int | None, tolerance: float = 1e-6, max_steps: int = 2000) -> Joint:
-    """Iterate to a fixed point by plain steps, `steps` of them from uniform if given."""
-    log_mu = start(tables, uniform=steps is not None)
-    log_z, taken, change = 0.0, 0, float("inf")
-    while taken < (steps if steps is not None else max_steps) and (steps is not None or change > tolerance):
-        new, log_z = read(tables, log_mu, alpha)
-        change = max(float((n.exp() - o.exp()).abs().sum()) for n, o in zip(new, log_mu, strict=True))
-        log_mu, taken = new, taken + 1
-    return Joint(name, tables, family_rule(tables, log_mu, alpha), {"steps": taken, "change": change})
+TOLERANCE = 1e-4
+MAX_READS = 1000
 
 
-def arnold_gokhale(tables: Tables, steps: int | None = None) -> Joint:
-    """alpha = 0 (eqs. 4-5): closest conditionals when every context counts alike."""
-    return solve("arnold_gokhale", tables, 0.0, steps)
+def near_compatible(
+    tables: Tables,
+    alpha: float,
+    steps: int | None = None,
+    tolerance: float = TOLERANCE,
+    max_reads: int = MAX_READS,
+    name: str = "near_compatible",
+    initial: Marginals | None = None,
+) -> Joint:
+    """The member with parameter `alpha`; its report tells steps, reads, change, error, converged, objective and log_z.
+
+    `initial`: log marginals to start from, by default those of the product joint, or uniform ones with `steps`.
+    """
+    if not 0 <= alpha <= 1:
+        raise InputError(f"alpha {alpha} is outside 0 to 1: 0 is Arnold-Gokhale, 1 the pseudo-Gibbs law")
+    if steps is not None and steps < 1:
+        raise InputError(f"{steps} steps: give at least 1, or none to iterate until converged")
+    if tables.sites == 1:
+        return Joint(name, tables, lambda index: tables.log_q[0][index], log_z=0.0)
+    log_mu = start(tables, uniform=steps is not None) if initial is None else initial
+    if steps is not None:
+        log_mu, found = _published(tables, log_mu, alpha, steps)
+    else:
+        log_mu, found = _converged(tables, log_mu, alpha, tolerance, max_reads)
+    rule = family_rule(tables, log_mu, alpha)
+    assessment = assess(tables, rule)
+    return Joint(name, tables, rule, {"alpha": alpha, **found, **vars(assessment)}, log_z=assessment.log_z)
 
 
-def balanced(tables: Tables, steps: int | None = None) -> Joint:
-    """alpha = 1/2."""
-    return solve("balanced", tables, 0.5, steps)
+def _published(tables: Tables, log_mu: Marginals, alpha: float, steps: int) -> tuple[Marginals, dict[str, object]]:
+    """The marginals of step `steps` - 1, from which the rule gives step `steps`."""
+    change = float("nan")
+    for _ in range(steps - 1):
+        new, _ = read(tables, log_mu, alpha)
+        change = max(0.5 * float((n.exp() - o.exp()).abs().sum()) for n, o in zip(new, log_mu, strict=True))
+        log_mu = new
+    return log_mu, {"steps": steps, "reads": steps, "change": change, "converged": False}
 
 
-def pseudo_gibbs(tables: Tables, steps: int | None = None) -> Joint:
-    """alpha = 1: the stationary law of random-scan pseudo-Gibbs."""
-    return solve("pseudo_gibbs", tables, 1.0, steps)
+def _converged(
+    tables: Tables, log_mu: Marginals, alpha: float, tolerance: float, max_reads: int
+) -> tuple[Marginals, dict[str, object]]:
+    latest = log_mu
+
+    def step(log_first: Tensor) -> Tensor:
+        nonlocal latest
+        latest = sweep(tables, (log_first.reshape(latest[0].shape), *latest[1:]), alpha)
+        return latest[0].flatten()
+
+    end = accelerate(step, log_mu[0].flatten(), tolerance, max_reads)
+    found = {
+        "steps": end.reads,
+        "reads": end.reads + 1,
+        "change": end.change,
+        "error": end.error,
+        "converged": end.error < tolerance,
+    }
+    return (end.log_p.reshape(latest[0].shape), *latest[1:]), found
+
+
+def arnold_gokhale(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
+    """alpha = 0 (eqs. 4-5): closest conditionals when every context counts alike, however absurd."""
+    return near_compatible(tables, 0.0, steps, tolerance, name="arnold_gokhale")
+
+
+def balanced(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
+    """alpha = 1/2: contexts count by the square root of their probability."""
+    return near_compatible(tables, 0.5, steps, tolerance, name="balanced")
+
+
+def pseudo_gibbs(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
+    """alpha = 1: contexts count by their probability; the stationary law of random-scan pseudo-Gibbs."""
+    return near_compatible(tables, 1.0, steps, tolerance, name="pseudo_gibbs")
