@@ -1,0 +1,153 @@
+"""The paper's Table 1 from the rows of a run, with bootstrap intervals over pairs and paired differences to the product.
+
+Over N pairs, with the negative log-likelihoods -log mu(a|b), -log mu(b|a) and -log mu(a, b) of the gold tokens:
+
+    U-PPL = exp( sum (unary_nll_first + unary_nll_second) / 2N ),   P-PPL = exp( sum pair_nll / 2N ),
+
+and A-KL, G-KL are means over the pairs.
+
+The product's row is the MLM's: its U-PPL is that of the MLM's own unary conditionals. The difference to the product is
+(pair_nll - product's pair_nll) / 2N, in nats a token: the log of the ratio of the two P-PPL. Intervals hold 95 % of the
+bias-corrected and accelerated bootstrap over pairs (Efron 1987); every column resamples the same pairs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+if TYPE_CHECKING:
+    import pandas
+
+LABELS = {
+    "product": "MLM (product)",
+    "mrf_logit": "MRF (logit)",
+    "mrf": "MRF",
+    "hcb": "HCB",
+    "arnold_gokhale": "Arnold-Gokhale",
+    "balanced": "balanced",
+    "pseudo_gibbs": "pseudo-Gibbs",
+    "chain": "chain",
+}
+MEASURES = {"u_ppl": ("unary_nll_first", "unary_nll_second"), "p_ppl": ("pair_nll",), "a_kl": ("a_kl",), "g_kl": ("g_kl",)}
+"""Measure: the columns whose sum over a pair is averaged, a token for a perplexity, a pair for a divergence."""
+HEADINGS = {"u_ppl": "U-PPL", "p_ppl": "P-PPL", "a_kl": "A-KL", "g_kl": "G-KL"}
+RESAMPLES = 9999
+
+
+def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 0, resamples: int = RESAMPLES) -> dict[str, Any]:
+    """Every number of the table: {"pairs": N, "compatibility": ..., "constructions": [{construction, u_ppl, ...}, ...]}.
+
+    A number with an interval is {"value", "low", "high"}; with fewer than two pairs, low and high are null.
+    """
+    names = list(constructions)
+    columns = {name: rows[rows["construction"] == name].sort_values("pair") for name in names}
+    pairs = len(columns[names[0]])
+    kinds: list[tuple[str, str]] = []
+    values: list[Float[np.ndarray, " pairs"]] = []
+    for name in names:
+        for measure, summed in MEASURES.items():
+            kinds.append((name, measure))
+            values.append(columns[name][list(summed)].to_numpy(float).sum(1) / (2 if measure.endswith("ppl") else 1))
+        if "product" in names and name != "product":
+            kinds.append((name, "difference"))
+            product = columns["product"]["pair_nll"].to_numpy(float)
+            values.append((columns[name]["pair_nll"].to_numpy(float) - product) / 2)
+    kinds.append(("", "compatibility"))
+    values.append(columns[names[0]]["compatibility"].to_numpy(float))
+    numbers = dict(zip(kinds, _with_intervals(np.array(values), seed, resamples), strict=True))
+    summary = []
+    for name in names:
+        row: dict[str, Any] = {"construction": name}
+        for measure in MEASURES:
+            mean = numbers[name, measure]
+            row[measure] = {k: _exp(v) for k, v in mean.items()} if measure.endswith("ppl") else mean
+        if (name, "difference") in numbers:
+            row["difference"] = numbers[name, "difference"]
+        for column in ("steps", "objective"):
+            known = columns[name][column].dropna()
+            row[column] = float(known.mean()) if len(known) else None
+        summary.append(row)
+    return {"pairs": pairs, "compatibility": numbers["", "compatibility"], "constructions": summary}
+
+
+def _with_intervals(values: Float[np.ndarray, "rows pairs"], seed: int, resamples: int) -> list[dict[str, float | None]]:
+    """Mean of each row, with its bootstrap interval."""
+    means = values.mean(-1)
+    if values.shape[1] < 2:
+        return [{"value": float(mean), "low": None, "high": None} for mean in means]
+    from scipy.stats import bootstrap
+
+    varying = np.ptp(values, -1) > 0
+    low, high = means.copy(), means.copy()
+    if varying.any():
+        batch = max(1, 2**23 // (int(varying.sum()) * values.shape[1]))
+        found = bootstrap(
+            (values[varying],), np.mean, axis=-1, n_resamples=resamples, batch=batch, random_state=np.random.default_rng(seed)
+        ).confidence_interval
+        low[varying], high[varying] = found.low, found.high
+    return [{"value": float(m), "low": float(lo), "high": float(hi)} for m, lo, hi in zip(means, low, high, strict=True)]
+
+
+def _exp(value: float | None) -> float | None:
+    return None if value is None else math.exp(min(value, 700.0))
+
+
+def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: int = 0) -> str:
+    """Table 1 for people: one row a construction, the lowest of each column in bold."""
+    rows = summary["constructions"]
+    differences = any("difference" in row for row in rows)
+    head = ["construction", *HEADINGS.values(), *(["P-NLL a token, minus product"] if differences else [])]
+    best = {measure: min(row[measure]["value"] for row in rows) for measure in HEADINGS}
+    lines = [_caption(summary, settings, failed), "", _line(head), _line(["---"] + ["---:"] * (len(head) - 1))]
+    for row in rows:
+        cells = [LABELS.get(row["construction"], row["construction"])]
+        for measure in HEADINGS:
+            digits = 2 if measure.endswith("ppl") else 3
+            cells.append(cell(row[measure], digits, row[measure]["value"] == best[measure]))
+        if differences:
+            cells.append(cell(row["difference"], 3, sign="+") if "difference" in row else "0")
+        lines.append(_line(cells))
+    lines += [
+        "",
+        "Lower is better. In brackets: 95 % bootstrap intervals over pairs.",
+        "The MLM's U-PPL is that of its own unary conditionals.",
+    ]
+    lines.append(f"Compatibility of the conditionals (0: compatible): {cell(summary['compatibility'], 3)}.")
+    return "\n".join(lines) + "\n"
+
+
+def _caption(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: int) -> str:
+    source = settings.get("data") or settings.get("pairs_file")
+    parts = [f"{summary['pairs']} {settings.get('scheme') or 'given'} pairs of {source}", f"model {settings.get('model')}"]
+    if settings.get("seed") is not None:
+        parts.append(f"seed {settings['seed']}")
+    if settings.get("arnold_gokhale_steps"):
+        parts.append(f"Arnold-Gokhale stopped after {settings['arnold_gokhale_steps']} steps")
+    parts.append(f"{settings.get('dtype')} on {settings.get('device')}")
+    if failed:
+        parts.append(f"{failed} pairs failed and are not in the table")
+    return "; ".join(parts) + "."
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def cell(number: Mapping[str, float | None], digits: int, bold: bool = False, sign: str = "") -> str:
+    """A number of the summary with its interval."""
+    value = f"{number['value']:{sign},.{digits}f}"
+    text = f"**{value}**" if bold else value
+    if number["low"] is None:
+        return text
+    return f"{text} [{number['low']:{sign},.{digits}f}, {number['high']:{sign},.{digits}f}]"
+
+
+def as_json(summary: Mapping[str, Any], settings: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+    """Everything: the numbers, the settings of the run, and `about` (failures, date, versions, time)."""
+    return json.dumps({**summary, "settings": dict(settings), **about}, indent=2) + "\n"

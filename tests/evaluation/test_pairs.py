@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unmask.errors import InputError
+from unmask.evaluation.datasets import Text
+from unmask.evaluation.pairs import SCHEMES, choose_pairs
+
+SPECIAL = (0, 1, 2)
+"""Start, end, unknown."""
+
+
+def encode(text: str) -> list[int]:
+    """One token a letter; x is unknown, ! is refused."""
+    if "!" in text:
+        raise InputError("an exclamation mark: remove it")
+    return [0, *(2 if letter == "x" else ord(letter) for letter in text), 1]
+
+
+def choose(texts: list[str], scheme: str, count: int, seed: int = 0, max_tokens: int | None = None):
+    return choose_pairs([Text(t) for t in texts], encode, SPECIAL, scheme, count, seed, max_tokens)
+
+
+def possible(text: str, scheme: str) -> set[tuple[int, int]]:
+    places = [i for i, letter in enumerate(text, 1) if letter != "x"]
+    pairs = {(i, j) for i in places for j in places if i < j}
+    return {(i, j) for i, j in pairs if scheme == "random" or j == i + 1}
+
+
+texts = st.lists(st.text("abcx", min_size=1, max_size=7), min_size=1, max_size=6)
+
+
+@given(texts, st.sampled_from(SCHEMES), st.integers(0, 5))
+def test_all_pairs_are_possible_ones_and_none_comes_twice(texts, scheme, seed):
+    everything = {(i, pair) for i, text in enumerate(texts) for pair in possible(text, scheme)}
+    if not everything:
+        return
+    chosen = choose(texts, scheme, len(everything), seed)
+    assert {(pair.text_index, pair.block) for pair in chosen.pairs} == everything
+    assert [pair.index for pair in chosen.pairs] == list(range(len(everything)))
+    for pair in chosen.pairs:
+        assert not set(pair.gold) & set(SPECIAL)
+        assert pair.token_distance == pair.block[1] - pair.block[0] - 1
+        masked = pair.cloze(mask_id=9)
+        assert masked.filled(pair.gold) == pair.ids == tuple(encode(texts[pair.text_index]))
+        assert [t for t, (now, before) in enumerate(zip(masked.ids, pair.ids, strict=True)) if now != before] == list(pair.block)
+    with pytest.raises(InputError, match=f"give only {len(everything)} different {scheme} pairs"):
+        choose(texts, scheme, len(everything) + 1, seed)
+
+
+@given(texts, st.sampled_from(SCHEMES), st.integers(0, 5))
+def test_more_pairs_keep_those_already_chosen(texts, scheme, seed):
+    total = sum(len(possible(text, scheme)) for text in texts)
+    if total:
+        whole = choose(texts, scheme, total, seed).pairs
+        assert all(choose(texts, scheme, n, seed).pairs == whole[:n] for n in range(1, total + 1))
+
+
+def test_the_pair_of_a_text_depends_on_the_seed_and_its_place_only():
+    first = choose(["abcdefg", "aaaa", "bcbcbc"], "random", 3, seed=4).pairs
+    other = choose(["abcdefg", "cc", "b"], "random", 2, seed=4).pairs
+    same = {pair.text_index: pair.block for pair in first}
+    assert {pair.text_index: pair.block for pair in other}[0] == same[0]
+    blocks = {choose(["abcdefghijklmnop"], "random", 1, seed).pairs[0].block for seed in range(10)}
+    assert len(blocks) > 5
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_pairs_are_uniform(scheme):
+    """Chi-square over the pairs of one text in many places; 0.999 quantile."""
+    from scipy.stats import chi2
+
+    text = "abxcde"
+    found = Counter(pair.block for pair in choose([text] * 3000, scheme, 3000).pairs)
+    cells = possible(text, scheme)
+    assert set(found) == cells
+    expected = 3000 / len(cells)
+    assert sum((found[c] - expected) ** 2 / expected for c in cells) < chi2.ppf(0.999, len(cells) - 1)
+
+
+def test_one_pair_a_text_before_a_second():
+    chosen = choose(["abcd", "abcd", "abcd"], "random", 5)
+    assert sorted(pair.text_index for pair in chosen.pairs[:3]) == [0, 1, 2]
+
+
+def test_texts_that_cannot_give_a_pair_are_skipped_and_counted():
+    chosen = choose(["a", "ax", "abcdefgh", "ab", "b!a", "axb"], "contiguous", 1, max_tokens=8)
+    assert [pair.text for pair in chosen.pairs] == ["ab"]
+    with pytest.raises(InputError, match="2 texts skipped: fewer than two regular tokens"):
+        choose(["a", "ax", "ab"], "random", 2)
+    everything = choose(["a", "ax", "abcdefgh", "b!a", "ab"] * 20, "random", 20, max_tokens=8)
+    assert everything.skipped.keys() == {"fewer than two regular tokens", "more than 8 tokens", "the tokenizer refuses it"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "count", "seed", "message"),
+    [("diagonal", 1, 0, "scheme 'diagonal' is unknown"), ("random", 0, 0, "0 pairs"), ("random", 1, -1, "seed -1")],
+)
+def test_a_wrong_choice_is_refused(scheme, count, seed, message):
+    with pytest.raises(InputError, match=message):
+        choose(["ab"], scheme, count, seed)
