@@ -6,7 +6,7 @@ from math import log
 
 import pytest
 
-from unmask.terminal import excerpt, number, percent
+from unmask.terminal import excerpt, nats, percent, short_percent
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,14 @@ def test_percent_of_the_impossible():
     assert percent(float("-inf")) == "0.00 %"
 
 
-@pytest.mark.parametrize(("value", "shown"), [(1.23456, "1.235"), (0, "0"), (3e-6, "3e-06"), (12345.6, "1.235e+04")])
-def test_number(value, shown):
-    assert number(value) == shown
+@pytest.mark.parametrize(("probability", "shown"), [(1, "100.00"), (0.0123, "1.23"), (0.00006, "0.01"), (0.00004, "<.01")])
+def test_short_percent(probability, shown):
+    assert short_percent(log(probability)) == shown
+
+
+@pytest.mark.parametrize(("value", "shown"), [(1.23456, "1.235"), (0, "0.000"), (-3e-6, "0.000"), (-0.5, "-0.500")])
+def test_nats(value, shown):
+    assert nats(value) == shown
 
 
 def test_a_short_text_stays_whole():

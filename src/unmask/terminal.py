@@ -75,7 +75,7 @@ def print_heading(screen: Console, text: str) -> None:
 
 def table(*numbers: str, first: str | None = None) -> Table:
     """A table without lines: a column of names, if `first` is given, then right-aligned columns of numbers."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="", show_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="", show_edge=False)
     if first is not None:
         made.add_column(first, overflow="fold")
     for name in numbers:
@@ -83,19 +83,30 @@ def table(*numbers: str, first: str | None = None) -> Table:
     return made
 
 
-def percent(log_prob: float, sign: str = " %") -> str:
+def percent(log_prob: float) -> str:
     """A log-probability as a percentage: two decimals, and two significant digits where it is small."""
     value = 100 * exp(log_prob)
     if value >= 0.1 or value == 0:
-        return f"{value:.2f}{sign}"
+        return f"{value:.2f} %"
     if value < 1e-5:
-        return f"{value:.0e}{sign}"
-    return f"{value:.{1 - floor(log10(value))}f}{sign}"
+        return f"{value:.0e} %"
+    return f"{value:.{1 - floor(log10(value))}f} %"
 
 
-def number(value: float) -> str:
+def short_percent(log_prob: float) -> str:
+    """A log-probability as a percentage in five characters, for tables of many columns."""
+    value = 100 * exp(log_prob)
+    return f"{value:.2f}" if value >= 0.005 else "<.01"
+
+
+def nats(value: float) -> str:
+    """Three decimals; rounding errors below zero show as zero."""
+    return f"{max(value, 0.0) if value > -5e-4 else value:.3f}"
+
+
+def perplexity(value: float) -> str:
     """Four significant digits."""
-    return f"{value:.4g}" if abs(value) >= 1e-4 else f"{value:.0e}" if abs(value) > 1e-12 else "0"
+    return f"{value:.4g}"
 
 
 def shape(sizes: Sequence[int]) -> str:

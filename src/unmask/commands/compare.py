@@ -76,16 +76,19 @@ def _print(comparison: Comparison, console: Console) -> None:
     console.print("Probability of a completion (%) under each construction")
     table = terminal.table(*[name.replace("_", "\n") for name in comparison.joints], first="completion")
     for completion in comparison.completions:
-        name = terminal.tokens(completion.tokens) + (" (given)" if completion.is_gold else "")
-        table.add_row(name, *[terminal.percent(p, sign="") for p in completion.log_probs.values()])
+        name = terminal.tokens(completion.tokens) + (" *" if completion.is_gold else "")
+        table.add_row(name, *[terminal.short_percent(p) for p in completion.log_probs.values()])
     console.print(table)
-    dependence = "mutual\ninformation" if joint.sites == 2 else "total\ncorrelation"
     known = comparison.cloze.gold is not None
+    if known:
+        console.print("* the tokens given")
+    dependence = "mutual\ninformation" if joint.sites == 2 else "total\ncorrelation"
     console.print("\nEntropy, dependence, and divergence from the model's own conditionals (nats)")
     columns = ["entropy", dependence, "A-KL", *(["G-KL", "U-PPL", "P-PPL"] if known else [])]
     table = terminal.table(*columns, first="construction")
     for construction, row in comparison.descriptions.items():
-        numbers = [row.entropy, row.total_correlation, row.a_kl, row.g_kl, row.u_ppl, row.p_ppl]
-        table.add_row(construction, *[terminal.number(n) for n in numbers if n is not None])
+        in_nats = [row.entropy, row.total_correlation, row.a_kl, *([row.g_kl] if row.g_kl is not None else [])]
+        perplexities = [terminal.perplexity(p) for p in (row.u_ppl, row.p_ppl) if p is not None]
+        table.add_row(construction, *map(terminal.nats, in_nats), *perplexities)
     console.print(table)
-    console.print(f"compatibility {terminal.number(comparison.compatibility)} (0: one joint has all these conditionals)")
+    console.print(f"\ncompatibility {terminal.nats(comparison.compatibility)} (0: one joint has all these conditionals)")
