@@ -35,15 +35,21 @@ def cases(draw, sites):
     """A random model, a text over it, a block of `sites` positions, candidate sets and a batch size."""
     length = draw(st.integers(sites, 4))
     vocab = draw(st.integers(2, 4 if length < 4 else 3))
-    model = Batched.random(vocab, length, draw(st.integers(0, 999)))
-    model.batch = draw(st.integers(1, 12))
     block = draw(st.permutations(range(length)))[:sites]
     ids = [draw(st.integers(0, vocab - 1)) for _ in range(length)]
     for position in block:
-        ids[position] = model.mask_id
+        ids[position] = vocab
     tokens = st.lists(st.integers(0, vocab - 1), min_size=1, max_size=vocab, unique=True)
-    candidates = draw(st.none() | st.tuples(*[tokens.map(torch.tensor)] * sites))
-    return model, Cloze(tuple(ids), tuple(block)), candidates
+    candidates = draw(st.none() | st.tuples(*[tokens] * sites))
+    model = {"vocab_size": vocab, "length": length, "seed": draw(st.integers(0, 999))}
+    return model, draw(st.integers(1, 12)), Cloze(tuple(ids), tuple(block)), candidates
+
+
+def build(case):
+    settings, batch, cloze, candidates = case
+    model = Batched.random(**settings)
+    model.batch = batch
+    return model, cloze, [torch.tensor(c) for c in candidates] if candidates else None
 
 
 def log_probs(model, ids, position):
@@ -72,7 +78,7 @@ def test_every_cell_equals_a_plain_pass_over_the_text(sites):
     @settings(max_examples=15, deadline=None)
     @given(cases(sites))
     def check(case):
-        model, cloze, candidates = case
+        model, cloze, candidates = build(case)
         tables = unary_tables(model, cloze, candidates)
         axes = candidates or [torch.arange(model.vocab_size)] * sites
         assert tables.shape == tuple(len(axis) for axis in axes)
@@ -96,7 +102,7 @@ def test_the_chain_conditions_on_what_stands_before_and_after_and_masks_the_rest
     @settings(max_examples=15, deadline=None)
     @given(cases(sites))
     def check(case):
-        model, cloze, candidates = case
+        model, cloze, candidates = build(case)
         tables = unary_tables(model, cloze, candidates)
         axes = candidates or [torch.arange(model.vocab_size)] * sites
         between = list(range(1, sites - 1))
@@ -118,7 +124,7 @@ def test_the_chain_conditions_on_what_stands_before_and_after_and_masks_the_rest
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 4).flatmap(cases))
 def test_progress_counts_the_passes_that_are_made(case):
-    model, cloze, candidates = case
+    model, cloze, candidates = build(case)
     seen = []
     tables = unary_tables(model, cloze, candidates, progress=lambda done, total: seen.append((done, total)))
     sizes, k = tables.shape, tables.sites
