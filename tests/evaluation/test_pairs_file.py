@@ -27,7 +27,7 @@ def test_pairs_keep_their_order_and_carry_further_keys(tmp_path):
         '{"block": [1, 2], "text": "ab", "id": {"n": 1}}',
     ]
     first, second = read(tmp_path / "pairs.jsonl", lines)
-    assert (first.block, first.gold, first.extra) == ((3, 1), (ord("c"), ord("a")), {"source": "me", "score": 2.5})
+    assert (first.block, first.gold, first.extra) == ((3, 1), (ord("c"), ord("a")), {"source": "me", "n": 2.5})
     assert (second.index, second.text_index, second.extra) == (1, 1, {"id": {"n": 1}})
 
 

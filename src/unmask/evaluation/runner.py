@@ -33,7 +33,6 @@ def run(
     out: Path | str,
     engine: Engine,
     progress: Progress | None = None,
-    seconds_between_parts: float = SECONDS_BETWEEN_PARTS,
 ) -> tuple[pandas.DataFrame, list[dict[str, Any]]]:
     """All rows of the finished run, and the pairs that failed in it."""
     with RunFolder(out, plan.settings, pairs_as_lines(plan.pairs), schema(plan.pairs)) as folder:
@@ -53,7 +52,7 @@ def run(
                     done.add(measured.pair)
                     buffer += measured.rows
                 tell(len(done), len(failed), len(plan.pairs))
-                if buffer and (time.monotonic() - written >= seconds_between_parts or len(buffer) >= MOST_ROWS_A_PART):
+                if buffer and (time.monotonic() - written >= SECONDS_BETWEEN_PARTS or len(buffer) >= MOST_ROWS_A_PART):
                     rows, buffer = buffer, []
                     folder.store(rows)
                     written = time.monotonic()

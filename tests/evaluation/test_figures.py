@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unmask.evaluation.figures import bins, distance_figure
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(1, 12))
+def test_bins_cover_every_distance_once_and_hold_enough(distances, least):
+    ranges = bins(distances, least)
+    held = [sum(low <= d <= high for d in distances) for low, high in ranges]
+    assert sum(held) == len(distances)
+    assert all(high < after for (_, high), (after, _) in zip(ranges, ranges[1:], strict=False))
+    assert min(held) >= min(least, len(distances))
+
+
+def test_neighbours_are_pooled_only_where_they_must():
+    assert bins([0] * 9 + [1] * 6 + [2, 3, 3, 4, 4, 9], 5) == [(0, 0), (1, 1), (2, 9)]
+
+
+@pytest.fixture
+def rows():
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"pair": np.repeat(np.arange(80), 2), "construction": ["product", "hcb"] * 80})
+    frame["token_distance"] = np.repeat(draw.integers(0, 6, 80), 2)
+    frame["syntactic_distance"] = np.nan
+    frame["pair_nll"] = draw.gamma(3.0, size=160)
+    return frame
+
+
+def test_the_figure_shows_means_and_counts(rows, tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: drawn.append(figure))
+    assert distance_figure(rows, "token_distance", tmp_path / "x.png")
+    lines, bars = drawn[0].axes
+    assert [bar.get_height() for bar in bars.patches] == rows.groupby("token_distance")["pair"].nunique().tolist()
+    expected = rows[rows["construction"] == "hcb"].groupby("token_distance")["pair_nll"].mean() / 2
+    hcb = next(line for line in lines.lines if line.get_label() == "HCB")
+    np.testing.assert_allclose(hcb.get_ydata(), expected)
+
+
+def test_a_png_is_written_only_where_distances_are_known(rows, tmp_path):
+    assert distance_figure(rows, "token_distance", tmp_path / "token.png")
+    assert (tmp_path / "token.png").read_bytes().startswith(b"\x89PNG")
+    assert not distance_figure(rows, "syntactic_distance", tmp_path / "syntax.png")
+    assert not (tmp_path / "syntax.png").exists()
