@@ -10,7 +10,9 @@ import typer
 from typer.core import TyperGroup
 
 from unmask import __version__
+from unmask.commands import lab
 from unmask.commands.compare import compare
+from unmask.commands.evaluate import evaluate
 from unmask.commands.fill import fill
 from unmask.errors import UnmaskError
 
@@ -29,7 +31,8 @@ class OneLineErrors(TyperGroup):
         except Exception as error:
             if not hasattr(error, "format_message"):
                 raise
-            code = _fail(error.format_message())
+            message = error.format_message()
+            code = _fail(message) if message else 0  # a group called with no command has shown its help
         if standalone_mode:
             sys.exit(code if isinstance(code, int) else 0)
         return code
@@ -67,6 +70,8 @@ def _root(
 
 app.command()(fill)
 app.command()(compare)
+app.command()(evaluate)
+app.add_typer(lab.app, name="lab")
 
 
 def main() -> None:
