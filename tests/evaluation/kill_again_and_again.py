@@ -1,0 +1,54 @@
+"""Run by test_kill.py: an evaluation that dies of SIGKILL at ten random moments, then is let finish.
+
+Everything is loaded once and each life of the run is a fork, so that a kill falls into choosing, measuring or writing and
+not into importing: after up to five more stored pairs and a random part of the time that a pair takes. Prints how many
+pairs were stored at each death.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import unmask.evaluation.evaluate as evaluation
+import unmask.evaluation.runner as runner
+from unmask.evaluation.plan import Request
+from unmask.models.masked_lm import MaskedLM
+
+
+def main(model: str, data: str, folder: str) -> None:
+    loaded = MaskedLM.load(model, device="cpu")
+    evaluation.MaskedLM.load = lambda *_, **__: loaded  # type: ignore[method-assign]
+    runner.SECONDS_BETWEEN_PARTS = 0.0
+    request = Request(model, data, pairs=100, constructions=("product", "mrf", "pseudo_gibbs"), device="cpu")
+    whole, killed = Path(folder) / "whole", Path(folder) / "killed"
+    evaluation.evaluate(request, whole)
+    seconds = json.loads((whole / "table.json").read_text())["median_seconds_a_pair"]
+    draw = random.Random()
+    for _ in range(10):
+        enough = stored(killed) + draw.randint(0, 5)
+        child = os.fork()
+        if not child:
+            evaluation.evaluate(request, killed)
+            os._exit(0)
+        while stored(killed) < enough:
+            time.sleep(seconds / 10)
+        time.sleep(draw.uniform(0, 2 * seconds))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status), "the run ended before it was killed"
+        print(stored(killed), end=" ", flush=True)
+    evaluation.evaluate(request, killed)
+
+
+def stored(folder: Path) -> int:
+    return len(list((folder / "parts").glob("part-*.parquet")))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

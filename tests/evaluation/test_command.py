@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import unmask.evaluation.engines as engines
+from unmask.cli import OneLineErrors
+from unmask.commands.evaluate import evaluate
+
+app = typer.Typer(cls=OneLineErrors, pretty_exceptions_enable=False)
+app.command()(evaluate)
+app.command("other")(lambda: None)
+
+
+def unmask(*arguments: object):
+    return CliRunner().invoke(app, ["evaluate", *map(str, arguments)])
+
+
+@pytest.fixture
+def options(tiny_folder, corpus, tmp_path):
+    return ["--model", tiny_folder, "--data", corpus, "--device", "cpu", "--joints", "product,mrf", "--out", tmp_path / "run"]
+
+
+def test_a_run_prints_the_table_and_writes_it(options, tmp_path):
+    done = unmask(*options, "--pairs", 6, "--scheme", "contiguous")
+    assert done.exit_code == 0, done.output
+    assert "MLM (product)" in done.stdout and "P-PPL" in done.stdout and f"are in {tmp_path / 'run'}" in done.stderr
+    table = json.loads((tmp_path / "run" / "table.json").read_text())
+    assert table["pairs"] == 6 and table["settings"]["scheme"] == "contiguous"
+    value = next(row for row in table["constructions"] if row["construction"] == "mrf")["p_ppl"]["value"]
+    assert f"{value:,.2f}" in done.stdout
+    assert unmask(*options, "--pairs", 6, "--scheme", "contiguous").stdout == done.stdout
+
+
+def test_failed_pairs_end_with_a_count_and_exit_code_1(options, tmp_path, monkeypatch):
+    measure_pair, calls = engines.measure_pair, []
+
+    def sometimes(*arguments):
+        calls.append(1)
+        if len(calls) % 2:
+            raise MemoryError("too large")
+        return measure_pair(*arguments)
+
+    monkeypatch.setattr(engines, "measure_pair", sometimes)
+    done = unmask(*options, "--pairs", 6)
+    assert done.exit_code == 1
+    assert "3 of 6 pairs failed, the first with MemoryError: too large" in done.stderr and "failures.jsonl" in done.stderr
+    assert len((tmp_path / "run" / "failures.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (['{"text": "the cat sat .", "block": [1, 2]}', "{not json"], "line 2: not JSON"),
+        (['{"text": "the cat sat .", "block": [1, 9]}'], "line 1: position 9 of block [1, 9] is outside the text"),
+        (['{"text": "cat", "block": [1, 2]}'], "line 1: the text has 1 regular token: a pair needs two"),
+        (['{"text": "the cat sat .", "block": [0, 2]}'], "line 1: position 0 of block [0, 2] is a special token"),
+    ],
+)
+def test_bad_pairs_are_one_line_and_exit_code_2(tiny_folder, tmp_path, lines, message):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("\n".join(lines))
+    done = unmask("--model", tiny_folder, "--pairs-file", path, "--device", "cpu", "--out", tmp_path / "run")
+    assert done.exit_code == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1
+    assert message in done.stderr and str(path) in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--pairs", "0"], "--pairs"),
+        (["--scheme", "diagonal"], "'diagonal' is not one of"),
+        (["--joints", "mrf,magic"], "construction 'magic' is unknown"),
+        (["--pairs", "100000"], "give only"),
+        (["--device", "abacus"], "device 'abacus' is not known"),
+    ],
+)
+def test_bad_options_are_one_line_and_exit_code_2(options, given, message):
+    done = unmask(*options, *given)
+    assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
+    assert message in done.stderr
+
+
+def test_texts_that_are_skipped_are_counted(tiny_folder, tmp_path):
+    data = tmp_path / "texts.txt"
+    data.write_text("cat\n" + "the cat sat on the mat .\n" * 3 + "the " * 40 + "\n")
+    done = unmask(
+        "--model", tiny_folder, "--data", data, "--device", "cpu", "--pairs", 9, "--joints", "mrf", "--out", tmp_path / "run"
+    )
+    assert done.exit_code == 0
+    assert (
+        "1 texts skipped: fewer than two regular tokens" in done.stderr and "1 texts skipped: more than 16 tokens" in done.stderr
+    )
+
+
+def test_an_output_path_that_is_a_file_is_one_line(options, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = unmask(*options[:-1], tmp_path / "file" / "run", "--pairs", 2)
+    assert done.exit_code == 2 and "cannot be written (Not a directory): choose another --out" in done.stderr

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+
+def test_ten_kills_at_random_moments_change_nothing(tiny_folder, corpus, tmp_path):
+    script = Path(__file__).with_name("kill_again_and_again.py")
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, script, tiny_folder, corpus, tmp_path], capture_output=True, text=True, env=environment, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    stored = [int(n) for n in done.stdout.split()]
+    assert len(stored) == 10 and stored == sorted(stored) and stored[-1] > stored[0]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert (killed / "table.md").read_bytes() == (whole / "table.md").read_bytes()
+    tables = [json.loads((folder / "table.json").read_text()) for folder in (whole, killed)]
+    for table in tables:
+        for changing in ("date", "median_seconds_a_pair"):
+            del table[changing]
+    assert tables[0] == tables[1]
+    rows = [pd.read_parquet(folder / "results.parquet").drop(columns="seconds") for folder in (whole, killed)]
+    pd.testing.assert_frame_equal(*rows, check_exact=True)
+    assert not rows[1].duplicated(["pair", "construction"]).any() and len(rows[1]) == 300
