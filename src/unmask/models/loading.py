@@ -18,6 +18,7 @@ from unmask.errors import ModelError
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids")
 UNLIMITED = 10**9
+WEIGHT_FILES = ("*.safetensors", "*.bin", "*.index.json")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt", "*.model", "vocab.bpe")
 
 
@@ -51,8 +52,7 @@ def load_checkpoint(name_or_path: str | Path, device: torch.device, dtype: torch
     """The network in evaluation mode on `device`, and its tokenizer. A folder is read without touching the network."""
     source = _Source(str(name_or_path))
     with _quiet_transformers():
-        config = _load_config(source)
-        _refuse_decoder(config, source)
+        _refuse_other_kinds(_load_config(source), source)
         network = _load_network(source, dtype)
         tokenizer = load_tokenizer(source.name, source.local)
     _refuse_unusable_tokenizer(tokenizer, source)
@@ -94,6 +94,8 @@ class _Source:
     def __init__(self, name: str) -> None:
         self.name = os.path.expanduser(name)
         self.local = os.path.isdir(self.name)
+        if os.path.isfile(self.name):
+            raise ModelError(f"model {name!r} is a file: give the folder that it lies in")
         looks_like_path = self.name.startswith((".", "/", "~", os.sep)) or self.name.count("/") > 1 or os.path.exists(self.name)
         if not self.local and (looks_like_path or not self.name):
             raise ModelError(f"model folder {name!r} does not exist: give a folder with config.json and weights, or a hub name")
@@ -139,44 +141,52 @@ def _load_config(source: _Source) -> Any:
         ) from None
 
 
-def _refuse_decoder(config: Any, source: _Source) -> None:
+def _refuse_other_kinds(config: Any, source: _Source) -> None:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
     if getattr(config, "is_encoder_decoder", False):
         raise ModelError(f"{source.name!r} is an encoder-decoder ({config.model_type}): use a masked language model")
     if getattr(config, "is_decoder", False):
         raise ModelError(f"{source.name!r} is a causal model (is_decoder is true in its config): use a masked language model")
+    if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        raise ModelError(f"{source.name!r} is a {config.model_type} model, which has no masked form: use a masked language model")
 
 
 def _load_network(source: _Source, dtype: torch.dtype) -> nn.Module:
     from transformers import AutoModelForMaskedLM
 
+    if source.local and not any(any(Path(source.name).glob(pattern)) for pattern in WEIGHT_FILES):
+        raise ModelError(f"folder {source.name!r} has no weights: put model.safetensors beside config.json")
     try:
         network, report = AutoModelForMaskedLM.from_pretrained(
-            source.name, dtype=dtype, local_files_only=source.local, output_loading_info=True
+            source.name, dtype=dtype, local_files_only=source.local, output_loading_info=True, ignore_mismatched_sizes=True
         )
     except Exception as error:
         raise ModelError(_why_not_loaded(error, source)) from None
+    misshapen = sorted(str(entry[0]) for entry in report["mismatched_keys"])
+    if misshapen:
+        raise ModelError(
+            f"{len(misshapen)} tensors of {source.name!r}, {misshapen[0]!r} first, do not have the shapes that its config.json "
+            "states: use the config that the weights were saved with"
+        )
     missing = sorted(key for key in report["missing_keys"] if not any(part in key for part in UNUSED_BY_LOGITS))
     if missing:
         prefix = network.base_model_prefix + "."
         part = "encoder" if any(key.startswith(prefix) for key in missing) else "masked-language-model head"
         raise ModelError(
-            f"the {part} of {source.name!r} is missing ({len(missing)} tensors, first {missing[0]!r}): "
+            f"the {part} of {source.name!r} is missing ({len(missing)} tensors, {missing[0]!r} first): "
             "use a checkpoint saved with its masked-language-model head"
         )
-    return network  # type: ignore[no-any-return]
+    return network
 
 
 def _why_not_loaded(error: Exception, source: _Source) -> str:
-    import pickle
-
-    line = _first_line(error)
-    if "Unrecognized configuration class" in line:
-        return f"{source.name!r} is not a masked language model ({type(error).__name__}): use a checkpoint with an MLM head"
-    if isinstance(error, pickle.UnpicklingError) or "weights_only" in str(error).lower() or "weights only" in str(error).lower():
-        return f"the weights of {source.name!r} are a pickle that needs more than weights: save them as safetensors"
-    if type(error).__name__ == "SafetensorError":
-        return f"the safetensors file of {source.name!r} is truncated or corrupt ({line}): copy or download it again"
-    return f"the weights of {source.name!r} cannot be read ({line}): check the files, or save the checkpoint again"
+    told = f"{type(error).__name__} {error}".lower()
+    if "safetensor" in type(error).__name__.lower():
+        return f"the safetensors file of {source.name!r} is truncated or corrupt ({_first_line(error)}): copy it again"
+    if "unpickling" in told or "weights_only" in told or "weights only" in told:
+        return f"the weights of {source.name!r} are a pickle that holds more than weights: save them as safetensors"
+    return f"the weights of {source.name!r} cannot be read ({_first_line(error)}): check the files, or save the checkpoint again"
 
 
 def _refuse_unusable_tokenizer(tokenizer: Any, source: _Source) -> None:

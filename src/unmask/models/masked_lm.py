@@ -25,7 +25,7 @@ from unmask.models.head import PositionedHead, widen_output
 from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
 from unmask.models.post_norm_encoder import find_post_norm_encoder
 from unmask.models.substitution import Substitution
-from unmask.models.tokenizing import TextTokenizer
+from unmask.models.tokenizing import TextTokenizer, refuse_foreign_tokenizer
 
 logger = logging.getLogger(__name__)
 LARGEST_DIFFERENCE = 1e-3
@@ -46,6 +46,7 @@ class MaskedLM:
         first = next(network.parameters())
         self.device, self.dtype = first.device, first.dtype
         self.max_length = longest_text(network, tokenizer)
+        refuse_foreign_tokenizer(tokenizer, network.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
         self.head = PositionedHead(network)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
@@ -90,11 +91,11 @@ class MaskedLM:
         """Readable text of one token; a space before a word shows as a space, "##" as it is."""
         return self.words.token(token_id)
 
-    def decode(self, ids: Sequence[int]) -> list[str]:
+    def decode(self, ids: Sequence[int] | Tensor) -> list[str]:
         """Readable text of each token."""
-        return [self.words.token(i) for i in ids]
+        return [self.words.token(int(i)) for i in ids]
 
-    def text(self, ids: Sequence[int]) -> str:
+    def text(self, ids: Sequence[int] | Tensor) -> str:
         """The sentence that `ids` spell, without start, end and padding tokens; a blank shows as [MASK]."""
         return self.words.text(ids)
 

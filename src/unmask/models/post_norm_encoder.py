@@ -54,7 +54,7 @@ class PostNormEncoder:
 
     def embed(self, ids: Int[Tensor, "n t"], positions: Sequence[int]) -> Float[Tensor, "n t d"]:
         """The first layer's input for tokens `ids` that stand at `positions` of a text."""
-        places = torch.tensor(positions, device=ids.device) + self.position_offset
+        places = torch.tensor(positions, dtype=torch.long, device=ids.device) + self.position_offset
         fixed = self.position(places)
         if self.token_type is not None:
             fixed = fixed + self.token_type.weight[0]

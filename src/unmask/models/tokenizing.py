@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from torch import Tensor
+
 from unmask.errors import InputError, ModelError
 
 BLANK = "[MASK]"
@@ -31,12 +33,6 @@ class TextTokenizer:
         self.mask_id: int = tokenizer.mask_token_id
         vocabulary: dict[str, int] = tokenizer.get_vocab()
         special = set(tokenizer.all_special_ids)
-        beyond = [token for token, i in vocabulary.items() if i >= vocab_size and (i not in special or i == self.mask_id)]
-        if beyond:
-            raise ModelError(
-                f"the tokenizer has {len(beyond)} tokens, {beyond[0]!r} first, that the model's {vocab_size} logits do not "
-                "cover: use the tokenizer that the model was trained with"
-            )
         nameless = set(range(vocab_size)) - set(vocabulary.values())
         self.special_ids: tuple[int, ...] = tuple(sorted(i for i in special | nameless if i < vocab_size))
         self.regular_tokens = {token: i for token, i in vocabulary.items() if i not in special}
@@ -90,7 +86,7 @@ class TextTokenizer:
             return str(token) if "\ufffd" in text else text
         return str(token).replace("▁", " ")
 
-    def text(self, ids: Sequence[int]) -> str:
+    def text(self, ids: Sequence[int] | Tensor) -> str:
         """The sentence that `ids` spell, without start, end and padding tokens; a blank shows as [MASK]."""
         t = self.tokenizer
         around = {t.cls_token_id, t.bos_token_id, t.sep_token_id, t.eos_token_id, t.pad_token_id} - {None}
@@ -139,6 +135,17 @@ class TextTokenizer:
                 spread += [character for character in piece if not character.isspace()]
             place += len(piece)
         return " ".join(spread)
+
+
+def refuse_foreign_tokenizer(tokenizer: Any, vocab_size: int) -> None:
+    """Raise when the tokenizer has a regular token or a mask token that a model of `vocab_size` tokens does not know."""
+    ignored = set(tokenizer.all_special_ids) - {tokenizer.mask_token_id}
+    beyond = sorted((i, token) for token, i in tokenizer.get_vocab().items() if i >= vocab_size and i not in ignored)
+    if beyond:
+        raise ModelError(
+            f"{len(beyond)} tokens of the tokenizer, {beyond[0][1]!r} first, are unknown to the model, which has {vocab_size}: "
+            "use the tokenizer that the model was trained with"
+        )
 
 
 def refuse_unreadable(text: str) -> None:

@@ -1,0 +1,146 @@
+"""Small checkpoints of many architectures with random weights, saved to disk as a user would have them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
+
+WORDS = "the a cat dog bird sat ran sang on in mat house tree red old small . , ! ##s ##ing ##ed play walk un ##able".split()
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+VOCABULARY = list(dict.fromkeys([*SPECIALS, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]))
+
+COMMON = {"vocab_size": len(VOCABULARY), "pad_token_id": 0, "max_position_embeddings": 24}
+BERT_SHAPE = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "bert": BERT_SHAPE,
+    "roberta": BERT_SHAPE,
+    "xlm-roberta": BERT_SHAPE,
+    "camembert": BERT_SHAPE,
+    "electra": BERT_SHAPE | {"embedding_size": 16},
+    "albert": BERT_SHAPE | {"embedding_size": 16, "num_hidden_groups": 1, "inner_group_num": 1},
+    "distilbert": {"dim": 32, "hidden_dim": 48, "n_layers": 3, "n_heads": 4},
+    "modernbert": BERT_SHAPE | {"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3},
+    "esm": BERT_SHAPE | {"mask_token_id": 4, "position_embedding_type": "rotary", "token_dropout": True},
+    "deberta": BERT_SHAPE | {"pos_att_type": ["p2c", "c2p"], "relative_attention": True, "max_relative_positions": 24},
+    "deberta-v2": BERT_SHAPE | {"pos_att_type": ["p2c", "c2p"], "relative_attention": True, "position_buckets": 8},
+}
+ARCHITECTURES = list(SETTINGS)
+POST_NORM = ["bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert"]
+
+
+def word_tokenizer() -> PreTrainedTokenizerFast:
+    """A cased WordPiece tokenizer over VOCABULARY."""
+    core = Tokenizer(models.WordPiece({token: i for i, token in enumerate(VOCABULARY)}, unk_token="[UNK]"))
+    core.normalizer = normalizers.BertNormalizer(lowercase=False)
+    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    core.decoder = decoders.WordPiece()
+    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    )
+
+
+def byte_tokenizer(mask_takes_space: bool = True) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer as RoBERTa has it, trained on a few sentences written here."""
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=330,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    sentences = ["The cat sat on the mat.", "The dog ran to the house.", "A cat and a dog sat on the old mat in the house."]
+    core.train_from_iterator(sentences * 5, trainer)
+    core.add_special_tokens([AddedToken("<mask>", lstrip=mask_takes_space, special=True)])
+    core.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        bos_token="<s>",
+        cls_token="<s>",
+        pad_token="<pad>",
+        eos_token="</s>",
+        sep_token="</s>",
+        unk_token="<unk>",
+        mask_token=AddedToken("<mask>", lstrip=mask_takes_space, special=True),
+    )
+
+
+def random_network(kind: str, seed: int = 0, **changes: Any) -> torch.nn.Module:
+    """A network whose logits spread over several nats, unlike those of freshly initialised weights."""
+    settings = {key: value for key, value in (COMMON | SETTINGS[kind] | changes).items() if value is not None}
+    network = AutoModelForMaskedLM.from_config(AutoConfig.for_model(kind, **settings))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            noise = torch.randn(weight.shape, generator=generator)
+            is_norm = weight.dim() == 1 and "bias" not in name and "norm" in name.lower()
+            weight.copy_(1 + 0.2 * noise if is_norm else 0.3 * noise)
+    return network.eval()
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """checkpoint(kind): the folder of a small random checkpoint of that architecture with the word tokenizer."""
+    made: dict[str, Path] = {}
+
+    def make(kind: str) -> Path:
+        if kind not in made:
+            made[kind] = tmp_path_factory.mktemp(kind)
+            random_network(kind).save_pretrained(made[kind])
+            word_tokenizer().save_pretrained(made[kind])
+        return made[kind]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def roberta_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small random RoBERTa with a byte-level tokenizer and RoBERTa's numbering of positions."""
+    folder = tmp_path_factory.mktemp("byte-roberta")
+    tokenizer = byte_tokenizer()
+    network = random_network("roberta", vocab_size=len(tokenizer), pad_token_id=1, max_position_embeddings=22)
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def make_network() -> Callable[..., torch.nn.Module]:
+    return random_network
+
+
+@pytest.fixture
+def make_word_tokenizer() -> Callable[[], PreTrainedTokenizerFast]:
+    return word_tokenizer
+
+
+@pytest.fixture
+def make_byte_tokenizer() -> Callable[..., PreTrainedTokenizerFast]:
+    return byte_tokenizer
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def any_architecture(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=POST_NORM)
+def post_norm_architecture(request: pytest.FixtureRequest) -> str:
+    return str(request.param)

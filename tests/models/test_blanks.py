@@ -1,0 +1,219 @@
+"""Text to ids and back: blanks, positions, targets, spaces, characters, and each error."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from unmask.cloze import Cloze
+from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM
+
+
+@pytest.fixture(scope="module")
+def bert(checkpoint):
+    return MaskedLM.load(checkpoint("bert"))
+
+
+@pytest.fixture(scope="module")
+def roberta(roberta_folder):
+    return MaskedLM.load(roberta_folder)
+
+
+def refusal(model, *arguments, **options) -> str:
+    with pytest.raises(InputError) as caught:
+        model.cloze(*arguments, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_blanks_of_a_text(bert):
+    cloze = bert.cloze("the [MASK] sat on [MASK] mat.")
+    assert bert.decode(cloze.ids) == ["[CLS]", "the", "[MASK]", "sat", "on", "[MASK]", "mat", ".", "[SEP]"]
+    assert cloze.block == (2, 5) and cloze.gold is None
+    assert all(cloze.ids[t] == bert.mask_id for t in cloze.block)
+    assert bert.cloze("  the [MASK]\tsat\non [MASK] mat.  ") == cloze
+
+
+def test_positions_of_a_text_keep_the_gold_tokens_and_their_order(bert):
+    plain = bert.words.encode("the cat sat on the mat.")
+    cloze = bert.cloze("the cat sat on the mat.", positions=[6, 2])
+    assert cloze.block == (6, 2)
+    assert bert.decode(cloze.gold) == ["mat", "cat"]
+    assert cloze.filled(cloze.gold) == tuple(plain)
+    assert cloze.ids[2] == cloze.ids[6] == bert.mask_id and cloze.ids[1] == plain[1]
+
+
+def test_targets_are_the_gold(bert):
+    cloze = bert.cloze("the [MASK] sat on [MASK] mat.", targets=["cat", "the"])
+    assert cloze == bert.cloze("the cat sat on the mat.", positions=[2, 5])
+
+
+def test_target_of_several_tokens_widens_its_blank_or_fills_as_many(bert):
+    widened = bert.cloze("the [MASK] sat.", targets=["walking"])
+    assert bert.decode(widened.gold) == ["walk", "##ing"] and widened.block == (2, 3)
+    assert widened == bert.cloze("the [MASK] [MASK] sat.", targets=["walking"])
+    assert widened.filled(widened.gold) == tuple(bert.words.encode("the walking sat."))
+    both = bert.cloze("[MASK] sat on [MASK] [MASK] mat.", targets=["the", "playing"])
+    assert both.block == (1, 4, 5) and bert.decode(both.gold) == ["the", "play", "##ing"]
+    assert "consecutive" in refusal(bert, "the [MASK] sat [MASK].", targets=["walking"])
+    assert "consecutive" in refusal(bert, "the [MASK] [MASK] [MASK] on [MASK].", targets=["cat", "sat", "walking"])
+    assert "2 tokens for 3 blanks" in refusal(bert, "the [MASK] [MASK] [MASK].", targets=["walking"])
+    assert "3 targets for 1 blanks" in refusal(bert, "the [MASK].", targets=["a", "b", "c"])
+    assert "more tokens than" in refusal(bert, "[MASK] [MASK] [MASK] [MASK].", targets=["walking", "walked", "cat"])
+
+
+def test_target_that_continues_a_word(bert):
+    cloze = bert.cloze("the dog walk[MASK].", targets=["##ing"])
+    assert cloze.filled(cloze.gold) == tuple(bert.words.encode("the dog walking."))
+
+
+def test_targets_that_are_no_words(bert):
+    assert "[UNK]" in refusal(bert, "the [MASK] sat.", targets=["Zürich"])
+    assert "not a word" in refusal(bert, "the [MASK] sat.", targets=["[SEP]"])
+    assert "empty" in refusal(bert, "the [MASK] sat.", targets=[" "])
+    assert "one string" in refusal(bert, "the [MASK] sat.", targets="cat")
+    assert "0 targets" in refusal(bert, "the [MASK] sat.", targets=[])
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n\t"])
+def test_empty_text(bert, text):
+    assert "empty" in refusal(bert, text)
+
+
+def test_text_without_blank(bert):
+    message = refusal(bert, "the cat sat.")
+    assert "the cat sat." in message and "[MASK]" in message
+
+
+@pytest.mark.parametrize("bad, name", [("\x00", "U+0000"), ("\x07", "U+0007"), ("\x85", "U+0085"), ("\ud800", "U+D800")])
+def test_control_character_is_named_with_its_place(bert, bad, name):
+    assert f"{name} at place 5" in refusal(bert, f"the {bad}[MASK] sat.")
+
+
+def test_positions_that_cannot_be_blanks(bert):
+    text = "the cat sat."
+    assert "special token [CLS]" in refusal(bert, text, positions=[0])
+    assert "special token [SEP]" in refusal(bert, text, positions=[1, 5])
+    assert "special token [UNK]" in refusal(bert, "the Ω sat.", positions=[2])
+    for outside in (6, -1):
+        assert f"position {outside} is outside" in refusal(bert, text, positions=[outside])
+    assert "twice" in refusal(bert, text, positions=[2, 2])
+    assert "no blank" in refusal(bert, text, positions=[])
+    assert "one or the other" in refusal(bert, "the [MASK] sat.", positions=[1])
+    assert "one or the other" in refusal(bert, text, positions=[1], targets=["a"])
+
+
+def test_longest_text_counts_the_added_tokens(bert, roberta):
+    assert bert.max_length == 24
+    assert len(bert.cloze("the " * 21 + "[MASK]").ids) == 24
+    assert "25 tokens and the model takes 24" in refusal(bert, "the " * 22 + "[MASK]")
+    assert "25 tokens and the model takes 24" in refusal(bert, "the " * 20 + "[MASK] sat", targets=["walking"])
+    assert "25 tokens and the model takes 24" in refusal(bert, "the " * 23, positions=[3])
+    assert roberta.max_length == 20, "22 positions, numbered from padding_idx + 1 = 2"
+    longest = torch.tensor([roberta.cloze("The" + " the" * 16 + " [MASK]").ids])
+    assert longest.shape[1] == 20 and roberta.logits(longest, torch.tensor([[18]])).isfinite().all()
+    assert "21 tokens and the model takes 20" in refusal(roberta, "The" + " the" * 17 + " [MASK]")
+
+
+def test_byte_level_blank_takes_its_space(roberta):
+    plain = roberta.words.encode("The cat sat on the mat.")
+    for blank in ("[MASK]", "<mask>"):
+        cloze = roberta.cloze(f"The {blank} sat on the mat.", targets=["cat"])
+        assert cloze.filled(cloze.gold) == tuple(plain)
+    assert roberta.token(cloze.gold[0]) == " cat"
+    glued = roberta.cloze("(The[MASK]", targets=["cat"])
+    assert roberta.decode(glued.gold)[0][0] != " " and roberta.text(glued.filled(glued.gold)) == "(Thecat"
+    start = roberta.cloze("[MASK] cat sat.", targets=["The"])
+    assert start.filled(start.gold) == tuple(roberta.words.encode("The cat sat."))
+    assert roberta.text(cloze.ids) == "The[MASK] sat on the mat."
+
+
+def test_byte_level_mask_without_lstrip_takes_its_space_too(make_byte_tokenizer, make_network):
+    tokenizer = make_byte_tokenizer(mask_takes_space=False)
+    network = make_network("roberta", vocab_size=len(tokenizer), pad_token_id=1)
+    model = MaskedLM(network, tokenizer)
+    cloze = model.cloze("The [MASK] sat on the mat.", targets=["cat"])
+    assert cloze.filled(cloze.gold) == tuple(model.words.encode("The cat sat on the mat."))
+
+
+def test_byte_level_multi_token_target(roberta):
+    cloze = roberta.cloze("The [MASK] sat.", targets=["zebra"])
+    assert len(cloze.block) > 1
+    assert cloze.filled(cloze.gold) == tuple(roberta.words.encode("The zebra sat."))
+    assert roberta.text(cloze.filled(cloze.gold)) == "The zebra sat."
+
+
+def test_byte_level_token_that_is_half_a_character(roberta):
+    ids = roberta.words.encode("é")[1:-1]
+    assert [roberta.token(i) for i in ids] == ["Ã", "©"]
+
+
+def test_sentencepiece_spaces(make_network):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = ["<pad>", "<unk>", "<mask>", "▁the", "▁cat", "cat", "▁sat", ",", "▁,", ".", "▁"]
+    core = Tokenizer(models.Unigram([(piece, -float(i)) for i, piece in enumerate(pieces)], unk_id=1))
+    core.pre_tokenizer = pre_tokenizers.Metaspace()
+    core.add_special_tokens(["<mask>"])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, pad_token="<pad>", unk_token="<unk>", mask_token="<mask>")
+    model = MaskedLM(make_network("albert", vocab_size=len(pieces)), tokenizer)
+    spaced = model.cloze("the [MASK] sat.", targets=["cat"])
+    assert model.decode(spaced.filled(spaced.gold))[:3] == [" the", " cat", " sat"]
+    start = model.cloze("[MASK] sat.", targets=["cat"])
+    assert model.decode(start.gold) == [" cat"]
+    glued = model.cloze("the[MASK] sat.", targets=["cat"])
+    assert model.decode(glued.gold) == ["cat"]
+
+
+@pytest.fixture(scope="module")
+def protein(tmp_path_factory):
+    from transformers import BertTokenizer
+
+    folder = tmp_path_factory.mktemp("protein")
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"ACDEFGHIKLMNPQRSTVWY"]))
+    from transformers import AutoConfig, AutoModelForMaskedLM
+
+    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    network = AutoModelForMaskedLM.from_config(AutoConfig.for_model("bert", vocab_size=25, **shape))
+    return MaskedLM(network, BertTokenizer.from_pretrained(folder, do_lower_case=False))
+
+
+def test_characters_are_tokens_when_all_tokens_are_characters(protein):
+    cloze = protein.cloze("EVQL[MASK][MASK]SGG")
+    assert protein.decode(cloze.ids) == ["[CLS]", *"EVQL", "[MASK]", "[MASK]", *"SGG", "[SEP]"]
+    assert protein.cloze("EV QL [MASK] [MASK]\nSGG") == cloze
+    assert protein.text(cloze.ids) == "EVQL[MASK][MASK]SGG"
+    assert protein.text(cloze.filled(protein.cloze("EVQLVESGG", positions=[5, 6]).gold)) == "EVQLVESGG"
+    filled = protein.cloze("EVQL[MASK]SGG", targets=["VE"])
+    assert filled.block == (5, 6) and protein.decode(filled.gold) == ["V", "E"]
+
+
+def test_character_outside_the_alphabet(protein):
+    message = refusal(protein, "EVQl[MASK]ESGG")
+    assert "'l' at place 4" in message and "ACDEFGHIKLMNPQRSTVWY" in message
+    assert "'x' at place 13" in refusal(protein, "EVQ[MASK]ES x")
+    assert "'Z'" in refusal(protein, "EVQ[MASK]", targets=["Z"])
+
+
+def test_readable_tokens_and_texts(bert):
+    ids = bert.words.encode("the cat walks, playing!")
+    assert bert.decode(ids) == ["[CLS]", "the", "cat", "walk", "##s", ",", "play", "##ing", "!", "[SEP]"]
+    assert bert.text(ids) == "the cat walks, playing!"
+    cloze = bert.cloze("the [MASK] sat.")
+    assert bert.text(cloze.ids) == "the [MASK] sat."
+    assert bert.text(torch.tensor(cloze.filled([7]))) == "the cat sat."
+    assert bert.decode(torch.tensor([7])) == ["cat"]
+
+
+def test_special_and_regular_ids_share_out_the_vocabulary(bert, roberta):
+    assert bert.special_ids == (0, 1, 2, 3, 4)
+    assert roberta.mask_id in roberta.special_ids and len(roberta.special_ids) == 5
+    for model in (bert, roberta):
+        assert sorted(model.special_ids + model.regular_ids) == list(range(model.vocab_size))
+
+
+def test_cloze_is_the_shared_type(bert):
+    assert isinstance(bert.cloze("the [MASK]."), Cloze)

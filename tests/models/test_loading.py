@@ -1,0 +1,217 @@
+"""Checkpoints that load, and each kind that is refused, with its one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, BertForPreTraining, BertForTokenClassification
+
+from unmask.errors import ModelError
+from unmask.models.bundled import english_model_path
+from unmask.models.masked_lm import MaskedLM
+
+
+@pytest.fixture
+def copied(checkpoint, tmp_path):
+    """A copy of the small BERT checkpoint that a test may damage."""
+    return shutil.copytree(checkpoint("bert"), tmp_path / "model")
+
+
+def refusal(folder, **options) -> str:
+    with pytest.raises(ModelError) as caught:
+        MaskedLM.load(folder, **options)
+    message = str(caught.value)
+    assert "\n" not in message and len(message) < 400
+    return message
+
+
+def test_bundled_model_loads_without_a_network(monkeypatch):
+    def no_network(*_, **__):
+        raise AssertionError("the network was touched")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_network)
+    monkeypatch.setattr(socket.socket, "connect", no_network)
+    model = MaskedLM.load()
+    assert (english_model_path() / "README.md").is_file()
+    assert model.dtype == torch.float32 and model.vocab_size == 8192 and model.max_length == 128
+    cloze = model.cloze("A man is [MASK] a guitar.")
+    logits = model.logits(torch.tensor([cloze.ids]), torch.tensor([cloze.block]))[0, 0]
+    assert model.token(int(logits.argmax())) == "playing"
+
+
+def test_half_precision_weights_are_computed_in_float32(copied):
+    weights = {name: tensor.half() for name, tensor in load_file(copied / "model.safetensors").items()}
+    save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
+    model = MaskedLM.load(copied)
+    assert {p.dtype for p in model.network.parameters()} == {torch.float32}
+    assert {p.dtype for p in MaskedLM.load(copied, dtype=torch.bfloat16).network.bert.parameters()} == {torch.bfloat16}
+
+
+def test_loading_says_nothing(copied, capfd):
+    MaskedLM.load(copied)
+    captured = capfd.readouterr()
+    assert captured.out == "" and captured.err == ""
+
+
+def test_transformers_settings_come_back(copied):
+    from transformers.utils import logging
+
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    MaskedLM.load(copied)
+    refusal(copied / "nowhere")
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
+
+
+def test_missing_folder_and_unknown_name(tmp_path, copied):
+    assert "does not exist" in refusal(tmp_path / "nowhere")
+    assert "does not exist" in refusal("./models/nowhere")
+    assert "neither a folder here nor reachable on the hub" in refusal("somebody/no-such-model")
+    assert "is a file" in refusal(copied / "config.json")
+    assert "''" in refusal("")
+
+
+def test_broken_config(copied):
+    (copied / "config.json").write_text('{"model_type": "bert"')
+    assert "not valid JSON" in refusal(copied)
+    (copied / "config.json").write_text('{"model_type": "no-such-type"}')
+    assert "not understood" in refusal(copied)
+    (copied / "config.json").write_text("[]")
+    assert "not understood" in refusal(copied)
+    (copied / "config.json").unlink()
+    assert "no config.json" in refusal(copied)
+
+
+def test_truncated_corrupt_and_missing_weights(copied):
+    weights = copied / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[: len(content) // 2])
+    assert "truncated or corrupt" in refusal(copied)
+    weights.write_bytes(content[:4])
+    assert "truncated or corrupt" in refusal(copied)
+    weights.write_bytes(b"\x00" * 100)
+    assert "truncated or corrupt" in refusal(copied)
+    weights.unlink()
+    assert "has no weights" in refusal(copied)
+
+
+def test_missing_head_and_missing_encoder_tensors(copied, make_network):
+    network = make_network("bert")
+    encoder = AutoModel.from_config(network.config, add_pooling_layer=False)
+    encoder.load_state_dict(network.bert.state_dict())
+    encoder.save_pretrained(copied)
+    message = refusal(copied)
+    assert "head" in message and "cls.predictions" in message
+    BertForTokenClassification(network.config).save_pretrained(copied)
+    assert "masked-language-model head" in refusal(copied)
+    network.save_pretrained(copied)
+    weights = load_file(copied / "model.safetensors")
+    del weights["bert.encoder.layer.1.output.dense.weight"]
+    save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
+    message = refusal(copied)
+    assert "encoder" in message and "bert.encoder.layer.1.output.dense.weight" in message
+
+
+def test_weights_of_another_shape(copied):
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(config | {"intermediate_size": 40}))
+    assert "do not have the shapes" in refusal(copied)
+
+
+def test_checkpoint_with_more_heads_loads(copied):
+    config = AutoConfig.from_pretrained(copied)
+    BertForPreTraining(config).save_pretrained(copied)
+    assert MaskedLM.load(copied).vocab_size == config.vocab_size
+
+
+def test_electra_discriminator_is_refused(checkpoint, tmp_path):
+    from transformers import ElectraForPreTraining
+
+    folder = shutil.copytree(checkpoint("electra"), tmp_path / "electra")
+    ElectraForPreTraining(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
+    assert "masked-language-model head" in refusal(folder)
+
+
+def test_causal_models_are_refused(copied):
+    config = AutoConfig.from_pretrained(copied)
+    config.is_decoder = True
+    AutoModelForCausalLM.from_config(config).save_pretrained(copied)
+    assert "causal" in refusal(copied)
+    gpt = AutoConfig.for_model("gpt2", vocab_size=50, n_embd=16, n_layer=1, n_head=2)
+    AutoModelForCausalLM.from_config(gpt).save_pretrained(copied)
+    message = refusal(copied)
+    assert "gpt2" in message and "masked language model" in message
+
+
+def test_encoder_decoder_is_refused(copied):
+    shape = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    AutoConfig.for_model("bart", vocab_size=50, **shape).save_pretrained(copied)
+    assert "encoder-decoder" in refusal(copied)
+
+
+def test_tokenizer_without_mask_token(copied, make_word_tokenizer):
+    tokenizer = make_word_tokenizer()
+    tokenizer.mask_token = None
+    tokenizer.save_pretrained(copied)
+    assert "no mask token" in refusal(copied)
+
+
+def test_tokenizer_missing_broken_or_of_another_model(copied, make_byte_tokenizer):
+    make_byte_tokenizer().save_pretrained(copied)
+    message = refusal(copied)
+    assert "unknown to the model" in message
+    (copied / "tokenizer.json").write_text("{}")
+    assert "tokenizer" in refusal(copied) and "cannot be read" in refusal(copied)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (copied / name).unlink()
+    assert "has no tokenizer" in refusal(copied)
+
+
+def test_pickle_loads_only_as_weights(copied, make_network):
+    (copied / "model.safetensors").unlink()
+    state = make_network("bert").state_dict()
+    torch.save(state, copied / "pytorch_model.bin")
+    assert MaskedLM.load(copied).vocab_size == state["bert.embeddings.word_embeddings.weight"].shape[0]
+    torch.save(state | {"extra": _Arbitrary()}, copied / "pytorch_model.bin")
+    assert "pickle" in refusal(copied) and "safetensors" in refusal(copied)
+    (copied / "pytorch_model.bin").write_bytes(b"no pickle at all")
+    assert "weights" in refusal(copied)
+
+
+class _Arbitrary:
+    """What a pickle may hold and a safetensors file may not."""
+
+
+def test_bare_vocabulary_beside_or_above_the_weights(make_network, tmp_path):
+    alphabet = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"ACDEFGHIKLMNPQRSTVWY"]
+    folder = tmp_path / "family" / "weights"
+    make_network("bert", vocab_size=25).save_pretrained(folder)
+    (folder.parent / "vocab.txt").write_text("\n".join(alphabet))
+    model = MaskedLM.load(folder)
+    cloze = model.cloze("EVQL[MASK]ESGG")
+    assert model.decode(cloze.ids) == ["[CLS]", *"EVQL", "[MASK]", *"ESGG", "[SEP]"] and cloze.block == (5,)
+    shutil.move(folder.parent / "vocab.txt", folder / "vocab.txt")
+    assert MaskedLM.load(folder).cloze("EVQL[MASK]ESGG") == cloze
+
+
+def test_more_logits_than_tokens(make_network, make_word_tokenizer):
+    tokenizer = make_word_tokenizer()
+    model = MaskedLM(make_network("bert", vocab_size=len(tokenizer) + 7), tokenizer)
+    assert model.vocab_size == len(tokenizer) + 7
+    nameless = range(len(tokenizer), len(tokenizer) + 7)
+    assert model.special_ids == (0, 1, 2, 3, 4, *nameless)
+    assert model.regular_ids == tuple(range(5, len(tokenizer)))
+
+
+@pytest.mark.parametrize("options, part", [({"device": "abacus"}, "auto, cpu, cuda"), ({"dtype": "int8"}, "float32")])
+def test_unknown_device_and_dtype(copied, options, part):
+    assert part in refusal(copied, **options)
+
+
+def test_cuda_asked_for_where_there_is_none(copied, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "no CUDA device" in refusal(copied, device="cuda")

@@ -1,0 +1,252 @@
+"""The head on chosen positions and the substitution fast path against a plain loop over the Hugging Face model."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM
+
+from unmask.errors import InputError, ModelError
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.post_norm_encoder import find_post_norm_encoder
+from unmask.models.substitution import Substitution
+
+TEXT = [2, 5, 7, 4, 13, 4, 14, 3]
+VARIED, PREDICTED = 3, 5
+
+
+def loop_log_prob(network, rows, position):
+    """One forward pass a row, logits everywhere, nothing shared: the plain definition."""
+    with torch.no_grad():
+        return torch.stack([network(input_ids=row[None]).logits[0, position].log_softmax(-1) for row in rows])
+
+
+def filled(vary, values):
+    rows = torch.tensor(TEXT).repeat(len(values), 1)
+    rows[:, vary] = values
+    return rows
+
+
+def collected(model, vary, values, predict, text=TEXT):
+    out = torch.full((len(values), model.vocab_size), torch.nan, dtype=torch.promote_types(model.dtype, torch.float32))
+    for rows, logits in model.substitutions(text, vary, values, predict):
+        out[rows] = logits
+    return out.log_softmax(-1)
+
+
+def test_head_on_positions_equals_full_forward(checkpoint, any_architecture):
+    folder = checkpoint(any_architecture)
+    model = MaskedLM.load(folder)
+    plain = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    rows = filled([VARIED], torch.arange(5, 11)[:, None])
+    positions = torch.tensor([[1, 5], [5, 1], [3, 3], [0, 7], [5, 6], [2, 4]])
+    with torch.no_grad():
+        everywhere = plain(input_ids=rows).logits.log_softmax(-1)
+    got = model.logits(rows, positions).log_softmax(-1)
+    assert got.shape == (6, 2, model.vocab_size)
+    expected = torch.stack([everywhere[i, p] for i, p in enumerate(positions)])
+    assert everywhere.std() > 1, "logits too flat for the comparison to mean anything"
+    torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
+    assert (got[0].flip(0) - expected[0]).abs().max() > 0.1, "positions in the wrong order would pass"
+
+
+def test_substitutions_equal_the_plain_loop(checkpoint, any_architecture):
+    folder = checkpoint(any_architecture)
+    model = MaskedLM.load(folder)
+    plain = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    whole = torch.arange(model.vocab_size)[:, None]
+    expected = loop_log_prob(plain, filled([VARIED], whole), PREDICTED)
+    torch.testing.assert_close(collected(model, [VARIED], whole, PREDICTED), expected, atol=1e-4, rtol=0)
+    pairs = torch.cartesian_prod(torch.arange(5, 9), torch.arange(20, 24))
+    expected = loop_log_prob(plain, filled([1, VARIED], pairs), PREDICTED)
+    torch.testing.assert_close(collected(model, [1, VARIED], pairs, PREDICTED), expected, atol=1e-4, rtol=0)
+
+
+def test_fast_path_serves_exactly_the_post_norm_encoders(checkpoint, any_architecture):
+    model = MaskedLM.load(checkpoint(any_architecture))
+    collected(model, [VARIED], torch.arange(5, 9)[:, None], PREDICTED)
+    post_norm = any_architecture in ["bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert"]
+    assert (model.encoder is not None) == post_norm
+
+
+def test_fast_path_in_float64_is_exact(checkpoint, post_norm_architecture):
+    model = MaskedLM.load(checkpoint(post_norm_architecture), dtype="float64")
+    values = torch.arange(model.vocab_size)[:, None]
+    got = collected(model, [VARIED], values, PREDICTED)
+    assert got.dtype == torch.float64
+    torch.testing.assert_close(got, loop_log_prob(model.network, filled([VARIED], values), PREDICTED), atol=1e-11, rtol=0)
+
+
+@pytest.mark.parametrize("vary, predict", [([3], 3), ([0], 7), ([7], 0), ([6, 2, 4], 5), ([], 5)])
+def test_fast_path_at_any_positions(checkpoint, vary, predict):
+    model = MaskedLM.load(checkpoint("bert"), dtype="float64")
+    values = torch.randint(5, 60, (6, len(vary)), generator=torch.Generator().manual_seed(1))
+    got = collected(model, vary, values, predict)
+    assert model.encoder is not None
+    torch.testing.assert_close(got, loop_log_prob(model.network, filled(vary, values), predict), atol=1e-11, rtol=0)
+
+
+def test_padding_token_as_a_value_shifts_positions_as_in_roberta(roberta_folder):
+    model = MaskedLM.load(roberta_folder, dtype="float64")
+    values = torch.tensor([[50], [model.tokenizer.pad_token_id], [60]])
+    expected = loop_log_prob(model.network, filled([VARIED], values), PREDICTED)
+    torch.testing.assert_close(collected(model, [VARIED], values, PREDICTED), expected, atol=1e-11, rtol=0)
+    padded = [*TEXT[:2], 1, *TEXT[3:]]
+    rows = torch.tensor(padded).repeat(2, 1)
+    rows[:, VARIED] = torch.tensor([50, 60])
+    got = collected(model, [VARIED], torch.tensor([[50], [60]]), PREDICTED, padded)
+    torch.testing.assert_close(got, loop_log_prob(model.network, rows, PREDICTED), atol=1e-11, rtol=0)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-13)])
+@pytest.mark.parametrize("kind", ["bert", "modernbert"])
+def test_batch_size_does_not_change_the_numbers(checkpoint, kind, dtype, tolerance):
+    values = torch.arange(5, 42)[:, None]
+    rows = filled([VARIED], values)
+    positions = torch.full((len(rows), 1), PREDICTED)
+    tables, direct, sizes = [], [], []
+    for budget in (1, 200_000, 2**30):
+        model = MaskedLM.load(checkpoint(kind), dtype=dtype, memory_budget=budget)
+        batches = [part for part, _ in model.substitutions(TEXT, [VARIED], values, PREDICTED)]
+        assert [i for part in batches for i in range(len(values))[part]] == list(range(len(values)))
+        sizes.append(len(batches))
+        tables.append(collected(model, [VARIED], values, PREDICTED))
+        direct.append(model.logits(rows, positions)[:, 0].log_softmax(-1))
+    assert sizes[0] == len(values) > sizes[1] > sizes[2] == 1
+    for one, other in [(tables[0], tables[1]), (tables[0], tables[2]), (direct[0], direct[1]), (direct[0], direct[2])]:
+        torch.testing.assert_close(one, other, atol=tolerance, rtol=0)
+
+
+def test_wrong_fast_path_is_caught_and_given_up(checkpoint, caplog):
+    model = MaskedLM.load(checkpoint("bert"))
+    wrong = copy.deepcopy(model.network)
+    with torch.no_grad():
+        wrong.bert.encoder.layer[1].attention.self.key.weight[3, 5] += 0.5
+    values = torch.arange(5, 25)[:, None]
+    expected = loop_log_prob(model.network, filled([VARIED], values), PREDICTED)
+    model.encoder = find_post_norm_encoder(wrong)
+    with torch.no_grad():
+        hidden = Substitution(model.encoder, torch.tensor(TEXT), [VARIED], PREDICTED).hidden(values)
+        unchecked = model.head.of_hidden(hidden[:, None])[:, 0].log_softmax(-1)
+    assert (unchecked - expected).abs().max() > 1e-3, "the control must be wrong by more than the check lets through"
+    with caplog.at_level(logging.WARNING, logger="unmask"):
+        got = collected(model, [VARIED], values, PREDICTED)
+    assert "fast path" in caplog.text and "BertForMaskedLM" in caplog.text
+    assert model.encoder is None
+    torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
+
+
+def test_fast_path_follows_weights_that_change(checkpoint):
+    model = MaskedLM.load(checkpoint("bert"), dtype="float64")
+    values = torch.arange(5, 15)[:, None]
+    before = collected(model, [VARIED], values, PREDICTED)
+    with torch.no_grad():
+        for weight in model.network.parameters():
+            weight.mul_(1.1)
+    after = collected(model, [VARIED], values, PREDICTED)
+    assert (after - before).abs().max() > 0.1
+    torch.testing.assert_close(after, loop_log_prob(model.network, filled([VARIED], values), PREDICTED), atol=1e-11, rtol=0)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu_new", "silu"])
+def test_fast_path_with_other_activations(make_network, make_word_tokenizer, activation):
+    network = make_network("bert", hidden_act=activation)
+    model = MaskedLM(network, make_word_tokenizer())
+    values = torch.arange(5, 25)[:, None]
+    got = collected(model, [VARIED], values, PREDICTED)
+    assert model.encoder is not None
+    torch.testing.assert_close(got, loop_log_prob(network, filled([VARIED], values), PREDICTED), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["bert", "electra", "modernbert"])
+def test_bfloat16_gives_float32_logits_close_to_float32(checkpoint, kind):
+    values = torch.arange(5, 40)[:, None]
+    exact = collected(MaskedLM.load(checkpoint(kind)), [VARIED], values, PREDICTED)
+    model = MaskedLM.load(checkpoint(kind), dtype="bfloat16")
+    _, logits = next(model.substitutions(TEXT, [VARIED], values, PREDICTED))
+    assert logits.dtype == torch.float32
+    assert not torch.equal(logits, logits.bfloat16().float()), "logits were rounded to bfloat16"
+    distance = (exact.exp() * (exact - collected(model, [VARIED], values, PREDICTED))).sum(-1)
+    assert 0 < distance.max() < 0.05
+
+
+def test_out_of_memory_halves_the_batch_and_goes_on(checkpoint, monkeypatch, caplog):
+    model = MaskedLM.load(checkpoint("distilbert"))
+    rows = filled([VARIED], torch.arange(5, 45)[:, None])
+    positions = torch.full((40, 1), PREDICTED)
+    expected = model.logits(rows, positions)
+    forward, sizes = model.network.forward, []
+
+    def small_memory(input_ids, **rest):
+        sizes.append(len(input_ids))
+        if len(input_ids) > 12:
+            if len(sizes) == 1:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            raise RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory")
+        return forward(input_ids=input_ids, **rest)
+
+    monkeypatch.setattr(model.network, "forward", small_memory)
+    with caplog.at_level(logging.WARNING, logger="unmask"):
+        got = model.logits(rows, positions)
+    assert sizes[:3] == [40, 20, 10] and sum(sizes[2:]) == 40
+    assert "out of memory" in caplog.text
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
+    sizes.clear()
+    model.logits(rows, positions)
+    assert max(sizes) <= 12, "the smaller batch is remembered"
+
+
+def test_one_row_too_many_is_an_error_and_other_errors_pass(checkpoint, monkeypatch):
+    model = MaskedLM.load(checkpoint("distilbert"))
+    rows, positions = torch.tensor([TEXT, TEXT]), torch.tensor([[3], [3]])
+
+    def no_memory(**_):
+        raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 99 bytes")
+
+    def broken(**_):
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(model.network, "forward", no_memory)
+    with pytest.raises(ModelError, match="one row of this text does not fit in memory"):
+        model.logits(rows, positions)
+    monkeypatch.setattr(model.network, "forward", broken)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        model.logits(rows, positions)
+
+
+def test_calls_from_threads_do_not_mix(checkpoint):
+    model = MaskedLM.load(checkpoint("bert"))
+    rows = filled([VARIED], torch.arange(5, 13)[:, None])
+    alone = [model.logits(rows, torch.full((8, 1), p)) for p in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda p: model.logits(rows, torch.full((8, 1), p % 8)), range(32)))
+    for p, got in enumerate(together):
+        torch.testing.assert_close(got, alone[p % 8], atol=1e-5, rtol=0)
+
+
+def test_no_rows_and_too_long_rows(checkpoint):
+    model = MaskedLM.load(checkpoint("bert"))
+    assert model.logits(torch.empty((0, 8), dtype=torch.long), torch.empty((0, 2), dtype=torch.long)).shape[:2] == (0, 2)
+    assert list(model.substitutions(TEXT, [3], torch.empty((0, 1), dtype=torch.long), 5)) == []
+    with pytest.raises(InputError, match="25 tokens and the model takes 24"):
+        model.logits(torch.full((1, 25), 5), torch.tensor([[0]]))
+    with pytest.raises(InputError, match="25 tokens and the model takes 24"):
+        list(model.substitutions([5] * 25, [3], torch.tensor([[5]]), 5))
+
+
+def test_head_that_mixes_positions_still_gives_the_full_forward_numbers(make_network, make_word_tokenizer, caplog):
+    network = make_network("bert")
+    transform = network.cls.predictions.transform.forward
+    network.cls.predictions.transform.forward = lambda hidden: transform(hidden + hidden.mean(1, keepdim=True))
+    with caplog.at_level(logging.WARNING, logger="unmask"):
+        model = MaskedLM(network, make_word_tokenizer())
+    assert "mixes positions" in caplog.text
+    rows = filled([VARIED], torch.arange(5, 9)[:, None])
+    got = model.logits(rows, torch.full((4, 1), PREDICTED))[:, 0].log_softmax(-1)
+    torch.testing.assert_close(got, loop_log_prob(network, rows, PREDICTED), atol=1e-4, rtol=0)
+    got = collected(model, [VARIED], torch.arange(5, 9)[:, None], PREDICTED)
+    torch.testing.assert_close(got, loop_log_prob(network, rows, PREDICTED), atol=1e-4, rtol=0)
