@@ -211,7 +211,8 @@ def _watched(label: str, work: Callable[[Tick], Study]) -> Study:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    screen = Console(stderr=True)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task(label, total=None)
         return work(lambda done, total: bar.update(task, completed=done, total=total))
 
@@ -243,7 +244,7 @@ def _rich(table: Table) -> object:
     shown.caption_justify = "left"
     for index, column in enumerate(table.columns):
         numeric = all(isinstance(row[index], (int, float)) for row in table.rows)
-        shown.add_column(escape(column), justify="right" if numeric else "left")
+        shown.add_column(escape(column), justify="right" if numeric else "left", overflow="fold")
     for row in table.cells():
         shown.add_row(*(escape(cell) for cell in row))
     return shown

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from unmask.errors import InputError
 from unmask.lab.mask_law import MaskLaw, uniform_masks
 from unmask.lab.model import LabModel
 from unmask.lab.space import Mask, Space, Vector
@@ -50,7 +49,7 @@ def block_dynamics(model: LabModel, law: MaskLaw) -> Transition:
 
 def naive_dynamics(model: LabModel, law: MaskLaw) -> Transition:
     """Draw K ~ p(K | x), then x_K from p(x_K | x_{-K}), as if the mask had not looked at x."""
-    return _assemble(law, lambda _, mask: conditional(model.space, model.p, mask))
+    return _assemble(law, lambda _, mask: conditional(law.space, model.p, mask))
 
 
 def parallel_step(model: LabModel, law: MaskLaw) -> Transition:
@@ -71,8 +70,6 @@ def dense(transition: Transition) -> NDArray[np.float64]:
 def _assemble(law: MaskLaw, target: Callable[[int, Mask], Vector]) -> Transition:
     space = law.space
     states = space.states
-    if law.given.shape[1] not in (1, states):
-        raise InputError(f"{law.name}: made for {law.given.shape[1]} states, used with {states}")
     siblings = [space.siblings(mask) for mask in law.masks]
     total = None if sum(s.size * s.shape[1] for s in siblings) < states * states / 4 else np.zeros((states, states))
     parts: list[tuple[Vector, NDArray[np.intp], NDArray[np.intp]]] = []

@@ -54,8 +54,11 @@ def save(draw: Callable[[], Figure], path: Path) -> None:
 
 def plain_numbers(axis: Any) -> None:
     """Label a logarithmic axis with 0.01, 0.1, 1 instead of powers, and its minor ticks not at all."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+    low, high = axis.get_view_interval()
+    if high < 200 * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_formatter(NullFormatter())
 

@@ -21,6 +21,7 @@ from unmask.lab.dynamics import Transition, dense
 from unmask.lab.space import Vector
 
 DENSE_STATES = 1500
+ELIMINATED_STATES = 512
 LONGEST = 1 << 40
 """Mixing times above this many steps are reported as infinite: rounding errors of the powers would decide them."""
 
@@ -31,9 +32,11 @@ def total_variation(p: Vector, q: Vector) -> float:
 
 
 def stationary_law(transition: Transition) -> Vector:
-    """The law pi with pi P = pi, by elimination without subtractions (Grassmann, Taksar and Heyman)."""
+    """The law pi with pi P = pi: elimination without subtractions (Grassmann, Taksar and Heyman), or LU on large spaces."""
     work = dense(transition).copy()
     states = len(work)
+    if states > ELIMINATED_STATES:
+        return _solved_law(work)
     for n in range(states - 1, 0, -1):
         leaving = work[n, :n].sum()
         if leaving <= 0:
@@ -45,6 +48,21 @@ def stationary_law(transition: Transition) -> Vector:
     for n in range(1, states):
         law[n] = law[:n] @ work[:n, n]
     return law / law.sum()
+
+
+def _solved_law(matrix: NDArray[np.float64]) -> Vector:
+    equations = matrix.T - np.eye(len(matrix))
+    equations[-1] = 1.0
+    right = np.zeros(len(matrix))
+    right[-1] = 1.0
+    try:
+        law = np.linalg.solve(equations, right)
+    except np.linalg.LinAlgError:
+        law = np.full(len(matrix), np.nan)
+    if not np.isfinite(law).all() or law.min() < -1e-9 or np.abs(law @ matrix - law).max() > 1e-9:
+        raise InputError("the chain is reducible or too slow for float64: it has no single stationary law that can be found")
+    law = np.maximum(law, 0.0)
+    return np.asarray(law / law.sum())
 
 
 def dirichlet_form(transition: Transition, law: Vector, f: Vector) -> float:

@@ -35,7 +35,8 @@ def divergences(model: LabModel, law: MaskLaw, log_q: Vector) -> tuple[float, fl
     whole = float(q @ ratio)
     context_ratio = np.zeros_like(ratio)
     for weight, mask in zip(law.given[:, 0], law.masks, strict=True):
-        context_ratio += weight * (np.log(space.sum_over(mask, q)) - np.log(space.sum_over(mask, model.p)))
+        context_q, context_p = space.sum_over(mask, q), space.sum_over(mask, model.p)
+        context_ratio += weight * (np.log(np.maximum(context_q, np.finfo(float).tiny)) - np.log(context_p))
     inside = ratio - context_ratio
     return whole, float(q @ inside), ratio, inside
 

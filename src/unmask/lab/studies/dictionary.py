@@ -88,11 +88,11 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         if tick:
             tick(done, total)
 
+    adaptive = surprise_masks(model, options.adaptive_k, options.sharpness)
     rows = []
     for k in sizes:
         rows.append(measure(model, uniform_masks(model.space, k), options.seed))
         step()
-    adaptive = surprise_masks(model, options.adaptive_k, options.sharpness)
     rows.append(measure(model, adaptive, options.seed))
     step()
     right, naive = block_dynamics(model, adaptive), naive_dynamics(model, adaptive)

@@ -253,10 +253,10 @@ def _draw(
         ("block", figures.BLUE, "o", "joint block"),
         ("factorised", figures.RED, "s", "factorised head"),
     ):
-        x = range(1, len(closed[loss]) + 1)
-        right.plot(x, closed[loss], "-", color=colour, label=f"{label}: closed form")
+        sizes_fitted = range(1, len(closed[loss]) + 1)
+        right.plot(sizes_fitted, closed[loss], "-", color=colour, label=f"{label}: closed form")
         means, errors = [r.mean for r in learnt[loss]], [2 * r.standard_error for r in learnt[loss]]
-        right.errorbar(x, means, errors, fmt=marker, color=colour, capsize=3, label=f"{label}: fits")
+        right.errorbar(sizes_fitted, means, errors, fmt=marker, color=colour, capsize=3, label=f"{label}: fits")
     right.set_ylim(bottom=0)
     right.set(xlabel="masked sites k", ylabel="n · mean squared error")
     right.set_xticks(range(1, len(closed["block"]) + 1))

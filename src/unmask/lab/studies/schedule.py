@@ -78,9 +78,9 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         "The rule: draw together what depends least on each other.",
         "**Keeping the surest *tokens* is another matter.** An order that looks at the values drawn, as confidence-based "
         "decoders do, no longer samples p: with more steps the samples get *further* from p "
-        f"({rows[0]['surest tokens first']:.2f} nats in one step, {rows[-1]['surest tokens first']:.2f} in {sites}), and "
-        f"their entropy falls from {rows[0]['entropy, surest tokens first']:.2f} to "
-        f"{rows[-1]['entropy, surest tokens first']:.2f} nats (p has {entropy:.2f}). They collapse on the likeliest text: "
+        f"({rows[0]['KL, keep the surest tokens']:.2f} nats in one step, {rows[-1]['KL, keep the surest tokens']:.2f} in "
+        f"{sites}), and their entropy falls from {rows[0]['entropy, keep the surest tokens']:.2f} to "
+        f"{rows[-1]['entropy, keep the surest tokens']:.2f} nats (p has {entropy:.2f}). They collapse on the likeliest text: "
         "good for one translation, not for sampling. Choosing the surest *site* before drawing keeps p exactly at one site a "
         "step.",
         f"**The average over all masks is the entropy**: Σ_k (1/k) E[masked cross-entropy] = {path_sum:.6f} nats, H(p) = "
@@ -101,13 +101,13 @@ def run(options: Options, tick: Tick | None = None) -> Study:
             ),
             Table(
                 "Orders that redraw or look at the values drawn",
-                ("steps", "surest tokens first: KL", "its entropy", "mask-predict, random re-masking: KL", "best fixed schedule"),
+                ("steps", "keep the surest tokens: KL", "entropy", "mask-predict, random re-masking: KL", "best fixed schedule"),
                 [
                     (
                         r["steps"],
-                        r["surest tokens first"],
-                        r["entropy, surest tokens first"],
-                        r["mask-predict"],
+                        r["KL, keep the surest tokens"],
+                        r["entropy, keep the surest tokens"],
+                        r["KL, mask-predict, random re-masking"],
                         _spell(r["best schedule"]),
                     )
                     for r in rows
@@ -115,9 +115,10 @@ def run(options: Options, tick: Tick | None = None) -> Study:
                 f"H(p) = {entropy:.3f} nats. Sites are numbered from 1.",
             ),
         ],
-        "Left: schedules fixed before drawing; each reaches zero at one site a step, and the grouping decides how soon. "
-        "Right: two ways that look at or redraw values; keeping the surest tokens moves away from p with every step.",
-        lambda: _draw(rows, sites),
+        "Left: orders that do not look at the values being drawn; each reaches zero at one site a step, and the grouping "
+        "decides how soon. Middle: keeping the tokens that came out surest moves away from p with every step; redrawing random "
+        "sites comes near p but does not reach it. Right: the entropy of the samples, against that of p.",
+        lambda: _draw(rows, sites, entropy),
         {
             "options": {**asdict(options), "model": options.model.describe()},
             "entropy": entropy,
@@ -134,7 +135,7 @@ def _row(model: LabModel, steps: int, options: Options, generator: np.random.Gen
     error = max(abs(costs[name] - kl(model.p, unmasking_law(model, schedule))) for name, schedule in fixed.items())
     random = [sum(schedule_cost(model, shuffled(sites, steps, generator), entropies)) for _ in range(options.orders)]
     best, schedule = extreme_schedule(model, steps)
-    sure = greedy_law(model, steps, "sure token")
+    sure, redrawn = greedy_law(model, steps, "sure token"), mask_predict_law(model, steps)
     return {
         "steps": steps,
         **costs,
@@ -143,9 +144,10 @@ def _row(model: LabModel, steps: int, options: Options, generator: np.random.Gen
         "best possible": best,
         "worst possible": extreme_schedule(model, steps, worst=True)[0],
         "best schedule": [list(group) for group in schedule],
-        "surest tokens first": kl(model.p, sure),
-        "entropy, surest tokens first": float(entr(sure).sum()),
-        "mask-predict": kl(model.p, mask_predict_law(model, steps)),
+        "KL, keep the surest tokens": kl(model.p, sure),
+        "entropy, keep the surest tokens": float(entr(sure).sum()),
+        "KL, mask-predict, random re-masking": kl(model.p, redrawn),
+        "entropy, mask-predict, random re-masking": float(entr(redrawn).sum()),
         "identity_error": error,
     }
 
@@ -156,15 +158,17 @@ def _as_good(rows: list[dict[str, Any]], cost: float) -> int:
 
 
 def _spell(schedule: list[list[int]]) -> str:
-    return ", then ".join("-".join(str(i + 1) for i in group) for group in schedule)
+    return " → ".join(" ".join(str(i + 1) for i in group) for group in schedule)
 
 
 def _clean(value: float) -> float:
     return 0.0 if abs(value) < 1e-12 else value
 
 
-def _draw(rows: list[dict[str, Any]], sites: int) -> Figure:
-    figure, (left, right) = figures.panels(("The grouping decides the cost", "Looking at the values drawn"))
+def _draw(rows: list[dict[str, Any]], sites: int, entropy: float) -> Figure:
+    figure, (left, middle, right) = figures.panels(
+        ("The grouping decides the cost", "Keeping sure tokens moves away from p", "because it narrows the samples")
+    )
     steps = [r["steps"] for r in rows]
     colours = (figures.RED, figures.PURPLE, figures.GREY, figures.BLUE, figures.GREEN)
     for name, colour, marker in zip(FIXED, colours, "sv^o*", strict=True):
@@ -174,11 +178,23 @@ def _draw(rows: list[dict[str, Any]], sites: int) -> Figure:
     left.set_ylim(bottom=-0.02)
     left.set_xticks(steps)
     left.legend()
-    right.plot(steps, [r["surest tokens first"] for r in rows], "s-", color=figures.RED, label="keep the surest tokens")
-    right.plot(steps, [r["mask-predict"] for r in rows], "^-", color=figures.ORANGE, label="mask-predict, random re-masking")
-    right.plot(steps, [r["random order"] for r in rows], "--", color=figures.GREY, label="random order (left panel)")
-    right.set(xlabel=f"parallel steps to draw {sites} sites", ylabel="KL(p ‖ samples), nats", xlim=(0.7, sites + 0.3))
-    right.set_yscale("symlog", linthresh=0.01)
-    right.set_xticks(steps)
+    for axis, key in ((middle, "KL"), (right, "entropy")):
+        for name, colour, marker in (
+            ("keep the surest tokens", figures.RED, "s"),
+            ("mask-predict, random re-masking", figures.ORANGE, "^"),
+        ):
+            axis.plot(steps, [r[f"{key}, {name}"] for r in rows], marker + "-", color=colour, label=name)
+        axis.set_xlabel(f"parallel steps to draw {sites} sites")
+        axis.set_xticks(steps)
+    middle.plot(steps, [r["random order"] for r in rows], "--", color=figures.GREY, label="random order (left panel)")
+    middle.set_yscale("symlog", linthresh=0.01)
+    middle.set_ylim(-0.001, 2 * max(r["KL, keep the surest tokens"] for r in rows))
+    middle.set_ylabel("KL(p ‖ samples), nats")
+    middle.set_yticks([0, 0.01, 0.1, 1, 10], ["0", "0.01", "0.1", "1", "10"])
+    middle.legend(loc="lower left")
+    right.axhline(entropy, color=figures.GREY, linewidth=1, linestyle="--")
+    right.text(steps[-1], entropy, "entropy of p", color=figures.GREY, ha="right", va="top", fontsize=9)
+    right.set_ylim(bottom=0)
+    right.set_ylabel("entropy of the samples, nats")
     right.legend(loc="lower left")
     return figure

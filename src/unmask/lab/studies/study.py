@@ -50,12 +50,12 @@ def show(cell: object) -> str:
         return f"{cell:,}"
     if math.isinf(cell):
         return "∞" if cell > 0 else "-∞"
-    cell = float(f"{cell:.3e}")
     if cell == 0:
         return "0"
     if abs(cell) < 1e-3:
         return f"{cell:.1e}"
     if abs(cell) >= 1e5:
-        return f"{cell:.3g}"
+        return f"{cell:.4g}"
+    cell = float(f"{cell:.3e}")
     digits = max(0, 3 - math.floor(math.log10(abs(cell))))
     return f"{cell:,.{digits}f}"

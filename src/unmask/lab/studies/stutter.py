@@ -68,6 +68,10 @@ def tell(model: LabModel, law: Vector) -> dict[str, float]:
 
 def run(options: Options, tick: Tick | None = None) -> Study:
     """Compute the study."""
+    if options.slots < 2 or options.repair_slots < 2 or options.steps < 1:
+        raise InputError(
+            f"{options.slots} slots, {options.repair_slots} to repair in {options.steps} steps: use at least 2 slots and 1 step"
+        )
     pair = stutter_pair(options.weight)
     product = product_conditional(pair.space, pair.p, (0, 1))
     correlation = Entropies(pair).total_correlation((0, 1))
@@ -146,11 +150,10 @@ def run(options: Options, tick: Tick | None = None) -> Study:
 
 
 def _samplers(model: LabModel) -> dict[str, Transition]:
-    everything = model.space.sites
     return {
         "one slot (Gibbs, k=1)": gibbs(model, 1),
-        "two slots in parallel": parallel_step(model, uniform_masks(model.space, min(2, everything))),
-        "two slots jointly (Gibbs, k=2)": block_dynamics(model, uniform_masks(model.space, min(2, everything))),
+        "two slots in parallel": parallel_step(model, uniform_masks(model.space, 2)),
+        "two slots jointly (Gibbs, k=2)": block_dynamics(model, uniform_masks(model.space, 2)),
     }
 
 

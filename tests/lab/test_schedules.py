@@ -1,0 +1,142 @@
+"""Results 8 and 9, and orders that look at the values drawn."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import entr
+
+from unmask.errors import InputError
+from unmask.lab.correlation import masked_cross_entropy
+from unmask.lab.dynamics import product_conditional
+from unmask.lab.model import random_table
+from unmask.lab.schedules import (
+    contiguous,
+    even_sizes,
+    extreme_schedule,
+    greedy_law,
+    kl,
+    mask_predict_law,
+    schedule_cost,
+    shuffled,
+    spread,
+    unmasking_law,
+)
+from unmask.lab.spectrum import total_variation
+from unmask.lab.spins import curie_weiss, ising
+
+models = st.builds(random_table, st.lists(st.integers(2, 3), min_size=2, max_size=4), st.integers(0, 10**6), st.floats(0.1, 2.5))
+
+
+@settings(max_examples=60, deadline=None)
+@given(models, st.data())
+def test_cost_of_a_schedule_is_its_total_correlation(model, data):
+    order = data.draw(st.permutations(range(model.space.sites)))
+    cuts = sorted(data.draw(st.sets(st.integers(1, model.space.sites - 1))))
+    schedule = tuple(tuple(order[a:b]) for a, b in zip([0, *cuts], [*cuts, len(order)], strict=True))
+    law = unmasking_law(model, schedule)
+    assert law.sum() == pytest.approx(1, abs=1e-12)
+    costs = schedule_cost(model, schedule)
+    assert min(costs) > -1e-12
+    assert kl(model.p, law) == pytest.approx(sum(costs), abs=1e-12)
+
+
+def test_the_wrong_context_is_not_the_cost():
+    """Negative control: total correlations that forget what was drawn before miss the divergence."""
+    model = curie_weiss(4, 0.5)
+    schedule = ((0, 1), (2, 3))
+    forgetful = sum(schedule_cost(model, schedule)[:1]) * 2
+    assert abs(kl(model.p, unmasking_law(model, schedule)) - forgetful) > 0.05
+
+
+@settings(max_examples=40, deadline=None)
+@given(models)
+def test_masked_cross_entropies_sum_to_the_entropy(model):
+    sites = model.space.sites
+    total = sum(masked_cross_entropy(model, k) / k for k in range(1, sites + 1))
+    assert total == pytest.approx(entr(model.p).sum(), abs=1e-12)
+    if sites > 2:
+        assert abs(sum(masked_cross_entropy(model, k) / sites for k in range(1, sites + 1)) - total) > 1e-3
+
+
+@settings(max_examples=15, deadline=None)
+@given(models, st.data())
+def test_best_and_worst_schedules_are_the_extremes(model, data):
+    sites = model.space.sites
+    steps = data.draw(st.integers(1, sites))
+    ends = np.cumsum((0, *even_sizes(sites, steps)))
+    costs = [
+        sum(schedule_cost(model, tuple(order[a:b] for a, b in zip(ends, ends[1:], strict=False))))
+        for order in permutations(range(sites))
+    ]
+    for worst, expected in ((False, min(costs)), (True, max(costs))):
+        cost, schedule = extreme_schedule(model, steps, worst)
+        assert cost == pytest.approx(expected, abs=1e-12)
+        assert cost == pytest.approx(sum(schedule_cost(model, schedule)), abs=1e-12)
+
+
+def test_on_a_path_every_other_site_is_the_best_half():
+    model = ising(0.6, np.full(6, 0.2), "path")
+    cost, schedule = extreme_schedule(model, 2)
+    assert {tuple(sorted(group)) for group in schedule} == {(0, 2, 4), (1, 3, 5)}
+    assert cost < 0.2 * sum(schedule_cost(model, contiguous(6, 2)))
+
+
+def test_schedules_are_partitions():
+    generator = np.random.default_rng(0)
+    for sites, steps in ((7, 3), (8, 8), (5, 1)):
+        for schedule in (contiguous(sites, steps), spread(sites, steps), shuffled(sites, steps, generator)):
+            assert len(schedule) == steps
+            assert sorted(i for group in schedule for i in group) == list(range(sites))
+            assert sorted(len(g) for g in schedule) == sorted(even_sizes(sites, steps))
+
+
+@settings(max_examples=25, deadline=None)
+@given(models)
+def test_greedy_laws(model):
+    sites = model.space.sites
+    everything = product_conditional(model.space, model.p, tuple(range(sites)))
+    for order in ("sure site", "sure token"):
+        np.testing.assert_allclose(greedy_law(model, 1, order), everything, atol=1e-14)
+        for steps in range(1, sites + 1):
+            assert greedy_law(model, steps, order).sum() == pytest.approx(1, abs=1e-12)
+    assert total_variation(greedy_law(model, sites, "sure site"), model.p) < 1e-13
+    np.testing.assert_allclose(mask_predict_law(model, 1), everything, atol=1e-14)
+    assert mask_predict_law(model, 4).sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_keeping_the_surest_of_two_independent_tokens_by_hand():
+    """Sites with p(1) = .9 and .6: the surer of the two drawn tokens is kept, the other is drawn again."""
+    model = ising(0.0, np.array([np.log(9) / 2, np.log(1.5) / 2]))
+    first, second = np.array([0.1, 0.9]), np.array([0.4, 0.6])
+    expected = np.zeros((2, 2))
+    for a in (0, 1):
+        for b in (0, 1):
+            for redrawn in (0, 1):
+                if first[a] >= second[b]:
+                    expected[a, redrawn] += first[a] * second[b] * second[redrawn]
+                else:
+                    expected[redrawn, b] += first[a] * second[b] * first[redrawn]
+    np.testing.assert_allclose(greedy_law(model, 2, "sure token").reshape(2, 2), expected, atol=1e-14)
+    assert total_variation(expected.ravel(), model.p) > 0.05
+
+
+def test_keeping_the_surest_tokens_narrows_the_samples():
+    model = ising(0.6, np.full(5, 0.2), "path")
+    laws = [greedy_law(model, steps, "sure token") for steps in range(1, 6)]
+    divergences = [kl(model.p, law) for law in laws]
+    assert divergences == sorted(divergences) and divergences[-1] > 2
+    assert entr(laws[-1]).sum() < 0.7 * entr(model.p).sum()
+
+
+def test_bad_schedules_are_told():
+    model = curie_weiss(3, 0.1)
+    for schedule in (((0, 1),), ((0, 1), (1, 2)), ((0, 1, 2, 3),)):
+        with pytest.raises(InputError, match="exactly once"):
+            unmasking_law(model, schedule)
+    with pytest.raises(InputError, match="4 steps for 3 sites"):
+        contiguous(3, 4)
+    with pytest.raises(InputError, match="0 steps"):
+        mask_predict_law(model, 0)
