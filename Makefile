@@ -44,7 +44,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 test: lint
-	OMP_NUM_THREADS=$(CORES) $(BIN)/pytest -q -m "not real"
+	OMP_NUM_THREADS=$(CORES) $(BIN)/pytest -q -m "not real and not slow"
 
 $(REAL)/antiberty: $(VENV)/.installed
 	mkdir -p $(REAL)
