@@ -5,8 +5,9 @@ With L = log A - log B for a pair, and lse_x, lse_y, lse its log-sums over x, ov
     compatibility = mean over all (x, y) of (L + lse - lse_x - lse_y)^2,
 
 zero if and only if the tables are compatible (Arnold & Press 1989): then A/B = mu_a(x) / mu_b(y), a product, and the
-bracket is the pointwise mutual information of the distribution proportional to A/B. For k > 2 sites the mean runs over
-all pairs of sites too, the block's other tokens held fixed. That is zero if and only if all k tables are compatible:
+bracket is the pointwise mutual information of the distribution proportional to A/B. Swapping the positions turns A/B
+into B/A, so that incompatible tables have one value in each order. For k > 2 sites the mean runs over all pairs of
+sites too, in the block's order, the other tokens held fixed. That is zero if and only if all k tables are compatible:
 log-ratios along the axes then add up to zero around every square of cells, hence around every closed path.
 """
 

@@ -20,11 +20,11 @@ from torch import Tensor
 
 from unmask.conditionals import Tables
 from unmask.errors import InputError
+from unmask.joints.family import CACHED_CELLS, contexts
 from unmask.joints.joint import Joint, at, tiles
 
-CACHED_CELLS = 1 << 18
-"""Cells of a tile on a CPU: a few such arrays stay in its cache."""
 CUDA_CELLS = 1 << 25
+"""Cells of a tile on a GPU: enough to hide the launches of the many small steps of a tile."""
 UNDERFLOW = 1e-28
 """A context that holds less than this share of the largest cell is summed again, in logarithms."""
 
@@ -58,7 +58,7 @@ def read_joints(joints: Sequence[Joint], tile_cells: int | None = None) -> list[
     tables = joints[0].tables
     if any(joint.tables is not tables for joint in joints):
         raise InputError("these joints are rules over different tables: read the joints of each block by themselves")
-    weight, own = _contexts(tables), _contexts(tables)
+    weight, own = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
     sums = [_Sums(joint) for joint in joints]
     for index in tiles(tables.shape, tile_cells or tile_size(tables)):
         log_q = [at(table, index) for table in tables.log_q]
@@ -76,19 +76,12 @@ def tile_size(tables: Tables) -> int:
     return CACHED_CELLS if tables.log_q[0].device.type == "cpu" else CUDA_CELLS
 
 
-def _contexts(tables: Tables) -> list[Tensor]:
-    """For each site a float64 sum over its tokens, for every context."""
-    like = tables.log_q[0]
-    shapes = [[1 if s == t else n for s, n in enumerate(tables.shape)] for t in range(tables.sites)]
-    return [torch.zeros(shape, dtype=torch.float64, device=like.device) for shape in shapes]
-
-
 class _Sums:
     """The sums of one joint: `mass` = sum_{x_t} exp(r - shift), shift = largest r so far, and `cross` = sum_{x_t} q_t r."""
 
     def __init__(self, joint: Joint) -> None:
         self.joint = joint
-        self.mass, self.cross = _contexts(joint.tables), _contexts(joint.tables)
+        self.mass, self.cross = ([contexts(joint.tables, t) for t in range(joint.sites)] for _ in range(2))
         self.shift = torch.full_like(self.mass[0].flatten()[0], -torch.inf)
 
     def add(self, index: tuple[slice, ...], q: Sequence[Tensor]) -> None:

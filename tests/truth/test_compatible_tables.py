@@ -1,0 +1,77 @@
+"""Truth 1: tables that come from one joint give it back, and every faithfulness metric is zero; mrf is the control."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unmask.cloze import Cloze
+from unmask.compatibility import compatibility
+from unmask.conditionals import unary_tables
+from unmask.joints import arnold_gokhale, balanced, chain, hcb, mrf, product, pseudo_gibbs
+from unmask.metrics import block_metrics
+from unmask.models.tabular import TabularMLM
+
+
+def joint_and_tables(sites, vocab, seed, observed=1):
+    """A positive joint over `sites` blanks and `observed` tokens before them, as it is given that those are all 0."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = [vocab] * (observed + sites)
+    p = torch.randn(shape, generator=generator, dtype=torch.float64).mul(1.3).flatten().softmax(0).reshape(shape)
+    ids = (0,) * observed + (vocab,) * sites
+    tables = unary_tables(TabularMLM.from_joint(p), Cloze(ids, tuple(range(observed, observed + sites))))
+    truth = p[(0,) * observed]
+    return truth / truth.sum(), tables
+
+
+cases = st.tuples(st.sampled_from([(2, 2), (2, 5), (3, 3)]), st.integers(0, 9999))
+
+
+@settings(max_examples=12, deadline=None)
+@given(cases, st.data())
+def test_faithful_constructions_recover_the_joint_and_measure_zero(case, data):
+    (sites, vocab), seed = case
+    truth, tables = joint_and_tables(sites, vocab, seed)
+    gold = tuple(data.draw(st.integers(0, vocab - 1)) for _ in range(sites))
+    pivot = [data.draw(st.integers(0, vocab - 1)) for _ in range(sites)]
+    faithful = [hcb(tables), hcb(tables, pivot), chain(tables), chain(tables, "forward"), chain(tables, "backward")]
+    iterated = [rule(tables, tolerance=1e-10) for rule in (arnold_gokhale, balanced, pseudo_gibbs)]
+    measured = block_metrics([*faithful, *iterated], gold)
+    assert measured.compatibility == pytest.approx(0, abs=1e-24)
+    for joint, found in zip([*faithful, *iterated], measured.joints, strict=True):
+        limit = 1e-12 if joint in faithful else 1e-8
+        torch.testing.assert_close(joint.dense().exp(), truth, rtol=0, atol=limit, msg=joint.name)
+        assert found.joint_nll == pytest.approx(-float(truth[gold].log()), abs=1e-6)
+        for kl in (found.a_kl, found.g_kl, found.objective):
+            assert kl == pytest.approx(0, abs=limit), joint.name
+
+
+@settings(max_examples=12, deadline=None)
+@given(cases)
+def test_the_random_field_and_the_product_are_unfaithful_even_then(case):
+    (sites, vocab), seed = case
+    truth, tables = joint_and_tables(sites, vocab, seed)
+    measured = block_metrics([mrf(tables), product(tables)], (0,) * sites)
+    for joint, found in zip([mrf(tables), product(tables)], measured.joints, strict=True):
+        assert float((joint.dense().exp() - truth).abs().max()) > 1e-4
+        assert found.a_kl > 1e-5
+
+
+@settings(max_examples=12, deadline=None)
+@given(cases)
+def test_random_tables_are_incompatible_and_no_joint_is_faithful_to_them(case):
+    (sites, vocab), seed = case
+    model = TabularMLM.random(vocab, sites, seed)
+    tables = unary_tables(model, Cloze((vocab,) * sites, tuple(range(sites))))
+    assert compatibility(tables) > 1e-3
+    found = block_metrics([hcb(tables), balanced(tables), chain(tables)], (0,) * sites)
+    assert all(m.a_kl > 1e-5 for m in found.joints)
+
+
+def test_three_tables_that_agree_in_one_pair_only_are_incompatible():
+    _, tables = joint_and_tables(3, 3, seed=1, observed=0)
+    other = TabularMLM.random(3, 3, seed=2)
+    changed = TabularMLM(torch.stack([*TabularMLM.from_joint(torch.ones(3, 3, 3).double() / 27).table[:2], other.table[2]]))
+    mixed = unary_tables(changed, Cloze((3, 3, 3), (0, 1, 2)))
+    assert compatibility(tables) < 1e-24
+    assert compatibility(mixed) > 1e-2
