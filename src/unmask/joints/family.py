@@ -24,7 +24,7 @@ from unmask.joints.joint import Index, Rule, along, at, sum_at, tiles
 Marginals = tuple[Tensor, ...]
 """log mu_{-t} for each t in float64, with size 1 at axis t."""
 
-CACHED_CELLS = 1 << 17
+CACHED_CELLS = 1 << 18
 """Cells of a tile on a CPU: the few arrays of a tile stay in its cache."""
 CUDA_CELLS = 1 << 22
 

@@ -63,14 +63,15 @@ def _published(tables: Tables, log_mu: Marginals, alpha: float, steps: int) -> t
 def _converged(
     tables: Tables, log_mu: Marginals, alpha: float, tolerance: float, max_reads: int
 ) -> tuple[Marginals, dict[str, object]]:
-    latest = log_mu
+    shapes, sizes = [m.shape for m in log_mu], [m.numel() for m in log_mu]
 
-    def step(log_first: Tensor) -> Tensor:
-        nonlocal latest
-        latest = sweep(tables, (log_first.reshape(latest[0].shape), *latest[1:]), alpha)
-        return latest[0].flatten()
+    def marginals(flat: Tensor) -> Marginals:
+        return tuple(part.reshape(shape) for part, shape in zip(flat.split(sizes), shapes, strict=True))
 
-    end = accelerate(step, log_mu[0].flatten(), tolerance, max_reads)
+    def step(flat: Tensor) -> Tensor:
+        return torch.cat([m.flatten() for m in sweep(tables, marginals(flat), alpha)])
+
+    end = accelerate(step, torch.cat([m.flatten() for m in log_mu]), tolerance, max_reads)
     found = {
         "steps": end.reads,
         "reads": end.reads + 1,
@@ -78,7 +79,7 @@ def _converged(
         "error": end.error,
         "converged": end.error < tolerance,
     }
-    return (end.log_p.reshape(latest[0].shape), *latest[1:]), found
+    return marginals(end.log_p), found
 
 
 def arnold_gokhale(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
