@@ -1,0 +1,122 @@
+"""Exact joints of residues under AntiBERTy, a masked language model of antibodies that this project did not train.
+
+`make test-real` downloads it (25 tokens: 20 amino acids and 5 special ones; 26 million parameters).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from math import exp, log
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import unmask
+from unmask.cli import app
+from unmask.faithfulness import read_joints
+
+pytestmark = pytest.mark.real
+
+HEAVY = "EVQLLESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAKDRYGGFDYWGQGTLVTVSS"
+"""A human heavy chain in the manner of germline IGHV3-23; residue i (from 1) is token i, after [CLS]."""
+FRAGMENT = HEAVY[:25]
+AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
+
+
+@pytest.fixture(scope="module")
+def folder():
+    path = os.environ.get("UNMASK_ANTIBERTY")
+    if path is None:
+        pytest.fail("UNMASK_ANTIBERTY is not set: run these tests with make test-real")
+    return path
+
+
+@pytest.fixture(scope="module")
+def antiberty(folder):
+    return unmask.MaskedLM.load(folder, device="cpu")
+
+
+def with_blanks(sequence: str, residues: list[int]) -> str:
+    return "".join("[MASK]" if i in residues else letter for i, letter in enumerate(sequence, 1))
+
+
+def check_exact_joint(filling: unmask.Filling, residues: int) -> torch.Tensor:
+    """A distribution over 20^k fillings, whose marginals, modes and conditionals are those of its dense table."""
+    joint = filling.joint
+    assert joint.shape == (20,) * residues
+    assert sorted(joint.label(int(i)) for i in joint.tables.candidates[0]) == sorted(AMINO_ACIDS)
+    dense = joint.dense().double()
+    assert float(dense.exp().sum()) == pytest.approx(1, abs=1e-4)
+    for t, marginal in enumerate(joint.marginals()):
+        others = tuple(s for s in range(residues) if s != t)
+        assert torch.allclose(marginal.double(), dense.exp().sum(others), atol=1e-5)
+    ids, log_probs = joint.topk(25)
+    assert torch.allclose(log_probs.double(), dense.flatten().topk(25).values, atol=1e-5)
+    assert torch.allclose(joint.log_prob(ids), log_probs, atol=1e-5)
+    assert 0.99 < filling.candidates_mass <= 1 + 1e-6
+    return dense
+
+
+def check_tables(model: unmask.MaskedLM, filling: unmask.Filling, seed: int) -> None:
+    """A few random cells of the tables, each from one plain pass of the Hugging Face network."""
+    rng = random.Random(seed)
+    tables, cloze = filling.joint.tables, filling.cloze
+    for _ in range(6):
+        cell = [rng.randrange(20) for _ in cloze.block]
+        t = rng.randrange(len(cell))
+        row = list(cloze.filled([int(c[i]) for c, i in zip(tables.candidates, cell, strict=True)]))
+        row[cloze.block[t]] = model.mask_id
+        with torch.no_grad():
+            logits = model.network(input_ids=torch.tensor([row])).logits[0, cloze.block[t]]
+        log_q = logits[tables.candidates[t]].double().log_softmax(0)
+        assert float(tables.log_q[t][tuple(cell)]) == pytest.approx(float(log_q[cell[t]]), abs=2e-4)
+
+
+def check_against_product(filling: unmask.Filling) -> None:
+    """The product has no dependence and worse conditionals; it and the balanced joint are different distributions."""
+    balanced, product = read_joints([filling.joint, filling.product])
+    assert filling.product.total_correlation() == pytest.approx(0, abs=1e-4)
+    assert filling.joint.total_correlation() > 1e-3
+    assert balanced.average_kl < product.average_kl / 2
+
+
+def test_conserved_cysteine_and_tryptophan_are_recovered(antiberty):
+    filling = unmask.fill(with_blanks(HEAVY, [22, 36]), model=antiberty)
+    assert (HEAVY[21], HEAVY[35]) == ("C", "W")
+    assert filling.completions[0].tokens == ("C", "W") and filling.completions[0].text == HEAVY
+    assert filling.completions[0].log_prob > log(0.9)
+    check_exact_joint(filling, 2)
+    check_tables(antiberty, filling, 0)
+
+
+def test_two_residues_of_the_third_loop(antiberty):
+    residues = [HEAVY.index("DRYGG") + 1, HEAVY.index("DRYGG") + 2]
+    filling = unmask.fill(with_blanks(HEAVY, residues), model=antiberty)
+    check_exact_joint(filling, 2)
+    check_tables(antiberty, filling, 1)
+    check_against_product(filling)
+
+
+def test_the_command_line_gives_the_same(folder, antiberty):
+    text = with_blanks(HEAVY, [100, 101])
+    said = json.loads(CliRunner().invoke(app, ["fill", text, "--model", folder, "--top", "3", "--json"]).stdout)
+    assert said == unmask.fill(text, model=antiberty, top=3).to_dict()
+    assert all(len(c["text"]) == len(HEAVY) for c in said["completions"])
+
+
+def test_three_residues(antiberty):
+    filling = unmask.fill(with_blanks(HEAVY[:60], [30, 31, 33]), model=antiberty)
+    dense = check_exact_joint(filling, 3)
+    check_tables(antiberty, filling, 2)
+    check_against_product(filling)
+    assert exp(float(dense.max())) < 0.9
+
+
+def test_four_residues_of_a_fragment(antiberty):
+    filling = unmask.fill(with_blanks(FRAGMENT, [5, 11, 13, 24]), model=antiberty, exact=True)
+    check_exact_joint(filling, 4)
+    check_tables(antiberty, filling, 3)
+    check_against_product(filling)
