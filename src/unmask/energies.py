@@ -1,0 +1,92 @@
+"""Energies of a whole text under a masked language model (Goyal, Dyer & Berg-Kirkpatrick 2022).
+
+    raw    E(x) = - sum_t f_t(x_t | x_{-t})            f_t: logits at position t, masked alone
+    norm   E(x) = - sum_t log q_t(x_t | x_{-t})        q_t = softmax f_t over the whole vocabulary
+
+The sum runs over the positions that hold no special token. pi(x) is proportional to exp(-E(x) / temperature) over the
+texts of one length. exp(-E_norm) is the product of the unary conditionals: minus the pseudo-log-likelihood.
+One energy costs one forward pass for each term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.errors import InputError
+from unmask.models.conditional_model import ConditionalModel
+
+EnergyKind = Literal["raw", "norm"]
+UserTerm = Callable[[Tensor], Tensor]
+"""From token ids (n, T), special tokens included, to n numbers that are added to the energy."""
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Which energy, at which temperature, and the user's own terms, which are added to it before the temperature divides."""
+
+    kind: EnergyKind = "norm"
+    temperature: float = 1.0
+    user_terms: tuple[UserTerm, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(EnergyKind):
+            raise InputError(f"energy {self.kind!r} is unknown: use raw or norm")
+        if not (isfinite(self.temperature) and self.temperature > 0):
+            raise InputError(f"energy temperature {self.temperature} is not a positive number: 1 is the model's own")
+
+    def term(self, logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """The terms -f_t(x_t) or -log q_t(x_t) of `tokens`, in float64."""
+        wide = logits.double()
+        own = wide.gather(-1, tokens.to(wide.device).unsqueeze(-1)).squeeze(-1)
+        return (wide.logsumexp(-1) - own if self.kind == "norm" else -own).cpu()
+
+    def from_user(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
+        """The sum of the user's terms."""
+        total = torch.zeros(len(ids), dtype=torch.float64)
+        for function in self.user_terms:
+            value = function(ids)
+            if value.shape != (len(ids),):
+                raise InputError(
+                    f"a user term returned shape {tuple(value.shape)} for {len(ids)} texts: return one number a text"
+                )
+            total = total + value.double().cpu()
+        return total
+
+
+def scored_positions(ids: Sequence[int], model: ConditionalModel) -> tuple[int, ...]:
+    """Positions with a term: all that hold no special token, and the blanks."""
+    special = set(model.special_ids) - {model.mask_id}
+    return tuple(t for t, token in enumerate(ids) if token not in special)
+
+
+def masked_alone(ids: Int[Tensor, "n T"], positions: Int[Tensor, " n"], mask_id: int) -> Int[Tensor, "n T"]:
+    """Each row with its one position masked."""
+    return ids.scatter(1, positions.unsqueeze(1), mask_id)
+
+
+def energy_terms(
+    model: ConditionalModel, ids: Int[Tensor, "n T"], kind: EnergyKind = "norm", positions: Sequence[int] | None = None
+) -> Float[Tensor, "n S"]:
+    """The energy's terms at `positions` (by default those that hold no special token in the first text), in float64."""
+    energy = Energy(kind)
+    ids = ids.cpu()
+    columns = scored_positions(ids[0].tolist(), model) if positions is None else tuple(positions)
+    terms = torch.empty((len(ids), len(columns)), dtype=torch.float64)
+    for column, t in enumerate(columns):
+        where = torch.full((len(ids),), t)
+        logits = model.logits(masked_alone(ids, where, model.mask_id), where.unsqueeze(1))[:, 0]
+        terms[:, column] = energy.term(logits, ids[:, t])
+    return terms
+
+
+def energies(model: ConditionalModel, ids: Int[Tensor, "n T"], energy: Energy | EnergyKind = "norm") -> Float[Tensor, " n"]:
+    """E(x) of texts of one length, user terms included, the temperature left out."""
+    chosen = energy if isinstance(energy, Energy) else Energy(energy)
+    return energy_terms(model, ids, chosen.kind).sum(-1) + chosen.from_user(ids)

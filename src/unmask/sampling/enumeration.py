@@ -1,0 +1,133 @@
+"""Exact transition matrices: a kernel's own `step`, run under every outcome of its random choices.
+
+A kernel draws tokens (finitely many outcomes, whose probabilities it states) and compares uniforms with thresholds (found
+by bisection, to rounding). Playing all of them from every text of a small space gives
+
+    K[x, y] = sum over outcomes that lead from x to y of their probability,
+
+of the code that runs, not of a formula beside it. Then max |pi K - pi| is the proof that a chain is right, for your own
+energy terms and kernels too.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from unmask.energies import energies
+from unmask.errors import InputError
+from unmask.sampling.kernels import Kernel
+from unmask.sampling.state import take
+from unmask.sampling.target import Target
+
+MOST_TEXTS = 5000
+CERTAIN = -200.0
+"""log u of a uniform that lies below every threshold worth counting."""
+HALVINGS = 64
+
+
+def all_texts(target: Target) -> Int[Tensor, "N T"]:
+    """Every text of the target's support, in the order of a counter whose last site runs fastest."""
+    values = [allowed.nonzero().flatten().tolist() for allowed in target.support]
+    count = 1
+    for tokens in values:
+        count *= len(tokens)
+    if count > MOST_TEXTS:
+        raise InputError(f"{count:,} texts in the support: enumeration takes at most {MOST_TEXTS:,}; use a smaller model")
+    texts = torch.tensor(target.template).repeat(count, 1)
+    texts[:, target.free_positions] = torch.tensor(list(product(*values)))
+    return texts
+
+
+def target_law(target: Target) -> Float[Tensor, " N"]:
+    """pi over `all_texts`."""
+    energy = energies(target.model, all_texts(target), target.energy)
+    return (-energy / target.energy.temperature).softmax(0)
+
+
+def transition_matrix(kernel: Kernel, sites: Int[Tensor, " k"]) -> Float[Tensor, "N N"]:
+    """The kernel's step at `sites`, for kernels that move to the proposed text or stay."""
+    texts = all_texts(kernel.target)
+    state, _ = kernel.init(texts)
+    where = {tuple(text): place for place, text in enumerate(texts.tolist())}
+    starts, scripts = list(range(len(texts))), [[] for _ in texts]
+
+    def play(log_u: Float[Tensor, "r q"]) -> tuple[Int[Tensor, "r T"], ScriptedChoices]:
+        rng = ScriptedChoices(scripts, log_u)
+        after, _ = kernel.step(take(state, torch.tensor(starts)), rng, sites.expand(len(starts), -1))
+        return after.ids, rng
+
+    while True:
+        certain = torch.full((len(starts), 8), CERTAIN, dtype=torch.float64)
+        ends, rng = play(certain)
+        if not rng.open:
+            break
+        grown = [
+            (start, [*script, outcome])
+            for row, (start, script) in enumerate(zip(starts, scripts, strict=True))
+            for outcome in (rng.open[row] if row in rng.open else [None])
+        ]
+        starts = [start for start, _ in grown]
+        scripts = [[o for o in script if o is not None] for _, script in grown]
+    origin = texts[torch.tensor(starts)]
+    log_accept = torch.zeros(len(starts), dtype=torch.float64)
+    for uniform in range(int(rng.uniforms.max())):
+        concerned = (rng.uniforms > uniform) & (ends != origin).any(1)
+        low, high = certain[:, uniform].clone(), torch.zeros(len(starts), dtype=torch.float64)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            log_u = certain.clone()
+            log_u[:, uniform] = middle
+            moved = (play(log_u)[0] == ends).all(1)
+            low, high = torch.where(moved, middle, low), torch.where(moved, high, middle)
+        log_accept += torch.where(concerned, (low + high) / 2, 0.0)
+    matrix = torch.zeros((len(texts), len(texts)), dtype=torch.float64)
+    for start, end, path, accept in zip(
+        starts, ends.tolist(), rng.log_prob.exp().tolist(), log_accept.exp().tolist(), strict=True
+    ):
+        matrix[start, where[tuple(end)]] += path * accept
+        matrix[start, start] += path * (1 - accept)
+    return matrix
+
+
+class ScriptedChoices:
+    """Plays given outcomes; satisfies `Randomness`. Where a script ends, `open` tells which outcomes are possible next."""
+
+    def __init__(self, scripts: list[list[int]], log_u: Float[Tensor, "r q"]) -> None:
+        self.scripts, self.log_u = scripts, log_u
+        self.open: dict[int, list[int]] = {}
+        self.log_prob = torch.zeros(len(scripts), dtype=torch.float64)
+        self.choices = torch.zeros(len(scripts), dtype=torch.long)
+        self.uniforms = torch.zeros(len(scripts), dtype=torch.long)
+
+    def categorical(self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]) -> Int[Tensor, " m"]:
+        log_probs = log_weights.double().log_softmax(-1)
+        possible: Bool[Tensor, "m V"] = log_probs > -torch.inf
+        outcomes = []
+        for place, row in enumerate(rows.tolist()):
+            depth = int(self.choices[row])
+            if depth < len(self.scripts[row]):
+                outcome = self.scripts[row][depth]
+            else:
+                options = possible[place].nonzero().flatten().tolist()
+                self.open.setdefault(row, options)
+                outcome = options[0]
+            outcomes.append(outcome)
+        chosen = torch.tensor(outcomes, dtype=torch.long)
+        self.log_prob[rows] += log_probs[torch.arange(len(rows)), chosen]
+        self.choices[rows] += 1
+        return chosen
+
+    def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
+        drawn = self.log_u[rows, self.uniforms[rows]]
+        self.uniforms[rows] += 1
+        return drawn
+
+    def permutation(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, "m n"]:
+        raise NotImplementedError("choose the sites outside the step")
+
+    def integers(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, " m"]:
+        return self.categorical(rows, torch.zeros((len(rows), n), dtype=torch.float64))

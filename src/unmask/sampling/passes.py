@@ -1,0 +1,40 @@
+"""Forward passes in calls of one shape, so that a row's numbers do not depend on what else is computed beside it.
+
+Matrix libraries choose their inner loops by the shape of the call, and with them the order of summation: the same row
+can differ in its last bits between a call of 1 row and one of 64. Calls of a fixed number of rows, the last one filled up
+with copies, give each row the same bits whatever the batch, which makes chains reproducible token for token.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.models.conditional_model import ConditionalModel
+
+CPU_ROWS = 16
+GPU_ROWS = 256
+
+
+class Passes:
+    """Runs the model on rows and counts them; one pass is one row."""
+
+    def __init__(self, model: ConditionalModel, rows: int | None = None) -> None:
+        self.model = model
+        self.rows = rows or (GPU_ROWS if model.device.type == "cuda" else CPU_ROWS)
+        self.count = 0
+
+    def logits(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
+        """Logits at `positions` of each row, on the model's device."""
+        self.count += len(ids)
+        parts = []
+        for start in range(0, len(ids), self.rows):
+            part, where = ids[start : start + self.rows], positions[start : start + self.rows]
+            filler = self.rows - len(part)
+            if filler:
+                part = torch.cat([part, part[-1:].expand(filler, -1)])
+                where = torch.cat([where, where[-1:].expand(filler, -1)])
+            logits = self.model.logits(part.to(self.model.device), where.to(self.model.device))
+            parts.append(logits[: self.rows - filler])
+        return torch.cat(parts)

@@ -1,0 +1,65 @@
+"""Which sites a sweep redraws, and in which order; never by looking at the values that stand there.
+
+    random        every step draws its site uniformly
+    fixed         from the first site to the last
+    permutation   each site once, in a random order
+
+Blocks of k sites: windows of k neighbours, or sets of any k. One sweep is as many steps as it takes to redraw as many
+tokens as there are sites. Within a block the order of the sites is random, but for fixed sweeps.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from unmask.errors import InputError
+from unmask.sampling.randomness import Randomness
+
+Scan = Literal["random", "fixed", "permutation"]
+BlockShape = Literal["window", "scattered"]
+
+
+class SweepPlan:
+    """The sites of every step of a sweep."""
+
+    def __init__(self, sites: int, scan: Scan = "permutation", block: int = 1, shape: BlockShape = "window") -> None:
+        if scan not in get_args(Scan):
+            raise InputError(f"scan {scan!r} is unknown: use one of {', '.join(get_args(Scan))}")
+        if shape not in get_args(BlockShape):
+            raise InputError(f"block shape {shape!r} is unknown: use one of {', '.join(get_args(BlockShape))}")
+        if not 1 <= block <= sites:
+            raise InputError(f"blocks of {block} in a text of {sites} free positions: give a number from 1 to {sites}")
+        self.sites, self.scan, self.block, self.shape = sites, scan, block, shape
+
+    @property
+    def steps(self) -> int:
+        """Steps a sweep."""
+        return ceil(self.sites / self.block)
+
+    def draw(self, rng: Randomness, chains: int) -> Int[Tensor, "steps n k"]:
+        """The sites of each step, for each chain."""
+        rows = torch.arange(chains)
+        if self.block == 1:
+            return self._single(rng, rows).unsqueeze(-1)
+        return torch.stack([self._block(rng, rows, step) for step in range(self.steps)])
+
+    def _single(self, rng: Randomness, rows: Int[Tensor, " n"]) -> Int[Tensor, "steps n"]:
+        if self.scan == "fixed":
+            return torch.arange(self.sites).unsqueeze(1).expand(-1, len(rows))
+        if self.scan == "permutation":
+            return rng.permutation(rows, self.sites).T
+        return torch.stack([rng.integers(rows, self.sites) for _ in range(self.sites)])
+
+    def _block(self, rng: Randomness, rows: Int[Tensor, " n"], step: int) -> Int[Tensor, "n k"]:
+        if self.scan == "fixed":
+            first = min(step * self.block, self.sites - self.block)
+            return torch.arange(first, first + self.block).expand(len(rows), -1)
+        if self.shape == "scattered":
+            return rng.permutation(rows, self.sites)[:, : self.block]
+        starts = rng.integers(rows, self.sites - self.block + 1)
+        return starts.unsqueeze(1) + rng.permutation(rows, self.block)

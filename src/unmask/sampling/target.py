@@ -1,0 +1,140 @@
+"""What a chain samples: an energy over the texts of one length, some tokens held and some sets of tokens allowed.
+
+    pi(x) proportional to exp(-E(x) / temperature)   if x keeps the held tokens and every free token is allowed, else 0
+
+Special tokens are never allowed. The energy keeps its terms at the held positions, and its normalisers run over the whole
+vocabulary, so that pi is the unconstrained model *given* the constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from unmask.energies import Energy, scored_positions
+from unmask.errors import InputError
+from unmask.models.conditional_model import ConditionalModel
+
+
+class Target:
+    """An energy and its support: `template` holds the mask token at the free positions and held tokens elsewhere.
+
+    `allowed` maps free positions of the template to the token ids that may stand there.
+
+    positions    places in the text with an energy term, S of them ("columns" count along these)
+    free         the F columns that are free ("sites" count along these)
+    support      which tokens may stand at each site
+    """
+
+    def __init__(
+        self,
+        model: ConditionalModel,
+        template: Sequence[int],
+        energy: Energy | None = None,
+        allowed: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:
+        self.model = model
+        self.template = tuple(int(i) for i in template)
+        self.energy = energy or Energy()
+        check_length(model, len(self.template))
+        self.positions = torch.tensor(scored_positions(self.template, model))
+        held = [self.template[t] for t in self.positions.tolist()]
+        self.free = torch.tensor([c for c, token in enumerate(held) if token == model.mask_id], dtype=torch.long)
+        if not len(self.free):
+            raise InputError("the template has no blank: put [MASK] where tokens should be sampled")
+        self.free_positions = self.positions[self.free]
+        self.support = self._support(dict(allowed or {}))
+
+    @property
+    def sites(self) -> int:
+        """F, the number of free positions."""
+        return len(self.free)
+
+    @property
+    def columns(self) -> int:
+        """S, the number of energy terms."""
+        return len(self.positions)
+
+    @cached_property
+    def site_of_column(self) -> Int[Tensor, " S"]:
+        """The site of each column, -1 where it is held."""
+        out = torch.full((self.columns,), -1)
+        out[self.free] = torch.arange(self.sites)
+        return out
+
+    def _support(self, allowed: dict[int, Sequence[int]]) -> Bool[Tensor, "F V"]:
+        vocabulary = self.model.vocab_size
+        regular = torch.ones(vocabulary, dtype=torch.bool)
+        regular[[i for i in {*self.model.special_ids, self.model.mask_id} if i < vocabulary]] = False
+        support = regular.repeat(self.sites, 1)
+        places = {int(t): site for site, t in enumerate(self.free_positions)}
+        for position, tokens in allowed.items():
+            if position not in places:
+                raise InputError(f"allowed tokens were given for position {position}, which is not free: it holds a fixed token")
+            keep = torch.zeros(vocabulary, dtype=torch.bool)
+            known = [i for i in tokens if 0 <= i < vocabulary]
+            keep[known] = True
+            support[places[position]] &= keep
+            if not support[places[position]].any():
+                raise InputError(
+                    f"no token satisfies the constraint at position {position}: its {len(list(tokens))} allowed tokens are "
+                    "all special or unknown to the model; allow at least one regular token"
+                )
+        return support
+
+    def check(self, ids: Int[Tensor, "n T"]) -> None:
+        """Refuse texts outside the support, where pi is zero and a chain cannot start."""
+        held = torch.tensor(self.template) != self.model.mask_id
+        if ids.shape[1] != len(self.template):
+            raise InputError(f"a start of {ids.shape[1]} tokens for a template of {len(self.template)}: give texts of one length")
+        if bool((ids[:, held] != torch.tensor(self.template)[held]).any()):
+            raise InputError("a start differs from the template where tokens are held: start from the template's own tokens")
+        values = ids[:, self.free_positions]
+        inside = (values >= 0) & (values < self.model.vocab_size)
+        inside &= self.support[torch.arange(self.sites), values.clamp(0, self.model.vocab_size - 1)]
+        if not bool(inside.all()):
+            row, site = (~inside).nonzero()[0].tolist()
+            raise InputError(
+                f"start {row} has token {int(values[row, site])} at position {int(self.free_positions[site])}, which is special "
+                "or not allowed there: a chain cannot start where its target is zero"
+            )
+
+
+def longest_text(model: ConditionalModel) -> int | None:
+    """The most tokens, special ones included, that the model takes; None where it does not say."""
+    fixed = getattr(model, "length", None)
+    if fixed is not None:
+        return int(fixed)
+    config = getattr(getattr(model, "network", None), "config", None)
+    limits = [
+        getattr(config, "max_position_embeddings", None),
+        getattr(getattr(model, "tokenizer", None), "model_max_length", None),
+    ]
+    known = [int(limit) for limit in limits if limit is not None and limit > 0]
+    return min(known) if known else None
+
+
+def check_length(model: ConditionalModel, tokens: int) -> None:
+    """Refuse a text that the model cannot take."""
+    most = longest_text(model)
+    if most is not None and tokens > most:
+        raise InputError(
+            f"a text of {tokens} tokens, special ones included: the model takes at most {most}; ask for a shorter one"
+        )
+
+
+def blank_template(model: ConditionalModel, length: int) -> tuple[int, ...]:
+    """`length` blanks between the special tokens that the model puts around a text."""
+    if length < 1:
+        raise InputError(f"length {length}: ask for at least one token")
+    words = getattr(model, "words", None)
+    if words is None:
+        around: list[int] = [model.mask_id]
+    else:
+        around = words.encode("[MASK]")
+    place = around.index(model.mask_id)
+    return (*around[:place], *[model.mask_id] * length, *around[place + 1 :])
