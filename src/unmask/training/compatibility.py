@@ -1,0 +1,68 @@
+"""The compatibility regulariser inside training: one pair of positions in every segment of some packed rows.
+
+For a segment with tokens (x, y) at two random positions a, b, other values x', y' are drawn from the model itself with
+both masked (so that the penalty looks at values that compete), and the squared gap of the two log cross-ratios (`losses`)
+is averaged over segments. Five passes over the rows, one of them without gradient; segments do not see each other, so all
+segments of a row are varied at once. Only the logits of the drawn tokens are computed, never a whole vocabulary's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from unmask.training.encoder import PackedBert, gather_index
+from unmask.training.layout import PackedText, Vocabulary
+from unmask.training.masking import ExactlyK, noise
+from unmask.training.masking import capacity as masked_capacity
+
+
+def first_rows(text: PackedText, rows: int) -> PackedText:
+    """The layout of the first rows."""
+    return PackedText(**{f.name: getattr(text, f.name)[:rows] for f in dataclasses.fields(text)})
+
+
+def repeated(text: PackedText, times: int) -> PackedText:
+    """The same rows several times over."""
+    return PackedText(**{f.name: torch.cat([getattr(text, f.name)] * times) for f in dataclasses.fields(text)})
+
+
+def penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capacity: int, generator: Generator) -> Float[Tensor, ""]:
+    """Mean squared cross-ratio gap over at most `capacity` segments of `text`."""
+    rank = text.rank(noise(text, generator), text.maskable)
+    enough = text.maskable & (text.count(text.maskable) > 1)
+    at_a, at_b = enough & (rank == 0), enough & (rank == 1)
+    length, tokens = text.ids.shape[1], text.ids.numel()
+    a, filled = gather_index(at_a, capacity)
+    b = a // length * length + (text.same & at_b.unsqueeze(1)).to(torch.uint8).argmax(2).flatten()[a]
+    x, y = text.ids.flatten()[a], text.ids.flatten()[b]
+    mask = torch.full_like(x, vocabulary.mask)
+    write_a, write_b = torch.where(filled, a, tokens), torch.where(filled, b, tokens)
+
+    def shown(value_a: Tensor, value_b: Tensor) -> Tensor:
+        out = torch.cat([text.ids.flatten(), text.ids.new_zeros(1)])
+        return out.index_put((write_a,), value_a).index_put((write_b,), value_b)[:-1].view_as(text.ids)
+
+    with torch.no_grad():
+        hidden = bert.hidden(shown(mask, mask), text)
+        x2, y2 = (_draw(bert.logits(hidden[p]), vocabulary, generator).to(x.dtype) for p in (a, b))
+    hidden = bert.hidden(torch.cat([shown(mask, y), shown(mask, y2), shown(x, mask), shown(x2, mask)]), repeated(text, 4))
+    at = torch.cat([a, a + tokens, b + 2 * tokens, b + 3 * tokens])
+    values = torch.stack([torch.cat([x, x, y, y]), torch.cat([x2, x2, y2, y2])], 1)
+    up, down = bert.token_logits(hidden[at], values).unbind(1)
+    of_y, of_y2, of_x, of_x2 = (up - down).chunk(4)
+    gap = (of_y - of_y2) - (of_x - of_x2)
+    return (gap.square() * filled).sum() / filled.sum().clamp(min=1)
+
+
+def pair_capacity(rows: int, length: int, tokens_per_segment: float) -> int:
+    """A static number of segments that `rows` packed rows stay within, as for a scheme that masks one token each."""
+    return masked_capacity(ExactlyK(1), rows, length, tokens_per_segment)
+
+
+def _draw(logits: Float[Tensor, "m V"], vocabulary: Vocabulary, generator: Generator) -> Int[Tensor, " m"]:
+    probabilities = logits.float().masked_fill(vocabulary.special, -torch.inf).softmax(-1)
+    return probabilities.multinomial(1, generator=generator).squeeze(1)

@@ -1,0 +1,174 @@
+"""The training forward pass of a Hugging Face BERT: same weights, same numbers, packed rows, head where it is needed.
+
+Post-norm layers as in BERT: h = LN(x + attention(x)), out = LN(h + W_2 gelu(W_1 h)); logits = E LN(gelu(W h)) + bias with
+E the word embeddings. Three differences from the library's own forward, none in what is computed: attention is limited to
+the segment by a bias; the head runs on a static number of gathered positions only; and each of the three stages (embed,
+one layer, head and loss) is compiled once and reused for all layers, with weights cast to `dtype` inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unmask.training.layout import PackedText
+
+
+class Affine(NamedTuple):
+    """Weight and bias of a linear map or a layer norm."""
+
+    weight: Tensor
+    bias: Tensor
+
+
+class LayerWeights(NamedTuple):
+    """One encoder layer."""
+
+    query: Affine
+    key: Affine
+    value: Affine
+    attended: Affine
+    attended_norm: Affine
+    widen: Affine
+    narrow: Affine
+    out_norm: Affine
+
+
+class HeadWeights(NamedTuple):
+    """The prediction head; `words` is tied to the word embeddings."""
+
+    dense: Affine
+    norm: Affine
+    words: Affine
+
+
+class EmbeddingWeights(NamedTuple):
+    """Word, position and (single) type embeddings."""
+
+    word: Tensor
+    position: Tensor
+    type: Tensor
+    norm: Affine
+
+
+def _affine(module: nn.Module) -> Affine:
+    return Affine(module.weight, module.bias)  # type: ignore[arg-type]
+
+
+def _linear(x: Tensor, w: Affine) -> Tensor:
+    return F.linear(x, w.weight.to(x.dtype), w.bias.to(x.dtype))
+
+
+def _norm(x: Tensor, w: Affine, eps: float) -> Tensor:
+    return F.layer_norm(x.to(w.weight.dtype), w.weight.shape, w.weight, w.bias, eps).to(x.dtype)
+
+
+def embed(
+    ids: Int[Tensor, "R L"],
+    position: Int[Tensor, "R L"],
+    same: Bool[Tensor, "R L L"],
+    w: EmbeddingWeights,
+    dtype: torch.dtype,
+    eps: float,
+) -> tuple[Float[Tensor, "R L D"], Float[Tensor, "R 1 L L"]]:
+    """Input of the first layer, and the attention bias: 0 within a segment, -inf across."""
+    x = F.embedding(ids, w.word) + F.embedding(position, w.position) + w.type[0]
+    bias = torch.zeros(same.shape, dtype=dtype, device=same.device).masked_fill(~same, -torch.inf)
+    return _norm(x, w.norm, eps).to(dtype), bias.unsqueeze(1)
+
+
+def encoder_layer(
+    x: Float[Tensor, "R L D"], bias: Float[Tensor, "R 1 L L"], w: LayerWeights, heads: int, eps: float
+) -> Float[Tensor, "R L D"]:
+    """One post-norm layer."""
+    rows, length, width = x.shape
+    joint = Affine(torch.cat([w.query.weight, w.key.weight, w.value.weight]), torch.cat([w.query.bias, w.key.bias, w.value.bias]))
+    q, k, v = _linear(x, joint).view(rows, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+    attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+    h = _norm(x + _linear(attended.transpose(1, 2).reshape(rows, length, width), w.attended), w.attended_norm, eps)
+    return _norm(h + _linear(F.gelu(_linear(h, w.widen)), w.narrow), w.out_norm, eps)
+
+
+def head(hidden: Float[Tensor, "m D"], w: HeadWeights, eps: float) -> Float[Tensor, "m V"]:
+    """Logits over the vocabulary."""
+    return _linear(_norm(F.gelu(_linear(hidden, w.dense)), w.norm, eps), w.words)
+
+
+def head_loss(
+    hidden: Float[Tensor, "n D"], index: Int[Tensor, " m"], target: Int[Tensor, " m"], w: HeadWeights, eps: float
+) -> tuple[Float[Tensor, " m"], Bool[Tensor, " m"]]:
+    """-log q of the targets at the gathered positions, and whether each is the most probable token."""
+    logits = head(hidden[index], w, eps).to(w.words.weight.dtype)
+    return F.cross_entropy(logits, target, reduction="none"), logits.argmax(-1) == target
+
+
+def gather_index(mask: Bool[Tensor, "R L"], capacity: int) -> tuple[Int[Tensor, " m"], Bool[Tensor, " m"]]:
+    """The flat indices of the first `capacity` masked positions, padded with 0 to a static size, and which are real."""
+    flat = mask.flatten()
+    slot = torch.where(flat, flat.cumsum(0) - 1, capacity).clamp(max=capacity)
+    index = torch.zeros(capacity + 1, dtype=torch.long, device=mask.device)
+    index.scatter_(0, slot, torch.arange(len(flat), device=mask.device))
+    filled = torch.arange(capacity, device=mask.device) < flat.sum()
+    return torch.where(filled, index[:capacity], 0), filled
+
+
+class PackedBert:
+    """A BertForMaskedLM seen through its weights, for packed rows."""
+
+    def __init__(self, model: Any, dtype: torch.dtype = torch.float32, compile: bool = False) -> None:
+        self.model = model
+        self.dtype = dtype
+        self.compiled = compile
+        self.heads = int(model.config.num_attention_heads)
+        self.eps = float(model.config.layer_norm_eps)
+        if model.config.hidden_act != "gelu" or model.config.type_vocab_size < 1:
+            raise ValueError("PackedBert covers BERT with gelu and a type embedding")
+        wrap: Callable[[Any], Any] = (lambda f: torch.compile(f, dynamic=False)) if compile else (lambda f: f)
+        self._embed, self._layer = wrap(embed), wrap(encoder_layer)
+        self._head, self._head_loss = wrap(head), wrap(head_loss)
+        e = model.bert.embeddings
+        self.embedding_weights = EmbeddingWeights(
+            e.word_embeddings.weight, e.position_embeddings.weight, e.token_type_embeddings.weight, _affine(e.LayerNorm)
+        )
+        self.layer_weights = [
+            LayerWeights(
+                *[_affine(m) for m in (layer.attention.self.query, layer.attention.self.key, layer.attention.self.value)],
+                *[_affine(m) for m in (layer.attention.output.dense, layer.attention.output.LayerNorm)],
+                *[_affine(m) for m in (layer.intermediate.dense, layer.output.dense, layer.output.LayerNorm)],
+            )
+            for layer in model.bert.encoder.layer
+        ]
+        p = model.cls.predictions
+        self.head_weights = HeadWeights(
+            _affine(p.transform.dense), _affine(p.transform.LayerNorm), Affine(e.word_embeddings.weight, p.bias)
+        )
+
+    def hidden(self, ids: Int[Tensor, "R L"], text: PackedText) -> Float[Tensor, "n D"]:
+        """Last hidden states of all tokens, flattened; `ids` is what the model sees of `text`."""
+        x, bias = self._embed(ids, text.position, text.same, self.embedding_weights, self.dtype, self.eps)
+        for weights in self.layer_weights:
+            x = self._layer(x, bias, weights, self.heads, self.eps)
+        return x.flatten(0, 1)
+
+    def nll(
+        self, hidden: Float[Tensor, "n D"], index: Int[Tensor, " m"], target: Int[Tensor, " m"]
+    ) -> tuple[Float[Tensor, " m"], Bool[Tensor, " m"]]:
+        """-log q(target) at flat positions `index`, and whether the target is the most probable token."""
+        out: tuple[Tensor, Tensor] = self._head_loss(hidden, index, target, self.head_weights, self.eps)
+        return out
+
+    def token_logits(self, hidden: Float[Tensor, "m D"], tokens: Int[Tensor, "m c"]) -> Float[Tensor, "m c"]:
+        """Logits of chosen tokens only, in the weights' own precision."""
+        w = self.head_weights
+        state = _norm(F.gelu(_linear(hidden, w.dense)), w.norm, self.eps).to(w.words.weight.dtype)
+        return torch.einsum("md,mcd->mc", state, F.embedding(tokens, w.words.weight)) + w.words.bias[tokens]
+
+    def logits(self, hidden: Float[Tensor, "m D"]) -> Float[Tensor, "m V"]:
+        """Logits of gathered hidden states."""
+        out: Tensor = self._head(hidden, self.head_weights, self.eps)
+        return out

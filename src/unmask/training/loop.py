@@ -1,0 +1,241 @@
+"""The training loop: one step, and the run around it (checkpoints, validation, interruption, numbers that are no numbers).
+
+Everything random in step t (rows, masks, replacements, pairs) is drawn from generators seeded by (seed, t), so the state
+of a run is its weights, its optimisers' states and the number of steps done.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import current_thread, main_thread
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from unmask.errors import UnmaskError
+from unmask.training import compatibility
+from unmask.training.batches import Batch, BatchPlan, seed_for
+from unmask.training.checkpoint import CheckpointFolder
+from unmask.training.encoder import PackedBert, gather_index
+from unmask.training.layout import PackedText, Vocabulary
+from unmask.training.losses import hide
+from unmask.training.masking import capacity, parse_replacement, parse_scheme
+from unmask.training.model import new_model
+from unmask.training.optimiser import make_optimisers, rate_at
+from unmask.training.packing import PackedRows
+from unmask.training.prepare import Prepared
+from unmask.training.settings import TrainSettings
+from unmask.training.validation import Figures, validate
+
+_FLUSH_STEPS = 50
+_FLUSH_SECONDS = 2.0
+Status = Literal["finished", "interrupted", "paused"]
+
+
+class TrainingError(UnmaskError):
+    """The numbers of a run went wrong."""
+
+
+class Monitor(Protocol):
+    """Who watches a run."""
+
+    def progress(self, step: int, loss: float, rate: float, tokens_per_second: float) -> None:
+        """Called every few steps, with the mean loss since the last call."""
+        ...
+
+    def validated(self, step: int, figures: Figures) -> None:
+        """Called after each validation."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often to validate and to write a checkpoint, in steps, and when to pause; none of it changes the numbers."""
+
+    valid_every: int
+    checkpoint_every: int
+    max_minutes: float = math.inf
+
+
+class Trainer:
+    """Model, optimisers and data of a run; `step(t)` makes step t."""
+
+    def __init__(self, settings: TrainSettings, prepared: Prepared, device: torch.device, compile: bool) -> None:
+        self.settings = settings
+        self.device = device
+        self.vocabulary = Vocabulary.of(prepared.tokenizer, device)
+        self.plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
+        self.model = new_model(settings, self.vocabulary.size, self.vocabulary.pad).to(device)
+        if device.type == "cuda":
+            torch.set_float32_matmul_precision("high")
+            torch.backends.cuda.enable_cudnn_sdp(False)
+        self.bert = PackedBert(self.model, torch.bfloat16 if device.type == "cuda" else torch.float32, compile)
+        self.optimisers = make_optimisers(
+            self.model, settings.optimiser, settings.lr, settings.weight_decay, (0.9, settings.beta2)
+        )
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.scheme = parse_scheme(settings.masking)
+        self.replacement = parse_replacement(settings.replacement)
+        self.slots = {p.length: self._slots(p) for p in self.plan.packed}
+        self.fill = {p.length: p.tokens / p.ids.size for p in self.plan.packed}
+
+    def _slots(self, packed: PackedRows) -> int:
+        return capacity(self.scheme, self.settings.batch_tokens // packed.length, packed.length, packed.tokens_per_segment)
+
+    def step(self, step: int) -> tuple[Tensor, Tensor, int]:
+        """One optimisation step: the loss per position, the gradient's norm (both still on the device), real tokens."""
+        batch = self.plan.batch(step)
+        text = PackedText.of(self._to_device(batch), self.vocabulary)
+        generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
+        loss = self._masked_loss(text, batch.bucket, generator)
+        total = loss
+        if self.settings.compatibility:
+            rows = self.settings.compatibility_rows or max(1, len(batch.ids) // 8)
+            packed = next(p for p in self.plan.packed if p.length == batch.bucket)
+            pairs = compatibility.pair_capacity(rows, batch.bucket, packed.tokens_per_segment)
+            some = compatibility.first_rows(text, rows)
+            total = loss + self.settings.compatibility * compatibility.penalty(self.bert, some, self.vocabulary, pairs, generator)
+        for optimiser in self.optimisers:
+            optimiser.zero_grad(set_to_none=True)
+        total.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
+        rate = rate_at(step, self.settings.steps, self.settings.warmup, self.settings.lr)
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = rate
+            optimiser.step()
+        return loss.detach(), norm, round(batch.ids.size * self.fill[batch.bucket])
+
+    def _to_device(self, batch: Batch) -> Tensor:
+        ids = torch.from_numpy(batch.ids)
+        return ids.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else ids
+
+    def _masked_loss(self, text: PackedText, bucket: int, generator: torch.Generator) -> Tensor:
+        block = self.scheme.draw(text, generator)
+        mask, weight = hide(self.settings.loss, text, block, generator)
+        shown = self.replacement.apply(text, mask, self.vocabulary, generator)
+        index, filled = gather_index(mask, self.slots[bucket])
+        nll, _ = self.bert.nll(self.bert.hidden(shown, text), index, text.ids.flatten()[index].long())
+        return (nll * torch.where(filled, weight.flatten()[index], 0.0)).sum() / block.sum().clamp(min=1)
+
+    def validate(self, rows: PackedRows) -> Figures:
+        """Loss and accuracy at 15 % on held-out rows."""
+        last = self.plan.packed[-1]
+        batch_rows = max(1, self.settings.batch_tokens // rows.length)
+        if not self.bert.compiled:
+            batch_rows = min(batch_rows, 64)
+        slots = self.slots[last.length] if last.length == rows.length and self.bert.compiled else 0
+        return validate(self.bert, rows, self.vocabulary, batch_rows=batch_rows, slots=slots)
+
+    def state(self) -> dict[str, Any]:
+        """All that a resumed run needs, but the number of steps done."""
+        return {
+            "settings": self.settings.to_dict(),
+            "model": self.model.state_dict(),
+            "optimisers": [o.state_dict() for o in self.optimisers],
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up a state from `state`."""
+        self.model.load_state_dict(state["model"])
+        for optimiser, part in zip(self.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(part)
+
+
+class _Ledger:
+    """Losses and norms on the device, looked at every few steps; the first that is no number stops the run."""
+
+    def __init__(self, trainer: Trainer, monitor: Monitor, checkpoints: CheckpointFolder) -> None:
+        self.trainer, self.monitor, self.checkpoints = trainer, monitor, checkpoints
+        self.waiting: list[tuple[int, Tensor, Tensor]] = []
+        self.tokens = 0
+        self.since = time.monotonic()
+
+    def add(self, step: int, loss: Tensor, norm: Tensor, tokens: int) -> None:
+        self.waiting.append((step, loss, norm))
+        self.tokens += tokens
+        if len(self.waiting) >= _FLUSH_STEPS or time.monotonic() - self.since > _FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self.waiting:
+            return
+        steps = [s for s, _, _ in self.waiting]
+        numbers = torch.stack([torch.stack([loss, norm]) for _, loss, norm in self.waiting]).double().cpu()
+        for step, (loss, norm) in zip(steps, numbers.tolist(), strict=True):
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                what = "loss" if not math.isfinite(loss) else "gradient"
+                raise TrainingError(
+                    f"the {what} of step {step} is not a finite number; its batch: {self.trainer.plan.batch(step)}; "
+                    f"the last good checkpoint is {self.checkpoints.latest or 'none yet'}; try a lower --lr or a longer --warmup"
+                )
+        settings = self.trainer.settings
+        seconds = time.monotonic() - self.since
+        rate = rate_at(steps[-1], settings.steps, settings.warmup, settings.lr)
+        self.monitor.progress(steps[-1] + 1, float(numbers[:, 0].mean()), rate, self.tokens / max(seconds, 1e-9))
+        self.waiting, self.tokens = [], 0
+        self.restart_clock()
+
+    def restart_clock(self) -> None:
+        self.since = time.monotonic()
+
+
+def run(
+    trainer: Trainer, valid: PackedRows, checkpoints: CheckpointFolder, pace: Pace, monitor: Monitor, start: int = 0
+) -> tuple[Status, int, Figures]:
+    """Train from step `start` to the end, or to the first interruption; a checkpoint is written in either case."""
+    steps = trainer.settings.steps
+    ledger = _Ledger(trainer, monitor, checkpoints)
+    began = time.monotonic()
+    done, status = start, "finished"
+    with _interrupts() as interrupted:
+        while done < steps:
+            ledger.add(done, *trainer.step(done))
+            done += 1
+            late = time.monotonic() - began > 60 * pace.max_minutes
+            if interrupted or late:
+                status = "interrupted" if interrupted else "paused"
+                break
+            if done % pace.valid_every == 0 and done < steps:
+                ledger.flush()
+                monitor.validated(done, trainer.validate(valid))
+                ledger.restart_clock()
+            if done % pace.checkpoint_every == 0 and done < steps:
+                ledger.flush()
+                checkpoints.save(done, trainer.state())
+                ledger.restart_clock()
+        ledger.flush()
+        if done > start:
+            checkpoints.save(done, trainer.state())
+        figures = trainer.validate(valid)
+        monitor.validated(done, figures)
+    return status if done < steps else "finished", done, figures  # type: ignore[return-value]
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """A list that becomes non-empty at the first SIGINT or SIGTERM; a second one ends the program as usual."""
+    seen: list[int] = []
+    if current_thread() is not main_thread():
+        yield seen
+        return
+    former = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, frame: Any) -> None:
+        seen.append(number)
+        for s, handler in former.items():
+            signal.signal(s, handler)
+
+    for s in former:
+        signal.signal(s, note)
+    try:
+        yield seen
+    finally:
+        for s, handler in former.items():
+            signal.signal(s, handler)

@@ -1,0 +1,257 @@
+"""Masking schemes: the law of the set K of positions that a model must predict, drawn anew for every segment.
+
+    fixed:R        each position with probability R, independently
+    uniform:A-B    a rate ~ U(A, B) for the segment, then as fixed
+    k:N            exactly N positions, every subset alike (all of them if the segment has fewer): L_k of k-MPLE
+    span:R         runs of tokens: a span starts at each position with probability s, its length is geometric with the
+                   given mean, cut at `longest`; K is the union. s is such that a position with `longest` - 1 others
+                   before it in its segment is masked with probability R
+    words:R        each whole word, all of its pieces together, with probability R, independently
+    W*A+W*B        a mixture: the segment follows scheme A or B with probabilities proportional to W
+
+Special tokens are never masked. What stands at a masked position is decided by `Replacement`: by default always the
+mask token, so that the conditionals a model learns are those of the text and not of a corrupted text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import NamedTuple, Protocol
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Generator, Tensor
+
+from unmask.errors import InputError
+from unmask.training.layout import PackedText, Vocabulary
+
+
+class Moments(NamedTuple):
+    """Of the share of masked tokens: its mean, the variance of a segment's rate, tokens that are masked together."""
+
+    mean: float
+    rate_variance: float = 0.0
+    clump: float = 1.0
+
+
+class MaskingScheme(Protocol):
+    """A law of masks."""
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        """A mask for every segment of the rows; special tokens are never in it."""
+        ...
+
+    def moments(self, tokens_per_segment: float) -> Moments:
+        """How many tokens to expect, for the static number of positions that the head computes."""
+        ...
+
+
+def noise(text: PackedText, generator: Generator) -> Tensor:
+    """Independent U(0, 1), one a token."""
+    return torch.rand(text.ids.shape, generator=generator, device=text.ids.device)
+
+
+@dataclass(frozen=True)
+class FixedRate:
+    """Each position with probability `rate`."""
+
+    rate: float = 0.15
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        return (noise(text, generator) < self.rate) & text.maskable
+
+    def moments(self, tokens_per_segment: float) -> Moments:
+        return Moments(self.rate)
+
+
+@dataclass(frozen=True)
+class UniformRate:
+    """Each position with the segment's own probability, uniform in [low, high]."""
+
+    low: float = 0.15
+    high: float = 0.3
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        rate = self.low + (self.high - self.low) * noise(text, generator).gather(1, text.start)
+        return (noise(text, generator) < rate) & text.maskable
+
+    def moments(self, tokens_per_segment: float) -> Moments:
+        return Moments((self.low + self.high) / 2, (self.high - self.low) ** 2 / 12)
+
+
+@dataclass(frozen=True)
+class ExactlyK:
+    """Exactly `k` positions of each segment, or all where there are fewer."""
+
+    k: int = 1
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        return (text.rank(noise(text, generator), text.maskable) < self.k) & text.maskable
+
+    def moments(self, tokens_per_segment: float) -> Moments:
+        mean = min(self.k / tokens_per_segment, self.k / (self.k + 2))
+        return Moments(mean, mean**2)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """The union of spans with independent starts and geometric lengths."""
+
+    rate: float = 0.15
+    mean_length: float = 3.0
+    longest: int = 10
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        starts = (noise(text, generator) < self.start_probability) & text.maskable
+        length = 1 + (noise(text, generator).log() / torch.tensor(1 - 1 / self.mean_length).log()).floor()
+        reach = torch.where(starts, length.clamp(max=self.longest), 0)
+        covered = torch.zeros_like(text.maskable)
+        for back in range(self.longest):
+            begun = reach.roll(back, 1) > back
+            begun &= text.segment.roll(back, 1) == text.segment
+            begun[:, :back] = False
+            covered |= begun
+        return covered & text.maskable
+
+    @property
+    def start_probability(self) -> float:
+        """s with 1 - prod_j (1 - s P(length > j)) = rate, by bisection."""
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            uncovered = 1.0
+            for j in range(self.longest):
+                uncovered *= 1 - middle * (1 - 1 / self.mean_length) ** j
+            low, high = (middle, high) if 1 - uncovered < self.rate else (low, middle)
+        return high
+
+    def moments(self, tokens_per_segment: float) -> Moments:
+        return Moments(self.rate, clump=2.0 * self.longest)
+
+
+@dataclass(frozen=True)
+class WholeWords:
+    """Each word, all of its pieces together, with probability `rate`."""
+
+    rate: float = 0.15
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        return (noise(text, generator).gather(1, text.word) < self.rate) & text.maskable
+
+    def moments(self, tokens_per_segment: float) -> Moments:
+        return Moments(self.rate, clump=8.0)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Each segment follows one of the schemes, with probabilities proportional to the weights."""
+
+    weights: tuple[float, ...]
+    schemes: tuple[MaskingScheme, ...]
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        choice = noise(text, generator).gather(1, text.start) * sum(self.weights)
+        mask = torch.zeros_like(text.maskable)
+        edge = 0.0
+        for index, (weight, scheme) in enumerate(zip(self.weights, self.schemes, strict=True)):
+            above = edge + weight if index + 1 < len(self.schemes) else float("inf")
+            mask |= scheme.draw(text, generator) & (choice >= edge) & (choice < above)
+            edge = above
+        return mask
+
+    def moments(self, tokens_per_segment: float) -> Moments:
+        shares = [w / sum(self.weights) for w in self.weights]
+        parts = [s.moments(tokens_per_segment) for s in self.schemes]
+        mean = sum(w * p.mean for w, p in zip(shares, parts, strict=True))
+        variance = sum(w * (p.rate_variance + (p.mean - mean) ** 2) for w, p in zip(shares, parts, strict=True))
+        return Moments(mean, variance, max(p.clump for p in parts))
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What a masked position shows: the mask token, a random token, or its own, with these probabilities."""
+
+    mask: float = 1.0
+    random: float = 0.0
+    keep: float = 0.0
+
+    def __post_init__(self) -> None:
+        shares = (self.mask, self.random, self.keep)
+        if min(shares) < 0 or abs(sum(shares) - 1) > 1e-9:
+            raise InputError(f"replacement {shares}: give three shares for mask, random and keep that sum to 1, as 0.8,0.1,0.1")
+
+    def apply(
+        self, text: PackedText, mask: Bool[Tensor, "R L"], vocabulary: Vocabulary, generator: Generator
+    ) -> Int[Tensor, "R L"]:
+        """The ids that the model sees."""
+        if self.mask == 1.0:
+            return text.ids.masked_fill(mask, vocabulary.mask)
+        regular = (~vocabulary.special).nonzero().squeeze(1)
+        drawn = torch.randint(len(regular), text.ids.shape, generator=generator, device=text.ids.device)
+        choice = noise(text, generator)
+        shown = torch.where(choice < self.mask + self.random, regular[drawn].to(text.ids.dtype), text.ids)
+        shown = torch.where(choice < self.mask, vocabulary.mask, shown)
+        return torch.where(mask, shown, text.ids)
+
+
+def capacity(scheme: MaskingScheme, rows: int, length: int, tokens_per_segment: float) -> int:
+    """A static number of positions that masks of `rows` x `length` tokens stay within: the mean and six deviations."""
+    n = rows * length
+    moments = scheme.moments(tokens_per_segment)
+    deviation = sqrt(n * (moments.mean * (1 - moments.mean) * moments.clump + length * moments.rate_variance))
+    return min(n, 64 * ceil((moments.mean * n + 6 * deviation) / 64))
+
+
+def parse_scheme(spec: str) -> MaskingScheme:
+    """A scheme from its short name, as in the module's table: "uniform:0.15-0.3", "k:2", "0.8*fixed:0.15+0.2*words:0.5"."""
+    parts = [part.strip() for part in spec.split("+")]
+    if len(parts) == 1 and "*" not in spec:
+        return _parse_one(spec, spec)
+    weights, schemes = [], []
+    for part in parts:
+        weight, _, rest = part.rpartition("*")
+        weights.append(_number(weight or "1", spec))
+        schemes.append(_parse_one(rest, spec))
+    if min(weights) <= 0:
+        raise _unknown(spec)
+    return Mixture(tuple(weights), tuple(schemes))
+
+
+def parse_replacement(spec: str) -> Replacement:
+    """Shares for mask, random, keep from "0.8,0.1,0.1"."""
+    shares: Sequence[str] = spec.split(",")
+    if len(shares) != 3:
+        raise InputError(f'replacement "{spec}": give three shares for mask, random and keep, as 0.8,0.1,0.1')
+    return Replacement(*[_number(s, spec) for s in shares])
+
+
+def _parse_one(name: str, spec: str) -> MaskingScheme:
+    kind, _, value = name.strip().partition(":")
+    if kind == "uniform":
+        low, _, high = value.partition("-")
+        rates = (_number(low, spec), _number(high, spec))
+        if not 0 <= rates[0] <= rates[1] <= 1 or rates[1] == 0:
+            raise _unknown(spec)
+        return UniformRate(*rates)
+    number = _number(value, spec)
+    if kind == "k" and number == int(number) and number >= 1:
+        return ExactlyK(int(number))
+    if kind in ("fixed", "span", "words") and 0 < number <= 1:
+        return {"fixed": FixedRate, "span": Spans, "words": WholeWords}[kind](number)
+    raise _unknown(spec)
+
+
+def _number(text: str, spec: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise _unknown(spec) from None
+
+
+def _unknown(spec: str) -> InputError:
+    return InputError(
+        f'masking "{spec}" is unknown: give fixed:RATE, uniform:LOW-HIGH, k:NUMBER, span:RATE or words:RATE, '
+        "or a mixture such as 0.8*uniform:0.15-0.3+0.2*k:2"
+    )

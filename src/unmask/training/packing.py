@@ -1,0 +1,130 @@
+"""Segments packed into rows of a few fixed lengths, so that a batch has a static shape and hardly any padding.
+
+A row of bucket L holds whole segments end to end, then padding. Attention never crosses from one segment to another
+(`layout`), so a packed segment is worth exactly as much as the same segment alone in a row. Each segment goes to the
+smallest bucket that takes it. Rows are filled by the longest segments that still fit; equal patterns of lengths are
+made together, so packing works on the histogram of lengths and takes seconds for millions of segments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask.training.files import atomic_path
+from unmask.training.token_store import StoredTokens, TokenPart
+
+_SEGMENTS_A_COPY = 200_000
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """Rows of one bucket, (rows, length) token ids, and how many segments and tokens (padding apart) they hold."""
+
+    length: int
+    ids: NDArray[np.unsignedinteger]
+    segments: int
+    tokens: int
+
+    @property
+    def tokens_per_segment(self) -> float:
+        """Row slots a segment takes on average, padding included."""
+        return self.ids.size / max(1, self.segments)
+
+
+def pack_cached(
+    stored: Sequence[StoredTokens], weights: Sequence[float], buckets: Sequence[int], pad: int, seed: int, cache: Path
+) -> list[PackedRows]:
+    """The training parts packed by `pack`, memory-mapped from the cache, made now if they are not there."""
+    key = [[s.fingerprint for s in stored], list(weights), list(buckets), pad, seed]
+    name = f"rows-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]}"
+    files = {length: cache / f"{name}-{length}.npy" for length in buckets}
+    counts = cache / f"{name}.json"
+    remedy = "free some space, or name another folder with --cache"
+    if not counts.exists():
+        packed = pack([s.train for s in stored], weights, buckets, pad, seed)
+        for rows in packed:
+            with atomic_path(files[rows.length], remedy) as temporary, temporary.open("wb") as stream:
+                np.save(stream, rows.ids)
+        with atomic_path(counts, remedy) as temporary:
+            temporary.write_text(json.dumps({rows.length: [rows.segments, rows.tokens] for rows in packed}))
+    held = json.loads(counts.read_text())
+    return [PackedRows(length, np.load(files[length], mmap_mode="r"), *held[str(length)]) for length in buckets]
+
+
+def pack(
+    parts: Sequence[TokenPart], weights: Sequence[float], buckets: Sequence[int], pad: int, seed: int = 0
+) -> list[PackedRows]:
+    """Rows of each bucket. A part of weight w has each segment floor(w) times, and once more with probability w's rest."""
+    generator = np.random.default_rng(seed)
+    lengths, starts, source = [], [], []
+    for index, (part, weight) in enumerate(zip(parts, weights, strict=True)):
+        copies = int(weight) + (generator.random(len(part.lengths)) < weight % 1)
+        begin = np.cumsum(part.lengths, dtype=np.int64) - part.lengths
+        lengths.append(np.repeat(part.lengths, copies))
+        starts.append(np.repeat(begin, copies))
+        source.append(np.full(len(lengths[-1]), index, np.int16))
+    length, start, origin = np.concatenate(lengths), np.concatenate(starts), np.concatenate(source)
+    order = generator.permutation(len(length))
+    length, start, origin = length[order], start[order], origin[order]
+    dtype = parts[0].ids.dtype
+    out = []
+    for below, size in zip([0, *buckets[:-1]], buckets, strict=True):
+        here = np.flatnonzero((length > below) & (length <= size))
+        row, offset, rows = _places(length[here], size)
+        ids = np.full((rows, size), pad, dtype)
+        for index, part in enumerate(parts):
+            chosen = np.flatnonzero(origin[here] == index)
+            for i in range(0, len(chosen), _SEGMENTS_A_COPY):
+                some = chosen[i : i + _SEGMENTS_A_COPY]
+                _copy(part.ids, start[here[some]], length[here[some]], ids, row[some] * size + offset[some])
+        out.append(PackedRows(size, ids, len(here), int(length[here].sum(dtype=np.int64))))
+    return out
+
+
+def _places(lengths: NDArray[np.int32], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """(row, offset) of each segment, and the number of rows."""
+    by_length = [np.flatnonzero(lengths == n) for n in range(size + 1)]
+    left = np.array([len(b) for b in by_length])
+    row, offset = np.empty(len(lengths), np.int64), np.empty(len(lengths), np.int64)
+    rows = 0
+    while left.any():
+        pattern, room = [], size
+        spare = left.copy()
+        while fitting := int(np.flatnonzero(spare[: room + 1]).max(initial=0)):
+            pattern.append(fitting)
+            spare[fitting] -= 1
+            room -= fitting
+        times = min(int(left[n]) // pattern.count(n) for n in set(pattern))
+        at = 0
+        for n in pattern:
+            chosen = by_length[n][left[n] - times : left[n]]
+            row[chosen], offset[chosen] = np.arange(rows, rows + times), at
+            left[n] -= times
+            at += n
+        rows += times
+    return row, offset, rows
+
+
+def _copy(
+    source: NDArray[np.unsignedinteger],
+    start: NDArray[np.int64],
+    length: NDArray[np.int32],
+    target: NDArray[np.unsignedinteger],
+    place: NDArray[np.int64],
+) -> None:
+    """target.flat[place[i] : place[i] + length[i]] = source[start[i] : start[i] + length[i]], for all i at once."""
+    within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+    target.reshape(-1)[np.repeat(place, length) + within] = source[np.repeat(start, length) + within]
+
+
+def default_cache() -> Path:
+    """Where tokenised corpora are kept unless the user says otherwise."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unmask"

@@ -1,0 +1,38 @@
+"""What most of these tests need of the small language in `made_up`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from made_up import made_up_lines
+
+from unmask.training.layout import Vocabulary
+from unmask.training.tokenizer import train_tokenizer
+
+
+@pytest.fixture(scope="session")
+def lines() -> list[str]:
+    return made_up_lines(600)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(lines: list[str]) -> Tokenizer:
+    return train_tokenizer(lines, 160)
+
+
+@pytest.fixture(scope="session")
+def vocabulary(tokenizer: Tokenizer) -> Vocabulary:
+    return Vocabulary.of(tokenizer)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, lines: list[str]) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path

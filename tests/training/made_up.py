@@ -1,0 +1,42 @@
+"""A small language and packed rows made for these tests."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+
+from unmask.training.layout import PackedText, Vocabulary
+
+NOUNS = {"farmer": "ploughs", "sailor": "steers", "baker": "kneads", "painter": "mixes", "miller": "grinds", "singer": "hums"}
+THINGS = {"ploughs": "fields", "steers": "boats", "kneads": "dough", "mixes": "colours", "grinds": "barley", "hums": "melodies"}
+
+
+def made_up_lines(count: int, seed: int = 0) -> list[str]:
+    """Sentences in which the noun decides the verb and the verb decides the object."""
+    draw = random.Random(seed)
+    lines = []
+    for _ in range(count):
+        noun = draw.choice(list(NOUNS))
+        day = draw.choice(["Monday", "Tuesday", "Friday", "Sunday"])
+        lines.append(f"The {draw.choice(['old', 'young', 'quiet'])} {noun} {NOUNS[noun]} {THINGS[NOUNS[noun]]} on {day}.")
+    return lines
+
+
+def toy_vocabulary(size: int = 40, continuing: int = 10) -> Vocabulary:
+    """Ids 0 to 4 are [PAD] [UNK] [CLS] [SEP] [MASK]; the last `continuing` ids are pieces that continue a word."""
+    special = torch.arange(size) < 5
+    return Vocabulary(size, 2, 0, 4, special, torch.arange(size) >= size - continuing)
+
+
+def packed_text(lengths: list[list[int]], row: int, vocabulary: Vocabulary, seed: int = 0) -> PackedText:
+    """Rows with segments of the given numbers of regular tokens."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.zeros(len(lengths), row, dtype=torch.int32)
+    for r, segments in enumerate(lengths):
+        at = 0
+        for n in segments:
+            body = torch.randint(5, vocabulary.size, (n,), generator=generator, dtype=torch.int32)
+            ids[r, at : at + n + 2] = torch.cat([torch.tensor([2]), body, torch.tensor([3])])
+            at += n + 2
+    return PackedText.of(ids, vocabulary)

@@ -1,0 +1,158 @@
+"""Token store, packing and batches."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from unmask.errors import InputError
+from unmask.training import token_store
+from unmask.training.batches import BatchPlan, seed_for
+from unmask.training.files import DiskFullError, write_atomic
+from unmask.training.packing import PackedRows, pack, pack_cached
+from unmask.training.segments import Segmentation, Segmenter
+from unmask.training.token_store import TokenPart, tokenise
+
+CUT = Segmentation((16, 32), 32, 0.1)
+
+
+def segments_of(part: TokenPart) -> list[tuple[int, ...]]:
+    ends = np.cumsum(part.lengths)
+    return [tuple(part.ids[e - n : e].tolist()) for e, n in zip(ends, part.lengths, strict=True)]
+
+
+def test_store_holds_the_segments_and_is_read_back(
+    corpus: Path, tokenizer: Tokenizer, lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = tokenise(corpus, tokenizer, CUT, tmp_path / "cache")
+    segmenter = Segmenter(tokenizer, CUT)
+    assert segments_of(stored.train) == [tuple(s) for s in segmenter([x for x in lines if not CUT.holds_out(x)])]
+    assert segments_of(stored.valid) == [tuple(s) for s in segmenter([x for x in lines if CUT.holds_out(x)])]
+    assert isinstance(stored.train.ids, np.memmap) and stored.train.ids.dtype == np.uint16
+    monkeypatch.setattr(token_store, "_work", lambda lines: pytest.fail("tokenised again"))
+    again = tokenise(corpus, tokenizer, CUT, tmp_path / "cache")
+    assert again.fingerprint == stored.fingerprint and segments_of(again.train) == segments_of(stored.train)
+
+
+def test_anything_that_changes_the_tokens_changes_the_fingerprint(corpus: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    first = tokenise(corpus, tokenizer, CUT, tmp_path / "cache").fingerprint
+    other_cut = tokenise(corpus, tokenizer, Segmentation((16,), 32, 0.1), tmp_path / "cache").fingerprint
+    corpus.write_text(corpus.read_text() + "One line more.\n")
+    other_text = tokenise(corpus, tokenizer, CUT, tmp_path / "cache").fingerprint
+    assert len({first, other_cut, other_text}) == 3
+
+
+def test_two_processes_give_the_same_file_as_one(
+    corpus: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_store, "_LINES_A_TASK", 70)
+    alone = tokenise(corpus, tokenizer, CUT, tmp_path / "one")
+    monkeypatch.setattr(token_store, "_workers", lambda path: 2)
+    both = tokenise(corpus, tokenizer, CUT, tmp_path / "two")
+    assert segments_of(both.train) == segments_of(alone.train) and segments_of(both.valid) == segments_of(alone.valid)
+
+
+def test_a_failed_tokenisation_leaves_nothing(
+    corpus: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(DiskFullError, match="no space left while writing .*tokens-.*--cache"):
+        tokenise(corpus, tokenizer, CUT, tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "file"
+    target.write_text("old")
+    write = Path.write_bytes
+    monkeypatch.setattr(Path, "write_bytes", lambda self, data: write(Path("/dev/full"), data))
+    with pytest.raises(DiskFullError, match="no space left while writing .*file: make room"):
+        write_atomic(target, "new", "make room")
+    assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
+
+
+@given(
+    lengths=st.lists(st.integers(3, 16), min_size=1, max_size=120),
+    weight=st.sampled_from([1.0, 2.0, 3.0]),
+    buckets=st.sampled_from([[16], [8, 16], [4, 8, 16]]),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_segment_is_packed_whole_and_as_often_as_its_weight(lengths: list[int], weight: float, buckets: list[int]) -> None:
+    segments = [[2, *range(10 + 20 * i, 10 + 20 * i + n - 2), 3] for i, n in enumerate(lengths)]
+    part = TokenPart(np.concatenate([np.array(s, np.uint16) for s in segments]), np.array(lengths, np.int32))
+    seen: Counter[tuple[int, ...]] = Counter()
+    for rows in pack([part], [weight], buckets, 0, seed=4):
+        smaller = [b for b in buckets if b < rows.length]
+        for row in rows.ids:
+            used = row[row != 0]
+            for segment in np.split(used, np.flatnonzero(used == 2)[1:]):
+                seen[tuple(segment.tolist())] += 1
+                assert max(smaller, default=0) < len(segment) <= rows.length
+        assert rows.tokens == np.count_nonzero(rows.ids)
+    assert seen == Counter({k: int(weight * n) for k, n in Counter(map(tuple, segments)).items()})
+
+
+def test_packing_wastes_little_and_weighs_sources() -> None:
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(5, 60, 3000).astype(np.int32)
+    parts = [TokenPart(np.full(lengths.sum(), 9 + i, np.uint16), lengths) for i in range(2)]
+    (rows,) = pack(parts, [1.0, 2.5], [128], 0, seed=1)
+    assert rows.tokens / rows.ids.size > 0.97
+    share = (rows.ids == 10).sum() / (rows.ids == 9).sum()
+    assert abs(share - 2.5) < 0.05
+
+
+def test_packed_rows_are_cached(tokenizer: Tokenizer, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = [tokenise(corpus, tokenizer, CUT, tmp_path)]
+    (first,) = pack_cached(stored, [1.0], [32], 0, 0, tmp_path)
+    monkeypatch.setattr("unmask.training.packing.pack", lambda *a: pytest.fail("packed again"))
+    (again,) = pack_cached(stored, [1.0], [32], 0, 0, tmp_path)
+    assert np.array_equal(first.ids, again.ids) and (first.segments, first.tokens) == (again.segments, again.tokens)
+
+
+def made_rows(count: int, length: int, first: int) -> PackedRows:
+    ids = np.arange(first, first + count, dtype=np.uint16)[:, None].repeat(length, 1)
+    return PackedRows(length, ids, count, ids.size)
+
+
+def test_batches_are_a_function_of_seed_and_step() -> None:
+    packed = [made_rows(50, 8, 100), made_rows(33, 16, 500)]
+    plan, fresh = BatchPlan(packed, 64, 7), BatchPlan(packed, 64, 7)
+    assert plan.steps_per_epoch == 50 // 8 + 33 // 4
+    steps = list(range(3 * plan.steps_per_epoch))
+    batches = [plan.batch(s) for s in steps]
+    for s in reversed(steps):
+        assert np.array_equal(fresh.batch(s).ids, batches[s].ids)
+    for epoch in range(3):
+        inside = batches[epoch * plan.steps_per_epoch : (epoch + 1) * plan.steps_per_epoch]
+        rows = [(b.bucket, r) for b in inside for r in b.rows.tolist()]
+        assert len(rows) == len(set(rows)) == 6 * 8 + 8 * 4
+        assert all(b.ids.size == 64 for b in inside)
+    assert any(not np.array_equal(BatchPlan(packed, 64, 8).batch(s).rows, batches[s].rows) for s in range(5))
+    assert {b.bucket for b in batches[:14]} == {8, 16}
+
+
+def test_corpus_shorter_than_a_batch() -> None:
+    with pytest.raises(
+        InputError, match=r"fills 5 rows of 16 tokens, shorter than one batch \(128 tokens, 8 rows\).*between 16 and 80"
+    ):
+        BatchPlan([made_rows(5, 16, 10)], 128, 0)
+    with pytest.raises(InputError, match="the corpus is empty"):
+        BatchPlan([made_rows(0, 16, 10)], 128, 0)
+
+
+def test_seeds_differ_by_every_part() -> None:
+    seeds = {seed_for(a, b) for a in range(30) for b in range(30)}
+    assert len(seeds) == 900 and all(0 <= s < 2**63 for s in seeds)
