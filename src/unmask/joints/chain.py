@@ -8,14 +8,12 @@ For a pair, forward is m_a[x] B[x,y] and needs V + 1 passes.
 
 from __future__ import annotations
 
-from math import log
 from typing import Literal
-
-import torch
 
 from unmask.conditionals import Tables
 from unmask.errors import InputError
-from unmask.joints.joint import Index, Joint, along, sum_at
+from unmask.joints.joint import Joint, along
+from unmask.joints.rules import MeanRule, SumRule
 
 Order = Literal["forward", "backward", "mean"]
 
@@ -23,18 +21,11 @@ Order = Literal["forward", "backward", "mean"]
 def chain(tables: Tables, order: Order = "mean") -> Joint:
     """`order`: from the block's first position, from its last, or the mean of the two joints."""
     k = tables.sites
-    forward = [along(tables.log_masked[0], 0, k), *tables.log_forward, tables.log_q[-1], tables.log_inside[-1]]
-    backward = [along(tables.log_masked[-1], k - 1, k), *tables.log_backward, tables.log_q[0], tables.log_inside[0]]
+    forward = SumRule((along(tables.log_masked[0], 0, k), *tables.log_forward, tables.log_q[-1], tables.log_inside[-1]))
+    backward = SumRule((along(tables.log_masked[-1], k - 1, k), *tables.log_backward, tables.log_q[0], tables.log_inside[0]))
     if order == "mean":
-        return _mean(tables, Joint("", tables, lambda i: sum_at(forward, i)), Joint("", tables, lambda i: sum_at(backward, i)))
+        log_z = tuple(Joint(order, tables, rule).log_z for rule in (forward, backward))
+        return Joint("chain", tables, MeanRule((forward, backward), log_z), log_z=0.0)
     if order not in ("forward", "backward"):
         raise InputError(f"chain order {order!r} is unknown: use forward, backward or mean")
-    factors = forward if order == "forward" else backward
-    return Joint(f"chain_{order}", tables, lambda index: sum_at(factors, index))
-
-
-def _mean(tables: Tables, forward: Joint, backward: Joint) -> Joint:
-    def rule(index: Index) -> torch.Tensor:
-        return torch.logaddexp(forward.log_tile(index), backward.log_tile(index)) - log(2)
-
-    return Joint("chain", tables, rule, log_z=0.0)
+    return Joint(f"chain_{order}", tables, forward if order == "forward" else backward)

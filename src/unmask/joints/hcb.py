@@ -14,7 +14,8 @@ import torch
 
 from unmask.conditionals import Tables
 from unmask.errors import InputError
-from unmask.joints.joint import Joint, sum_at
+from unmask.joints.joint import Joint
+from unmask.joints.rules import SumRule
 
 
 def hcb(tables: Tables, pivot: Sequence[int] | None = None) -> Joint:
@@ -27,7 +28,7 @@ def hcb(tables: Tables, pivot: Sequence[int] | None = None) -> Joint:
             behind = behind.narrow(s, places[s], 1)
         factors += [behind, -behind.narrow(t, places[t], 1)]
     tokens = [int(c[p]) for c, p in zip(tables.candidates, places, strict=True)]
-    return Joint("hcb", tables, lambda index: sum_at(factors, index), {"pivot": tokens})
+    return Joint("hcb", tables, SumRule(tuple(factors)), {"pivot": tokens})
 
 
 def _pivot_places(tables: Tables, pivot: Sequence[int] | None) -> list[int]:

@@ -9,14 +9,15 @@ Its own conditionals differ from q even when the q_t are compatible (appendix B 
 from __future__ import annotations
 
 from unmask.conditionals import Tables
-from unmask.joints.joint import Joint, sum_at
+from unmask.joints.joint import Joint
+from unmask.joints.rules import SumRule
 
 
 def mrf(tables: Tables) -> Joint:
     """Log potential: the sum of the unary log-probabilities."""
-    return Joint("mrf", tables, lambda index: sum_at((*tables.log_q, *tables.log_inside), index))
+    return Joint("mrf", tables, SumRule((*tables.log_q, *tables.log_inside)))
 
 
 def mrf_logit(tables: Tables) -> Joint:
     """Log potential: the sum of the unary logits."""
-    return Joint("mrf_logit", tables, lambda index: sum_at((*tables.log_q, *tables.log_total), index))
+    return Joint("mrf_logit", tables, SumRule((*tables.log_q, *tables.log_total)))

@@ -8,10 +8,11 @@ What fill-mask pipelines give: the blanks are taken as independent of each other
 from __future__ import annotations
 
 from unmask.conditionals import Tables
-from unmask.joints.joint import Joint, along, sum_at
+from unmask.joints.joint import Joint, along
+from unmask.joints.rules import SumRule
 
 
 def product(tables: Tables) -> Joint:
     """The independent joint."""
-    factors = [along(m, t, tables.sites) for t, m in enumerate(tables.log_masked)]
-    return Joint("product", tables, lambda index: sum_at(factors, index), log_z=0.0)
+    factors = tuple(along(m, t, tables.sites) for t, m in enumerate(tables.log_masked))
+    return Joint("product", tables, SumRule(factors), log_z=0.0)
