@@ -1,0 +1,52 @@
+"""The same numbers on a GPU as on the CPU; skipped where there is none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from unmask.models.masked_lm import MaskedLM
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+TEXT, VARIED, PREDICTED = [2, 5, 7, 4, 13, 4, 14, 3], 3, 5
+
+
+def table(model):
+    values = torch.arange(model.vocab_size)[:, None]
+    parts = [logits.cpu() for _, logits in model.substitutions(TEXT, [VARIED], values, PREDICTED)]
+    return torch.cat(parts).log_softmax(-1)
+
+
+def test_float32_on_a_gpu_equals_the_cpu(checkpoint, any_architecture):
+    folder = checkpoint(any_architecture)
+    on_gpu = MaskedLM.load(folder)
+    assert on_gpu.device.type == "cuda" and on_gpu.dtype == torch.float32
+    torch.testing.assert_close(table(on_gpu), table(MaskedLM.load(folder, device="cpu")), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_on_a_gpu_gives_float32_logits(checkpoint, post_norm_architecture, dtype):
+    model = MaskedLM.load(checkpoint(post_norm_architecture), dtype=dtype)
+    _, logits = next(model.substitutions(TEXT, [VARIED], torch.arange(5, 20)[:, None], PREDICTED))
+    assert logits.dtype == torch.float32 and not torch.equal(logits, logits.to(model.dtype).float())
+    exact = table(MaskedLM.load(checkpoint(post_norm_architecture), device="cpu"))
+    distance = (exact.exp() * (exact - table(model))).sum(-1)
+    assert 0 < distance.max() < 0.05
+    assert model.encoder is not None
+
+
+def test_out_of_memory_on_a_gpu_halves_the_batch(checkpoint):
+    model = MaskedLM.load(checkpoint("bert"))
+    expected = table(model)
+    values = torch.full((40_000, 1), 5, device="cuda")
+    torch.cuda.empty_cache()
+    whole = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 60 * 2**20) / whole)
+    try:
+        sizes = []
+        for rows, logits in model.substitutions(TEXT, [VARIED], values, PREDICTED):
+            sizes.append(rows.stop - rows.start)
+            torch.testing.assert_close(logits[0].log_softmax(-1).cpu(), expected[5], atol=1e-4, rtol=0)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert sum(sizes) == len(values) and max(sizes) < model.cost.rows(len(TEXT)), "60 MiB do not hold a full batch"
