@@ -25,6 +25,8 @@ def joint_and_tables(sites, vocab, seed, observed=1):
 
 
 cases = st.tuples(st.sampled_from([(2, 2), (2, 5), (3, 3)]), st.integers(0, 9999))
+roomy = st.tuples(st.sampled_from([(2, 5), (3, 3)]), st.integers(0, 9999))
+"""For the controls: two tokens at two sites leave one degree of freedom, which may be near compatible by chance."""
 
 
 @settings(max_examples=12, deadline=None)
@@ -47,7 +49,7 @@ def test_faithful_constructions_recover_the_joint_and_measure_zero(case, data):
 
 
 @settings(max_examples=12, deadline=None)
-@given(cases)
+@given(roomy)
 def test_the_random_field_and_the_product_are_unfaithful_even_then(case):
     (sites, vocab), seed = case
     truth, tables = joint_and_tables(sites, vocab, seed)
@@ -58,7 +60,7 @@ def test_the_random_field_and_the_product_are_unfaithful_even_then(case):
 
 
 @settings(max_examples=12, deadline=None)
-@given(cases)
+@given(roomy)
 def test_random_tables_are_incompatible_and_no_joint_is_faithful_to_them(case):
     (sites, vocab), seed = case
     model = TabularMLM.random(vocab, sites, seed)
