@@ -43,7 +43,7 @@ def accelerate(
     """Iterate `step`, a map of a vector of log-probabilities to another, until the estimated error is under `tolerance`."""
     memory = _Memory(MEMORY if accelerated else 2)
     z, best, shortest, restarts, change, error = log_p, log_p, torch.inf, 0, torch.inf, torch.inf
-    reads, log_mass = 0, log_p.logsumexp(0)
+    reads = 0
     while reads < max_reads:
         g = step(z)
         reads += 1
@@ -62,7 +62,6 @@ def accelerate(
         if error < tolerance:
             return FixedPoint(g, reads, change, error, restarts)
         z = g - memory.correction(f, weight) if accelerated else g
-        z = z - z.logsumexp(0) + log_mass
     return FixedPoint(best, reads, change, error, restarts)
 
 

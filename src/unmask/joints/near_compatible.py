@@ -18,7 +18,7 @@ from unmask.joints.fixed_point import accelerate
 from unmask.joints.joint import Joint
 
 TOLERANCE = 1e-4
-MAX_READS = 1000
+MAX_READS = 500
 
 
 def near_compatible(

@@ -1,0 +1,49 @@
+"""Enumerable blocks: random models, whose conditionals disagree, and joints, whose conditionals agree."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import strategies as st
+
+from unmask.cloze import Cloze
+from unmask.conditionals import Tables, unary_tables
+from unmask.models.tabular import TabularMLM
+
+SIZES = [(2, 2), (2, 5), (3, 3), (4, 2)]
+"""(sites, vocabulary)."""
+sizes = st.sampled_from(SIZES)
+seeds = st.integers(0, 9999)
+
+
+def whole_block(vocab: int, sites: int) -> Cloze:
+    """Every position of the text is a blank."""
+    return Cloze((vocab,) * sites, tuple(range(sites)))
+
+
+def random_tables(size: tuple[int, int], seed: int, scale: float = 1.5, candidates=None) -> Tables:
+    """The tables of independent random logits."""
+    sites, vocab = size
+    return unary_tables(TabularMLM.random(vocab, sites, seed, scale), whole_block(vocab, sites), candidates)
+
+
+def random_joint(size: tuple[int, int], seed: int) -> torch.Tensor:
+    """A positive joint over all fillings."""
+    sites, vocab = size
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn([vocab] * sites, generator=generator, dtype=torch.float64)
+    return (1.3 * logits).flatten().softmax(0).reshape(logits.shape)
+
+
+def tables_of(p: torch.Tensor, candidates=None) -> Tables:
+    """The conditionals of the joint `p`."""
+    return unary_tables(TabularMLM.from_joint(p), whole_block(p.shape[0], p.dim()), candidates)
+
+
+def without(p: torch.Tensor) -> list[torch.Tensor]:
+    """mu_{-t} for every t."""
+    return [p.sum(t, keepdim=True) for t in range(p.dim())]
+
+
+def distance(p: torch.Tensor, q: torch.Tensor) -> float:
+    """Total variation."""
+    return 0.5 * float((p - q).abs().sum())

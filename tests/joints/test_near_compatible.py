@@ -1,0 +1,239 @@
+"""The near-compatible family against enumeration: its equations, its two ends, its published iteration."""
+
+from math import prod
+
+import pytest
+import torch
+from joint_cases import SIZES, distance, random_joint, random_tables, seeds, sizes, tables_of, without
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unmask.conditionals import Tables
+from unmask.errors import InputError
+from unmask.joints import CONSTRUCTIONS, arnold_gokhale, balanced, derive, pseudo_gibbs
+from unmask.joints import family as family_module
+from unmask.joints.balance import _sweep_sites, sweep
+from unmask.joints.family import assess, family_rule, read, start
+from unmask.joints.joint import Joint
+from unmask.joints.near_compatible import near_compatible
+
+alphas = st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0])
+EXACT = 1e-9
+
+
+def stationary_point(q, mu, alpha):
+    """(sum_t w_t q_t) / (sum_t w_t / mu_{-t}) with w_t = mu_{-t}^alpha, written out."""
+    m = without(mu)
+    return sum(w**alpha * t for w, t in zip(m, q, strict=True)) / sum(w ** (alpha - 1) for w in m)
+
+
+def objective(q, mu):
+    """Eq. 4: the divergences from every conditional of every site, summed."""
+    m = without(mu)
+    return sum(float((t * (t.log() - mu.log() + w.log())).sum()) for t, w in zip(q, m, strict=True))
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes, seeds, alphas)
+def test_compatible_tables_give_their_joint_back(size, seed, alpha):
+    p = random_joint(size, seed)
+    joint = near_compatible(tables_of(p), alpha, tolerance=EXACT)
+    assert distance(joint.dense().exp(), p) < 1e-8
+    assert joint.report["objective"] == pytest.approx(0, abs=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes, seeds, alphas)
+def test_the_answer_solves_its_own_equation_and_is_normalised_without_a_constant(size, seed, alpha):
+    tables = random_tables(size, seed)
+    joint = near_compatible(tables, alpha, tolerance=EXACT)
+    mu = joint.dense().exp()
+    expected = stationary_point([t.exp() for t in tables.log_q], mu, alpha)
+    assert float(expected.sum()) == pytest.approx(1, abs=1e-8)
+    assert distance(mu, expected) < 1e-8
+    assert joint.log_z == pytest.approx(0, abs=1e-8)
+
+
+@settings(max_examples=6, deadline=None)
+@given(sizes, seeds, alphas)
+def test_accelerated_and_plain_iteration_agree_and_so_do_two_starts(size, seed, alpha):
+    tables = random_tables(size, seed)
+    accelerated = near_compatible(tables, alpha, tolerance=EXACT).dense().exp()
+    elsewhere = near_compatible(tables, alpha, tolerance=EXACT, initial=start(tables, uniform=True)).dense().exp()
+    log_mu = start(tables)
+    for _ in range(1500):
+        log_mu, _ = read(tables, log_mu, alpha)
+    plain = Joint("plain", tables, family_rule(tables, log_mu, alpha)).dense().exp()
+    assert distance(accelerated, elsewhere) < 1e-8
+    assert distance(accelerated, plain) < 1e-7
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.sampled_from([s for s in SIZES if s[0] == 2]), seeds, st.sampled_from([0.0, 0.5, 1.0]))
+def test_fifty_steps_are_equation_5_from_uniform(size, seed, alpha):
+    tables = random_tables(size, seed)
+    a, b = (t.exp() for t in tables.log_q)
+    mu = torch.full_like(a, 1 / a.numel())
+    for _ in range(50):
+        u, v = mu.sum(1, keepdim=True), mu.sum(0, keepdim=True)
+        mu = (a + b) / (1 / u + 1 / v) if alpha == 0 else (v**alpha * a + u**alpha * b) / (u ** (alpha - 1) + v ** (alpha - 1))
+        mu = mu / mu.sum()
+        last = distance(u, mu.sum(1, keepdim=True))
+    joint = near_compatible(tables, alpha, steps=50)
+    torch.testing.assert_close(joint.dense().exp(), mu, rtol=1e-12, atol=1e-15)
+    assert joint.report["steps"] == joint.report["reads"] == 50
+    assert joint.report["change"] >= last - 1e-12
+    off_by_one = near_compatible(tables, alpha, steps=2).dense().exp()
+    assert distance(off_by_one, near_compatible(tables, alpha, steps=3).dense().exp()) > 1e-9
+
+
+@settings(max_examples=15, deadline=None)
+@given(sizes, seeds)
+def test_pseudo_gibbs_is_the_stationary_vector_of_the_random_scan_chain(size, seed):
+    tables = random_tables(size, seed)
+    shape, cells = tables.shape, prod(tables.shape)
+    kernel = torch.zeros((cells, cells), dtype=torch.float64)
+    places = torch.stack(torch.unravel_index(torch.arange(cells), shape), 1).tolist()
+    for x, place in enumerate(places):
+        for t, log_q in enumerate(tables.log_q):
+            for token in range(shape[t]):
+                there = [*place[:t], token, *place[t + 1 :]]
+                y = int(sum(i * prod(shape[s + 1 :]) for s, i in enumerate(there)))
+                kernel[x, y] += float(log_q[tuple(there)].exp()) / len(shape)
+    values, vectors = torch.linalg.eig(kernel.T)
+    first = vectors[:, values.real.argmax()].real
+    stationary = (first / first.sum()).reshape(shape)
+    assert distance(stationary, pseudo_gibbs(tables, tolerance=EXACT).dense().exp()) < 1e-8
+    assert distance(stationary, arnold_gokhale(tables, tolerance=EXACT).dense().exp()) > 1e-6
+
+
+@settings(max_examples=10, deadline=None)
+@given(sizes, seeds, seeds)
+def test_arnold_gokhale_minimises_the_reported_objective(size, seed, noise):
+    tables = random_tables(size, seed)
+    q = [t.exp() for t in tables.log_q]
+    joint = arnold_gokhale(tables, tolerance=EXACT)
+    best = joint.report["objective"]
+    assert best == pytest.approx(objective(q, joint.dense().exp()), abs=1e-9)
+    assert joint.report["objective_mean"] == pytest.approx(best / sum(q[0].numel() / n for n in tables.shape))
+    for name in CONSTRUCTIONS:
+        assert objective(q, derive(tables, name).dense().exp()) > best - 1e-9
+    generator = torch.Generator().manual_seed(noise)
+    for size_of_bump in (1e-3, 0.1, 1.0):
+        bump = size_of_bump * torch.randn(tables.shape, generator=generator, dtype=torch.float64)
+        moved = (joint.dense() + bump).flatten().softmax(0).reshape(tables.shape)
+        assert objective(q, moved) > best
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from([(2, 2), (2, 5)]), seeds, alphas)
+def test_the_sweep_of_a_pair_is_that_of_any_number_of_sites(size, seed, alpha):
+    tables = random_tables(size, seed)
+    pair, sites = sweep(tables, start(tables), alpha), _sweep_sites(tables, start(tables), alpha)
+    for found, expected in zip(pair, sites, strict=True):
+        torch.testing.assert_close(found - found[0, 0], expected - expected[0, 0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+def test_tiles_smaller_than_the_table_change_nothing(size, alpha, monkeypatch):
+    tables = random_tables(size, 8)
+    whole = near_compatible(tables, alpha, tolerance=EXACT)
+    step, log_z = read(tables, start(tables), alpha)
+    monkeypatch.setattr(family_module, "CACHED_CELLS", 2)
+    tiled = near_compatible(tables, alpha, tolerance=EXACT)
+    assert distance(whole.dense().exp(), tiled.dense().exp()) < 1e-8
+    assert tiled.report["objective"] == pytest.approx(whole.report["objective"], abs=1e-10)
+    step_in_tiles, log_z_in_tiles = read(tables, start(tables), alpha)
+    assert log_z_in_tiles == pytest.approx(log_z, abs=1e-12)
+    for a, b in zip(step, step_in_tiles, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def sharp_tables(vocab: int, seed: int, depth: float) -> Tables:
+    """A pair in float32 whose log-probabilities reach down to about -`depth`, as those of a trained model do."""
+    generator = torch.Generator().manual_seed(seed)
+    rank = torch.linspace(0, 1, vocab)
+    shared = -depth * (rank[:, None] + rank[None, :]) / 2
+    a, b = (shared + 3 * torch.randn((vocab, vocab), generator=generator) for _ in range(2))
+    masked = tuple((-depth * rank / 2).log_softmax(0) for _ in range(2))
+    zero = torch.zeros(1, 1)
+    return Tables((torch.arange(vocab),) * 2, (a.log_softmax(0), b.log_softmax(1)), (zero, zero), (zero, zero), masked, (0.0, 0.0))
+
+
+def in_float64(tables: Tables) -> Tables:
+    log_q = tuple(t.double().log_softmax(s) for s, t in enumerate(tables.log_q))
+    return Tables(tables.candidates, log_q, tables.log_inside, tables.log_total, tables.log_masked, tables.log_masked_inside)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("depth", [20.0, 120.0])
+def test_float32_tables_keep_the_accuracy_that_is_stated(alpha, depth):
+    tables = sharp_tables(60, 5, depth)
+    found = near_compatible(tables, alpha)
+    truth = near_compatible(in_float64(tables), alpha, tolerance=EXACT)
+    assert found.report["converged"] and truth.report["converged"]
+    assert distance(found.dense().double().exp(), truth.dense().exp()) < 1e-4
+    likely = truth.dense() > -10
+    assert float((found.dense().double() - truth.dense())[likely].abs().max()) < 2e-3
+    assert bool(torch.isfinite(found.dense()).all())
+    assert found.report["objective"] == pytest.approx(truth.report["objective"], rel=1e-3)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.booleans(), st.sampled_from([1e-3, 1e-4]))
+def test_the_stated_error_holds_from_both_starts(seed, alpha, uniform, tolerance):
+    """The estimate that the iteration stops on is not below the true distance to the fixed point."""
+    tables = in_float64(sharp_tables(40, seed, 25.0))
+    truth = without(near_compatible(tables, alpha, tolerance=EXACT).dense().exp())
+    joint = near_compatible(tables, alpha, tolerance=tolerance, initial=start(tables, uniform=uniform))
+    assert joint.report["converged"]
+    for expected, found in zip(truth, without(joint.dense().exp()), strict=True):
+        assert distance(expected, found) < tolerance
+
+
+def test_acceleration_pays_on_hard_tables():
+    """The same accuracy from eq. 5 takes at least ten times the reads."""
+    tables = in_float64(sharp_tables(60, 3, 25.0))
+    truth = near_compatible(tables, 0.0, tolerance=EXACT).dense().exp()
+    joint = arnold_gokhale(tables)
+    reads, accuracy = joint.report["reads"], distance(joint.dense().exp(), truth)
+    assert accuracy < 1e-4
+    published = arnold_gokhale(tables, steps=10 * reads)
+    assert distance(published.dense().exp(), truth) > accuracy
+    assert published.report["objective"] > joint.report["objective"]
+
+
+def test_the_report_says_what_was_done():
+    tables = random_tables((2, 5), 1)
+    report = balanced(tables).report
+    assert set(report) == {
+        "alpha", "steps", "reads", "change", "error", "converged", "objective", "objective_mean", "log_z"
+    }  # fmt: skip
+    assert report["converged"] and report["change"] <= report["error"] < 1e-4
+    assert report["reads"] == report["steps"] + 1
+    stopped = near_compatible(tables, 0.5, tolerance=1e-12, max_reads=3).report
+    assert not stopped["converged"] and stopped["steps"] == 3 and stopped["error"] > 1e-12
+    assert arnold_gokhale(tables, steps=4).report["converged"] is False
+
+
+def test_one_blank_is_its_own_conditional():
+    tables = random_tables((1, 4), 2)
+    torch.testing.assert_close(balanced(tables).dense(), tables.log_q[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"alpha": 1.5}, "alpha 1.5 is outside 0 to 1"), ({"alpha": 0.0, "steps": 0}, "0 steps: give at least 1")],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        near_compatible(random_tables((2, 2), 0), **options)
+
+
+def test_the_assessment_of_any_rule_is_that_of_its_joint():
+    tables = random_tables((3, 3), 6)
+    joint = derive(tables, "mrf")
+    found = assess(tables, joint.rule)
+    assert found.log_z == pytest.approx(joint.log_z, abs=1e-12)
+    assert found.objective == pytest.approx(objective([t.exp() for t in tables.log_q], joint.dense().exp()), abs=1e-10)
