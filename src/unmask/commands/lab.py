@@ -187,9 +187,10 @@ def all_studies(
         ("stutter", lambda tick: stutter.run(stutter.Options(), tick)),
         ("schedule", lambda tick: schedule.run(replace(schedule.Options(), seed=seed), tick)),
     ]
-    studies = [_watched(name, work) for name, work in runs]
-    for study in studies:
-        save(study, out)
+    studies = []
+    for name, work in runs:
+        studies.append(_watched(name, work))
+        save(studies[-1], out)
     given = "".join(f" --{name} {value}" for name, value, usual in (("fits", fits, 300), ("seed", seed, 0)) if value != usual)
     report = write_report(studies, out, f"unmask lab all{given}")
     console = Console()

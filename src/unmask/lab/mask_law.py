@@ -91,4 +91,4 @@ def surprise_masks(model: LabModel, k: int, sharpness: float = 1.0) -> MaskLaw:
     def log_weight(mask: Mask) -> Vector:
         return sharpness * np.sum([surprise[i] for i in mask], axis=0)
 
-    return adaptive_masks(space, k, log_weight, f"k={k}, surprising tokens")
+    return adaptive_masks(space, k, log_weight, f"k={k} adaptive")

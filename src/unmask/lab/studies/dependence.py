@@ -108,9 +108,9 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         [
             Table(
                 f"{options.model.describe().split(', coupling')[0]}, fields {options.model.fields}, by coupling",
-                ("coupling", "k", "mutual information of two sites, nats", "gap", "t_mix(1/4)", "samples, worst direction"),
+                ("coupling", "k", "mutual information of two sites, nats", "gap", "t_mix", "samples, worst direction"),
                 rows,
-                "Samples are multiples of what maximum likelihood needs.",
+                "t_mix: steps until within 1/4 of the law, from any start. Samples: multiples of what maximum likelihood needs.",
             )
         ],
         "Left: steps until the Gibbs sampler is within 1/4 of its target from any start. Middle: samples that the masked "

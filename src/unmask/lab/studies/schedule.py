@@ -167,7 +167,7 @@ def _clean(value: float) -> float:
 
 def _draw(rows: list[dict[str, Any]], sites: int, entropy: float) -> Figure:
     figure, (left, middle, right) = figures.panels(
-        ("The grouping decides the cost", "Keeping sure tokens moves away from p", "because it narrows the samples")
+        ("The grouping decides the cost", "Keeping sure tokens moves away from p", "Because it narrows the samples")
     )
     steps = [r["steps"] for r in rows]
     colours = (figures.RED, figures.PURPLE, figures.GREY, figures.BLUE, figures.GREEN)

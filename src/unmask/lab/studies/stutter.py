@@ -130,7 +130,7 @@ def run(options: Options, tick: Tick | None = None) -> Study:
             ),
             Table(
                 f"{options.repair_slots} slots, {options.noise:g} of noise: samplers in the long run",
-                ("step", "repeated", "missing", "TV(stationary law, p)", "t_mix(1/4)"),
+                ("step", "repeated", "missing", "TV(stationary law, p)", "t_mix"),
                 long_run,
                 "Only the joint draw of two slots has the right law and finds it soon.",
             ),
