@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import logging
 from concurrent.futures import ThreadPoolExecutor
 
@@ -138,6 +139,18 @@ def test_wrong_fast_path_is_caught_and_given_up(checkpoint, caplog):
     assert "fast path" in caplog.text and "BertForMaskedLM" in caplog.text
     assert model.encoder is None
     torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_check_lets_the_right_path_pass_and_catches_a_wrong_one(checkpoint, post_norm_architecture, dtype):
+    values = torch.arange(5, 25)[:, None]
+    model = MaskedLM.load(checkpoint(post_norm_architecture), dtype=dtype)
+    collected(model, [VARIED], values, PREDICTED)
+    assert model.encoder is not None
+    wrong = MaskedLM.load(checkpoint(post_norm_architecture), dtype=dtype)
+    wrong.encoder = dataclasses.replace(wrong.encoder, position_offset=wrong.encoder.position_offset + 1)
+    collected(wrong, [VARIED], values, PREDICTED)
+    assert wrong.encoder is None
 
 
 def test_fast_path_follows_weights_that_change(checkpoint):
