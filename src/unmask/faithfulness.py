@@ -22,6 +22,7 @@ from unmask.conditionals import Tables
 from unmask.errors import InputError
 from unmask.joints.family import CACHED_CELLS, contexts
 from unmask.joints.joint import Joint, at, tiles
+from unmask.joints.pair_form import PairForm, kernels_serve, pair_form, table_form
 
 CUDA_CELLS = 1 << 25
 """Cells of a tile on a GPU: enough to hide the launches of the many small steps of a tile."""
@@ -58,6 +59,11 @@ def read_joints(joints: Sequence[Joint], tile_cells: int | None = None) -> list[
     tables = joints[0].tables
     if any(joint.tables is not tables for joint in joints):
         raise InputError("these joints are rules over different tables: read the joints of each block by themselves")
+    forms = [pair_form(tables, joint.rule) for joint in joints] if kernels_serve(tables) else [None]
+    if all(form is not None for form in forms):
+        readings = _read_by_kernels(joints, [form for form in forms if form is not None])
+        if readings is not None:
+            return readings
     weight, own = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
     sums = [_Sums(joint) for joint in joints]
     for index in tiles(tables.shape, tile_cells or tile_size(tables)):
@@ -69,6 +75,29 @@ def read_joints(joints: Sequence[Joint], tile_cells: int | None = None) -> list[
         for joint_sums in sums:
             joint_sums.add(index, q)
     return [joint_sums.reading(weight, own) for joint_sums in sums]
+
+
+def _read_by_kernels(joints: Sequence[Joint], forms: Sequence[PairForm]) -> list[Reading] | None:
+    """The same sums for a pair on a GPU, a read of the tables for each joint; None where they leave float32's range."""
+    from unmask.joints.pair_sums import pair_sums
+
+    tables = joints[0].tables
+    of_a, of_b = (pair_sums(*tables.log_q, table_form(tables, *powers), cross=True) for powers in ((1, 0), (0, 1)))
+    weight = [of_a.column_mass[None, :], of_b.row_mass[:, None]]
+    own = [of_a.column_cross[None, :], of_b.row_cross[:, None]]
+    readings = []
+    for joint, form in zip(joints, forms, strict=True):
+        sums = _Sums(joint)
+        likely = [int(m.argmax()) for m in tables.log_masked]
+        lines = ((slice(likely[0], likely[0] + 1), slice(None)), (slice(None), slice(likely[1], likely[1] + 1)))
+        sums.shift = torch.stack([joint.rule(line).amax() for line in lines]).amax().double()
+        found = pair_sums(*tables.log_q, form, shift=float(sums.shift), cross=True)
+        sums.mass = [found.column_mass[None, :], found.row_mass[:, None]]
+        sums.cross = [found.column_cross[None, :], found.row_cross[:, None]]
+        if not all(bool(mass.isfinite().all()) for mass in sums.mass):
+            return None
+        readings.append(sums.reading(weight, own))
+    return readings
 
 
 def tile_size(tables: Tables) -> int:

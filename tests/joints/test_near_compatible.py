@@ -13,7 +13,7 @@ from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, arnold_gokhale, balanced, derive, pseudo_gibbs
 from unmask.joints import family as family_module
 from unmask.joints.balance import _sweep_sites, sweep
-from unmask.joints.family import assess, family_rule, read, start
+from unmask.joints.family import FamilyRule, assess, read, start
 from unmask.joints.joint import Joint
 from unmask.joints.near_compatible import near_compatible
 
@@ -63,7 +63,7 @@ def test_accelerated_and_plain_iteration_agree_and_so_do_two_starts(size, seed, 
     log_mu = start(tables)
     for _ in range(1500):
         log_mu, _ = read(tables, log_mu, alpha)
-    plain = Joint("plain", tables, family_rule(tables, log_mu, alpha)).dense().exp()
+    plain = Joint("plain", tables, FamilyRule(tables, log_mu, alpha)).dense().exp()
     assert distance(accelerated, elsewhere) < 1e-8
     assert distance(accelerated, plain) < 1e-7
 
@@ -150,12 +150,15 @@ def test_tiles_smaller_than_the_table_change_nothing(size, alpha, monkeypatch):
         torch.testing.assert_close(a, b)
 
 
-def sharp_tables(vocab: int, seed: int, depth: float) -> Tables:
-    """A pair in float32 whose log-probabilities reach down to about -`depth`, as those of a trained model do."""
+def sharp_tables(vocab: int, seed: int, depth: float, bond: float = 5.0) -> Tables:
+    """A pair in float32 as a trained model gives it, log-probabilities down to about -`depth`.
+
+    Tokens of one class of five (a name's halves, say) favour each other by `bond`, which makes eq. 5 slow.
+    """
     generator = torch.Generator().manual_seed(seed)
-    rank = torch.linspace(0, 1, vocab)
-    shared = -depth * (rank[:, None] + rank[None, :]) / 2
-    a, b = (shared + 3 * torch.randn((vocab, vocab), generator=generator) for _ in range(2))
+    rank, kind = torch.linspace(0, 1, vocab), torch.arange(vocab) % 5
+    shared = -depth * (rank[:, None] + rank[None, :]) / 2 + bond * (kind[:, None] == kind[None, :])
+    a, b = (shared + torch.randn((vocab, vocab), generator=generator) for _ in range(2))
     masked = tuple((-depth * rank / 2).log_softmax(0) for _ in range(2))
     zero = torch.zeros(1, 1)
     return Tables((torch.arange(vocab),) * 2, (a.log_softmax(0), b.log_softmax(1)), (zero, zero), (zero, zero), masked, (0.0, 0.0))
@@ -177,7 +180,7 @@ def test_float32_tables_keep_the_accuracy_that_is_stated(alpha, depth):
     likely = truth.dense() > -10
     assert float((found.dense().double() - truth.dense())[likely].abs().max()) < 2e-3
     assert bool(torch.isfinite(found.dense()).all())
-    assert found.report["objective"] == pytest.approx(truth.report["objective"], rel=1e-3)
+    assert found.report["objective"] == pytest.approx(truth.report["objective"], rel=1e-4, abs=1e-5)
 
 
 @settings(max_examples=20, deadline=None)
@@ -234,6 +237,6 @@ def test_bad_options_are_refused(options, message):
 def test_the_assessment_of_any_rule_is_that_of_its_joint():
     tables = random_tables((3, 3), 6)
     joint = derive(tables, "mrf")
-    found = assess(tables, joint.rule)
+    found = assess(tables, joint.rule, start(tables))
     assert found.log_z == pytest.approx(joint.log_z, abs=1e-12)
     assert found.objective == pytest.approx(objective([t.exp() for t in tables.log_q], joint.dense().exp()), abs=1e-10)

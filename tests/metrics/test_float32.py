@@ -8,7 +8,7 @@ import torch
 from unmask.conditionals import Tables
 from unmask.faithfulness import read_joints
 from unmask.joints import Joint, chain, hcb, mrf, mrf_logit, product
-from unmask.joints.family import family_rule
+from unmask.joints.family import FamilyRule
 from unmask.metrics import block_metrics
 
 TOKENS = 300
@@ -48,7 +48,7 @@ def in_float64(tables: Tables) -> Tables:
 def joints(tables: Tables) -> list[Joint]:
     """Every construction; the family's members at given marginals, so that no solver stands between the two precisions."""
     given = (tables.log_masked[1][None, :], tables.log_masked[0][:, None])
-    family = [Joint(f"family {alpha}", tables, family_rule(tables, given, alpha)) for alpha in (0.0, 0.5, 1.0)]
+    family = [Joint(f"family {alpha}", tables, FamilyRule(tables, given, alpha)) for alpha in (0.0, 0.5, 1.0)]
     return [product(tables), mrf_logit(tables), mrf(tables), hcb(tables), chain(tables), *family]
 
 

@@ -27,10 +27,13 @@ from torch import Tensor
 from unmask.conditionals import Tables
 from unmask.joints.family import Marginals, centred, contexts, tile_size
 from unmask.joints.joint import at, tiles
+from unmask.joints.pair_form import kernels_serve
 
 
 def sweep(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
     """One read of the tables: new marginals m_1.., then a new m_0 from them. The sum of m_0 is one."""
+    if kernels_serve(tables):
+        return _scaled(_sweep_by_kernels(tables, log_mu, alpha))
     if tables.sites == 2:
         return _scaled(_sweep_pair(tables, log_mu, alpha))
     return _scaled(_sweep_sites(tables, log_mu, alpha))
@@ -103,6 +106,21 @@ def _sweep_pair(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
         below += torch.mul(a, k, out=work).T.mv(torch.ones_like(row, dtype=v.dtype)).double()
     new_v = above.log() if alpha == 1 else above.log() - below.log()
     return new_v[None, :], new_u[:, None]
+
+
+def _sweep_by_kernels(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
+    """The pair's formulas on a GPU: one read of the tables for u, one for v."""
+    from unmask.joints.pair_flows import column_flows, row_flows
+
+    log_a, log_b = tables.log_q
+    dtype = log_a.dtype
+    (log_v, log_u), _ = centred(log_mu, dtype)
+    log_v, log_u = log_v.flatten(), log_u.flatten()
+    v_beta = ((1 - alpha) * log_v).exp().to(dtype)
+    above, below = row_flows(log_a, log_b, ((1 - alpha) * log_u).exp().to(dtype), v_beta, log_v.exp().to(dtype))
+    log_u = above.log() - below.log()
+    above, below = column_flows(log_a, log_b, ((1 - alpha) * log_u).exp().to(dtype), v_beta, log_u.exp().to(dtype))
+    return (above.log() - below.log())[None, :], log_u[:, None]
 
 
 def _inverse_sum(u: Tensor, v: Tensor, out: Tensor) -> None:

@@ -55,24 +55,30 @@ def centred(log_mu: Marginals, dtype: torch.dtype) -> tuple[list[Tensor], float]
     return [(m - c).clamp(-bound, bound) for m in log_mu], c
 
 
-def family_rule(tables: Tables, log_mu: Marginals, alpha: float) -> Rule:
-    """The unnormalised log cells of the member with parameter `alpha`, given its marginals."""
-    dtype = tables.log_q[0].dtype
-    shifted, c = centred(tuple(m.double() for m in log_mu), dtype)
-    weight = [(alpha * m).to(dtype) for m in shifted]
-    inverse = [((alpha - 1) * m).exp().to(dtype) for m in shifted]
+class FamilyRule:
+    """The unnormalised log cells of the member with parameter `alpha`, given its marginals.
 
-    def rule(index: Index) -> Tensor:
-        over = [at(q, index) + at(w, index) for q, w in zip(tables.log_q, weight, strict=True)]
+    log_weight  alpha log mu_{-t}, and log_inverse = (alpha - 1) log mu_{-t}, both with mu over e^c; c is added to the cells
+    """
+
+    def __init__(self, tables: Tables, log_mu: Marginals, alpha: float) -> None:
+        dtype = tables.log_q[0].dtype
+        shifted, self.c = centred(tuple(m.double() for m in log_mu), dtype)
+        self.tables = tables
+        self.log_weight = [(alpha * m).to(dtype) for m in shifted]
+        self.log_inverse = [((alpha - 1) * m).to(dtype) for m in shifted]
+        self.inverse = [m.exp() for m in self.log_inverse]
+
+    def __call__(self, index: Index) -> Tensor:
+        """The cells at `index`."""
+        over = [at(q, index) + at(w, index) for q, w in zip(self.tables.log_q, self.log_weight, strict=True)]
         highest = over[0]
         for term in over[1:]:
             highest = torch.maximum(highest, term)
         above = (over[0] - highest).exp_()
         for term in over[1:]:
             above += term.sub_(highest).exp_()
-        return above.div_(sum_at(inverse, index)).log_().add_(highest).add_(c)
-
-    return rule
+        return above.div_(sum_at(self.inverse, index)).log_().add_(highest).add_(self.c)
 
 
 def read(tables: Tables, log_mu: Marginals, alpha: float) -> tuple[Marginals, float]:
@@ -102,22 +108,24 @@ class Assessment:
     objective_mean: float
 
 
-def assess(tables: Tables, rule: Rule) -> Assessment:
-    """One read of the tables for  sum_t sum_x q_t (log q_t - r) + sum_{x_{-t}} log sum_{x_t} exp r,  r = log mu + const."""
-    k = tables.sites
-    mass = [contexts(tables, t) for t in range(k)]
-    shift: Tensor | None = None
+def assess(tables: Tables, rule: Rule, log_mu: Marginals) -> Assessment:
+    """One read of the tables for eq. 4 at mu = exp(r) / Z; `log_mu`, about its marginals, keep the sums within range.
+
+    sum_t sum_{x_{-t}} [ sum_{x_t} q_t (log q_t - r) + (sum_{x_t} q_t) log sum_{x_t} exp r ]: the tables are normalised to
+    rounding only, which the last factor leaves without a trace.
+    """
+    near = [m.to(tables.log_q[0].dtype) for m in log_mu]
+    mass, weight = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
     divergence = torch.zeros((), dtype=torch.float64, device=mass[0].device)
     for index in tiles(tables.shape, tile_size(tables)):
         cells = rule(index)
-        shift = cells.amax() if shift is None else shift
-        for log_q in tables.log_q:
+        for t, log_q in enumerate(tables.log_q):
             tile = at(log_q, index)
-            divergence += (tile - cells).mul_(tile.exp()).sum(dtype=torch.float64)
-        cells = cells.sub_(shift).exp_()
-        for t, total in enumerate(mass):
-            at(total, index).add_(cells.sum(t, keepdim=True))
-    assert shift is not None
-    log_z = float(mass[0].sum().log() + shift.double())
-    total = float(divergence + sum((m.log() + shift.double()).sum() for m in mass))
-    return Assessment(log_z, total, total / sum(m.numel() for m in mass))
+            q = tile.exp()
+            at(weight[t], index).add_(q.sum(t, keepdim=True))
+            divergence += (tile - cells).mul_(q).sum(dtype=torch.float64)
+            at(mass[t], index).add_((cells - at(near[t], index)).exp_().sum(t, keepdim=True))
+    log_mass = [m.log() + n.double() for m, n in zip(mass, near, strict=True)]
+    log_z = float(log_mass[0].logsumexp(tuple(range(tables.sites))))
+    objective = float(divergence + sum((w * m).sum() for w, m in zip(weight, log_mass, strict=True)))
+    return Assessment(log_z, objective, objective / sum(m.numel() for m in mass))

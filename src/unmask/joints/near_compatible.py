@@ -13,7 +13,7 @@ from torch import Tensor
 from unmask.conditionals import Tables
 from unmask.errors import InputError
 from unmask.joints.balance import sweep
-from unmask.joints.family import Marginals, assess, family_rule, read, start
+from unmask.joints.family import FamilyRule, Marginals, assess, read, start
 from unmask.joints.fixed_point import accelerate
 from unmask.joints.joint import Joint
 
@@ -45,8 +45,8 @@ def near_compatible(
         log_mu, found = _published(tables, log_mu, alpha, steps)
     else:
         log_mu, found = _converged(tables, log_mu, alpha, tolerance, max_reads)
-    rule = family_rule(tables, log_mu, alpha)
-    assessment = assess(tables, rule)
+    rule = FamilyRule(tables, log_mu, alpha)
+    assessment = assess(tables, rule, log_mu)
     return Joint(name, tables, rule, {"alpha": alpha, **found, **vars(assessment)}, log_z=assessment.log_z)
 
 

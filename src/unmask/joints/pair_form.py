@@ -9,11 +9,14 @@ log u, g = (alpha - 1) log u, h = (alpha - 1) log v; the mean of the two chains 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import log
 
+import torch
 from torch import Tensor
 
 from unmask.conditionals import Tables
+from unmask.joints.family import FamilyRule
 from unmask.joints.joint import Rule
 from unmask.joints.rules import MeanRule, SumRule
 
@@ -37,6 +40,14 @@ class PairForm:
     below: tuple[Tensor, Tensor] | None = None
 
 
+def kernels_serve(tables: Tables) -> bool:
+    """Whether the tables are a pair's in float32 on a GPU that the kernels of `pair_sums` and `pair_flows` run on."""
+    a = tables.log_q[0]
+    if tables.sites != 2 or a.dtype != torch.float32 or not a.is_cuda or not all(q.is_contiguous() for q in tables.log_q):
+        return False
+    return find_spec("triton") is not None
+
+
 def pair_form(tables: Tables, rule: Rule) -> PairForm | None:
     """The form of `rule`, or None where it has none that is known."""
     if isinstance(rule, SumRule):
@@ -46,6 +57,10 @@ def pair_form(tables: Tables, rule: Rule) -> PairForm | None:
         halves = [_linear(tables, part, -z - log(2)) for part, z in zip(rule.parts, rule.log_z, strict=True)]
         if halves[0] is not None and halves[1] is not None:
             return PairForm(halves[0], halves[1])
+    if isinstance(rule, FamilyRule):
+        (v, u), (below_v, below_u), (f, e) = rule.log_weight, rule.log_inverse, _zeros(tables)
+        first, second = Linear(1, 0, f + rule.c, v.flatten()), Linear(0, 1, u.flatten() + rule.c, e)
+        return PairForm(first, second, (below_u.flatten(), below_v.flatten()))
     return None
 
 

@@ -24,13 +24,13 @@ ROWS, COLUMNS, SLAB = 1024, 128, 16
 class PairSums:
     """Over y for each x (rows) and over x for each y (columns), in float64.
 
-    mass: of exp(r - shift), or of r^2 with `square`; cross: of B r (rows) and of A r (columns).
+    mass: of exp(r - shift), or of r^2 with `square`; cross, where asked for: of B r (rows) and of A r (columns).
     """
 
     row_mass: Tensor
     column_mass: Tensor
-    row_cross: Tensor | None
-    column_cross: Tensor | None
+    row_cross: Tensor
+    column_cross: Tensor
 
 
 def pair_sums(
@@ -52,7 +52,7 @@ def pair_sums(
         ROWS=ROWS, COLUMNS=COLUMNS, SLAB=SLAB, num_warps=4,
     )  # fmt: skip
     rows, columns = row_parts.sum(1, dtype=torch.float64), column_parts.sum(1, dtype=torch.float64)
-    return PairSums(rows[0], columns[0], rows[1] if cross else None, columns[1] if cross else None)
+    return PairSums(rows[0], columns[0], rows[-1], columns[-1])
 
 
 @triton.jit
