@@ -13,15 +13,6 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-LONGEST = 64
-"""Tokens up to which this is the faster way."""
-
-
-def suits(states: Float[Tensor, "n T d"], head_width: int) -> bool:
-    """Whether texts of this length, precision and head width are what the kernel is made for."""
-    half = states.dtype in (torch.bfloat16, torch.float16)
-    return states.is_cuda and half and states.shape[1] <= LONGEST and head_width in (16, 32, 64, 128)
-
 
 def short_attention(
     queries: Float[Tensor, "n T d"], keys: Float[Tensor, "n T d"], values: Float[Tensor, "n T d"], heads: int

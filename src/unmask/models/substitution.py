@@ -19,6 +19,7 @@ that the encoder costs, and one sixteenth of the head's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 import torch
 from jaxtyping import Float, Int
@@ -27,6 +28,9 @@ from torch.nn import functional
 
 from unmask.models.fused_linear import linear_plus, linear_then
 from unmask.models.post_norm_encoder import PostNormEncoder, PostNormLayer
+
+SHORT = 64
+"""Tokens up to which attention runs in a program a text and head."""
 
 
 class Substitution:
@@ -61,6 +65,10 @@ class Substitution:
     def _attend(
         self, queries: Float[Tensor, "n T d"], keys: Float[Tensor, "n T d"], values: Float[Tensor, "n T d"]
     ) -> Float[Tensor, "n T d"]:
+        if short_texts_on_gpu(queries, queries.shape[-1] // self.encoder.heads):
+            from unmask.models.short_attention import short_attention
+
+            return short_attention(queries, keys, values, self.encoder.heads)
         split = [x.unflatten(-1, (self.encoder.heads, -1)).transpose(1, 2) for x in (queries, keys, values)]
         return functional.scaled_dot_product_attention(*split).transpose(1, 2).flatten(2)
 
@@ -74,6 +82,13 @@ class Substitution:
         mixed = torch.bmm(weights, states).transpose(0, 1)
         out = torch.bmm(mixed, layer.value.weight.unflatten(0, (heads, -1)).transpose(1, 2))
         return out.transpose(0, 1).flatten(1) + layer.value.bias
+
+
+def short_texts_on_gpu(states: Float[Tensor, "n T d"], head_width: int) -> bool:
+    """Whether `short_attention` is made for texts of this length, precision and head width."""
+    half = states.dtype in (torch.bfloat16, torch.float16)
+    fits = states.shape[1] <= SHORT and head_width in (16, 32, 64, 128)
+    return states.is_cuda and half and fits and find_spec("triton") is not None
 
 
 def _after_attention(layer: PostNormLayer, states: Tensor, mixed: Tensor) -> Tensor:
