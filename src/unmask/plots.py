@@ -30,6 +30,7 @@ def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> F
 
     Shown are the `tokens` of each blank with the highest marginal probability on average over the joints.
     """
+    from matplotlib.colors import PowerNorm
     from matplotlib.figure import Figure
 
     if any(joint.sites != 2 for joint in joints):
@@ -45,15 +46,16 @@ def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> F
     axes = figure.subplots(1, len(joints), sharey=True, squeeze=False)[0]
     label = joints[0].label
     for joint, values, panel in zip(joints, cells, axes, strict=True):
-        image = panel.imshow(values.numpy(), cmap="Blues", vmin=0, vmax=brightest, aspect="auto")
+        image = panel.imshow(values.numpy(), cmap="Blues", norm=PowerNorm(0.5, 0, brightest), aspect="auto")
         panel.set_title(f"{joint.name}: mutual information {abs(joint.mutual_information()):.2f} nats", fontsize=11)
         panel.set_xticks(
             range(len(columns)), [label(int(joint.tables.candidates[1][i])) for i in columns], rotation=60, ha="right"
         )
         panel.set_xlabel("second blank")
-        for (x, y), value in _large(values, brightest):
+        for x, y in _brightest_cells(values):
+            value = float(values[x, y])
             panel.text(
-                y, x, f"{value:.1f}", ha="center", va="center", fontsize=7, color="white" if value > brightest / 2 else "black"
+                y, x, f"{value:.1f}", ha="center", va="center", fontsize=7, color="white" if value > brightest / 3 else "black"
             )
     axes[0].set_yticks(range(len(rows)), [label(int(joints[0].tables.candidates[0][i])) for i in rows])
     axes[0].set_ylabel("first blank")
@@ -62,7 +64,7 @@ def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> F
     return figure
 
 
-def _large(values: torch.Tensor, brightest: float) -> list[tuple[tuple[int, int], float]]:
-    """Places and values of the cells that deserve a number: at least a tenth of the brightest."""
-    places = torch.nonzero(values >= brightest / 10).tolist()
-    return [((x, y), float(values[x, y])) for x, y in places]
+def _brightest_cells(values: torch.Tensor, count: int = 8) -> list[list[int]]:
+    """Row and column of the cells that a number is written in."""
+    places = values.flatten().topk(min(count, values.numel())).indices
+    return torch.stack(torch.unravel_index(places, values.shape), -1).tolist()
