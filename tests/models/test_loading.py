@@ -198,6 +198,39 @@ def test_bare_vocabulary_beside_or_above_the_weights(make_network, tmp_path):
     assert MaskedLM.load(folder).cloze("EVQL[MASK]ESGG") == cloze
 
 
+@pytest.mark.parametrize("words, tokens", [(["the", "cat"], ["the", "cat"]), (["the", "cat", "The"], ["The", "[UNK]"])])
+def test_bare_vocabulary_is_lowered_when_it_has_no_capitals(make_network, tmp_path, words, tokens):
+    make_network("bert", vocab_size=5 + len(words)).save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
+    model = MaskedLM.load(tmp_path)
+    assert model.decode(model.cloze("The Cat [MASK]").ids)[1:3] == tokens
+
+
+def test_protein_vocabulary_of_esm(make_network, tmp_path):
+    names = ["<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSERTIDPKQNFYMHWCXBUZO.-", "<null_1>", "<mask>"]
+    make_network("esm", vocab_size=33, pad_token_id=1, mask_token_id=32).save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join(names))
+    model = MaskedLM.load(tmp_path)
+    cloze = model.cloze("MKT[MASK]LL", targets=["G"])
+    assert model.decode(cloze.ids) == ["<cls>", *"MKT", "[MASK]", *"LL", "<eos>"]
+    assert cloze.ids[4] == 32 and model.text(cloze.filled(cloze.gold)) == "MKTGLL"
+    assert "<null_1>" in [model.token(i) for i in model.regular_ids]
+
+
+def test_hub_name_without_a_network_is_refused_at_once(monkeypatch):
+    asked = []
+
+    def no_address(host, *_, **__):
+        asked.append(host)
+        raise socket.gaierror("Name or service not known")
+
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(socket, "getaddrinfo", no_address)
+    assert "neither a folder here nor reachable on the hub" in refusal("somebody/no-such-model")
+    assert len(asked) == 1
+
+
 def test_more_logits_than_tokens(make_network, make_word_tokenizer):
     tokenizer = make_word_tokenizer()
     model = MaskedLM(make_network("bert", vocab_size=len(tokenizer) + 7), tokenizer)

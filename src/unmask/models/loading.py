@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 from collections.abc import Iterator
-from logging import CRITICAL
+from logging import CRITICAL, getLogger
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import torch
 from torch import nn
@@ -18,8 +20,9 @@ from unmask.errors import ModelError
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids")
 UNLIMITED = 10**9
+PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.index.json")
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt", "*.model", "vocab.bpe")
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -54,24 +57,34 @@ def load_checkpoint(name_or_path: str | Path, device: torch.device, dtype: torch
     with _quiet_transformers():
         _refuse_other_kinds(_load_config(source), source)
         network = _load_network(source, dtype)
-        tokenizer = load_tokenizer(source.name, source.local)
+        tokenizer = load_tokenizer(source.name, source.local, source.files_only)
     _refuse_unusable_tokenizer(tokenizer, source)
     return network.to(device).eval(), tokenizer
 
 
-def load_tokenizer(name: str, local: bool) -> Any:
-    """The checkpoint's tokenizer; a bare vocab.txt in the folder or its parent is enough."""
+def load_tokenizer(name: str, local: bool, files_only: bool = True) -> Any:
+    """The tokenizer of a folder (`local`) or a hub name; a bare vocab.txt in the folder or its parent is enough.
+
+    Such a vocabulary does not say whether text is to be lowered; it is when no token of it has a capital.
+    """
     from transformers import AutoTokenizer, BertTokenizer
 
+    make: Any = AutoTokenizer
+    where, options = name, {}
     if local:
         folder = Path(name)
-        if not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES if pattern != "vocab.txt"):
-            for vocabulary in (folder / "vocab.txt", folder.resolve().parent / "vocab.txt"):
-                if vocabulary.is_file():
-                    return BertTokenizer.from_pretrained(str(vocabulary.parent), do_lower_case=False, local_files_only=True)
-            raise ModelError(f"folder {name!r} has no tokenizer: put tokenizer.json (or vocab.txt) beside the weights")
+        if not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
+            beside, above = folder / "vocab.txt", folder.resolve().parent / "vocab.txt"
+            vocabulary = beside if beside.is_file() else above
+            if not vocabulary.is_file():
+                raise ModelError(f"folder {name!r} has no tokenizer: put tokenizer.json (or vocab.txt) beside the weights")
+            tokens = vocabulary.read_text(encoding="utf-8").split("\n")
+            cased = any(token != token.lower() for token in tokens if not token.startswith(("[", "<")))
+            options = {"do_lower_case": not cased}
+            if vocabulary is above:
+                make, where = BertTokenizer, str(above.parent)
     try:
-        return AutoTokenizer.from_pretrained(name, local_files_only=local)
+        return make.from_pretrained(where, local_files_only=files_only, **options)
     except Exception as error:
         raise ModelError(f"the tokenizer of {name!r} cannot be read ({_first_line(error)}): save it beside the model") from None
 
@@ -89,16 +102,30 @@ def longest_text(network: Any, tokenizer: Any) -> int | None:
 
 
 class _Source:
-    """Where a checkpoint comes from: a folder on disk, or a name on the hub."""
+    """Where a checkpoint comes from: a folder on disk, or a name on the hub (its cache, where the hub is out of reach)."""
 
     def __init__(self, name: str) -> None:
         self.name = os.path.expanduser(name)
         self.local = os.path.isdir(self.name)
         if os.path.isfile(self.name):
             raise ModelError(f"model {name!r} is a file: give the folder that it lies in")
-        looks_like_path = self.name.startswith((".", "/", "~", os.sep)) or self.name.count("/") > 1 or os.path.exists(self.name)
+        looks_like_path = self.name.startswith((".", "/", "~", os.sep)) or self.name.count("/") > 1
         if not self.local and (looks_like_path or not self.name):
             raise ModelError(f"model folder {name!r} does not exist: give a folder with config.json and weights, or a hub name")
+        self.files_only = self.local or not _hub_has_an_address()
+
+
+def _hub_has_an_address() -> bool:
+    """Whether the hub's name resolves; asked first, because the hub's client tries again for half a minute."""
+    from huggingface_hub import constants
+
+    if any(os.environ.get(name) for name in PROXY_VARIABLES):
+        return True
+    try:
+        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -106,13 +133,16 @@ def _quiet_transformers() -> Iterator[None]:
     """No progress bars and no load reports while a checkpoint is read; the settings come back afterwards."""
     from transformers.utils import logging
 
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    hub = getLogger("huggingface_hub")
+    verbosity, hub_level, bars = logging.get_verbosity(), hub.level, logging.is_progress_bar_enabled()
     logging.set_verbosity(CRITICAL)
+    hub.setLevel(CRITICAL)
     logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(verbosity)
+        hub.setLevel(hub_level)
         if bars:
             logging.enable_progress_bar()
 
@@ -129,7 +159,7 @@ def _load_config(source: _Source) -> Any:
         except (ValueError, OSError) as error:
             raise ModelError(f"{str(path)!r} is not valid JSON ({_first_line(error)}): save the checkpoint again") from None
     try:
-        return AutoConfig.from_pretrained(source.name, local_files_only=source.local)
+        return AutoConfig.from_pretrained(source.name, local_files_only=source.files_only)
     except Exception as error:
         if source.local:
             raise ModelError(
@@ -159,7 +189,11 @@ def _load_network(source: _Source, dtype: torch.dtype) -> nn.Module:
         raise ModelError(f"folder {source.name!r} has no weights: put model.safetensors beside config.json")
     try:
         network, report = AutoModelForMaskedLM.from_pretrained(
-            source.name, dtype=dtype, local_files_only=source.local, output_loading_info=True, ignore_mismatched_sizes=True
+            source.name,
+            dtype=dtype,
+            local_files_only=source.files_only,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
         )
     except Exception as error:
         raise ModelError(_why_not_loaded(error, source)) from None

@@ -4,8 +4,8 @@ Four rules on top of a Hugging Face tokenizer:
 
 - `[MASK]` stands for the model's own mask token, whatever that is.
 - A space before a blank belongs to the token that fills it, where tokens carry their space ("Ġthe", "▁the").
-- A vocabulary whose regular tokens are all single characters (amino acids) is read character by character; a character
-  outside it is refused, since a text of unknowns would be scored without a word.
+- A vocabulary whose regular tokens are all single characters (amino acids; names in brackets such as "<null_1>" aside) is
+  read character by character; a character outside it is refused, since a text of unknowns would be scored without a word.
 - Control characters are refused: tokenizers drop them silently, and positions would shift.
 """
 
@@ -36,8 +36,8 @@ class TextTokenizer:
         nameless = set(range(vocab_size)) - set(vocabulary.values())
         self.special_ids: tuple[int, ...] = tuple(sorted(i for i in special | nameless if i < vocab_size))
         self.regular_tokens = {token: i for token, i in vocabulary.items() if i not in special}
-        self.by_character = bool(self.regular_tokens) and all(len(token) == 1 for token in self.regular_tokens)
-        self.by_character = self.by_character and " " not in self.regular_tokens
+        words = {token for token in self.regular_tokens if not re.fullmatch(r"<.+>|\[.+\]", token)}
+        self.by_character = bool(words) and all(len(token) == 1 and token != " " for token in words)
 
     def encode(self, text: str) -> list[int]:
         """Ids of the whole text, the model's start and end tokens included."""
@@ -127,7 +127,7 @@ class TextTokenizer:
             else:
                 for offset, character in enumerate(piece):
                     if character not in self.regular_tokens and not character.isspace():
-                        alphabet = "".join(sorted(self.regular_tokens))
+                        alphabet = "".join(sorted(token for token in self.regular_tokens if len(token) == 1))
                         raise InputError(
                             f"character {character!r} at place {place + offset + 1} is not in the model's alphabet {alphabet}: "
                             "write the text in it (upper and lower case differ)"
