@@ -101,3 +101,14 @@ def test_an_output_path_that_is_a_file_is_one_line(options, tmp_path):
     (tmp_path / "file").write_text("")
     done = unmask(*options[:-1], tmp_path / "file" / "run", "--pairs", 2)
     assert done.exit_code == 2 and "cannot be written (Not a directory): choose another --out" in done.stderr
+
+
+def test_an_interrupt_says_how_to_go_on(options, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engines, "measure_pair", interrupted)
+        done = unmask(*options, "--pairs", 2)
+    assert done.exit_code == 130 and "the same command goes on" in done.stderr
+    assert unmask(*options, "--pairs", 2).exit_code == 0

@@ -74,7 +74,11 @@ def evaluate(
         request = Request(
             model, data, pairs_file, scheme.value, pairs, seed, names, arnold_gokhale_steps, device=device, dtype=dtype
         )
-        outcome = run_evaluation(request, out, engine.value, workers, report)
+        try:
+            outcome = run_evaluation(request, out, engine.value, workers, report)
+        except KeyboardInterrupt:
+            screen.print(f"stopped; what was measured is kept in {out}, and the same command goes on")
+            raise typer.Exit(130) from None
     for reason, count in outcome.skipped.items():
         screen.print(f"{count} texts skipped: {reason}")
     if outcome.summary is not None:

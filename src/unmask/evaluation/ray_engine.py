@@ -7,15 +7,19 @@ answer has arrived. Pairs and rows travel as JSON text, in which Python's floats
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskError
 from unmask.evaluation.engines import Measured, measure
 from unmask.evaluation.pairs import Pair
+
+WORKER_DEATHS_A_TASK = 5
+"""A task whose worker dies more often than this ends the run, lest a pair that kills its worker does so for ever."""
 
 
 class PairWorker:
@@ -45,10 +49,11 @@ def start_ray() -> None:
     except ImportError:
         raise InputError('--engine ray needs the package ray, which is not installed: pip install "unmask[ray]"') from None
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
 def pool_device(device: str) -> str:
@@ -94,11 +99,16 @@ def ray_engine(
         },
         compute=ray.data.ActorPoolStrategy(size=size),
         batch_size=None,
+        max_task_retries=WORKER_DEATHS_A_TASK,
         num_gpus=1 if gpu else 0,
         num_cpus=1 if gpu else max(1, cpus // size),
     )
-    for row in answers.iter_rows():
-        yield Measured(**json.loads(row["measured"]))
+    try:
+        for row in answers.iter_rows():
+            yield Measured(**json.loads(row["measured"]))
+    except ray.exceptions.RayError as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[-1]
+        raise UnmaskError(f"Ray gave up ({reason}): the pairs measured so far are kept, the same command goes on") from None
 
 
 def _blocks(pairs: int, workers: int) -> int:
