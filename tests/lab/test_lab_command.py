@@ -46,11 +46,23 @@ def test_numbers_in_the_json_are_those_of_the_theory(tmp_path):
 
 def test_models_other_than_ising(tmp_path):
     (tmp_path / "joint.json").write_text("[[0.4, 0.1], [0.2, 0.3]]")
+    (tmp_path / "zeros.json").write_text("[[0.5, 0.5, 0], [0, 0, 0]]")
+    with pytest.raises(InputError, match="every state"):
+        lab("schedule", "--table", tmp_path / "zeros.json", "--out", tmp_path / "lab")
     out = tmp_path / "lab"
     assert "table joint.json" in lab("parallel", "--table", tmp_path / "joint.json", "--out", out)
     lab("dictionary", "--table", tmp_path / "joint.json", "--out", out)
     assert "Potts (q=3)" in lab("schedule", "--states", "3", "--sites", "3", "--orders", "2", "--out", out)
     lab("dependence", "--states", "3", "--sites", "3", "--couplings", "0.1", "--table-couplings", "0.5", "--k", "1", "--out", out)
+
+
+def test_independent_sites_and_single_sizes_are_no_mistake(tmp_path):
+    assert "sites are independent" in lab("parallel", "--sites", "2", "--coupling", "0", "--couplings", "0", "--out", tmp_path)
+    lab("parallel", "--sites", "3", "--k", "1", "--out", tmp_path)
+    lab("dependence", "--sites", "3", "--couplings", "0", "--table-couplings", "0", "--k", "1", "--out", tmp_path)
+    lab("dictionary", "--sites", "2", "--coupling", "0", "--couplings", "0", "--out", tmp_path)
+    lab("masking", "--sites", "2", "--slow-sites", "2", "--learn-sites", "2", "--fits", "2", "--out", tmp_path)
+    lab("schedule", "--sites", "2", "--coupling", "0", "--orders", "1", "--out", tmp_path)
 
 
 def test_all_makes_a_report(tmp_path):
@@ -86,7 +98,8 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path):
         (["schedule", "--graph", "tree"], "graph 'tree' is unknown"),
         (["schedule", "--sites", "11"], "2 to 10 sites"),
         (["schedule", "--orders", "0"], "at least 1"),
-        (["parallel", "--sites", "0"], "at least 1 of each"),
+        (["parallel", "--sites", "1"], "at least 2 of each"),
+        (["schedule", "--states", "1"], "at least 2 of each"),
         (["masking", "--fits", "1", "--sites", "2", "--slow-sites", "2", "--learn-sites", "2"], "at least 2"),
         (["stutter", "--weight", "2"], "between 0 and 1"),
         (["stutter", "--slots", "1"], "at least 2"),

@@ -108,12 +108,16 @@ def test_large_spaces_solve_for_their_law():
     model = ising(0.3, np.linspace(-0.4, 0.4, 10), "cycle")
     assert model.space.states > spectrum.ELIMINATED_STATES
     assert total_variation(stationary_law(gibbs(model, 1)), model.p) < 1e-11
-    with pytest.raises(InputError, match="no single stationary law"):
-        stationary_law(np.eye(600))
+
+
+def test_states_left_for_good_have_no_weight():
+    chain = np.array([[0.5, 0.3, 0.2], [0.0, 0.4, 0.6], [0.0, 0.8, 0.2]])
+    np.testing.assert_allclose(stationary_law(chain), [0, 4 / 7, 3 / 7], atol=1e-15)
+    np.testing.assert_allclose(stationary_law(chain[::-1, ::-1]), [3 / 7, 4 / 7, 0], atol=1e-15)
 
 
 def test_reducible_chains_and_single_states_are_told():
-    with pytest.raises(InputError, match="no single stationary law"):
+    with pytest.raises(InputError, match="3 classes of states that it cannot leave"):
         stationary_law(np.eye(3))
     alone = table_model([[1.0, 0.0]])
     with pytest.raises(InputError, match="single possible state"):

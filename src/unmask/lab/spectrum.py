@@ -14,6 +14,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from unmask.errors import InputError
@@ -32,36 +34,47 @@ def total_variation(p: Vector, q: Vector) -> float:
 
 
 def stationary_law(transition: Transition) -> Vector:
-    """The law pi with pi P = pi: elimination without subtractions (Grassmann, Taksar and Heyman), or LU on large spaces."""
-    work = dense(transition).copy()
+    """The law pi with pi P = pi, zero on states that the chain leaves for good.
+
+    By elimination without subtractions (Grassmann, Taksar and Heyman), or LU on large spaces.
+    """
+    matrix = dense(transition)
+    kept = _closed_class(matrix)
+    part = matrix[np.ix_(kept, kept)]
+    law = np.zeros(len(matrix))
+    law[kept] = _eliminated(part.copy()) if len(kept) <= ELIMINATED_STATES else _solved(part)
+    return law
+
+
+def _closed_class(matrix: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The states of the one class that the chain cannot leave."""
+    classes, member = connected_components(csr_array(matrix > 0), directed=True, connection="strong")
+    rows, columns = np.nonzero(matrix > 0)
+    leaves = np.zeros(classes, dtype=bool)
+    leaves[member[rows[member[rows] != member[columns]]]] = True
+    closed = np.flatnonzero(~leaves)
+    if len(closed) != 1:
+        raise InputError(f"the chain has {len(closed)} classes of states that it cannot leave: it has no single stationary law")
+    return np.flatnonzero(member == closed[0])
+
+
+def _eliminated(work: NDArray[np.float64]) -> Vector:
     states = len(work)
-    if states > ELIMINATED_STATES:
-        return _solved_law(work)
     for n in range(states - 1, 0, -1):
-        leaving = work[n, :n].sum()
-        if leaving <= 0:
-            raise InputError(f"the chain cannot leave states {n} and above for those below: it has no single stationary law")
-        work[:n, n] /= leaving
+        work[:n, n] /= work[n, :n].sum()
         work[:n, :n] += np.outer(work[:n, n], work[n, :n])
-    law = np.zeros(states)
-    law[0] = 1.0
+    law = np.ones(states)
     for n in range(1, states):
         law[n] = law[:n] @ work[:n, n]
-    return law / law.sum()
+    return np.asarray(law / law.sum())
 
 
-def _solved_law(matrix: NDArray[np.float64]) -> Vector:
+def _solved(matrix: NDArray[np.float64]) -> Vector:
     equations = matrix.T - np.eye(len(matrix))
     equations[-1] = 1.0
     right = np.zeros(len(matrix))
     right[-1] = 1.0
-    try:
-        law = np.linalg.solve(equations, right)
-    except np.linalg.LinAlgError:
-        law = np.full(len(matrix), np.nan)
-    if not np.isfinite(law).all() or law.min() < -1e-9 or np.abs(law @ matrix - law).max() > 1e-9:
-        raise InputError("the chain is reducible or too slow for float64: it has no single stationary law that can be found")
-    law = np.maximum(law, 0.0)
+    law = np.maximum(np.linalg.solve(equations, right), 0.0)
     return np.asarray(law / law.sum())
 
 

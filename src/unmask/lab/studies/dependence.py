@@ -61,6 +61,11 @@ def agreement_law(model: LabModel, law: Vector | None = None) -> Vector:
     return np.bincount(count, model.p if law is None else law, model.space.sites + 1).astype(np.float64)
 
 
+def splits(law: Vector) -> bool:
+    """Whether the law of a count has its two ends above something between them."""
+    return bool(min(law[0], law[-1]) > law.min())
+
+
 def pair_information(model: LabModel) -> float:
     """Mean mutual information of two sites, in nats."""
     entropies = Entropies(model)
@@ -93,13 +98,21 @@ def run(options: Options, tick: Tick | None = None) -> Study:
     findings = [
         f"**Slow generation**: with masks of {sizes[0]} site{'s' if sizes[0] > 1 else ''}, going from coupling "
         f"{first.coupling:g} to {last.coupling:g} takes the mixing time from {first.mixing_time:,.0f} to "
-        f"{last.mixing_time:,.0f} steps. The right panel shows why: the law splits into two modes (all sites agree on one "
-        "value or on the other), and a step that changes few sites cannot cross between them.",
+        f"{last.mixing_time:,.0f} steps."
+        + (
+            " The right panel shows why: the law splits into two modes (all sites agree on one value or on the other), and a "
+            "step that changes few sites cannot cross between them."
+            if splits(laws[max(shown)])
+            else ""
+        ),
         "**Slow training**: the samples that the masked loss needs, relative to maximum likelihood, go from "
         f"{first.worst_cost:,.1f} to {last.worst_cost:,.0f} times, by the dictionary of theorem 1.",
-        "**Masking more helps, but does not cure it** while k stays well below N: the curves for larger k are lower and bend "
-        "the same way.",
     ]
+    if len(sizes) > 1:
+        findings.append(
+            "**Masking more helps, but does not cure it** while k stays well below N: the curves for larger k are lower and "
+            "bend the same way."
+        )
     return Study(
         "dependence",
         "Theorem 3: strong dependence is slow",
@@ -127,7 +140,11 @@ def run(options: Options, tick: Tick | None = None) -> Study:
 
 def _draw(points: list[Point], sizes: tuple[int, ...], laws: dict[float, Vector]) -> Figure:
     figure, (left, middle, right) = figures.panels(
-        ("Generation slows down", "Training slows down", "Because the law splits in two")
+        (
+            "Generation slows down",
+            "Training slows down",
+            "Because the law splits in two" if splits(list(laws.values())[-1]) else "The law of how many sites agree",
+        )
     )
     for k, colour in zip(sizes, figures.shades(len(sizes)), strict=True):
         mine = [p for p in points if p.k == k]

@@ -101,13 +101,17 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         "direction of parameter space (table: every eigenvalue of Γ_k - Γ_k+1 is at least zero, to rounding).",
         "**It needs the joint of the block.** A transformer head scores each masked token alone, given the visible ones. "
         f"Then {'the curve is a U: ' if 1 < best < len(block) - 1 else ''}the variance is least at k={best} "
-        f"({factorised[best - 1]:.0f}), {factorised[-2]:.0f} at k={len(block) - 1}, and with everything masked the couplings "
-        "cannot be learned at all, since only single-site marginals are left.",
+        f"({factorised[best - 1]:.0f}), {factorised[-2]:.0f} at k={len(block) - 1}"
+        + (
+            ", and with everything masked the couplings cannot be learned at all, since only single-site marginals are left."
+            if np.isinf(factorised[-1])
+            else "."
+        ),
         "**It needs one mask a sample.** If every sample is seen under *all* its masks, averaging is never worse than one "
         "mask, but the order in k is lost: along the direction where single-site Gibbs is slowest "
-        f"({options.slow.describe()}) k=1 is already as good as maximum likelihood and larger k are worse, by up to "
-        f"{worst_average:.1f} times from one k to the next. The variance is ⟨s,L²s⟩/⟨s,Ls⟩² with L = I - P_k: it is least "
-        "exactly when the score s is an eigenfunction of the sampler.",
+        f"({options.slow.describe()}) k=1 is already as good as maximum likelihood, and from one k to the next the variance "
+        f"{f'grows by up to {worst_average:.1f} times' if worst_average > 1.001 else 'does not grow'}. It is ⟨s,L²s⟩/⟨s,Ls⟩² "
+        "with L = I - P_k: least exactly when the score s is an eigenfunction of the sampler.",
         f"**The closed forms are what fits show**: {options.fits} fits to {options.samples:,} samples for each k and each "
         f"loss; {sum(z < 2 for z in differences)} of {len(differences)} means are within two standard errors of the theory, "
         f"the farthest is {max(differences):.1f} away.",

@@ -69,7 +69,9 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         laws[f"parallel step, k = {k}"] = agreement_law(model, settled)
     largest = max(mine, key=lambda p: p.tv)
     findings = [
-        "**One blank at a time is exact; several at once are not.** The parallel step's stationary law is "
+        "**Here the sites are independent**, and the parallel step keeps p at every k."
+        if largest.tv < 1e-12
+        else "**One blank at a time is exact; several at once are not.** The parallel step's stationary law is "
         f"{_near(mine[0].tv)} p at k={mine[0].k} and {_near(largest.tv)} it at k={largest.k} in total variation. The Gibbs "
         f"step, which draws the block jointly, keeps p at every k (off by at most {max(exact):.0e}).",
         "**The error is the dependence inside the block.** It vanishes when the sites are independent (coupling 0) and grows "
@@ -124,9 +126,11 @@ def _draw(points: list[Point], couplings: list[float], sizes: tuple[int, ...], l
     left.set(xlabel="masked sites k", ylabel="TV(stationary law, p)", ylim=(-0.02, 1))
     left.set_xticks(sizes)
     left.legend(title="coupling")
-    middle.set(xlabel="dependence inside the block, E TC, nats", ylabel="TV(stationary law, p)", xscale="log", yscale="log")
-    for axis in (middle.xaxis, middle.yaxis):
-        figures.plain_numbers(axis)
+    middle.set(xlabel="dependence inside the block, E TC, nats", ylabel="TV(stationary law, p)")
+    if any(p.k > 1 and p.total_correlation > 1e-9 for p in points):
+        middle.set(xscale="log", yscale="log")
+        for axis in (middle.xaxis, middle.yaxis):
+            figures.plain_numbers(axis)
     width, colours = 0.8 / len(laws), (figures.BLUE, figures.ORANGE, figures.RED)
     for index, ((name, law), colour) in enumerate(zip(laws.items(), colours, strict=False)):
         right.bar(np.arange(len(law)) + (index - (len(laws) - 1) / 2) * width, law, width, color=colour, label=name)

@@ -28,8 +28,8 @@ class ModelSettings:
         """The model."""
         if self.table is not None:
             return load_table(self.table)
-        if self.sites < 1 or self.states < 1:
-            raise InputError(f"{self.sites} sites of {self.states} values: use at least 1 of each")
+        if self.sites < 2 or self.states < 2:
+            raise InputError(f"{self.sites} sites of {self.states} values: use at least 2 of each")
         fields = parse_fields(self.fields, self.sites)
         if self.states != 2:
             return potts(self.states, self.coupling, fields, self.graph)
@@ -59,6 +59,8 @@ def load_table(path: Path) -> LabModel:
         )
     except (OSError, ValueError, TypeError) as problem:
         raise InputError(f"table {path}: cannot be read as .npy or as nested lists of numbers in .json ({problem})") from None
+    if cells.ndim < 2 or min(cells.shape) < 2:
+        raise InputError(f"table {path}: of shape {cells.shape}; use at least 2 sites of at least 2 values")
     return table_model(cells, f"table {path.name}")
 
 
