@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from unmask import __version__
+from unmask.cli_train import train
 from unmask.commands import lab
 from unmask.commands.compare import compare
 from unmask.commands.evaluate import evaluate
@@ -71,6 +72,7 @@ def _root(
 app.command()(fill)
 app.command()(compare)
 app.command()(evaluate)
+app.command()(train)
 app.add_typer(lab.app, name="lab")
 
 
