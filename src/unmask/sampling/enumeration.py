@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import product
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.energies import energies
@@ -53,7 +53,8 @@ def transition_matrix(kernel: Kernel, sites: Int[Tensor, " k"]) -> Float[Tensor,
     texts = all_texts(kernel.target)
     state, _ = kernel.init(texts)
     where = {tuple(text): place for place, text in enumerate(texts.tolist())}
-    starts, scripts = list(range(len(texts))), [[] for _ in texts]
+    starts: list[int] = list(range(len(texts)))
+    scripts: list[list[int]] = [[] for _ in texts]
 
     def play(log_u: Float[Tensor, "r q"]) -> tuple[Int[Tensor, "r T"], ScriptedChoices]:
         rng = ScriptedChoices(scripts, log_u)
@@ -97,7 +98,9 @@ class ScriptedChoices:
     """Plays given outcomes; satisfies `Randomness`. Where a script ends, `open` tells which outcomes are possible next."""
 
     def __init__(self, scripts: list[list[int]], log_u: Float[Tensor, "r q"]) -> None:
-        self.scripts, self.log_u = scripts, log_u
+        longest = max(len(script) for script in scripts)
+        self.scripts = torch.tensor([[*script, *[-1] * (longest + 1 - len(script))] for script in scripts])
+        self.log_u = log_u
         self.open: dict[int, list[int]] = {}
         self.log_prob = torch.zeros(len(scripts), dtype=torch.float64)
         self.choices = torch.zeros(len(scripts), dtype=torch.long)
@@ -105,21 +108,14 @@ class ScriptedChoices:
 
     def categorical(self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]) -> Int[Tensor, " m"]:
         log_probs = log_weights.double().log_softmax(-1)
-        possible: Bool[Tensor, "m V"] = log_probs > -torch.inf
-        outcomes = []
-        for place, row in enumerate(rows.tolist()):
-            depth = int(self.choices[row])
-            if depth < len(self.scripts[row]):
-                outcome = self.scripts[row][depth]
-            else:
-                options = possible[place].nonzero().flatten().tolist()
-                self.open.setdefault(row, options)
-                outcome = options[0]
-            outcomes.append(outcome)
-        chosen = torch.tensor(outcomes, dtype=torch.long)
-        self.log_prob[rows] += log_probs[torch.arange(len(rows)), chosen]
+        depth = self.choices[rows].clamp(max=self.scripts.shape[1] - 1)
+        outcome = self.scripts[rows, depth]
+        for place in (outcome < 0).nonzero().flatten().tolist():
+            self.open.setdefault(int(rows[place]), (log_probs[place] > -torch.inf).nonzero().flatten().tolist())
+        outcome = torch.where(outcome < 0, log_probs.argmax(-1), outcome)
+        self.log_prob[rows] += log_probs[torch.arange(len(rows)), outcome]
         self.choices[rows] += 1
-        return chosen
+        return outcome
 
     def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
         drawn = self.log_u[rows, self.uniforms[rows]]

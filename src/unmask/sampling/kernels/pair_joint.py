@@ -20,7 +20,7 @@ from torch import Tensor
 from unmask.cloze import Cloze
 from unmask.conditionals import unary_tables
 from unmask.errors import InputError
-from unmask.joints import Joint, derive
+from unmask.joints import derive
 from unmask.sampling.kernels.block import block_conditionals, density
 from unmask.sampling.kernels.metropolis_kernel import MetropolisKernel
 from unmask.sampling.randomness import Randomness
@@ -45,45 +45,60 @@ class PairJoint(MetropolisKernel):
 
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 2"]) -> tuple[ChainState, StepInfo]:
         """Propose a pair of tokens at a pair of sites of each chain."""
-        n = len(state.ids)
         log_weights = block_conditionals(self.target, self.passes, self.proposal, state.ids, sites)
         positions = self.target.free_positions[sites]
         current = state.ids.gather(1, positions)
-        joints = [self._joint(state.ids[c], positions[c], log_weights[c]) for c in range(n)]
-        shares = torch.tensor([log(1 - self.rho), log(self.rho)], dtype=torch.float64)
-        drawn = self._draw(rng, joints, log_weights, rng.categorical(torch.arange(n), shares.expand(n, -1)))
-        log_ratio = self._log_density(joints, log_weights, current) - self._log_density(joints, log_weights, drawn)
-        novel, new = self.changed_texts(state, sites, drawn)
-        derived = torch.tensor([2 + sum(joint.shape) for joint in joints])
-        return self.settle(state, rng, sites, novel, new, log_ratio, derived)
-
-    def _joint(self, ids: Int[Tensor, " T"], positions: Int[Tensor, " 2"], log_weights: Float[Tensor, "2 V"]) -> Joint:
-        """mu, from the text with both positions masked."""
-        masked = ids.scatter(0, positions, self.target.model.mask_id)
-        likeliest = [w.topk(min(self.candidates, int((w > -torch.inf).sum()))).indices.sort().values for w in log_weights]
-        tables = unary_tables(
-            self.target.model, Cloze(tuple(masked.tolist()), tuple(positions.tolist())), likeliest, dtype=torch.float64
+        proposals = _PairProposals(
+            self.rho, log_weights, [self.derive(*row) for row in zip(state.ids, positions, log_weights, strict=True)]
         )
-        return derive(tables, self.construction)
+        drawn = proposals.draw(rng)
+        log_ratio = proposals.log_density(current) - proposals.log_density(drawn)
+        novel, new = self.changed_texts(state, sites, drawn)
+        return self.settle(state, rng, sites, novel, new, log_ratio, 2 + proposals.sizes.sum(1))
 
-    def _draw(
-        self, rng: Randomness, joints: list[Joint], log_weights: Float[Tensor, "n 2 V"], component: Int[Tensor, " n"]
-    ) -> Int[Tensor, "n 2"]:
-        """From the joint where the component is 0, from the product where it is 1."""
-        drawn = torch.empty((len(joints), 2), dtype=torch.long)
-        from_joint, from_product = (component == 0).nonzero().squeeze(1), (component == 1).nonzero().squeeze(1)
-        for chain in from_joint.tolist():
-            joint = joints[chain]
-            cell = rng.categorical(torch.tensor([chain]), joint.dense().flatten().cpu().unsqueeze(0))
-            place = torch.unravel_index(cell, joint.shape)
-            drawn[chain] = torch.cat([c.cpu()[p] for c, p in zip(joint.tables.candidates, place, strict=True)])
+    def derive(
+        self, ids: Int[Tensor, " T"], positions: Int[Tensor, " 2"], log_weights: Float[Tensor, "2 V"]
+    ) -> tuple[Int[Tensor, " a"], Int[Tensor, " b"], Float[Tensor, "a b"]]:
+        """The candidates of both positions and log mu over them, from the text with both masked."""
+        masked = ids.scatter(0, positions, self.target.model.mask_id)
+        first, second = (w.topk(min(self.candidates, int((w > -torch.inf).sum()))).indices.sort().values for w in log_weights)
+        cloze = Cloze(tuple(masked.tolist()), tuple(positions.tolist()))
+        tables = unary_tables(self.target.model, cloze, (first, second), dtype=torch.float64)
+        return first, second, derive(tables, self.construction).dense().cpu()
+
+
+class _PairProposals:
+    """g for each chain: log mu over its candidates, padded to one shape, and the product."""
+
+    def __init__(self, rho: float, log_weights: Float[Tensor, "n 2 V"], derived: list[tuple[Tensor, Tensor, Tensor]]) -> None:
+        n = len(derived)
+        self.rho, self.log_weights = rho, log_weights
+        self.sizes = torch.tensor([[len(first), len(second)] for first, second, _ in derived])
+        wide, high = self.sizes.amax(0).tolist()
+        self.first, self.second = torch.full((n, wide), -1), torch.full((n, high), -1)
+        self.log_mu = torch.full((n, wide, high), -torch.inf, dtype=torch.float64)
+        for c, (first, second, log_mu) in enumerate(derived):
+            self.first[c, : len(first)], self.second[c, : len(second)] = first, second
+            self.log_mu[c, : len(first), : len(second)] = log_mu
+
+    def draw(self, rng: Randomness) -> Int[Tensor, "n 2"]:
+        """A pair for each chain: from mu with probability 1 - rho, else from the product."""
+        n, wide, high = self.log_mu.shape
+        shares = torch.tensor([log(1 - self.rho), log(self.rho)], dtype=torch.float64)
+        component = rng.categorical(torch.arange(n), shares.expand(n, -1))
+        drawn = torch.empty((n, 2), dtype=torch.long)
+        from_mu, from_product = (component == 0).nonzero().squeeze(1), (component == 1).nonzero().squeeze(1)
+        cell = rng.categorical(from_mu, self.log_mu[from_mu].reshape(len(from_mu), wide * high))
+        drawn[from_mu, 0] = self.first[from_mu, cell // high]
+        drawn[from_mu, 1] = self.second[from_mu, cell % high]
         for j in range(2):
-            drawn[from_product, j] = rng.categorical(from_product, log_weights[from_product, j])
+            drawn[from_product, j] = rng.categorical(from_product, self.log_weights[from_product, j])
         return drawn
 
-    def _log_density(
-        self, joints: list[Joint], log_weights: Float[Tensor, "n 2 V"], pairs: Int[Tensor, "n 2"]
-    ) -> Float[Tensor, " n"]:
+    def log_density(self, pairs: Int[Tensor, "n 2"]) -> Float[Tensor, " n"]:
         """log g of each chain's pair."""
-        derived = torch.stack([joint.log_prob(pair).double().cpu() for joint, pair in zip(joints, pairs, strict=True)])
-        return torch.logaddexp(log(1 - self.rho) + derived, log(self.rho) + density(log_weights, pairs))
+        rows = torch.arange(len(pairs))
+        is_first, is_second = self.first == pairs[:, :1], self.second == pairs[:, 1:]
+        derived = self.log_mu[rows, is_first.int().argmax(1), is_second.int().argmax(1)]
+        derived = torch.where(is_first.any(1) & is_second.any(1), derived, -torch.inf)
+        return torch.logaddexp(log(1 - self.rho) + derived, log(self.rho) + density(self.log_weights, pairs))

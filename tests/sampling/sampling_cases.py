@@ -1,0 +1,163 @@
+"""Small models and wrong kernels that the sampling tests share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+
+import torch
+
+from unmask.energies import Energy, energies
+from unmask.models.tabular import TabularMLM
+from unmask.sampling.enumeration import transition_matrix
+from unmask.sampling.kernels.metropolis import MetropolisHastings
+from unmask.sampling.kernels.metropolis_kernel import MetropolisKernel
+from unmask.sampling.kernels.pair_joint import PairJoint
+from unmask.sampling.metropolis_rule import MetropolisRule
+from unmask.sampling.passes import Passes
+from unmask.sampling.target import Target
+
+
+def small_target(vocab=3, length=3, seed=0, kind="norm", temperature=1.0, model=None, **options):
+    model = model or TabularMLM.random(vocab, length, seed)
+    return Target(model, [model.mask_id] * model.length, Energy(kind, temperature), **options)
+
+
+def of(kernel_class, target, **options):
+    return kernel_class(target, Passes(target.model), **options)
+
+
+def site_matrices(kernel, sites=None):
+    return [transition_matrix(kernel, torch.tensor([i])) for i in range(sites or kernel.target.sites)]
+
+
+def random_scan(matrices):
+    return sum(matrices) / len(matrices)
+
+
+def fixed_sweep(matrices, order=None):
+    total = torch.eye(len(matrices[0]), dtype=torch.float64)
+    for i in order or range(len(matrices)):
+        total = total @ matrices[i]
+    return total
+
+
+def permuted_sweep(matrices):
+    orders = list(permutations(range(len(matrices))))
+    return sum(fixed_sweep(matrices, order) for order in orders) / len(orders)
+
+
+def stationary(matrix):
+    """The left eigenvector of eigenvalue 1, by solving pi (K - I) = 0, sum pi = 1."""
+    n = len(matrix)
+    system = torch.cat([(matrix - torch.eye(n, dtype=matrix.dtype)).T, torch.ones(1, n, dtype=matrix.dtype)])
+    right = torch.zeros(n + 1, dtype=matrix.dtype)
+    right[-1] = 1
+    return torch.linalg.lstsq(system, right.unsqueeze(1)).solution.squeeze(1)
+
+
+def gap_to_invariance(law, matrix):
+    return float((law @ matrix - law).abs().max())
+
+
+def imbalance(law, matrix):
+    flow = law.unsqueeze(1) * matrix
+    return float((flow - flow.T).abs().max())
+
+
+def total_variation(p, q):
+    return float((p - q).abs().sum() / 2)
+
+
+class CachedPairJoint(PairJoint):
+    """Derives each joint once; the enumeration asks for it thousands of times."""
+
+    def derive(self, ids, positions, log_weights):
+        key = (tuple(ids.scatter(0, positions, -1).tolist()), tuple(positions.tolist()))
+        store = self.__dict__.setdefault("_store", {})
+        if key not in store:
+            store[key] = super().derive(ids, positions, log_weights)
+        return store[key]
+
+
+class NaiveMetropolis:
+    """The algorithm as it is written in the paper: both energies from scratch at every proposal, 2T + 1 passes."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def step(self, ids, rng, sites, temperature=1.0):
+        model, rows, site = self.target.model, torch.arange(len(ids)), sites[:, 0]
+        position = self.target.free_positions[site]
+        masked = ids.scatter(1, position.unsqueeze(1), model.mask_id)
+        logits = torch.where(self.target.support[site], model.logits(masked, position.unsqueeze(1))[:, 0].double(), -torch.inf)
+        log_q = logits.log_softmax(-1)
+        drawn = rng.categorical(rows, log_q)
+        new = ids.scatter(1, position.unsqueeze(1), drawn.unsqueeze(1))
+        change = energies(model, ids, self.target.energy) - energies(model, new, self.target.energy)
+        log_ratio = change / temperature + log_q[rows, ids[rows, position]] - log_q[rows, drawn]
+        novel = (drawn != ids[rows, position]).nonzero().squeeze(1)
+        accept = torch.ones(len(ids), dtype=torch.bool)
+        accept[novel] = rng.log_uniform(novel) < log_ratio[novel]
+        return torch.where(accept.unsqueeze(1), new, ids)
+
+
+class FlippedRule(MetropolisRule):
+    """Wrong: forward over reverse density."""
+
+    def decide(self, state, rows, new, log_ratio, sites, rng):
+        return super().decide(state, rows, new, -log_ratio, sites, rng)
+
+
+class SubsetRule(MetropolisRule):
+    """Wrong: the energy's terms beside the redrawn site only."""
+
+    def _stages(self, distance):
+        return [distance <= 1]
+
+
+@dataclass(frozen=True)
+class Flipped(MetropolisHastings):
+    @property
+    def rule(self):
+        return FlippedRule(self.target, self.passes)
+
+
+@dataclass(frozen=True)
+class SubsetEnergy(MetropolisHastings):
+    @property
+    def rule(self):
+        return SubsetRule(self.target, self.passes, early=False)
+
+
+@dataclass(frozen=True)
+class ChangedOnlyBlock(MetropolisKernel):
+    """Wrong: draws with the whole block masked, but takes both densities with only the changed positions masked."""
+
+    def step(self, state, rng, sites):
+        from unmask.sampling.kernels.block import block_conditionals
+
+        rows = torch.arange(len(state.ids))
+        positions = self.target.free_positions[sites]
+        current = state.ids.gather(1, positions)
+        block = block_conditionals(self.target, self.passes, self.proposal, state.ids, sites)
+        drawn = torch.stack([rng.categorical(rows, block[:, j]) for j in range(sites.shape[1])], 1)
+        log_ratio = torch.zeros(len(rows), dtype=torch.float64)
+        for row in rows.tolist():
+            changed = (drawn[row] != current[row]).nonzero().flatten()
+            if not len(changed):
+                continue
+            here = sites[row : row + 1, changed]
+            log_q = block_conditionals(self.target, self.passes, self.proposal, state.ids[row : row + 1], here)[0]
+            for j, place in enumerate(changed.tolist()):
+                log_ratio[row] += log_q[j, current[row, place]] - log_q[j, drawn[row, place]]
+        novel, new = self.changed_texts(state, sites, drawn)
+        return self.settle(state, rng, sites, novel, new, log_ratio, torch.ones(len(rows), dtype=torch.long))
+
+
+@lru_cache
+def strictly_positive_joint(vocab, length, seed):
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.rand([vocab] * length, generator=generator, dtype=torch.float64) + 0.05
+    return weights / weights.sum()

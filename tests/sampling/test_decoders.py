@@ -1,0 +1,114 @@
+"""Decoders: schedules, and the exact log-probability of ancestral sampling."""
+
+from itertools import permutations
+
+import pytest
+import torch
+from sampling_cases import of, small_target, strictly_positive_joint
+
+from unmask.errors import InputError
+from unmask.models.tabular import TabularMLM
+from unmask.sampling.enumeration import all_texts
+from unmask.sampling.kernels.ancestral import Ancestral
+from unmask.sampling.kernels.confidence import ConfidenceOrder
+from unmask.sampling.kernels.decoder import decode
+from unmask.sampling.kernels.mask_predict import MaskPredict, blanks_left
+from unmask.sampling.proposal import Proposal
+from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.target import Target
+
+
+@pytest.mark.parametrize("proposal", [Proposal(), Proposal(temperature=0.7)])
+def test_ancestral_probabilities_sum_to_one_for_every_order(proposal):
+    target = small_target(seed=4)
+    decoder, texts = of(Ancestral, target, proposal=proposal), all_texts(target)
+    laws = []
+    for order in permutations(range(3)):
+        log_prob = decoder.log_prob(texts, torch.tensor(order).expand(len(texts), -1))
+        assert float(log_prob.exp().sum()) == pytest.approx(1.0, abs=1e-13)
+        laws.append(log_prob.exp())
+    assert float((laws[0] - laws[-1]).abs().sum()) > 0.01, "incompatible conditionals: the order matters"
+
+
+def test_ancestral_probabilities_respect_constraints_and_sum_to_one():
+    model = TabularMLM.random(4, 3, 5)
+    model.special_ids = (0,)
+    target = Target(model, [4, 2, 4], allowed={2: [1, 3]})
+    texts = all_texts(target)
+    log_prob = of(Ancestral, target).log_prob(texts, torch.tensor([1, 0]).expand(len(texts), -1))
+    assert len(texts) == 6 and float(log_prob.exp().sum()) == pytest.approx(1.0, abs=1e-13)
+
+
+def test_ancestral_sampling_of_compatible_conditionals_is_the_joint():
+    joint = strictly_positive_joint(3, 3, 2)
+    target = small_target(model=TabularMLM.from_joint(joint))
+    texts = all_texts(target)
+    for order in ([0, 1, 2], [2, 0, 1]):
+        log_prob = of(Ancestral, target).log_prob(texts, torch.tensor(order).expand(27, -1))
+        assert torch.allclose(log_prob.exp(), joint[tuple(texts.T)], atol=1e-14)
+
+
+def test_ancestral_draws_report_their_own_log_probability():
+    target = small_target(seed=4)
+    decoder = of(Ancestral, target)
+    state, passes = decode(decoder, 500, ChainStreams(0, range(500)).at(0, 0))
+    assert passes.tolist() == [3] * 500
+    assert torch.allclose(state.log_prob, decoder.log_prob(state.ids, state.order), atol=1e-12)
+    fixed = of(Ancestral, target, order="right-to-left")
+    drawn, _ = decode(fixed, 6000, ChainStreams(1, range(6000)).at(0, 0))
+    law = decoder.log_prob(all_texts(target), torch.tensor([2, 1, 0]).expand(27, -1)).exp()
+    seen = torch.bincount(drawn.ids @ torch.tensor([9, 3, 1]), minlength=27) / 6000
+    assert float((seen - law).abs().sum() / 2) < 0.03
+
+
+def test_schedules():
+    assert [blanks_left(10, s, 5, "linear") for s in range(1, 6)] == [8, 6, 4, 2, 0]
+    assert [blanks_left(10, s, 3, "cosine") for s in range(1, 4)] == [8, 5, 0]
+
+
+@pytest.mark.parametrize("decoder_class", [MaskPredict, ConfidenceOrder])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_decoders_fill_everything_inside_the_support(tiny, decoder_class, temperature):
+    template = tiny.cloze("the cat [MASK] [MASK] [MASK] [MASK] .").ids
+    target = Target(tiny, template, allowed={4: [7, 8]})
+    decoder = of(decoder_class, target, steps=3, temperature=temperature)
+    state, passes = decode(decoder, 4, ChainStreams(0, range(4)).at(0, 0))
+    target.check(state.ids)
+    assert int(passes.max()) <= 3
+    again, _ = decode(decoder, 4, ChainStreams(0, range(4)).at(0, 0))
+    assert torch.equal(again.ids, state.ids)
+    if temperature == 0:
+        assert bool((state.ids == state.ids[0]).all())
+
+
+def test_confidence_order_with_one_site_a_step_is_easy_first():
+    target = small_target(seed=8)
+    model = target.model
+    decoder = of(ConfidenceOrder, target, steps=3)
+    state, passes = decode(decoder, 1, ChainStreams(0, [0]).at(0, 0))
+    ids = [3, 3, 3]
+    for _ in range(3):
+        blank = [t for t in range(3) if ids[t] == 3]
+        probs = {t: model.table[(t, *ids)].softmax(-1) for t in blank}
+        best = max(blank, key=lambda t: float(probs[t].max()))
+        ids[best] = int(probs[best].argmax())
+    assert state.ids[0].tolist() == ids and passes.tolist() == [3]
+
+
+def test_mask_predict_masks_the_least_sure_again():
+    target = small_target(seed=8)
+    decoder = of(MaskPredict, target, steps=2)
+    rng = ChainStreams(0, [0]).at(0, 0)
+    state = decoder.init(1, rng)
+    first = [int(target.model.table[(t, 3, 3, 3)].argmax()) for t in range(3)]
+    sure = [float(target.model.table[(t, 3, 3, 3)].softmax(-1).max()) for t in range(3)]
+    state, info = decoder.step(state, rng)
+    least = min(range(3), key=lambda t: sure[t])
+    assert state.ids[0].tolist() == [3 if t == least else first[t] for t in range(3)]
+    assert info.filled[0].tolist() == [t != least for t in range(3)]
+
+
+@pytest.mark.parametrize("wrong", [{"steps": 0}, {"schedule": "square"}])
+def test_impossible_schedules_are_refused(wrong):
+    with pytest.raises(InputError, match="steps|schedule"):
+        of(MaskPredict, small_target(), **wrong)
