@@ -21,9 +21,9 @@ from unmask.cloze import Cloze
 from unmask.compatibility import compatibility
 from unmask.conditionals import Progress, Tables, unary_tables
 from unmask.errors import InputError
-from unmask.faithfulness import read_joints
 from unmask.filling import as_model, complete, labelled_joint
 from unmask.joints import CONSTRUCTIONS, Joint
+from unmask.joints.faithfulness import read_joints
 from unmask.metrics import Summary, block_metrics, summarise
 from unmask.models.masked_lm import MaskedLM
 

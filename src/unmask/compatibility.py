@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from unmask.conditionals import Tables
-from unmask.faithfulness import tile_size
+from unmask.joints.faithfulness import tile_size
 from unmask.joints.joint import at, tiles
 from unmask.joints.pair_form import Linear, PairForm, kernels_serve, table_form
 

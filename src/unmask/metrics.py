@@ -25,7 +25,7 @@ import torch
 from unmask.compatibility import compatibility
 from unmask.conditionals import Tables
 from unmask.errors import InputError
-from unmask.faithfulness import Reading, read_joints
+from unmask.joints.faithfulness import Reading, read_joints
 from unmask.joints.joint import Joint, at
 
 if TYPE_CHECKING:

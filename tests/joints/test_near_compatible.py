@@ -13,7 +13,7 @@ from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, arnold_gokhale, balanced, derive, pseudo_gibbs
 from unmask.joints import family as family_module
 from unmask.joints.balance import _sweep_sites, sweep
-from unmask.joints.family import FamilyRule, assess, read, start
+from unmask.joints.family import FamilyRule, read, start
 from unmask.joints.joint import Joint
 from unmask.joints.near_compatible import near_compatible
 
@@ -180,7 +180,7 @@ def test_float32_tables_keep_the_accuracy_that_is_stated(alpha, depth):
     likely = truth.dense() > -10
     assert float((found.dense().double() - truth.dense())[likely].abs().max()) < 2e-3
     assert bool(torch.isfinite(found.dense()).all())
-    assert found.report["objective"] == pytest.approx(truth.report["objective"], rel=1e-4, abs=1e-5)
+    assert found.report["objective_mean"] == pytest.approx(truth.report["objective_mean"], rel=1e-4, abs=1e-6)
 
 
 @settings(max_examples=20, deadline=None)
@@ -232,11 +232,3 @@ def test_one_blank_is_its_own_conditional():
 def test_bad_options_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         near_compatible(random_tables((2, 2), 0), **options)
-
-
-def test_the_assessment_of_any_rule_is_that_of_its_joint():
-    tables = random_tables((3, 3), 6)
-    joint = derive(tables, "mrf")
-    found = assess(tables, joint.rule, start(tables))
-    assert found.log_z == pytest.approx(joint.log_z, abs=1e-12)
-    assert found.objective == pytest.approx(objective([t.exp() for t in tables.log_q], joint.dense().exp()), abs=1e-10)

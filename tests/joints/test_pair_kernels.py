@@ -13,10 +13,10 @@ import torch
 
 pytest.importorskip("triton")
 
-from unmask import compatibility, faithfulness
+from unmask import compatibility
 from unmask.cloze import Cloze
 from unmask.conditionals import Tables, unary_tables
-from unmask.joints import CONSTRUCTIONS, balance, derive
+from unmask.joints import CONSTRUCTIONS, balance, derive, faithfulness
 from unmask.joints.family import start
 from unmask.joints.pair_form import Linear, PairForm, pair_form
 from unmask.metrics import block_metrics

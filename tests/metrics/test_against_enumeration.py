@@ -12,9 +12,9 @@ from unmask.cloze import Cloze
 from unmask.compatibility import compatibility
 from unmask.conditionals import unary_tables
 from unmask.errors import InputError
-from unmask.faithfulness import read_joints
 from unmask.joints import CONSTRUCTIONS, Joint, arnold_gokhale, balanced, chain, hcb, mrf, mrf_logit, pseudo_gibbs
 from unmask.joints import product as product_joint
+from unmask.joints.faithfulness import read_joints
 from unmask.metrics import BlockMetrics, JointMetrics, block_metrics, summarise
 from unmask.models.tabular import TabularMLM
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from unmask.conditionals import Tables
-from unmask.faithfulness import read_joints
 from unmask.joints import Joint, chain, hcb, mrf, mrf_logit, product
+from unmask.joints.faithfulness import read_joints
 from unmask.joints.family import FamilyRule
 from unmask.metrics import block_metrics
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from math import exp, log
+from math import log
 
 import pytest
 import torch
@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 
 import unmask
 from unmask.cli import app
-from unmask.faithfulness import read_joints
+from unmask.joints.faithfulness import read_joints
 
 pytestmark = pytest.mark.real
 
 HEAVY = "EVQLLESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAKDRYGGFDYWGQGTLVTVSS"
 """A human heavy chain in the manner of germline IGHV3-23; residue i (from 1) is token i, after [CLS]."""
-FRAGMENT = HEAVY[:25]
+FRAGMENT = HEAVY[:16]
 AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
 
 
@@ -43,7 +43,7 @@ def with_blanks(sequence: str, residues: list[int]) -> str:
     return "".join("[MASK]" if i in residues else letter for i, letter in enumerate(sequence, 1))
 
 
-def check_exact_joint(filling: unmask.Filling, residues: int) -> torch.Tensor:
+def check_exact_joint(filling: unmask.Filling, residues: int) -> None:
     """A distribution over 20^k fillings, whose marginals, modes and conditionals are those of its dense table."""
     joint = filling.joint
     assert joint.shape == (20,) * residues
@@ -57,7 +57,6 @@ def check_exact_joint(filling: unmask.Filling, residues: int) -> torch.Tensor:
     assert torch.allclose(log_probs.double(), dense.flatten().topk(25).values, atol=1e-5)
     assert torch.allclose(joint.log_prob(ids), log_probs, atol=1e-5)
     assert 0.99 < filling.candidates_mass <= 1 + 1e-6
-    return dense
 
 
 def check_tables(model: unmask.MaskedLM, filling: unmask.Filling, seed: int) -> None:
@@ -109,14 +108,14 @@ def test_the_command_line_gives_the_same(folder, antiberty):
 
 def test_three_residues(antiberty):
     filling = unmask.fill(with_blanks(HEAVY[:60], [30, 31, 33]), model=antiberty)
-    dense = check_exact_joint(filling, 3)
+    assert filling.completions[0].text == HEAVY[:60]
+    check_exact_joint(filling, 3)
     check_tables(antiberty, filling, 2)
     check_against_product(filling)
-    assert exp(float(dense.max())) < 0.9
 
 
 def test_four_residues_of_a_fragment(antiberty):
-    filling = unmask.fill(with_blanks(FRAGMENT, [5, 11, 13, 24]), model=antiberty, exact=True)
+    filling = unmask.fill(with_blanks(FRAGMENT, [3, 5, 11, 13]), model=antiberty, exact=True)
     check_exact_joint(filling, 4)
     check_tables(antiberty, filling, 3)
     check_against_product(filling)

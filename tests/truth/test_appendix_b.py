@@ -7,8 +7,8 @@ import torch
 
 from unmask.cloze import Cloze
 from unmask.conditionals import unary_tables
-from unmask.faithfulness import read_joints
 from unmask.joints import hcb, mrf, mrf_logit
+from unmask.joints.faithfulness import read_joints
 from unmask.metrics import block_metrics
 from unmask.models.tabular import TabularMLM
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from unmask.cloze import Cloze
 from unmask.compatibility import compatibility
 from unmask.conditionals import unary_tables
-from unmask.faithfulness import read_joints
 from unmask.joints import CONSTRUCTIONS, Joint, arnold_gokhale, derive
+from unmask.joints.faithfulness import read_joints
 from unmask.metrics import block_metrics
 from unmask.models.tabular import TabularMLM
 

@@ -12,14 +12,13 @@ range of floating-point numbers; the rule is homogeneous of degree one in them, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log
 
 import torch
 from torch import Tensor
 
 from unmask.conditionals import Tables
-from unmask.joints.joint import Index, Rule, along, at, sum_at, tiles
+from unmask.joints.joint import Index, along, at, sum_at, tiles
 
 Marginals = tuple[Tensor, ...]
 """log mu_{-t} for each t in float64, with size 1 at axis t."""
@@ -97,35 +96,3 @@ def read(tables: Tables, log_mu: Marginals, alpha: float) -> tuple[Marginals, fl
             at(total, index).add_(above.sum(t, keepdim=True))
     log_z = sums[0].sum().log()
     return tuple(s.log() - log_z for s in sums), float(log_z) + c
-
-
-@dataclass(frozen=True)
-class Assessment:
-    """log Z of a rule, and eq. 4 at the joint it gives: the divergences summed over all contexts, and their mean."""
-
-    log_z: float
-    objective: float
-    objective_mean: float
-
-
-def assess(tables: Tables, rule: Rule, log_mu: Marginals) -> Assessment:
-    """One read of the tables for eq. 4 at mu = exp(r) / Z; `log_mu`, about its marginals, keep the sums within range.
-
-    sum_t sum_{x_{-t}} [ sum_{x_t} q_t (log q_t - r) + (sum_{x_t} q_t) log sum_{x_t} exp r ]: the tables are normalised to
-    rounding only, which the last factor leaves without a trace.
-    """
-    near = [m.to(tables.log_q[0].dtype) for m in log_mu]
-    mass, weight = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
-    divergence = torch.zeros((), dtype=torch.float64, device=mass[0].device)
-    for index in tiles(tables.shape, tile_size(tables)):
-        cells = rule(index)
-        for t, log_q in enumerate(tables.log_q):
-            tile = at(log_q, index)
-            q = tile.exp()
-            at(weight[t], index).add_(q.sum(t, keepdim=True))
-            divergence += (tile - cells).mul_(q).sum(dtype=torch.float64)
-            at(mass[t], index).add_((cells - at(near[t], index)).exp_().sum(t, keepdim=True))
-    log_mass = [m.log() + n.double() for m, n in zip(mass, near, strict=True)]
-    log_z = float(log_mass[0].logsumexp(tuple(range(tables.sites))))
-    objective = float(divergence + sum((w * m).sum() for w, m in zip(weight, log_mass, strict=True)))
-    return Assessment(log_z, objective, objective / sum(m.numel() for m in mass))

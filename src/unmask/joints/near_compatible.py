@@ -13,7 +13,8 @@ from torch import Tensor
 from unmask.conditionals import Tables
 from unmask.errors import InputError
 from unmask.joints.balance import sweep
-from unmask.joints.family import FamilyRule, Marginals, assess, read, start
+from unmask.joints.faithfulness import read_joints
+from unmask.joints.family import FamilyRule, Marginals, read, start
 from unmask.joints.fixed_point import accelerate
 from unmask.joints.joint import Joint
 
@@ -45,9 +46,11 @@ def near_compatible(
         log_mu, found = _published(tables, log_mu, alpha, steps)
     else:
         log_mu, found = _converged(tables, log_mu, alpha, tolerance, max_reads)
-    rule = FamilyRule(tables, log_mu, alpha)
-    assessment = assess(tables, rule, log_mu)
-    return Joint(name, tables, rule, {"alpha": alpha, **found, **vars(assessment)}, log_z=assessment.log_z)
+    joint = Joint(name, tables, FamilyRule(tables, log_mu, alpha), {"alpha": alpha, **found})
+    reading = read_joints([joint])[0]
+    joint.log_z = reading.log_z
+    joint.report |= {"log_z": reading.log_z, "objective": reading.objective, "objective_mean": reading.average_kl}
+    return joint
 
 
 def _published(tables: Tables, log_mu: Marginals, alpha: float, steps: int) -> tuple[Marginals, dict[str, object]]:

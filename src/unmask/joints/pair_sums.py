@@ -16,7 +16,7 @@ from torch import Tensor
 
 from unmask.joints.pair_form import PairForm
 
-ROWS, COLUMNS, SLAB = 1024, 128, 16
+ROWS, COLUMNS, SLAB = 512, 128, 8
 """Cells of one program: ROWS x COLUMNS, SLAB rows at a time."""
 
 
@@ -58,7 +58,7 @@ def pair_sums(
 @triton.jit
 def _log_add(p, q):
     high = tl.maximum(p, q)
-    return high + tl.log(1.0 + tl.exp(-tl.abs(p - q)))
+    return high + 0.6931471805599453 * tl.log2(1.0 + tl.exp(-tl.abs(p - q)))
 
 
 @triton.jit
@@ -87,8 +87,8 @@ def _block_sums(
     ey1 = tl.load(e1 + y, in_y, 0.0)
     ey2 = tl.load(e2 + y, in_y, 0.0)
     hy = tl.load(h + y, in_y, 0.0)
-    mass_y = tl.zeros((COLUMNS,), tl.float32)
-    cross_y = tl.zeros((COLUMNS,), tl.float32)
+    mass_y = tl.zeros((SLAB, COLUMNS), tl.float32)
+    cross_y = tl.zeros((SLAB, COLUMNS), tl.float32)
     for slab in range(0, ROWS, SLAB):
         x = row_block * ROWS + slab + tl.arange(0, SLAB)
         in_x = x < n
@@ -105,12 +105,12 @@ def _block_sums(
             mass = tl.where(inside, r * r, 0.0)
         else:
             mass = tl.where(inside, tl.exp(r - shift), 0.0)
-        mass_y += tl.sum(mass, 0)
+        mass_y += mass
         tl.store(row_parts + column_block * n + x, tl.sum(mass, 1), in_x)
         if CROSS:
-            cross_y += tl.sum(tl.where(inside, tl.exp(la) * r, 0.0), 0)
+            cross_y += tl.where(inside, tl.exp(la) * r, 0.0)
             own_x = tl.sum(tl.where(inside, tl.exp(lb) * r, 0.0), 1)
             tl.store(row_parts + column_blocks * n + column_block * n + x, own_x, in_x)
-    tl.store(column_parts + row_block * m + y, mass_y, in_y)
+    tl.store(column_parts + row_block * m + y, tl.sum(mass_y, 0), in_y)
     if CROSS:
-        tl.store(column_parts + row_blocks * m + row_block * m + y, cross_y, in_y)
+        tl.store(column_parts + row_blocks * m + row_block * m + y, tl.sum(cross_y, 0), in_y)
