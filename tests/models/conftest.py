@@ -95,6 +95,13 @@ def random_network(kind: str, seed: int = 0, **changes: Any) -> torch.nn.Module:
     return network.eval()
 
 
+@pytest.fixture(autouse=True)
+def without_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the tests for a GPU run on the CPU, wherever they run."""
+    if "cuda" not in request.path.name:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """checkpoint(kind): the folder of a small random checkpoint of that architecture with the word tokenizer."""

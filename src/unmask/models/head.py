@@ -74,11 +74,14 @@ class PositionedHead:
 
         ids = torch.zeros((1, 1), dtype=torch.long, device=hidden.device)
         with self._lock:
+            own = vars(self.encoder).get("forward")
             self.encoder.forward = lambda *_, **__: BaseModelOutput(hidden)  # type: ignore[arg-type]
             try:
                 return _widened(self.network(input_ids=ids).logits)
             finally:
                 del self.encoder.forward
+                if own is not None:
+                    self.encoder.forward = own
 
 
 class Float32Output(nn.Linear):

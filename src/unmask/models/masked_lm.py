@@ -40,7 +40,7 @@ class MaskedLM:
     """
 
     def __init__(self, network: nn.Module, tokenizer: Any, memory_budget: int | None = None) -> None:
-        """Wrap a network that is already in memory; `memory_budget` bounds the bytes of one batch's activations."""
+        """Wrap a network that is already in memory, which is put in evaluation mode; `memory_budget` as in `load`."""
         self.network = network.eval()
         self.tokenizer = tokenizer
         first = next(network.parameters())

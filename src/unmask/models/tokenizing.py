@@ -32,7 +32,7 @@ class TextTokenizer:
         self.tokenizer = tokenizer
         self.mask_id: int = tokenizer.mask_token_id
         vocabulary: dict[str, int] = tokenizer.get_vocab()
-        special = set(tokenizer.all_special_ids)
+        special = self._named_special = set(tokenizer.all_special_ids)
         nameless = set(range(vocab_size)) - set(vocabulary.values())
         self.special_ids: tuple[int, ...] = tuple(sorted(i for i in special | nameless if i < vocab_size))
         self.regular_tokens = {token: i for token, i in vocabulary.items() if i not in special}
@@ -79,7 +79,7 @@ class TextTokenizer:
             return f"[{token_id}]"
         if token_id == self.mask_id:
             return BLANK
-        if token_id in self.tokenizer.all_special_ids:
+        if token_id in self._named_special:
             return str(token)
         if self.byte_level:
             text = str(self.tokenizer.decode([token_id], clean_up_tokenization_spaces=False))
