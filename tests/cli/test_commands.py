@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -186,7 +187,11 @@ def test_help_and_version():
 
 def unmask_process(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "unmask", *args], capture_output=True, text=True, cwd=ROOT / "src", env={"PATH": "/usr/bin:/bin"}
+        [sys.executable, "-m", "unmask", *args],
+        capture_output=True,
+        text=True,
+        cwd=ROOT / "src",
+        env={**os.environ, "COLUMNS": "80"},
     )
 
 
