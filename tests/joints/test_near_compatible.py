@@ -4,9 +4,9 @@ from math import prod
 
 import pytest
 import torch
-from joint_cases import SIZES, distance, random_joint, random_tables, seeds, sizes, tables_of, without
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joint_cases import SIZES, distance, random_joint, random_tables, seeds, sizes, tables_of, without
 
 from unmask.conditionals import Tables
 from unmask.errors import InputError
@@ -161,7 +161,9 @@ def sharp_tables(vocab: int, seed: int, depth: float, bond: float = 5.0) -> Tabl
     a, b = (shared + torch.randn((vocab, vocab), generator=generator) for _ in range(2))
     masked = tuple((-depth * rank / 2).log_softmax(0) for _ in range(2))
     zero = torch.zeros(1, 1)
-    return Tables((torch.arange(vocab),) * 2, (a.log_softmax(0), b.log_softmax(1)), (zero, zero), (zero, zero), masked, (0.0, 0.0))
+    return Tables(
+        (torch.arange(vocab),) * 2, (a.log_softmax(0), b.log_softmax(1)), (zero, zero), (zero, zero), masked, (0.0, 0.0)
+    )
 
 
 def in_float64(tables: Tables) -> Tables:

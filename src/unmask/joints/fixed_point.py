@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-MEMORY = 15
+MEMORY = 8
 RIDGE = 1e-10
 """Added to the diagonal of the normal equations of unit columns."""
 GROWTH = 4.0
@@ -43,6 +43,7 @@ def accelerate(
     """Iterate `step`, a map of a vector of log-probabilities to another, until the estimated error is under `tolerance`."""
     memory = _Memory(MEMORY if accelerated else 2)
     z, best, shortest, restarts, change, error = log_p, log_p, torch.inf, 0, torch.inf, torch.inf
+    slowness = SLOWEST_AT_LEAST
     reads = 0
     while reads < max_reads:
         g = step(z)
@@ -58,7 +59,8 @@ def accelerate(
         best, shortest = g, length
         memory.add(z, f)
         change = 0.5 * float((g.exp() - z.exp()).abs().sum())
-        error = max(SLOWEST_AT_LEAST, memory.slowness(weight)) * change
+        slowness = max(slowness, memory.slowness(weight))
+        error = slowness * change
         if error < tolerance:
             return FixedPoint(g, reads, change, error, restarts)
         z = g - memory.correction(f, weight) if accelerated else g

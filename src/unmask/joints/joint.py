@@ -52,9 +52,9 @@ def sum_at(factors: Sequence[Tensor], index: Index) -> Tensor:
     return total
 
 
-def tiles(shape: Sequence[int], cells: int = TILE_CELLS) -> Iterator[tuple[slice, ...]]:
-    """Indices that cover `shape` in runs of its first axis, at most `cells` cells each (but at least one row)."""
-    rows = max(1, cells // max(1, prod(shape[1:])))
+def tiles(shape: Sequence[int], cells: int | None = None) -> Iterator[tuple[slice, ...]]:
+    """Indices that cover `shape` in runs of its first axis, at most `cells` (TILE_CELLS) cells each, but at least one row."""
+    rows = max(1, (cells or TILE_CELLS) // max(1, prod(shape[1:])))
     rest = tuple(slice(0, n) for n in shape[1:])
     for start in range(0, shape[0], rows):
         yield (slice(start, min(start + rows, shape[0])), *rest)

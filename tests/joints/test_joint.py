@@ -1,0 +1,129 @@
+"""The methods of a joint against its dense cells, tiles smaller than the table included."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from joint_cases import random_tables, seeds, sizes
+from scipy.stats import chi2
+
+from unmask.errors import InputError
+from unmask.joints import balanced, derive, hcb, mrf, product
+from unmask.joints import joint as joint_module
+from unmask.joints.joint import tiles
+
+
+@pytest.fixture(params=[1 << 20, 3])
+def tile_cells(request, monkeypatch):
+    monkeypatch.setattr(joint_module, "TILE_CELLS", request.param)
+    return request.param
+
+
+def entropy_of(p):
+    return float(-(p * p.log()).sum())
+
+
+@pytest.mark.parametrize("size", [(2, 5), (3, 3), (4, 2)])
+@pytest.mark.parametrize("name", ["mrf", "hcb", "balanced", "chain"])
+def test_reductions_are_those_of_the_dense_cells(size, name, tile_cells):
+    joint = derive(random_tables(size, 21), name)
+    mu = joint.dense().exp()
+    sites = range(size[0])
+    assert len(list(tiles(joint.shape))) == (1 if tile_cells > 100 else size[1])
+    for t, marginal in enumerate(joint.marginals()):
+        torch.testing.assert_close(marginal, mu.sum([s for s in sites if s != t]))
+    assert joint.entropy() == pytest.approx(entropy_of(mu), abs=1e-10)
+    assert joint.total_correlation() == pytest.approx(sum(map(entropy_of, joint.marginals())) - entropy_of(mu), abs=1e-10)
+    for a in sites:
+        for b in sites:
+            if a != b:
+                away = [s for s in sites if s not in (a, b)]
+                pair = mu.sum(away) if away else mu
+                expected = entropy_of(pair.sum(0)) + entropy_of(pair.sum(1)) - entropy_of(pair)
+                assert joint.mutual_information(a, b) == pytest.approx(expected, abs=1e-10)
+    best, where = mu.flatten().sort(descending=True)
+    ids, scores = joint.topk(4)
+    torch.testing.assert_close(scores.exp(), best[:4])
+    torch.testing.assert_close(ids, torch.stack(torch.unravel_index(where[:4], mu.shape), 1))
+    assert len(joint.topk(10_000)[0]) == mu.numel()
+
+
+def test_the_product_has_no_mutual_information_and_others_do():
+    tables = random_tables((2, 5), 3)
+    assert product(tables).mutual_information() == pytest.approx(0, abs=1e-12)
+    assert mrf(tables).mutual_information() > 1e-2
+
+
+@settings(max_examples=10, deadline=None)
+@given(sizes, seeds)
+def test_conditionals_are_lines_of_the_joint(size, seed):
+    joint = derive(random_tables(size, seed), "mrf")
+    mu = joint.dense().exp()
+    given_tokens = [(seed + s) % size[1] for s in range(size[0] - 1)]
+    for t in range(size[0]):
+        line = mu.movedim(t, -1)[tuple(given_tokens)]
+        torch.testing.assert_close(joint.conditional(t, given_tokens), line / line.sum())
+
+
+def p_value(joint, drawn):
+    """Of Pearson's chi-square for draws (token ids) from the joint; small where they come from another."""
+    n = len(drawn)
+    cells = torch.tensor([int(i) for i in drawn @ torch.tensor([joint.shape[1], 1])])
+    counts = torch.bincount(cells, minlength=joint.dense().numel()).double()
+    expected = n * joint.dense().exp().flatten()
+    keep = expected >= 5
+    pooled_counts = torch.cat([counts[keep], counts[~keep].sum()[None]])
+    pooled = torch.cat([expected[keep], expected[~keep].sum()[None]])
+    used = pooled > 0
+    statistic = float(((pooled_counts - pooled)[used] ** 2 / pooled[used]).sum())
+    return float(chi2.sf(statistic, int(used.sum()) - 1))
+
+
+def test_samples_follow_the_joint_and_are_repeatable(tile_cells):
+    tables = random_tables((2, 5), 13, scale=0.8)
+    joint = balanced(tables)
+    drawn = joint.sample(20_000, seed=5)
+    assert drawn.shape == (20_000, 2)
+    assert torch.equal(drawn, joint.sample(20_000, seed=5))
+    assert not torch.equal(drawn, joint.sample(20_000, seed=6))
+    assert p_value(joint, drawn) > 1e-3
+    for wrong in (product(tables), hcb(tables)):
+        assert p_value(wrong, drawn) < 1e-6
+
+
+def test_samples_of_three_blanks_have_the_joint_s_pairs():
+    joint = mrf(random_tables((3, 3), 2))
+    drawn = joint.sample(20_000, seed=1)
+    counts = torch.zeros(3, 3, dtype=torch.float64)
+    counts.index_put_((drawn[:, 0], drawn[:, 2]), torch.ones(len(drawn), dtype=torch.float64), accumulate=True)
+    torch.testing.assert_close(counts / len(drawn), joint.dense().exp().sum(1), rtol=0, atol=0.015)
+
+
+def test_tokens_outside_the_candidates_have_no_probability():
+    candidates = [torch.tensor([4, 1]), torch.tensor([0, 2, 3])]
+    joint = mrf(random_tables((2, 5), 9, candidates=candidates))
+    dense = joint.dense()
+    found = joint.log_prob([[4, 0], [1, 3], [0, 0], [4, 1]])
+    torch.testing.assert_close(found[:2], torch.stack([dense[0, 0], dense[1, 2]]))
+    assert found[2:].tolist() == [-torch.inf, -torch.inf]
+    assert joint.log_prob([1, 2]).shape == ()
+    ids, _ = joint.topk(6)
+    assert set(ids[:, 0].tolist()) == {4, 1} and set(ids[:, 1].tolist()) == {0, 2, 3}
+    assert set(joint.sample(50, seed=0)[:, 1].tolist()) <= {0, 2, 3}
+    with pytest.raises(InputError, match=r"tokens \[1\] are not all among the candidates"):
+        joint.conditional(0, [1])
+    with pytest.raises(InputError, match="conditional of site 2 given 1 tokens: a block of 2 has sites 0 to 1"):
+        joint.conditional(2, [0])
+
+
+def test_tables_for_people():
+    candidates = [torch.tensor([4, 1]), torch.tensor([0, 2, 3])]
+    joint = balanced(random_tables((2, 5), 9, candidates=candidates))
+    joint.label = "token{}".format
+    frame = joint.to_frame(3)
+    assert list(frame.columns) == ["blank_1", "blank_2", "log_prob", "prob"]
+    assert len(frame) == 3 and frame["log_prob"].is_monotonic_decreasing
+    assert frame["blank_1"].str.startswith("token").all()
+    html = joint._repr_html_()
+    assert "<b>balanced</b>" in html and "2 &times; 3 fillings" in html and "% of the product joint" in html
+    assert "product joint" not in balanced(random_tables((2, 5), 9))._repr_html_()
+    assert repr(joint) == "Joint(balanced, shape=(2, 3))"
