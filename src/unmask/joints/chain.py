@@ -24,8 +24,15 @@ def chain(tables: Tables, order: Order = "mean") -> Joint:
     forward = SumRule((along(tables.log_masked[0], 0, k), *tables.log_forward, tables.log_q[-1], tables.log_inside[-1]))
     backward = SumRule((along(tables.log_masked[-1], k - 1, k), *tables.log_backward, tables.log_q[0], tables.log_inside[0]))
     if order == "mean":
-        log_z = tuple(Joint(order, tables, rule).log_z for rule in (forward, backward))
+        log_z = tuple(_log_z(rule) for rule in (forward, backward))
         return Joint("chain", tables, MeanRule((forward, backward), log_z), log_z=0.0)
     if order not in ("forward", "backward"):
         raise InputError(f"chain order {order!r} is unknown: use forward, backward or mean")
-    return Joint(f"chain_{order}", tables, forward if order == "forward" else backward)
+    rule = forward if order == "forward" else backward
+    return Joint(f"chain_{order}", tables, rule, log_z=_log_z(rule))
+
+
+def _log_z(rule: SumRule) -> float:
+    """The last table of a chain, the factor before the last, is normalised, so the sum is that of the others."""
+    *before, _, inside = rule.factors
+    return float(sum(before, inside).double().logsumexp(tuple(range(inside.dim()))))

@@ -2,8 +2,9 @@
 
     mu(x) proportional to  prod_t  q_t(x_t | x_{>t}, p_{<t}) / q_t(p_t | x_{>t}, p_{<t})
 
-for a pivot p. If the conditionals are compatible it returns their joint whatever the pivot; if not, the answer
-depends on the pivot and on the order of the positions. For a pair:  A[x,y] / A[p,y] * B[p,y], up to a constant.
+for a pivot p. If the conditionals are compatible it returns their joint whatever the pivot; if not, the answer depends
+on the pivot and on the order of the positions. For a pair:  A[x,y] / A[p,y] * B[p,y], up to a constant. The first
+factor, q_1(x_1 | x_{>1}), is normalised, so the normaliser is the sum of the others.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def hcb(tables: Tables, pivot: Sequence[int] | None = None) -> Joint:
             behind = behind.narrow(s, places[s], 1)
         factors += [behind, -behind.narrow(t, places[t], 1)]
     tokens = [int(c[p]) for c, p in zip(tables.candidates, places, strict=True)]
-    return Joint("hcb", tables, SumRule(tuple(factors)), {"pivot": tokens})
+    _, *others = factors
+    log_z = float(sum(others[1:], others[0]).double().logsumexp(tuple(range(tables.sites))))
+    return Joint("hcb", tables, SumRule(tuple(factors)), {"pivot": tokens}, log_z)
 
 
 def _pivot_places(tables: Tables, pivot: Sequence[int] | None) -> list[int]:

@@ -23,7 +23,7 @@ from importlib.util import find_spec
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from unmask.models.fused_linear import linear_plus, linear_then
@@ -31,6 +31,8 @@ from unmask.models.post_norm_encoder import PostNormEncoder, PostNormLayer
 
 SHORT = 64
 """Tokens up to which attention runs in a program a text and head."""
+HEAD_WIDTHS = (16, 32, 64, 128)
+"""And the widths of a head for which it does."""
 
 
 class Substitution:
@@ -65,7 +67,7 @@ class Substitution:
     def _attend(
         self, queries: Float[Tensor, "n T d"], keys: Float[Tensor, "n T d"], values: Float[Tensor, "n T d"]
     ) -> Float[Tensor, "n T d"]:
-        if short_texts_on_gpu(queries, queries.shape[-1] // self.encoder.heads):
+        if half_precision_on_gpu(queries) and queries.shape[1] <= SHORT and queries.shape[2] // self.encoder.heads in HEAD_WIDTHS:
             from unmask.models.short_attention import short_attention
 
             return short_attention(queries, keys, values, self.encoder.heads)
@@ -84,15 +86,22 @@ class Substitution:
         return out.transpose(0, 1).flatten(1) + layer.value.bias
 
 
-def short_texts_on_gpu(states: Float[Tensor, "n T d"], head_width: int) -> bool:
-    """Whether `short_attention` is made for texts of this length, precision and head width."""
-    half = states.dtype in (torch.bfloat16, torch.float16)
-    fits = states.shape[1] <= SHORT and head_width in (16, 32, 64, 128)
-    return states.is_cuda and half and fits and find_spec("triton") is not None
+def half_precision_on_gpu(states: Tensor) -> bool:
+    """Whether the kernels of `short_attention` and `add_norm` serve."""
+    return states.is_cuda and states.dtype in (torch.bfloat16, torch.float16) and find_spec("triton") is not None
 
 
 def _after_attention(layer: PostNormLayer, states: Tensor, mixed: Tensor) -> Tensor:
     """The rest of a layer, on any number of tokens: output projection, feed-forward, and their LayerNorms."""
-    attended = layer.attention_norm(linear_plus(layer.attention_out, mixed, states))
+    attended = _normed_sum(layer.attention_norm, layer.attention_out, mixed, states)
     inner = linear_then(layer.inner, layer.activation, attended)
-    return layer.norm(linear_plus(layer.outer, inner, attended))  # type: ignore[no-any-return]
+    return _normed_sum(layer.norm, layer.outer, inner, attended)
+
+
+def _normed_sum(norm: nn.LayerNorm, linear: nn.Linear, x: Tensor, residual: Tensor) -> Tensor:
+    if half_precision_on_gpu(x):
+        from unmask.models.add_norm import add_norm
+
+        return add_norm(norm, linear(x), residual)
+    normed: Tensor = norm(linear_plus(linear, x, residual))
+    return normed
