@@ -96,12 +96,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--peak", type=float, default=990.0, help="dense bfloat16 TFLOP/s of the card")
     parser.add_argument("--optimiser", default="adamw")
+    parser.add_argument("--row", type=int, help="row length, instead of the shape's own")
     parser.add_argument("--masking", default="uniform:0.15-0.3")
     parser.add_argument("--no-plain", action="store_true")
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     for name in options.shape:
         layers, width, heads, vocab, segment, row, batch = SHAPES[name]
+        row = options.row or row
         settings = TrainSettings(
             layers=layers, width=width, heads=heads, vocab=vocab, max_length=row, segment_lengths=(segment,), buckets=(row,),
             batch_tokens=batch, steps=10**6, masking=options.masking, optimiser=options.optimiser,
@@ -118,10 +120,9 @@ def main() -> None:
         rate = tokens / seconds
         achieved = rate * flops_per_token(layers, width, vocab, segment, share) / 1e12
         print(f"{name}: {layers} layers x {width}, vocabulary {vocab:,}, rows of {row} tokens, {options.optimiser}, {device}")
-        print(
-            f"  {rate:,.0f} tokens/s, {1e3 * seconds:.1f} ms a step, {achieved:.1f} TFLOP/s = {achieved / options.peak:.1%} of {options.peak:g}"
-        )
-        print(f"  first step after {starting:.1f} s (compilation included)")
+        peak = f"{achieved:.1f} TFLOP/s = {achieved / options.peak:.1%} of {options.peak:g}"
+        print(f"  {rate:,.0f} tokens/s, {1e3 * seconds:.1f} ms a step, {peak}")
+        print(f"  first step after {starting:.1f} s (compilation included)", flush=True)
         if not options.no_plain:
             plain = tokens / seconds_a_step(plain_step(trainer, segment, share), max(3, options.steps // 4), device)
             print(f"  the library's own forward pass: {plain:,.0f} tokens/s; ratio {rate / plain:.1f}")

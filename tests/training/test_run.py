@@ -184,11 +184,13 @@ def test_a_number_that_is_no_number_stops_naming_step_and_batch(
 ) -> None:
     step = loop.Trainer.step
 
-    def spoiled(self: loop.Trainer, n: int) -> tuple[torch.Tensor, torch.Tensor, int]:
-        loss, norm, tokens = step(self, n)
-        if n == 13:
-            return (loss * math.nan, norm, tokens) if what == "loss" else (loss, norm * math.inf, tokens)
-        return loss, norm, tokens
+    def spoiled(self: loop.Trainer, n: int) -> loop.StepNumbers:
+        numbers = step(self, n)
+        if n != 13:
+            return numbers
+        return (
+            numbers._replace(loss=numbers.loss * math.nan) if what == "loss" else numbers._replace(norm=numbers.norm * math.inf)
+        )
 
     monkeypatch.setattr(loop.Trainer, "step", spoiled)
     with pytest.raises(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import current_thread, main_thread
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -42,11 +42,20 @@ class TrainingError(UnmaskError):
     """The numbers of a run went wrong."""
 
 
+class StepNumbers(NamedTuple):
+    """Loss per position, norm of the gradient and compatibility penalty, all still on the device; tokens, padding apart."""
+
+    loss: Tensor
+    norm: Tensor
+    penalty: Tensor
+    tokens: int
+
+
 class Monitor(Protocol):
     """Who watches a run."""
 
-    def progress(self, step: int, loss: float, rate: float, tokens_per_second: float) -> None:
-        """Called every few steps, with the mean loss since the last call."""
+    def progress(self, step: int, loss: float, penalty: float, rate: float, tokens_per_second: float) -> None:
+        """Called every few steps, with the mean loss and the mean compatibility penalty since the last call."""
         ...
 
     def validated(self, step: int, figures: Figures) -> None:
@@ -88,29 +97,25 @@ class Trainer:
     def _slots(self, packed: PackedRows) -> int:
         return capacity(self.scheme, self.settings.batch_tokens // packed.length, packed.length, packed.tokens_per_segment)
 
-    def step(self, step: int) -> tuple[Tensor, Tensor, int]:
-        """One optimisation step: the loss per position, the gradient's norm (both still on the device), real tokens."""
+    def step(self, step: int) -> StepNumbers:
+        """One optimisation step."""
         batch = self.plan.batch(step)
         text = PackedText.of(self._to_device(batch), self.vocabulary)
         generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
         loss = self._masked_loss(text, batch.bucket, generator)
-        total = loss
+        penalty = torch.zeros((), device=self.device)
         if self.settings.compatibility:
-            rows = self.settings.compatibility_rows or max(1, len(batch.ids) // 8)
-            packed = next(p for p in self.plan.packed if p.length == batch.bucket)
-            pairs = compatibility.pair_capacity(rows, batch.bucket, packed.tokens_per_segment)
-            some = compatibility.first_rows(text, rows)
-            total = loss + self.settings.compatibility * compatibility.penalty(self.bert, some, self.vocabulary, pairs, generator)
+            penalty = self._penalty(text, batch.bucket, generator)
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
-        total.backward()
+        (loss + self.settings.compatibility * penalty).backward()
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
         rate = rate_at(step, self.settings.steps, self.settings.warmup, self.settings.lr)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = rate
             optimiser.step()
-        return loss.detach(), norm, round(batch.ids.size * self.fill[batch.bucket])
+        return StepNumbers(loss.detach(), norm, penalty.detach(), round(batch.ids.size * self.fill[batch.bucket]))
 
     def _to_device(self, batch: Batch) -> Tensor:
         ids = torch.from_numpy(batch.ids)
@@ -123,6 +128,12 @@ class Trainer:
         index, filled = gather_index(mask, self.slots[bucket])
         nll, _ = self.bert.nll(self.bert.hidden(shown, text), index, text.ids.flatten()[index].long())
         return (nll * torch.where(filled, weight.flatten()[index], 0.0)).sum() / block.sum().clamp(min=1)
+
+    def _penalty(self, text: PackedText, bucket: int, generator: torch.Generator) -> Tensor:
+        rows = min(len(text.ids), self.settings.compatibility_rows or max(1, len(text.ids) // 8))
+        packed = next(p for p in self.plan.packed if p.length == bucket)
+        pairs = compatibility.pair_capacity(rows, bucket, packed.tokens_per_segment)
+        return compatibility.penalty(self.bert, compatibility.first_rows(text, rows), self.vocabulary, pairs, generator)
 
     def validate(self, rows: PackedRows) -> Figures:
         """Loss and accuracy at 15 % on held-out rows."""
@@ -153,22 +164,22 @@ class _Ledger:
 
     def __init__(self, trainer: Trainer, monitor: Monitor, checkpoints: CheckpointFolder) -> None:
         self.trainer, self.monitor, self.checkpoints = trainer, monitor, checkpoints
-        self.waiting: list[tuple[int, Tensor, Tensor]] = []
+        self.waiting: list[tuple[int, StepNumbers]] = []
         self.tokens = 0
         self.since = time.monotonic()
 
-    def add(self, step: int, loss: Tensor, norm: Tensor, tokens: int) -> None:
-        self.waiting.append((step, loss, norm))
-        self.tokens += tokens
+    def add(self, step: int, numbers: StepNumbers) -> None:
+        self.waiting.append((step, numbers))
+        self.tokens += numbers.tokens
         if len(self.waiting) >= _FLUSH_STEPS or time.monotonic() - self.since > _FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
         if not self.waiting:
             return
-        steps = [s for s, _, _ in self.waiting]
-        numbers = torch.stack([torch.stack([loss, norm]) for _, loss, norm in self.waiting]).double().cpu()
-        for step, (loss, norm) in zip(steps, numbers.tolist(), strict=True):
+        steps = [s for s, _ in self.waiting]
+        numbers = torch.stack([torch.stack([n.loss, n.norm, n.penalty]) for _, n in self.waiting]).double().cpu()
+        for step, (loss, norm, _) in zip(steps, numbers.tolist(), strict=True):
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 what = "loss" if not math.isfinite(loss) else "gradient"
                 raise TrainingError(
@@ -178,7 +189,8 @@ class _Ledger:
         settings = self.trainer.settings
         seconds = time.monotonic() - self.since
         rate = rate_at(steps[-1], settings.steps, settings.warmup, settings.lr)
-        self.monitor.progress(steps[-1] + 1, float(numbers[:, 0].mean()), rate, self.tokens / max(seconds, 1e-9))
+        loss, _, penalty = numbers.mean(0).tolist()
+        self.monitor.progress(steps[-1] + 1, loss, penalty, rate, self.tokens / max(seconds, 1e-9))
         self.waiting, self.tokens = [], 0
         self.restart_clock()
 
@@ -196,7 +208,7 @@ def run(
     done, status = start, "finished"
     with _interrupts() as interrupted:
         while done < steps:
-            ledger.add(done, *trainer.step(done))
+            ledger.add(done, trainer.step(done))
             done += 1
             late = time.monotonic() - began > 60 * pace.max_minutes
             if interrupted or late:

@@ -34,14 +34,17 @@ class ConsoleMonitor:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.bar.stop()
 
-    def progress(self, step: int, loss: float, rate: float, tokens_per_second: float) -> None:
-        """Show and log the training loss."""
-        self.training = f"{tokens_per_second:,.0f} tokens/s  loss {loss:.3f}"
+    def progress(self, step: int, loss: float, penalty: float, rate: float, tokens_per_second: float) -> None:
+        """Show and log the training loss, and the compatibility penalty where there is one."""
+        self.training = f"{tokens_per_second:,.0f} tokens/s  loss {loss:.3f}" + (
+            f"  incompatibility {penalty:.2f}" if penalty else ""
+        )
         self.bar.update(self.task, completed=step, numbers=f"{self.training}  {self.validation}")
         if not self.console.is_terminal and time.monotonic() - self.last_line > _LINE_SECONDS:
             self.console.print(f"step {step:,}/{self.steps:,}  {self.training}", highlight=False)
             self.last_line = time.monotonic()
-        self._write({"step": step, "loss": round(loss, 5), "lr": rate, "tokens_per_second": round(tokens_per_second)})
+        record = {"step": step, "loss": round(loss, 5), "lr": rate, "tokens_per_second": round(tokens_per_second)}
+        self._write(record | ({"compatibility": round(penalty, 5)} if penalty else {}))
 
     def validated(self, step: int, figures: Figures) -> None:
         """Show and log the validation figures."""

@@ -1,0 +1,92 @@
+"""Loss and accuracy of BERT-style models at masked positions of a text, under several masking schemes and by whole words.
+
+    PYTHONPATH=src python bench/masked_accuracy.py TEXT MODEL... [--max-tokens 24] [--limit 200000] [--words 2000]
+
+Lines are cut into sentences; sentences of up to --max-tokens tokens are kept. Nats per token compare models of one
+vocabulary only. The last two columns compare any: one word of each sentence is hidden, all of its pieces, and predicted by
+the chain rule from left to right; nats per word, and the share of words whose every piece is the most probable.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from unmask.models.loading import load_checkpoint
+from unmask.training.encoder import PackedBert
+from unmask.training.layout import Vocabulary
+from unmask.training.masking import parse_scheme
+from unmask.training.segments import Segmentation, sentences
+from unmask.training.token_store import TokenPart, tokenise
+from unmask.training.tokenizer import load_tokenizer
+from unmask.training.validation import validate, validation_rows
+
+SCHEMES = ("fixed:0.15", "k:1", "k:2", "fixed:0.4")
+
+
+def held_out(text: Path, folder: Path, max_tokens: int, device: torch.device) -> tuple[TokenPart, Vocabulary]:
+    """The text's sentences in a model's tokens."""
+    tokenizer = load_tokenizer(folder)
+    with TemporaryDirectory() as cache:
+        part = tokenise(text, tokenizer, Segmentation((4,), 128, 0.0), Path(cache)).train
+        return TokenPart(part.ids[:].copy(), part.lengths), Vocabulary.of(tokenizer, device)
+
+
+@torch.no_grad()
+def by_words(model: torch.nn.Module, text: Path, folder: Path, max_tokens: int, words: int) -> tuple[float, float]:
+    """Nats per hidden word, and the share of words predicted piece by piece."""
+    tokenizer = load_tokenizer(folder)
+    device = next(model.parameters()).device
+    mask = tokenizer.token_to_id("[MASK]")
+    loss, right, count = 0.0, 0, 0
+    with text.open(encoding="utf-8") as lines:
+        for sentence in (s for line in lines for s in sentences(line.strip())):
+            pieces = tokenizer.encode(sentence)
+            starts = [i for i, w in enumerate(pieces.word_ids) if w is not None and w != pieces.word_ids[i - 1]]
+            # word and sentence are chosen by characters, so that every vocabulary hides the same words of the same sentences
+            usable = [i for i in starts if sentence[pieces.offsets[i][0]].isalpha()]
+            if not 20 <= len(sentence) <= 5 * max_tokens or not usable:
+                continue
+            start = usable[len(sentence) % len(usable)]
+            word = [i for i, w in enumerate(pieces.word_ids) if w == pieces.word_ids[start]]
+            rows = torch.tensor([pieces.ids] * len(word), device=device)
+            for n in range(len(word)):
+                rows[n, word[n:]] = mask
+            logits = model(input_ids=rows).logits[torch.arange(len(word)), word].float().log_softmax(-1)
+            gold = torch.tensor([pieces.ids[i] for i in word], device=device)
+            loss -= float(logits.gather(1, gold.unsqueeze(1)).sum())
+            right += int((logits.argmax(-1) == gold).all())
+            count += 1
+            if count == words:
+                break
+    return loss / count, right / count
+
+
+def main() -> None:
+    """Print a row a model."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("models", type=Path, nargs="+")
+    parser.add_argument("--max-tokens", type=int, default=24)
+    parser.add_argument("--limit", type=int, default=200_000)
+    parser.add_argument("--words", type=int, default=2000)
+    options = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    print(f"{options.text.name}, sentences of up to {options.max_tokens} tokens: nats / accuracy")
+    print("model".ljust(24) + "".join(s.rjust(16) for s in SCHEMES) + "whole word".rjust(16))
+    for folder in options.models:
+        network, _ = load_checkpoint(folder, device, torch.float32)
+        part, vocabulary = held_out(options.text, folder, options.max_tokens, device)
+        rows = validation_rows([part], options.max_tokens, 128, vocabulary.pad, options.limit)
+        bert = PackedBert(network)
+        figures = [validate(bert, rows, vocabulary, parse_scheme(s)) for s in SCHEMES]
+        words = by_words(network, options.text, folder, options.max_tokens, options.words)
+        cells = [f"{f.loss:.3f} / {f.accuracy:.1%}" for f in figures] + [f"{words[0]:.3f} / {words[1]:.1%}"]
+        print(folder.name.ljust(24) + "".join(c.rjust(16) for c in cells), flush=True)
+
+
+if __name__ == "__main__":
+    main()
