@@ -29,9 +29,8 @@ def main(name: str | None) -> None:
     tables = unary_tables(model, model.cloze(TEXT))
     mrf = derive(tables, "mrf")
     favourites = {" ".join(model.decode(ids)): tuple(ids) for ids in mrf.topk(3)[0].tolist()}
-    print(
-        f"{'completion':16}{'q(1|2)':>10}{'q(2|1)':>10}{'m(1) m(2)':>12}{'q q':>10}{'MRF = q q / Z':>16}    Z = {exp(mrf.log_z):.4g}"
-    )
+    print(f"Z of the MRF: {exp(mrf.log_z):.4g}\n")
+    print(f"{'completion':16}{'q(1|2)':>10}{'q(2|1)':>10}{'m(1) m(2)':>12}{'q q':>10}{'MRF = q q / Z':>16}")
     product = derive(tables, "product")
     for text, ids in (golds | favourites).items():
         a, b = (float(table[ids].exp()) for table in tables.log_q)

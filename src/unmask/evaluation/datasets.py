@@ -15,6 +15,9 @@ HUB_DATASETS = {
 }
 """Short name: repository, split, and the columns whose texts are taken."""
 
+PARQUET_REVISION = "refs/convert/parquet"
+"""The hub's own conversion of every dataset; some repositories hold a loading script instead, which is no longer run."""
+
 
 @dataclass(frozen=True)
 class Text:
@@ -74,7 +77,7 @@ def _read_hub(name: str) -> list[Text]:
         ) from None
     repository, split, columns = HUB_DATASETS[name]
     try:
-        table = datasets.load_dataset(repository, split=split)
+        table = datasets.load_dataset(repository, split=split, revision=PARQUET_REVISION)
         found = dict.fromkeys(str(text).strip() for column in columns for text in table[column])
     except Exception as error:
         line = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
