@@ -60,7 +60,7 @@ def test_a_name_without_the_package_or_the_network_says_what_to_do(monkeypatch, 
         read_texts("xsum")
     hub = ModuleType("datasets")
 
-    def unreachable(name, split):
+    def unreachable(name, split, revision):
         raise ConnectionError("no route\nto the hub")
 
     hub.load_dataset = unreachable
