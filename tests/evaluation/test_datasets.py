@@ -45,9 +45,8 @@ def test_a_name_goes_through_the_package_datasets(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     asked = []
     hub = ModuleType("datasets")
-    hub.load_dataset = lambda name, split: (
-        asked.append((name, split)) or {"premise": ["One.", "Two."], "hypothesis": ["Two.", "n"]}
-    )
+    table = {"premise": ["One.", "Two."], "hypothesis": ["Two.", "n"]}
+    hub.load_dataset = lambda name, split, revision: asked.append((name, split)) or table
     monkeypatch.setitem(sys.modules, "datasets", hub)
     assert [t.text for t in read_texts("snli")] == ["One.", "Two.", "n"]
     assert asked == [("stanfordnlp/snli", "validation")]
