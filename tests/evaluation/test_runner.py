@@ -15,7 +15,8 @@ from unmask.errors import InputError
 from unmask.evaluation.evaluate import evaluate
 from unmask.evaluation.plan import Request
 from unmask.evaluation.results import schema
-from unmask.evaluation.run_folder import RunFolder, write_atomically
+from unmask.evaluation.run_folder import RunFolder
+from unmask.files import write_atomically
 
 QUICK = ("product", "mrf", "pseudo_gibbs")
 
@@ -68,7 +69,6 @@ def test_the_same_command_on_a_finished_run_measures_nothing(finished, request_,
 @pytest.mark.parametrize("survived", [0, 1, 7])
 def test_a_run_stopped_between_writing_and_renaming_goes_on(finished, request_, tmp_path, monkeypatch, survived):
     """The write that is cut short leaves its temporary file; what was stored before it stays."""
-    import unmask.evaluation.run_folder as run_folder
     import unmask.evaluation.runner as runner
 
     class Killed(BaseException):
@@ -81,7 +81,7 @@ def test_a_run_stopped_between_writing_and_renaming_goes_on(finished, request_, 
 
     monkeypatch.setattr(runner, "SECONDS_BETWEEN_PARTS", 0.0)
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(run_folder.os, "replace", stop_at)
+        patch.setattr(os, "replace", stop_at)
         evaluate(request_, tmp_path / "run")
     assert len(list((tmp_path / "run" / "parts").glob("part-*.parquet"))) == survived
     assert list((tmp_path / "run" / "parts").glob(".*.tmp"))
@@ -205,7 +205,6 @@ def test_a_damaged_part_is_named(finished, request_, tmp_path):
 def test_no_free_disk_is_one_line_and_loses_nothing(finished, request_, tmp_path, monkeypatch):
     import errno
 
-    import unmask.evaluation.run_folder as run_folder
     import unmask.evaluation.runner as runner
 
     calls = []
@@ -218,7 +217,7 @@ def test_no_free_disk_is_one_line_and_loses_nothing(finished, request_, tmp_path
 
     monkeypatch.setattr(runner, "SECONDS_BETWEEN_PARTS", 0.0)
     with monkeypatch.context() as patch, pytest.raises(InputError, match="no space left on the disk of .*part-"):
-        patch.setattr(run_folder.os, "fsync", full)
+        patch.setattr(os, "fsync", full)
         evaluate(request_, tmp_path / "run")
     evaluate(request_, tmp_path / "run")
     assert table(tmp_path / "run") == table(finished)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.evaluation.figures import DISTANCES, distance_figure
-from unmask.evaluation.run_folder import begun, write_atomically, writing
 from unmask.evaluation.table import as_json, as_markdown, summarise
+from unmask.files import begun, write_atomically, writing
 
 if TYPE_CHECKING:
     import pandas

@@ -11,19 +11,16 @@ A lock that dies with its process keeps two runs from one folder.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
-from unmask import __version__
 from unmask.errors import InputError
 from unmask.evaluation.results import as_table
+from unmask.files import begun, write_atomically, writing
 
 if TYPE_CHECKING:
     import pandas
@@ -33,54 +30,9 @@ NAMED_BY_CONTENT = {"model": "weights", "data": "data_sha256", "pairs_file": "pa
 """Settings that may be written differently as long as what they name is the same: setting, and the one that is compared."""
 
 
-def begun() -> dict[str, Any]:
-    """Date, versions and hardware of what computes the numbers."""
-    import platform
-    from datetime import UTC, datetime
-
-    import torch
-    import transformers
-
-    versions = {
-        "unmask": __version__,
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "python": platform.python_version(),
-    }
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "gpu": gpu, "versions": versions}
-
-
 def content_hash(text: str) -> str:
     """Identifies a content."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turns a disk that refuses into a one-line error."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise InputError(f"no space left on the disk of {str(path)!r}: free some and give the same command again") from None
-        raise InputError(f"{str(path)!r} cannot be written ({error.strerror or error}): choose another --out folder") from None
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """The file appears whole or not at all, also after a crash of the machine."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with writing(path):
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 class RunFolder:
