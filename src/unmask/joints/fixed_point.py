@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-MEMORY = 8
+MEMORY = 12
 RIDGE = 1e-10
 """Added to the diagonal of the normal equations of unit columns."""
 GROWTH = 4.0
