@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -55,10 +56,24 @@ class Reading:
 
 
 def read_joints(joints: Sequence[Joint], tile_cells: int | None = None) -> list[Reading]:
-    """One read of the tables that all `joints` are rules over, `tile_cells` cells at a time."""
-    tables = joints[0].tables
-    if any(joint.tables is not tables for joint in joints):
+    """One read of the tables for all `joints` that were not read before; they must be rules over the same tables.
+
+    `tile_cells`: read all of them now, so many cells at a time.
+    """
+    if any(joint.tables is not joints[0].tables for joint in joints):
         raise InputError("these joints are rules over different tables: read the joints of each block by themselves")
+    unread = [joint for joint in joints if joint not in _READ or tile_cells is not None]
+    if unread:
+        _READ.update(zip(unread, _read(unread, tile_cells), strict=True))
+    return [_READ[joint] for joint in joints]
+
+
+_READ: WeakKeyDictionary[Joint, Reading] = WeakKeyDictionary()
+"""A joint's rule never changes, so it is read once, by the solver that found it or by the metrics."""
+
+
+def _read(joints: Sequence[Joint], tile_cells: int | None) -> list[Reading]:
+    tables = joints[0].tables
     forms = [pair_form(tables, joint.rule) for joint in joints] if kernels_serve(tables) else [None]
     if all(form is not None for form in forms):
         readings = _read_by_kernels(joints, [form for form in forms if form is not None])
