@@ -15,7 +15,10 @@ from unmask.sampling.target import Target
 class Kernel(Protocol):
     """One step of a Markov chain over texts, for many chains at once."""
 
-    target: Target
+    @property
+    def target(self) -> Target:
+        """What the chain samples, where it samples anything."""
+        ...
 
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
         """The state of chains that start at the texts `ids`, and the passes that took."""

@@ -39,8 +39,15 @@ class DecodeInfo(NamedTuple):
 class Decoder(Protocol):
     """Fills blanks; `exact` says whether `log_prob` is the probability with which it draws the text, given the order."""
 
-    target: Target
-    exact: bool
+    @property
+    def target(self) -> Target:
+        """The blanks and what may stand in them."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether `log_prob` is known."""
+        ...
 
     @property
     def steps(self) -> int:
