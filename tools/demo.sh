@@ -11,6 +11,7 @@ show() {
 }
 echo "One blank is the model's own answer. Two blanks depend on each other: the joint says how."
 show fill "She plays the [MASK] [MASK] in a band." --top 6
+show fill "A [MASK] of [MASK] and [MASK]." --top 4
 echo
 echo "A masked language model does not define that joint: rules that derive one differ."
 show compare "The [MASK] was [MASK] by the police." --top 6

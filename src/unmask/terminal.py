@@ -22,9 +22,11 @@ PATIENCE = 1.0
 """Seconds before a progress bar appears."""
 
 
-def console() -> Console:
-    """Standard output; numbers and tokens are not coloured by guesswork."""
-    return Console(highlight=False, soft_wrap=False)
+def console(at_least: int = 0) -> Console:
+    """Standard output, `at_least` so many columns wide; numbers and tokens are not coloured by guesswork."""
+    screen = Console(highlight=False)
+    screen.width = max(screen.width, at_least)
+    return screen
 
 
 @contextmanager
@@ -114,9 +116,9 @@ def shape(sizes: Sequence[int]) -> str:
     return " x ".join(f"{size:,}" for size in sizes)
 
 
-def mass(value: float) -> str:
-    """How much of the product joint the candidates hold, in words."""
-    return f"tokens hold {100 * value:.1f} % of the product joint"
+def mass(value: float, blanks: int = 2) -> str:
+    """How much of the product joint, or of the model's own distribution of one blank, the candidates hold, in words."""
+    return f"tokens hold {100 * value:.1f} % of {'its mass' if blanks == 1 else 'the product joint'}"
 
 
 def tokens(parts: Sequence[str]) -> str:

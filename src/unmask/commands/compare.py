@@ -64,7 +64,7 @@ def compare(
     if json:
         terminal.print_json(described)
     else:
-        _print(comparison, terminal.console())
+        _print(comparison, terminal.console(at_least=80))
 
 
 def _print(comparison: Comparison, console: Console) -> None:

@@ -52,10 +52,12 @@ def fill(
     terminal.print_heading(console, filling.text)
     one = filling.joint.sites == 1
     kind = "distribution of 1 blank" if one else f"{filling.joint.name} joint of {filling.joint.sites} blanks"
-    console.print(f"{kind}; {terminal.shape(filling.joint.shape)} {terminal.mass(filling.candidates_mass)}\n")
+    console.print(
+        f"{kind}; {terminal.shape(filling.joint.shape)} {terminal.mass(filling.candidates_mass, filling.joint.sites)}\n"
+    )
     table = terminal.table("probability", "nats", *([] if one else ["product"]))
     table.add_column("completion", overflow="fold")
-    width = console.width - (24 if one else 36)
+    width = max(24, console.width - (24 if one else 36))
     for completion in completions:
         numbers = [terminal.percent(completion.log_prob), f"{completion.log_prob:.2f}"]
         if not one:
