@@ -25,6 +25,7 @@ from torch import Tensor
 
 from unmask.cloze import Cloze
 from unmask.conditionals import Tables, unary_tables
+from unmask.evaluation.datasets import read_texts
 from unmask.evaluation.pairs import choose_pairs
 from unmask.joints.balance import sweep
 from unmask.joints.family import Marginals, read, start
@@ -102,7 +103,7 @@ def clozes(model: MaskedLM, data: Path | None, pairs: int, seed: int) -> Iterato
         for text, positions in TEXTS:
             yield model.cloze(text, positions)
         return
-    texts = [line.strip() for line in data.read_text().splitlines() if line.strip()]
+    texts = read_texts(str(data))
     for scheme in ("contiguous", "random"):
         chosen = choose_pairs(texts, model.words.encode, model.special_ids, scheme, pairs // 2, seed, max_tokens=40)
         for pair in chosen.pairs:
