@@ -22,7 +22,7 @@ def read(path, lines: list[str]):
 
 def test_pairs_keep_their_order_and_carry_further_keys(tmp_path):
     lines = [
-        '{"text": "abc", "block": [3, 1], "source": "me", "score": 2.5}',
+        '{"text": "abc", "block": [3, 1], "source": "me", "n": 2.5}',
         "",
         '{"block": [1, 2], "text": "ab", "id": {"n": 1}}',
     ]

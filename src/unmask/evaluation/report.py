@@ -35,7 +35,8 @@ def write_report(
     write_atomically(out / "table.md", table.encode())
     with writing(out / "figures"):
         (out / "figures").mkdir(exist_ok=True)
-        title = table.split(";")[0]
+        source = Path(settings.get("data") or settings.get("pairs_file") or "").name
+        title = f"{summary['pairs']} {settings.get('scheme') or 'given'} pairs of {source}"
         for column in DISTANCES:
             distance_figure(rows, column, out / "figures" / f"{column}.png", title)
     return summary
