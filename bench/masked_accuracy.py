@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from tokenizers import Tokenizer
 
 from unmask.models.loading import load_checkpoint
 from unmask.training.encoder import PackedBert
@@ -35,34 +36,48 @@ def held_out(text: Path, folder: Path, max_tokens: int, device: torch.device) ->
         return TokenPart(part.ids[:].copy(), part.lengths), Vocabulary.of(tokenizer, device)
 
 
-@torch.no_grad()
-def by_words(model: torch.nn.Module, text: Path, folder: Path, max_tokens: int, words: int) -> tuple[float, float]:
-    """Nats per hidden word, and the share of words predicted piece by piece."""
-    tokenizer = load_tokenizer(folder)
-    device = next(model.parameters()).device
-    mask = tokenizer.token_to_id("[MASK]")
-    loss, right, count = 0.0, 0, 0
+def hidden_words(text: Path, tokenizer: Tokenizer, max_tokens: int, words: int) -> list[tuple[list[int], list[int]]]:
+    """Ids of sentences and the positions of one word each, chosen by characters: every vocabulary hides the same words."""
+    found: list[tuple[list[int], list[int]]] = []
     with text.open(encoding="utf-8") as lines:
         for sentence in (s for line in lines for s in sentences(line.strip())):
             pieces = tokenizer.encode(sentence)
-            starts = [i for i, w in enumerate(pieces.word_ids) if w is not None and w != pieces.word_ids[i - 1]]
-            # word and sentence are chosen by characters, so that every vocabulary hides the same words of the same sentences
-            usable = [i for i in starts if sentence[pieces.offsets[i][0]].isalpha()]
-            if not 20 <= len(sentence) <= 5 * max_tokens or not usable:
-                continue
-            start = usable[len(sentence) % len(usable)]
-            word = [i for i, w in enumerate(pieces.word_ids) if w == pieces.word_ids[start]]
-            rows = torch.tensor([pieces.ids] * len(word), device=device)
-            for n in range(len(word)):
-                rows[n, word[n:]] = mask
-            logits = model(input_ids=rows).logits[torch.arange(len(word)), word].float().log_softmax(-1)
-            gold = torch.tensor([pieces.ids[i] for i in word], device=device)
-            loss -= float(logits.gather(1, gold.unsqueeze(1)).sum())
-            right += int((logits.argmax(-1) == gold).all())
-            count += 1
-            if count == words:
+            of_word = pieces.word_ids
+            usable = [
+                i for i in range(1, len(of_word) - 1) if of_word[i] != of_word[i - 1] and sentence[pieces.offsets[i][0]].isalpha()
+            ]
+            if 20 <= len(sentence) <= 5 * max_tokens and usable:
+                start = usable[len(sentence) % len(usable)]
+                found.append((pieces.ids, [i for i, w in enumerate(of_word) if w == of_word[start]]))
+            if len(found) == words:
                 break
-    return loss / count, right / count
+    return found
+
+
+@torch.no_grad()
+def by_words(model: torch.nn.Module, text: Path, folder: Path, max_tokens: int, words: int) -> tuple[float, float]:
+    """Nats per hidden word, and the share of words whose every piece is the most probable given those before it."""
+    tokenizer = load_tokenizer(folder)
+    device = next(model.parameters()).device
+    mask = tokenizer.token_to_id("[MASK]")
+    hidden = hidden_words(text, tokenizer, max_tokens, words)
+    rows = [
+        (n, [mask if i in word[k:] else t for i, t in enumerate(ids)], p, ids[p])
+        for n, (ids, word) in enumerate(hidden)
+        for k, p in enumerate(word)
+    ]
+    loss, right = 0.0, torch.ones(len(hidden), dtype=torch.bool)
+    for begin in range(0, len(rows), 256):
+        some = rows[begin : begin + 256]
+        longest = max(len(ids) for _, ids, _, _ in some)
+        padded = torch.tensor([ids + [0] * (longest - len(ids)) for _, ids, _, _ in some], device=device)
+        seen = torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for _, ids, _, _ in some], device=device)
+        at = torch.tensor([p for _, _, p, _ in some])
+        logits = model(input_ids=padded, attention_mask=seen).logits[torch.arange(len(some)), at].float().log_softmax(-1).cpu()
+        gold = torch.tensor([g for _, _, _, g in some])
+        loss -= float(logits.gather(1, gold.unsqueeze(1)).sum())
+        right[[n for (n, _, _, g), best in zip(some, logits.argmax(-1).tolist(), strict=True) if best != g]] = False
+    return loss / len(hidden), float(right.float().mean())
 
 
 def main() -> None:
