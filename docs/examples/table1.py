@@ -14,7 +14,7 @@ from pathlib import Path
 from unmask.evaluation.evaluate import evaluate
 from unmask.evaluation.pairs import SCHEMES
 from unmask.evaluation.plan import Request
-from unmask.evaluation.table import HEADINGS, LABELS
+from unmask.evaluation.table import HEADINGS, LABELS, written
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
             if outcome.failed or outcome.summary is None:
                 raise SystemExit(f"{len(outcome.failed)} pairs of {name} {scheme} failed: see {given.out / f'{name}-{scheme}'}")
             for row in outcome.summary["constructions"]:
-                numbers = [f"{row[m]['value']:,.{2 if m.endswith('ppl') else 3}f}" for m in HEADINGS]
+                numbers = [written(row[m]["value"], m) for m in HEADINGS]
                 cells.setdefault(row["construction"], []).extend(numbers)
         for construction, numbers in cells.items():
             print(f"| {name} | {LABELS[construction]} | " + " | ".join(numbers) + " |", flush=True)

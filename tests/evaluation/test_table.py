@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unmask.evaluation.table import as_json, as_markdown, summarise
+from unmask.evaluation.table import as_json, as_markdown, summarise, written
 from unmask.metrics import BlockMetrics, JointMetrics
 from unmask.metrics import summarise as plain_summary
 
@@ -93,3 +93,8 @@ def test_the_table_is_laid_out_as_the_paper_s():
     assert "13,359.73" in lines[5] and "**" in table
     loaded = json.loads(as_json(summary, settings, {"failed": 2}))
     assert loaded["settings"] == settings and loaded["failed"] == 2 and loaded["constructions"] == summary["constructions"]
+
+
+def test_small_divergences_keep_two_significant_digits():
+    assert [written(v, "a_kl") for v in (0.0, 0.00041234, 0.0123, 4.0137)] == ["0.000", "0.00041", "0.012", "4.014"]
+    assert [written(13359.727, "p_ppl"), written(-0.0004, "difference")] == ["13,359.73", "-0.000"]

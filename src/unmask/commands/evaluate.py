@@ -95,12 +95,12 @@ def evaluate(
 
 def _print(summary: Mapping[str, Any]) -> None:
     from unmask import terminal
-    from unmask.evaluation.table import HEADINGS, LABELS, cell
+    from unmask.evaluation.table import HEADINGS, LABELS, cell, written
 
     table = terminal.table(*HEADINGS.values(), "P-NLL a token\nminus product", first=f"{summary['pairs']:,} pairs")
     for row in summary["constructions"]:
-        numbers = [f"{row[m]['value']:,.{2 if m.endswith('ppl') else 3}f}" for m in HEADINGS]
-        difference = cell(row["difference"], 3, sign="+") if "difference" in row else ""
+        numbers = [written(row[m]["value"], m) for m in HEADINGS]
+        difference = cell(row["difference"], "difference") if "difference" in row else ""
         table.add_row(LABELS[row["construction"]], *numbers, difference)
     terminal.console().print(table, markup=False)
 

@@ -110,17 +110,16 @@ def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed:
     for row in rows:
         cells = [LABELS.get(row["construction"], row["construction"])]
         for measure in HEADINGS:
-            digits = 2 if measure.endswith("ppl") else 3
-            cells.append(cell(row[measure], digits, row[measure]["value"] == best[measure]))
+            cells.append(cell(row[measure], measure, row[measure]["value"] == best[measure]))
         if differences:
-            cells.append(cell(row["difference"], 3, sign="+") if "difference" in row else "0")
+            cells.append(cell(row["difference"], "difference") if "difference" in row else "0")
         lines.append(_line(cells))
     lines += [
         "",
         "Lower is better. In brackets: 95 % bootstrap intervals over pairs.",
         "The MLM's U-PPL is that of its own unary conditionals.",
     ]
-    lines.append(f"Compatibility of the conditionals (0: compatible): {cell(summary['compatibility'], 3)}.")
+    lines.append(f"Compatibility of the conditionals (0: compatible): {cell(summary['compatibility'], 'compatibility')}.")
     return "\n".join(lines) + "\n"
 
 
@@ -141,13 +140,21 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def cell(number: Mapping[str, float | None], digits: int, bold: bool = False, sign: str = "") -> str:
+def written(value: float, measure: str) -> str:
+    """A number of the table: perplexities with two decimals, the rest with three or, where small, two significant digits."""
+    if measure.endswith("ppl"):
+        return f"{value:,.2f}"
+    if measure == "difference":
+        return f"{value:+.3f}"
+    return f"{value:,.3f}" if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
+
+
+def cell(number: Mapping[str, float], measure: str, bold: bool = False) -> str:
     """A number of the summary with its interval."""
-    value = f"{number['value']:{sign},.{digits}f}"
-    text = f"**{value}**" if bold else value
+    text = f"**{written(number['value'], measure)}**" if bold else written(number["value"], measure)
     if number["low"] is None:
         return text
-    return f"{text} [{number['low']:{sign},.{digits}f}, {number['high']:{sign},.{digits}f}]"
+    return f"{text} [{written(number['low'], measure)}, {written(number['high'], measure)}]"
 
 
 def as_json(summary: Mapping[str, Any], settings: Mapping[str, Any], about: Mapping[str, Any]) -> str:
