@@ -149,7 +149,7 @@ def written(value: float, measure: str) -> str:
     return f"{value:,.3f}" if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
 
 
-def cell(number: Mapping[str, float], measure: str, bold: bool = False) -> str:
+def cell(number: Mapping[str, Any], measure: str, bold: bool = False) -> str:
     """A number of the summary with its interval."""
     text = f"**{written(number['value'], measure)}**" if bold else written(number["value"], measure)
     if number["low"] is None:
