@@ -19,7 +19,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.choose_kernel import proposal_of
 from unmask.sampling.decoder_run import DecoderRun
 from unmask.sampling.markov_run import COUNTS, GroupRun, MarkovRun, Snapshot
-from unmask.sampling.run_folder import RunFolder, read_checkpoint, read_parts, read_settings
+from unmask.sampling.run_folder import RunFolder, frame_of, read_checkpoint, read_parts, read_settings
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.starts import groups
 
@@ -147,11 +147,16 @@ def _rows(run: GroupRun, model: MaskedLM) -> list[dict[str, Any]]:
     ]
 
 
-def assemble(settings: SampleSettings, samples: Any, snapshots: Sequence[Snapshot], model: MaskedLM | None) -> SampleRun:
+def assemble(
+    settings: SampleSettings,
+    samples: pandas.DataFrame | list[dict[str, Any]],
+    snapshots: Sequence[Snapshot],
+    model: MaskedLM | None,
+) -> SampleRun:
     """Frames of a run from its rows and the snapshots of its groups."""
     import pandas
 
-    frame = samples if isinstance(samples, pandas.DataFrame) else pandas.DataFrame(samples)
+    frame = samples if isinstance(samples, pandas.DataFrame) else frame_of(samples)
     frame = frame.sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
     starts, rates = [], []
     for saved in snapshots:

@@ -163,6 +163,14 @@ class RunFolder:
         write_atomically(path, buffer.getvalue().to_pybytes())
 
 
+def frame_of(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+    """Rows as they come back from samples.parquet."""
+    import pyarrow as pa
+
+    frame: pandas.DataFrame = pa.Table.from_pylist(list(rows), schema=sample_columns()).to_pandas()
+    return frame
+
+
 def read_checkpoint(path: Path) -> Snapshot:
     """One group's checkpoint."""
     try:
@@ -200,7 +208,7 @@ def _json(value: object) -> bytes:
 
 
 def _show(value: object) -> str:
-    if value is None:
+    if value is None or value == []:
         return "unset"
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
 from unmask.energies import EnergyKind
 from unmask.errors import InputError
@@ -62,6 +62,8 @@ class SampleSettings:
         known = (*MARKOV_KERNELS, *DECODERS)
         if self.kernel not in known:
             raise InputError(f"kernel {self.kernel!r} is unknown: use one of {', '.join(known)}")
+        if self.energy not in get_args(EnergyKind):
+            raise InputError(f"energy {self.energy!r} is unknown: use {' or '.join(get_args(EnergyKind))}")
         if self.start not in STARTS:
             raise InputError(f"start {self.start!r} is unknown: use one of {', '.join(STARTS)}")
         for name, value, least in (("chains", self.chains, 1), ("sweeps", self.sweeps, 1), ("thin", self.thin, 1)):

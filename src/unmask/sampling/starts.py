@@ -102,8 +102,10 @@ def _blanked(ids: Int[Tensor, " T"], model: MaskedLM, text: str) -> tuple[int, .
     """The text with every token that is not special blanked out."""
     if model.mask_id in ids.tolist():
         raise InputError(f"the start {text!r} has a blank: give whole texts as starts, and a template for blanks")
-    special = set(model.special_ids)
-    return tuple(i if i in special else model.mask_id for i in ids.tolist())
+    template = blank_template(model, sum(i not in model.special_ids for i in ids.tolist()) or 1)
+    if len(template) != len(ids):
+        raise InputError(f"the start {text!r} has a special token, or one that the model does not know: reword it")
+    return template
 
 
 def _stacked(ids: Sequence[Int[Tensor, " T"]], target: Target, settings: SampleSettings) -> Int[Tensor, "n T"]:

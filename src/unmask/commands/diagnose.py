@@ -1,0 +1,88 @@
+"""`unmask diagnose`: how far to trust the chains of a run."""
+
+from __future__ import annotations
+
+import json as json_format
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unmask.commands import options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unmask.sampling.chain import SampleRun
+    from unmask.sampling.diagnostics import Diagnostics
+
+
+def diagnose(
+    folder: Annotated[
+        Path, typer.Argument(help="The --out folder of an `unmask sample` run, finished or not.", show_default=False)
+    ],
+    json: options.Json = False,
+) -> None:
+    """Acceptance and novelty, R-hat and effective sample sizes, repetition, and what they mean; writes figures too."""
+    from rich.console import Console
+
+    from unmask import terminal
+    from unmask.sampling.chain import load_run
+
+    found = write_diagnostics(load_run(folder), folder, Console(stderr=True, highlight=False, soft_wrap=True))
+    if json:
+        terminal.print_json(found.to_dict())
+    else:
+        print_diagnostics(found)
+
+
+def write_diagnostics(run: SampleRun, folder: Path, screen: Console) -> Diagnostics:
+    """Measure a run; leaves diagnostics.json and a figure in its folder."""
+    from unmask.files import write_atomically, writing
+    from unmask.sampling.diagnostics import diagnose as measure_run
+    from unmask.sampling.figures import chain_figure
+
+    found = measure_run(run)
+    content = json_format.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    write_atomically(folder / "diagnostics.json", content.encode())
+    with writing(folder):
+        (folder / "figures").mkdir(exist_ok=True)
+        chain_figure(run).savefig(folder / "figures" / "chains.png", dpi=120)
+    screen.print(f"figures are in {folder / 'figures'}", markup=False)
+    return found
+
+
+def print_diagnostics(found: Diagnostics) -> None:
+    """Tables and the verdict."""
+    from unmask import terminal
+
+    console = terminal.console()
+    rates = [f"{found.chains} chains of {found.draws} draws, {found.passes:,} passes"]
+    if not isnan(found.acceptance):
+        rates.append(f"{_number(found.passes_per_step)} a step; accepted {found.acceptance:.1%}, changed {found.novelty:.1%}")
+    if found.scoring_passes:
+        rates.append(f"{found.scoring_passes:,} more to score the samples")
+    console.print("; ".join(rates), markup=False)
+    if found.functionals:
+        table = terminal.table("mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes", first="tokens, functional")
+        for f in found.functionals:
+            numbers = (f.mean, f.sd, f.r_hat, f.ess_bulk, f.ess_tail, f.ess_per_1000_passes)
+            shown = [_number(x, 3 if i == 2 else 2 if i in (0, 1, 5) else 0) for i, x in enumerate(numbers)]
+            table.add_row(f"{f.length}, {f.name}", *shown)
+        console.print(table, markup=False)
+    several = ", ".join(f"distinct-{n} {_number(value)}" for n, value in found.distinct.items())
+    console.print(f"self-BLEU {_number(found.self_bleu)}, {several}, unique texts {found.unique:.1%}", markup=False)
+    console.print(
+        f"equal neighbours {_percent(found.stutter)}, samples among the starts {_percent(found.in_starts)}", markup=False
+    )
+    for sentence in found.verdict:
+        console.print(f"- {sentence}", markup=False)
+
+
+def _number(value: float, digits: int = 2) -> str:
+    return "-" if isnan(value) else f"{value:,.{digits}f}"
+
+
+def _percent(value: float) -> str:
+    return "-" if isnan(value) else f"{value:.1%}"

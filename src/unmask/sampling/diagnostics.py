@@ -1,0 +1,172 @@
+"""How far to trust a chain: acceptance and novelty, rank R-hat and effective sample size of scalar functionals.
+
+    energy      E(x)
+    unchanged   tokens that are still those of the chain's start
+    stutter     neighbouring tokens that are equal
+
+R-hat compares the variance between chains with that within them, on ranks (Vehtari et al. 2021); near 1 when the chains
+cannot be told apart. ESS is the number of independent draws that would give as good a mean. Both are ArviZ's. Chains over
+texts of different lengths have different targets and are compared length by length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask.sampling.chain import SampleRun
+from unmask.sampling.text_statistics import distinct, self_bleu, stutter_rate, stutters
+from unmask.sampling.verdict import verdict
+
+if TYPE_CHECKING:
+    import pandas
+
+FEWEST_DRAWS = 4
+"""ArviZ needs as many draws of each chain."""
+TAILS = (0.05, 0.95)
+"""Quantiles whose ESS the tail ESS is the smaller of."""
+
+
+@dataclass(frozen=True)
+class Functional:
+    """One scalar function of the text, over the chains of one length; R-hat and ESS are nan where they cannot be told."""
+
+    name: str
+    length: int
+    mean: float
+    sd: float
+    r_hat: float
+    ess_bulk: float
+    ess_tail: float
+    ess_per_1000_passes: float
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """What `unmask diagnose` prints.
+
+    Self-BLEU and distinct-n compare the last texts of the chains with each other (all texts of a decoder): one chain's
+    consecutive texts resemble each other by construction.
+    """
+
+    kernel: str
+    energy: str
+    chains: int
+    draws: int
+    passes: int
+    scoring_passes: int
+    passes_per_step: float
+    acceptance: float
+    novelty: float
+    functionals: list[Functional]
+    self_bleu: float
+    distinct: dict[int, float]
+    stutter: float
+    start_stutter: float
+    unique: float
+    in_starts: float
+    verdict: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it: null where a number cannot be told."""
+        return dict(_without_nan(asdict(self)))
+
+
+def diagnose(run: SampleRun) -> Diagnostics:
+    """Statistics of a run's samples and of the steps that led to them."""
+    settings, samples = run.settings, run.samples
+    frame = with_functionals(run)
+    texts = [list(map(int, tokens)) for tokens in frame["tokens"]]
+    apart = texts if settings.decodes else [list(map(int, t)) for t in frame.drop_duplicates("chain", keep="last")["tokens"]]
+    last = samples.groupby("chain")["passes"].max()
+    passes, steps = int(last.sum()), int(run.rates["steps"].sum())
+    functionals = []
+    if not settings.decodes:
+        for length, part in frame.groupby("length"):
+            spent = int(part.groupby("chain")["passes"].max().sum())
+            functionals += [
+                measure(name, int(length), draws_of(part, name), spent) for name in ("energy", "unchanged", "stutter")
+            ]
+    found = Diagnostics(
+        kernel=settings.kernel,
+        energy=settings.energy,
+        chains=int(samples["chain"].nunique()),
+        draws=int(samples.groupby("chain").size().min()),
+        passes=passes,
+        scoring_passes=int(run.rates["scoring_passes"].sum()),
+        passes_per_step=passes / max(1, steps) * settings.sites_a_step if steps else float("nan"),
+        acceptance=_share(run.rates, "accepted"),
+        novelty=_share(run.rates, "changed"),
+        functionals=functionals,
+        self_bleu=self_bleu(apart),
+        distinct={n: distinct(apart, n) for n in (1, 2, 3)},
+        stutter=stutter_rate(texts),
+        start_stutter=float("nan") if settings.decodes else stutter_rate(list(frame.drop_duplicates("chain")["start"])),
+        unique=float(samples["text"].nunique() / len(samples)),
+        in_starts=float(frame["in_starts"].mean()),
+    )
+    found.verdict.extend(verdict(found, settings, measured=arviz_statistics() is not None))
+    return found
+
+
+def with_functionals(run: SampleRun) -> pandas.DataFrame:
+    """The samples with their scalar functionals; `tokens` and `start` run from the first free position to the last."""
+    frame = run.samples.copy()
+    starts = dict(zip(run.starts["chain"], run.starts["ids"], strict=True))
+    where = {length: part["position"].tolist() for length, part in run.rates.groupby("length")}
+    known = {tuple(ids) for ids in starts.values()}
+    rows = list(zip(frame["chain"], frame["length"], frame["ids"], strict=True))
+    frame["tokens"] = [ids[min(where[n]) : max(where[n]) + 1] for _, n, ids in rows]
+    frame["start"] = [starts[c][min(where[n]) : max(where[n]) + 1] for c, n, _ in rows]
+    frame["unchanged"] = [float(sum(ids[p] == starts[c][p] for p in where[n])) for c, n, ids in rows]
+    frame["stutter"] = [float(stutters(x)) for x in frame["tokens"]]
+    frame["in_starts"] = [tuple(ids) in known for ids in frame["ids"]]
+    return frame
+
+
+def draws_of(frame: pandas.DataFrame, name: str) -> NDArray[np.float64]:
+    """A functional as (chains, draws): as many draws of each as the chain that is least far has."""
+    chains = [part[name].to_numpy(dtype=np.float64) for _, part in frame.groupby("chain")]
+    common = min(len(chain) for chain in chains)
+    return np.array([chain[:common] for chain in chains])
+
+
+def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> Functional:
+    """R-hat and ESS of one functional."""
+    chains, count = draws.shape
+    r_hat = bulk = tail = float("nan")
+    array_stats = arviz_statistics()
+    if array_stats is not None and count >= FEWEST_DRAWS and np.ptp(draws) > 0:
+        axes = {"chain_axis": 0, "draw_axis": 1}
+        bulk = float(array_stats.ess(draws, method="bulk", **axes))
+        tail = float(array_stats.ess(draws, method="tail", prob=TAILS, **axes))
+        r_hat = float(array_stats.rhat(draws, method="rank", **axes)) if chains > 1 else r_hat
+    return Functional(
+        name, length, float(draws.mean()), float(draws.std()), r_hat, bulk, tail, 1000 * bulk / passes if passes else float("nan")
+    )
+
+
+def arviz_statistics() -> Any | None:
+    """ArviZ's statistics of plain arrays; None where the package arviz-stats is not installed."""
+    try:
+        from arviz_stats.base import array_stats  # type: ignore[attr-defined,unused-ignore]
+    except ImportError:
+        return None
+    return array_stats
+
+
+def _share(rates: pandas.DataFrame, name: str) -> float:
+    steps = int(rates["steps"].sum())
+    return float(rates[name].sum() / steps) if steps else float("nan")
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _without_nan(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(v) for v in value]
+    return None if isinstance(value, float) and isnan(value) else value

@@ -1,0 +1,145 @@
+"""Statistics of texts by hand, R-hat and ESS through ArviZ, and what the verdict says."""
+
+import numpy as np
+import pandas
+import pytest
+
+from unmask.sampling.chain import SampleRun, sample
+from unmask.sampling.diagnostics import diagnose, measure
+from unmask.sampling.figures import chain_figure
+from unmask.sampling.settings import SampleSettings
+from unmask.sampling.text_statistics import bleu, distinct, self_bleu, stutter_rate
+
+
+def made_up_run(energy, starts=None, tokens=None, **settings):
+    """A run whose energies are given, (chains, draws), over texts of four tokens."""
+    chains, draws = energy.shape
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(5, 50, (chains, draws, 4)) if tokens is None else tokens
+    rows = [
+        {
+            "chain": c,
+            "sweep": d + 1,
+            "text": " ".join(map(str, tokens[c, d])),
+            "energy": energy[c, d],
+            "log_prob": np.nan,
+            "passes": 10 * (d + 1),
+            "length": 4,
+            "ids": [2, *tokens[c, d].tolist(), 3],
+        }
+        for c in range(chains)
+        for d in range(draws)
+    ]
+    starts = [[2, 60, 61, 62, 63, 3]] * chains if starts is None else starts
+    counts = {"steps": 100, "accepted": 90, "proposed": 40, "changed": 11, "scoring_passes": 0}
+    rates = pandas.DataFrame([{"length": 4, "position": p, **counts} for p in (1, 2, 3, 4)])
+    options = SampleSettings(**{"chains": chains, "sweeps": draws, "lengths": (4,), **settings})
+    return SampleRun(options, pandas.DataFrame(rows), pandas.DataFrame({"chain": range(chains), "ids": starts}), rates)
+
+
+def test_bleu_by_hand():
+    assert bleu([1, 2, 3, 4], [[1, 2, 3, 4]]) == pytest.approx(1.0)
+    # unigrams 3/4, bigrams 1/3, trigrams 0 of 2 -> 1/4, 4-grams 0 of 1 -> 1/2
+    assert bleu([1, 2, 3, 9], [[1, 2, 8, 3]]) == pytest.approx((3 / 4 * 1 / 3 * 1 / 4 * 1 / 2) ** 0.25)
+    # clipped: two of three 1s; half as long as the reference: exp(1 - 6/3)
+    assert bleu([1, 1, 1], [[1, 1, 2, 3, 4, 5]], largest=1) == pytest.approx(2 / 3 * np.exp(-1))
+    assert bleu([7], [[7], [8, 9]]) == pytest.approx(1.0), "orders longer than the text are left out"
+
+
+def test_self_bleu_distinct_and_stutter():
+    assert self_bleu([[1, 2, 3, 4]] * 5) == pytest.approx(1.0)
+    assert self_bleu([[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]) < 0.3
+    assert np.isnan(self_bleu([[1, 2]]))
+    assert distinct([[1, 2, 1], [2, 1]], 1) == pytest.approx(2 / 5)
+    assert distinct([[1, 2, 1], [2, 1]], 2) == pytest.approx(2 / 3)
+    assert stutter_rate([[1, 1, 2], [3, 3, 3]]) == pytest.approx(3 / 4)
+
+
+def test_independent_draws_look_mixed_and_stuck_chains_do_not():
+    rng = np.random.default_rng(1)
+    good = measure("energy", 4, rng.normal(size=(8, 400)), 3200)
+    assert good.r_hat < 1.01 and 2200 < good.ess_bulk < 4200
+    assert good.ess_per_1000_passes == pytest.approx(good.ess_bulk / 3.2)
+    stuck = measure("energy", 4, rng.normal(size=(8, 400)) + 5 * np.arange(8)[:, None], 3200)
+    assert stuck.r_hat > 2 and stuck.ess_bulk < 30
+    slow = np.cumsum(rng.normal(size=(4, 400)), 1)
+    assert measure("energy", 4, slow, 1600).r_hat > 1.1
+    correlated = np.zeros((8, 2000))
+    for t in range(1, 2000):
+        correlated[:, t] = 0.9 * correlated[:, t - 1] + rng.normal(size=8)
+    expected = 16000 * (1 - 0.9) / (1 + 0.9)
+    assert measure("energy", 4, correlated, 1).ess_bulk == pytest.approx(expected, rel=0.2)
+
+
+def test_what_cannot_be_told_is_nan():
+    for draws in (np.ones((4, 20)), np.random.default_rng(0).normal(size=(4, 3))):
+        found = measure("stutter", 4, draws, 10)
+        assert np.isnan(found.r_hat) and np.isnan(found.ess_bulk)
+    assert np.isnan(measure("energy", 4, np.random.default_rng(0).normal(size=(1, 50)), 10).r_hat)
+
+
+def test_the_verdict_says_when_chains_have_not_mixed():
+    rng = np.random.default_rng(2)
+    mixed = diagnose(made_up_run(rng.normal(size=(8, 300))))
+    assert "No sign that the chains have not mixed" in " ".join(mixed.verdict)
+    stuck = diagnose(made_up_run(rng.normal(size=(8, 300)) + 4 * np.arange(8)[:, None]))
+    assert any(said.startswith("The chains have NOT mixed: R-hat of the energy") for said in stuck.verdict)
+    assert "invariant" in stuck.verdict[0]
+    assert "only 11% of redrawn tokens changed" in " ".join(mixed.verdict)
+    few = diagnose(made_up_run(rng.normal(size=(8, 3))))
+    assert "too few to tell" in " ".join(few.verdict)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"kernel": "gibbs"}, "not exp(-E)"),
+        ({"kernel": "annealing"}, "optimisation"),
+        ({"kernel": "mask-predict"}, "no named distribution"),
+        ({"kernel": "ancestral"}, "exact log-probabilities"),
+        ({"top_k": 5}, "reducible"),
+        ({"kernel": "tempering", "ladder": (0.8, 1.0)}, "exp(-E_norm / 0.8)"),
+    ],
+)
+def test_the_verdict_says_what_is_sampled(settings, said):
+    found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 50)), **settings))
+    assert said in " ".join(found.verdict)
+    assert bool(found.functionals) != SampleSettings(**settings).decodes
+
+
+def test_repetition_stutter_and_starts_are_reported():
+    tokens = np.full((4, 30, 4), 9)
+    found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 30)), tokens=tokens, starts=[[2, 9, 9, 9, 9, 3]] * 4))
+    assert found.stutter == 1.0 and found.in_starts == 1.0 and found.self_bleu == pytest.approx(1.0)
+    assert found.unique == pytest.approx(1 / 120)
+    text = " ".join(found.verdict)
+    assert "stutter" in text and "started from" in text and "repeat each other" in text
+    unchanged = [f for f in found.functionals if f.name == "unchanged"][0]
+    assert unchanged.mean == 4.0
+
+
+def test_without_arviz_the_rest_is_still_told(monkeypatch):
+    import unmask.sampling.diagnostics as module
+
+    monkeypatch.setattr(module, "arviz_statistics", lambda: None)
+    found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 50))))
+    assert np.isnan(found.functionals[0].r_hat) and "pip install arviz-stats" in " ".join(found.verdict)
+
+
+def test_numbers_of_a_real_run(tiny):
+    run = sample(SampleSettings(chains=6, sweeps=12, lengths=(5, 7)), tiny)
+    found = diagnose(run)
+    assert {f.length for f in found.functionals} == {5, 7}
+    assert found.passes == int(run.samples.groupby("chain")["passes"].max().sum())
+    assert found.acceptance == pytest.approx(run.rates["accepted"].sum() / (6 * 12 * 6))
+    assert 0 < found.novelty <= found.acceptance <= 1
+    assert found.passes_per_step == pytest.approx(found.passes / (6 * 12 * 6))
+    assert found.to_dict()["functionals"][0]["name"] == "energy"
+
+
+@pytest.mark.parametrize("kernel", ["mh", "confidence"])
+def test_figures_are_drawn(tiny, tmp_path, kernel):
+    figure = chain_figure(sample(SampleSettings(kernel=kernel, chains=3, sweeps=6, lengths=(4,)), tiny))
+    figure.savefig(tmp_path / "chains.png")
+    assert (tmp_path / "chains.png").stat().st_size > 20_000
+    assert len(figure.axes) == 4
