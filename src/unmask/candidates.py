@@ -30,7 +30,7 @@ DEFAULT_PASSES = 1500
 MAX_PASSES = 200_000
 MAX_CELLS = 1_000_000_000
 """Beyond these a joint is refused unless asked for with force: hours on a CPU, and gigabytes for each table."""
-NEIGHBOURS = 16
+NEIGHBOURS = 64
 """How many likely tokens of every other blank the second term of the score looks at."""
 
 
