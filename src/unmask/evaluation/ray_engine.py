@@ -18,9 +18,6 @@ from unmask.errors import InputError, UnmaskError
 from unmask.evaluation.engines import Measured, measure
 from unmask.evaluation.pairs import Pair
 
-WORKER_DEATHS_A_TASK = 5
-"""A task whose worker dies more often than this ends the run, lest a pair that kills its worker does so for ever."""
-
 
 class PairWorker:
     """One actor of the pool."""
@@ -99,7 +96,6 @@ def ray_engine(
         },
         compute=ray.data.ActorPoolStrategy(size=size),
         batch_size=None,
-        max_task_retries=WORKER_DEATHS_A_TASK,
         num_gpus=1 if gpu else 0,
         num_cpus=1 if gpu else max(1, cpus // size),
     )
