@@ -232,7 +232,8 @@ def show(mine: Found, theirs: Found, problems: list[str]) -> None:
         parts = [side["seconds"][part] / count for part in ("tables", "joints", "metrics")]
         cells = "".join(f"{value:9.2f}" for value in (*parts, sum(parts), sum(side["cpu_seconds"].values()) / count))
         print(f"{name:16}{cells}{side['bytes'] / 1e6:7.0f} MB")
-    print(f"ratio: {time_ratio(mine, theirs):.2f} times faster, {theirs['bytes'] / mine['bytes']:.2f} times less memory")
+    of = ratios(mine, theirs)
+    print(f"ratio: {of['time']:.2f} times faster ({of['cpu_time']:.2f} in processor time), {of['memory']:.2f} times less memory")
     print(f"\n{'construction':16}{'U-PPL':>9}{'P-PPL':>9}{'A-KL':>9}{'G-KL':>9}   (first pair)")
     first = mine["pairs"][0]
     rows = [(m["construction"], m) for m in first["metrics"]["joints"]]
@@ -243,9 +244,13 @@ def show(mine: Found, theirs: Found, problems: list[str]) -> None:
     print("same numbers on both sides" if not problems else "DIFFERENT:\n" + "\n".join(problems))
 
 
-def time_ratio(mine: Found, theirs: Found) -> float:
-    """How many times longer the plain side took."""
-    return sum(theirs["seconds"].values()) / sum(mine["seconds"].values())
+def ratios(mine: Found, theirs: Found) -> dict[str, float]:
+    """How many times more the plain side took."""
+    return {
+        "time": sum(theirs["seconds"].values()) / sum(mine["seconds"].values()),
+        "cpu_time": sum(theirs["cpu_seconds"].values()) / sum(mine["cpu_seconds"].values()),
+        "memory": theirs["bytes"] / mine["bytes"],
+    }
 
 
 def main() -> int:
@@ -264,8 +269,8 @@ def main() -> int:
     mine, theirs = in_own_process("ours", options), in_own_process("plain", options)
     problems = [p for pair in zip(mine["pairs"], theirs["pairs"], strict=True) for p in disagreements(*pair)]
     if options.json:
-        ratios = {"time": time_ratio(mine, theirs), "memory": theirs["bytes"] / mine["bytes"]}
-        print(json.dumps({"unmask": mine, "plain": theirs, "ratio": ratios, "disagreements": problems}, indent=1))
+        found = {"unmask": mine, "plain": theirs, "ratio": ratios(mine, theirs), "disagreements": problems}
+        print(json.dumps(found, indent=1))
     else:
         show(mine, theirs, problems)
     return 1 if problems else 0
