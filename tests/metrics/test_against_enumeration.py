@@ -169,3 +169,21 @@ def test_input_that_cannot_be_measured_is_refused():
     one, two = block_metrics([mrf(tables)], (0, 1)), block_metrics([hcb(tables)], (0, 1))
     with pytest.raises(InputError, match="block 1 holds the constructions hcb, block 0 mrf"):
         summarise([one, two])
+
+
+def test_a_joint_is_read_once():
+    tables = unary_tables(TabularMLM.random(3, 2, seed=2), Cloze((3, 3), (0, 1)))
+    reads = []
+
+    def counted(index):
+        reads.append(index)
+        return mrf(tables).rule(index)
+
+    joint, other = Joint("counted", tables, counted), mrf(tables)
+    (first,) = read_joints([joint])
+    assert len(reads) == 1
+    again, fresh = read_joints([joint, other])
+    assert again is first and len(reads) == 1
+    torch.testing.assert_close(fresh.kl[0], first.kl[0])
+    read_joints([joint], tile_cells=3)
+    assert len(reads) == 1 + 3
