@@ -25,7 +25,7 @@ from unmask.training.settings import TrainSettings
 
 # name: layers, width, heads, vocabulary, tokens of a segment, row length, tokens a step
 SHAPES = {
-    "shipped": (8, 256, 4, 8192, 24, 128, 65536),
+    "shipped": (5, 320, 5, 8192, 24, 128, 131072),
     "pilot": (6, 256, 4, 8192, 24, 128, 65536),
     "base": (12, 768, 12, 28672, 128, 128, 65536),
     "toy": (2, 64, 2, 512, 16, 64, 2048),
@@ -89,6 +89,24 @@ def plain_step(trainer: Trainer, segment: int, share: float):  # type: ignore[no
     return step
 
 
+def print_profile(trainer: Trainer, device: torch.device) -> None:
+    """The kernels that take most of the time of three steps."""
+    from torch.profiler import ProfilerActivity, profile
+
+    kinds = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
+    with profile(activities=kinds) as found:
+        for n in range(3):
+            trainer.step(n)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+    key = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
+    rows = sorted(found.key_averages(), key=lambda row: -getattr(row, key))
+    total = sum(getattr(row, key) for row in rows) / 3e3
+    print(f"  {total:.1f} ms of {'device' if device.type == 'cuda' else 'CPU'} time a step")
+    for row in rows[:22]:
+        print(f"    {getattr(row, key) / 3e3:7.3f} ms  {row.count // 3:4d} x  {row.key[:90]}", flush=True)
+
+
 def main() -> None:
     """Print one block a shape."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -99,6 +117,7 @@ def main() -> None:
     parser.add_argument("--row", type=int, help="row length, instead of the shape's own")
     parser.add_argument("--masking", default="uniform:0.15-0.3")
     parser.add_argument("--no-plain", action="store_true")
+    parser.add_argument("--profile", action="store_true", help="print where the device's time goes")
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     for name in options.shape:
@@ -123,6 +142,8 @@ def main() -> None:
         peak = f"{achieved:.1f} TFLOP/s = {achieved / options.peak:.1%} of {options.peak:g}"
         print(f"  {rate:,.0f} tokens/s, {1e3 * seconds:.1f} ms a step, {peak}")
         print(f"  first step after {starting:.1f} s (compilation included)", flush=True)
+        if options.profile:
+            print_profile(trainer, device)
         if not options.no_plain:
             plain = tokens / seconds_a_step(plain_step(trainer, segment, share), max(3, options.steps // 4), device)
             print(f"  the library's own forward pass: {plain:,.0f} tokens/s; ratio {rate / plain:.1f}")
