@@ -143,7 +143,7 @@ class _Sums:
         log_mass = [self.shift + mass.log() for mass in self.mass]
         for t, mass in enumerate(self.mass):
             weak = torch.nonzero(mass < UNDERFLOW)
-            for some in weak.split(max(1, CACHED_CELLS // self.joint.shape[t])):
+            for some in weak.split(max(1, CACHED_CELLS // self.joint.shape[t])) if len(weak) else ():
                 log_mass[t][tuple(some.T)] = self._log_mass(t, some)
         log_z = log_mass[0].logsumexp(tuple(range(log_mass[0].dim())))
         return Reading(
