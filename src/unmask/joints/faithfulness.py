@@ -97,7 +97,8 @@ def _read_by_kernels(joints: Sequence[Joint], forms: Sequence[PairForm]) -> list
     from unmask.joints.pair_sums import pair_sums
 
     tables = joints[0].tables
-    of_a, of_b = (pair_sums(*tables.log_q, table_form(tables, *powers), cross=True) for powers in ((1, 0), (0, 1)))
+    a, b = tables.log_q
+    of_a, of_b = (pair_sums(a, b, table_form(tables, *powers), cross=True) for powers in ((1, 0), (0, 1)))
     weight = [of_a.column_mass[None, :], of_b.row_mass[:, None]]
     own = [of_a.column_cross[None, :], of_b.row_cross[:, None]]
     readings = []
@@ -106,7 +107,7 @@ def _read_by_kernels(joints: Sequence[Joint], forms: Sequence[PairForm]) -> list
         likely = [int(m.argmax()) for m in tables.log_masked]
         lines = ((slice(likely[0], likely[0] + 1), slice(None)), (slice(None), slice(likely[1], likely[1] + 1)))
         sums.shift = torch.stack([joint.rule(line).amax() for line in lines]).amax().double()
-        found = pair_sums(*tables.log_q, form, shift=float(sums.shift), cross=True)
+        found = pair_sums(a, b, form, shift=float(sums.shift), cross=True)
         sums.mass = [found.column_mass[None, :], found.row_mass[:, None]]
         sums.cross = [found.column_cross[None, :], found.row_cross[:, None]]
         if not all(bool(mass.isfinite().all()) for mass in sums.mass):

@@ -52,7 +52,7 @@ def pair_form(tables: Tables, rule: Rule) -> PairForm | None:
     """The form of `rule`, or None where it has none that is known."""
     if isinstance(rule, SumRule):
         first = _linear(tables, rule, 0.0)
-        return first and PairForm(first)
+        return None if first is None else PairForm(first)
     if isinstance(rule, MeanRule) and len(rule.parts) == 2:
         halves = [_linear(tables, part, -z - log(2)) for part, z in zip(rule.parts, rule.log_z, strict=True)]
         if halves[0] is not None and halves[1] is not None:
