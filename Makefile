@@ -2,6 +2,7 @@
 # make test       set up .venv, lint, check types, run the tests
 # make test-real  download AntiBERTy and run the tests that need it
 # make bench      the side-by-side benchmarks
+# make docs       run the commands that README shows again, and draw its figure
 #
 # Every install takes its versions from constraints.txt. PYTHON chooses the interpreter (3.11 or newer).
 
@@ -12,11 +13,11 @@ PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constrai
 CORES = $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
 REAL := .cache/real
 
-.PHONY: demo test lint test-real bench clean help
+.PHONY: demo test lint test-real bench docs clean help
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n 's/^# //p' Makefile | head -4
+	@sed -n 's/^# //p' Makefile | head -5
 
 # torch comes first and alone: if pip's choice would be a CUDA build (gigabytes), stop before anything is downloaded.
 $(VENV)/.torch: constraints.txt tools/refuse_cuda.py
@@ -57,6 +58,9 @@ test-real: $(VENV)/.installed-dev $(REAL)/antiberty
 
 bench: $(VENV)/.installed
 	OMP_NUM_THREADS=$(CORES) $(BIN)/python bench/pair_table.py
+
+docs: $(VENV)/.installed
+	$(BIN)/python tools/refresh_readme.py
 
 clean:
 	rm -rf $(VENV) $(REAL)
