@@ -21,7 +21,7 @@ SENTENCES = [
     "The [MASK] was [MASK] by the police.",
     "She drank a cup of [MASK] [MASK] in the garden.",
 ]
-SIZES = [64, 256, 1024]
+SIZES = [64, 256, 512, 1024]
 
 
 def by_marginal(model: unmask.MaskedLM, cloze: Cloze, size: int, regular: Tensor) -> tuple[Tensor, ...]:

@@ -123,7 +123,7 @@ def test_default_sizes_use_the_budget_and_no_more():
     for blanks in range(3, 8):
         size = default_size(blanks)
         assert size == 2 or pass_count([size] * blanks) <= DEFAULT_PASSES < pass_count([size + 1] * blanks)
-    assert default_size(2) == 256
+    assert default_size(2) == 512
     assert [default_size(k) for k in range(2, 9)] == sorted((default_size(k) for k in range(2, 9)), reverse=True)
 
 

@@ -24,9 +24,9 @@ from unmask.models.conditional_model import ConditionalModel
 
 SMALL_VOCABULARY = 64
 """A vocabulary of at most so many regular tokens (amino acids, characters) is taken whole, where the limits allow."""
-LARGEST_DEFAULT = 256
+LARGEST_DEFAULT = 512
 DEFAULT_PASSES = 1500
-"""What a default answer may cost: two seconds of the bundled model on two CPU cores."""
+"""What a default answer may cost: about two seconds of the bundled model on a CPU."""
 MAX_PASSES = 200_000
 MAX_CELLS = 1_000_000_000
 """Beyond these a joint is refused unless asked for with force: hours on a CPU, and gigabytes for each table."""
