@@ -132,9 +132,6 @@ def blank_template(model: ConditionalModel, length: int) -> tuple[int, ...]:
     if length < 1:
         raise InputError(f"length {length}: ask for at least one token")
     words = getattr(model, "words", None)
-    if words is None:
-        around: list[int] = [model.mask_id]
-    else:
-        around = words.encode("[MASK]")
+    around: list[int] = [model.mask_id] if words is None else [i for i in words.encode("[MASK]") if i in model.special_ids]
     place = around.index(model.mask_id)
     return (*around[:place], *[model.mask_id] * length, *around[place + 1 :])

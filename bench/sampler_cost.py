@@ -1,0 +1,175 @@
+"""Passes, speed and ESS per pass of single-site Metropolis-Hastings: the algorithm as written, and ours, in one run.
+
+    python bench/sampler_cost.py [--length 20 --chains 16 --burn-in 20 --sweeps 2 --long 30 --model NAME --device cpu]
+
+    naive      draws from one masked pass, computes E(x) and E(x') from scratch: 2T + 1 passes a proposal
+    kept       conditionals kept with the state: 0 passes for the token that is there, T - 1 for another
+    early      kept, and stops summing E(x') once it is rejected
+    delayed    early, and decides in three stages (terms up to distance 1, up to 3, the rest)
+
+The first three make the same choices with the same random numbers, and the script stops if their texts differ. All begin at
+the same texts, which `delayed` has burnt in. Then `early` and `delayed` go on for `--long` sweeps, for the ESS of the energy
+(ArviZ, bulk); naive has the chain of `early`, hence its ESS, at its own cost. Proposals are counted as all steps of all
+chains. All calls of the model have the same shape and run on the same number of threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unmask.energies import masked_alone
+from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.diagnostics import measure
+from unmask.sampling.kernels.ancestral import Ancestral
+from unmask.sampling.kernels.decoder import decode
+from unmask.sampling.kernels.metropolis import MetropolisHastings
+from unmask.sampling.passes import Passes
+from unmask.sampling.proposal import Proposal
+from unmask.sampling.randomness import ChainStreams, StepStreams
+from unmask.sampling.scan import SweepPlan
+from unmask.sampling.target import Target, blank_template
+
+
+@dataclass
+class Cost:
+    """What one algorithm spent, and where it ended."""
+
+    passes: int
+    seconds: float
+    proposals: int
+    ids: Tensor
+    energies: list[Tensor]
+
+
+class Naive:
+    """Both energies from scratch at every proposal; passes go through calls of the same shape as ours."""
+
+    def __init__(self, target: Target, passes: Passes) -> None:
+        self.target, self.passes, self.proposal = target, passes, Proposal()
+
+    def energy(self, ids: Tensor) -> Tensor:
+        """E of each text, T passes a text."""
+        n, positions = len(ids), self.target.positions
+        rows = ids.repeat_interleave(len(positions), 0)
+        where = positions.repeat(n)
+        logits = self.passes.logits(masked_alone(rows, where, self.target.model.mask_id), where.unsqueeze(1))[:, 0]
+        return self.target.energy.term(logits, rows.gather(1, where.unsqueeze(1)).squeeze(1)).reshape(n, -1).sum(-1)
+
+    def step(self, ids: Tensor, rng: StepStreams, sites: Tensor) -> Tensor:
+        """One proposal for each chain."""
+        rows, site = torch.arange(len(ids)), sites[:, 0]
+        where = self.target.free_positions[site]
+        logits = self.passes.logits(masked_alone(ids, where, self.target.model.mask_id), where.unsqueeze(1))[:, 0]
+        log_q = self.proposal.log_weights(logits, self.target.support[site])
+        drawn = rng.categorical(rows, log_q)
+        new = ids.scatter(1, where.unsqueeze(1), drawn.unsqueeze(1))
+        log_ratio = self.energy(ids) - self.energy(new) + log_q[rows, ids[rows, where]] - log_q[rows, drawn]
+        novel = (drawn != ids[rows, where]).nonzero().squeeze(1)
+        accepted = torch.ones(len(ids), dtype=torch.bool)
+        accepted[novel] = rng.log_uniform(novel) < log_ratio[novel]
+        return torch.where(accepted.unsqueeze(1), new, ids)
+
+
+def run(
+    ids: Tensor, step: Callable[[StepStreams, Tensor], Tensor], passes: Passes, sweeps: range, sites: int,
+    energy: Callable[[], Tensor] | None = None,
+) -> Cost:  # fmt: skip
+    """Sweeps of `step`, timed."""
+    streams, plan = ChainStreams(0, range(len(ids))), SweepPlan(sites)
+    before, start, energies, texts = passes.count, time.perf_counter(), [], ids
+    for sweep in sweeps:
+        order = plan.draw(streams.at(sweep, 0), len(ids))
+        for number in range(plan.steps):
+            texts = step(streams.at(sweep, number + 1), order[number])
+        if energy:
+            energies.append(energy().clone())
+    seconds = time.perf_counter() - start
+    return Cost(passes.count - before, seconds, len(ids) * sites * len(sweeps), texts.clone(), energies)
+
+
+def run_kernel(kernel: MetropolisHastings, ids: Tensor, sweeps: range) -> Cost:
+    """Sweeps of one of our kernels; the start's T passes are not counted, as naive's are not either."""
+    state, _ = kernel.init(ids)
+
+    def step(rng: StepStreams, sites: Tensor) -> Tensor:
+        nonlocal state
+        state, _ = kernel.step(state, rng, sites)
+        return state.ids
+
+    return run(ids, step, kernel.passes, sweeps, kernel.target.sites, lambda: state.energy)
+
+
+def run_naive(target: Target, passes: Passes, ids: Tensor, sweeps: range) -> Cost:
+    """Sweeps of the algorithm as written."""
+    naive, texts = Naive(target, passes), ids.clone()
+
+    def step(rng: StepStreams, sites: Tensor) -> Tensor:
+        nonlocal texts
+        texts = naive.step(texts, rng, sites)
+        return texts
+
+    return run(ids, step, passes, sweeps, target.sites)
+
+
+def energy_ess(cost: Cost) -> float:
+    """Bulk ESS of the energy over all chains."""
+    return measure("energy", 0, torch.stack(cost.energies, 1).numpy(), cost.passes).ess_bulk
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("length", 20), ("chains", 16), ("burn-in", 20), ("sweeps", 2), ("long", 30)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--model")
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args()
+    model = MaskedLM.load(options.model, device=options.device)
+    target, passes = Target(model, blank_template(model, options.length)), Passes(model)
+    kernels = {
+        "kept": MetropolisHastings(target, passes, early=False),
+        "early": MetropolisHastings(target, passes),
+        "delayed": MetropolisHastings(target, passes, delayed=(1, 3)),
+    }
+    starts, _ = decode(Ancestral(target, passes), options.chains, ChainStreams(0, range(options.chains)).at(0, 0))
+    burnt = run_kernel(kernels["delayed"], starts.ids, range(1, options.burn_in + 1)).ids
+    measured = range(options.burn_in + 1, options.burn_in + options.sweeps + 1)
+    costs = {"naive": run_naive(target, passes, burnt, measured)}
+    costs |= {name: run_kernel(kernel, burnt, measured) for name, kernel in kernels.items()}
+    for name in ("kept", "early"):
+        if not torch.equal(costs[name].ids, costs["naive"].ids):
+            raise SystemExit(f"{name} left the naive chain: this must not happen")
+    further = range(measured.stop, measured.stop + options.long)
+    longer = {name: run_kernel(kernels[name], burnt, further) for name in ("early", "delayed")}
+    ess = {name: energy_ess(cost) for name, cost in longer.items()}
+    per_proposal = {name: c.passes / c.proposals for name, c in costs.items()}
+    long_passes = {name: c.passes for name, c in longer.items()}
+    proposals = longer["early"].proposals
+    per_pass = {
+        "naive": ess["early"] / (per_proposal["naive"] * proposals),
+        "kept": ess["early"] / (per_proposal["kept"] * proposals),
+        "early": ess["early"] / long_passes["early"],
+        "delayed": ess["delayed"] / long_passes["delayed"],
+    }
+    print(f"T = {options.length}, {options.chains} chains, {torch.get_num_threads()} threads, {model.device}")
+    print(f"{'':8} {'passes a':>10} {'fewer':>7} {'proposals':>10} {'faster':>7} {'ESS per':>12} {'more':>6}")
+    print(f"{'':8} {'proposal':>10} {'':>7} {'a second':>10} {'':>7} {'1000 passes':>12}")
+    speed = {name: c.proposals / c.seconds for name, c in costs.items()}
+    for name in costs:
+        print(
+            f"{name:8} {per_proposal[name]:10.2f} {per_proposal['naive'] / per_proposal[name]:6.1f}x {speed[name]:10.1f} "
+            f"{speed[name] / speed['naive']:6.1f}x {1000 * per_pass[name]:12.3f} {per_pass[name] / per_pass['naive']:5.1f}x"
+        )
+    for name, cost in longer.items():
+        each = cost.passes / cost.proposals
+        print(f"{name}, {options.long} sweeps further: {each:.2f} passes a proposal, ESS of the energy {ess[name]:.0f}")
+
+
+if __name__ == "__main__":
+    main()

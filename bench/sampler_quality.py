@@ -1,0 +1,192 @@
+"""Samplers at equal cost: energy, an independent judge, and repetition, after equal numbers of forward passes.
+
+    python bench/sampler_quality.py --judge-text corpus.txt [--length 12 --chains 32 --passes 800 --device cpu]
+    python bench/sampler_quality.py --judge NAME_OF_A_CAUSAL_MODEL ...
+
+Every sampler starts from the same texts (ancestral samples in a random order, or `--starts FILE`) and runs until each chain
+has spent its passes; the table shows the texts after a quarter, a half and all of them. The judge is a causal language
+model that shares nothing with the sampler but, at most, its training text: a Kneser-Ney model of four tokens trained here on
+`--judge-text` with the sampler's tokenizer, or any causal model by name. Its score is nats a token over the text and its end,
+lower is better. `changed` is the share of redrawn tokens that changed (novelty), `accepted` that of steps, `moves` the tokens
+changed so far. Energies are E_norm of the text over its tokens, scored outside the budget.
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from ngram_judge import KneserNey, check
+from torch import Tensor
+
+from unmask.energies import Energy
+from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.kernels import Kernel
+from unmask.sampling.kernels.ancestral import Ancestral
+from unmask.sampling.kernels.block import ProductBlock
+from unmask.sampling.kernels.decoder import decode
+from unmask.sampling.kernels.gibbs import PseudoGibbs
+from unmask.sampling.kernels.metropolis import MetropolisHastings
+from unmask.sampling.kernels.pair_joint import PairJoint
+from unmask.sampling.kernels.sequential_block import SequentialBlock
+from unmask.sampling.passes import Passes
+from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.scan import SweepPlan
+from unmask.sampling.state import complete, empty_state
+from unmask.sampling.target import Target, blank_template
+from unmask.sampling.text_statistics import distinct, self_bleu, stutter_rate
+
+
+class NeuralJudge:
+    """A causal model by name."""
+
+    def __init__(self, name: str, device: str) -> None:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        self.words = AutoTokenizer.from_pretrained(name)
+        self.network = AutoModelForCausalLM.from_pretrained(name).to(device).eval()
+
+    @torch.no_grad()
+    def __call__(self, texts: list[str]) -> float:
+        """Nats a token over all texts, their ends included."""
+        total, count = 0.0, 0
+        for text in texts:
+            ids = [self.words.bos_token_id, *self.words(text)["input_ids"], self.words.eos_token_id]
+            row = torch.tensor([ids], device=self.network.device)
+            log_probs = self.network(row).logits[0, :-1].float().log_softmax(-1)
+            total -= float(log_probs.gather(1, row[0, 1:, None]).sum())
+            count += len(ids) - 1
+        return total / count
+
+
+class TrainedJudge:
+    """A Kneser-Ney model over the sampler's tokens, trained on the first `megabytes` of a text file."""
+
+    def __init__(self, path: Path, model: MaskedLM, megabytes: int) -> None:
+        lines = list(read_lines(path, megabytes * 10**6))
+        held_out, lines = lines[:500], lines[500:]
+        ids = np.fromiter((i for part in _tokenised(lines, model) for i in part), dtype=np.int64)
+        self.encode = model.words.encode
+        self.model = KneserNey(ids, model.vocab_size)
+        off = check(self.model, [self.encode(line)[:4] for line in held_out[:3]])
+        print(f"judge: Kneser-Ney of order {self.model.order}, {len(ids):,} tokens; distributions sum to 1 within {off:.0e}; "
+              f"{self(held_out):.3f} nats a token on 500 held-out lines", flush=True)  # fmt: skip
+
+    def __call__(self, texts: list[str]) -> float:
+        """Nats a token over all texts, their ends included."""
+        scores = [self.model.log_probs(self.encode(text)) for text in texts]
+        return -float(np.concatenate(scores).mean())
+
+
+def read_lines(path: Path, characters: int = 10**12) -> Iterator[str]:
+    """Lines of a text file, compressed by xz or not, up to so many characters."""
+    with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as stream:
+        for line in stream:
+            characters -= len(line)
+            if characters < 0:
+                return
+            if line.strip():
+                yield line.strip()
+
+
+def _tokenised(lines: list[str], model: MaskedLM) -> Iterator[list[int]]:
+    for start in range(0, len(lines), 1000):
+        yield from model.tokenizer(lines[start : start + 1000])["input_ids"]
+
+
+def samplers(model: MaskedLM, template: tuple[int, ...], passes: Passes) -> dict[str, tuple[Kernel, int]]:
+    """Name, kernel and block size of every row of the table."""
+    norm, raw = (Target(model, template, Energy(kind)) for kind in ("norm", "raw"))
+    return {
+        "always accept": (PseudoGibbs(norm, passes), 1),
+        "MH raw": (MetropolisHastings(raw, passes), 1),
+        "MH norm": (MetropolisHastings(norm, passes), 1),
+        "MH norm, delayed 1,3": (MetropolisHastings(norm, passes, delayed=(1, 3)), 1),
+        "block 2, product": (ProductBlock(norm, passes), 2),
+        "block 2, sequential": (SequentialBlock(norm, passes), 2),
+        "block 2, pair joint": (PairJoint(norm, passes, candidates=8), 2),
+        "block 3, product": (ProductBlock(norm, passes), 3),
+        "block 3, sequential": (SequentialBlock(norm, passes), 3),
+    }
+
+
+def run(
+    kernel: Kernel, block: int, starts: Tensor, shares: list[float], budget: int, seed: int
+) -> Iterator[tuple[float, Tensor, dict[str, float]]]:
+    """Texts and rates when the chains' mean number of passes reaches each share of the budget; starts are free of charge."""
+    state, _ = kernel.init(starts)
+    n, plan = len(starts), SweepPlan(kernel.target.sites, block=block)
+    streams, spent, sweep = ChainStreams(seed, range(n)), 0.0, 0
+    steps = accepted = redrawn = changed = 0
+    waiting = list(shares)
+    while waiting:
+        sweep += 1
+        sites = plan.draw(streams.at(sweep, 0), n)
+        for number in range(plan.steps):
+            state, info = kernel.step(state, streams.at(sweep, number + 1), sites[number])
+            spent += float(info.passes.sum()) / n
+            steps, accepted = steps + n, accepted + int(info.accepted.sum())
+            redrawn, changed = redrawn + info.changed.numel(), changed + int(info.changed.sum())
+            while waiting and spent >= waiting[0] * budget:
+                rates = {"sweeps": sweep, "accepted": accepted / steps, "changed": changed / redrawn, "moves": changed / n}
+                yield waiting.pop(0), state.ids.clone(), rates
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("length", 12), ("chains", 32), ("passes", 800), ("megabytes", 40), ("seed", 0)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--judge-text", type=Path, help="train the judge on this file, one text a line (.xz is read too)")
+    parser.add_argument("--judge", help="a causal model by name or folder, instead")
+    parser.add_argument("--starts", type=Path, help="texts of --length tokens to start from; others are left out")
+    parser.add_argument("--model")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--only", help="rows whose name contains this")
+    options = parser.parse_args()
+    model = MaskedLM.load(options.model, device=options.device)
+    judge = (
+        NeuralJudge(options.judge, options.device)
+        if options.judge
+        else TrainedJudge(options.judge_text, model, options.megabytes)
+    )
+    passes = Passes(model)
+    template = blank_template(model, options.length)
+    target = Target(model, template)
+    if options.starts:
+        rows = [model.words.encode(line) for line in read_lines(options.starts)]
+        fitting = [row for row in rows if len(row) == len(template) and not set(row[1:-1]) & set(model.special_ids)]
+        starts = torch.tensor(fitting[: options.chains])
+    else:
+        starts = decode(Ancestral(target, passes), options.chains, ChainStreams(options.seed, range(options.chains)).at(0, 0))[
+            0
+        ].ids
+
+    def report(name: str, share: float, ids: Tensor, rates: dict[str, float]) -> None:
+        energy = complete(target, passes, empty_state(target, ids))[0].energy
+        tokens = [row[1:-1] for row in ids.tolist()]
+        score = judge([model.text(row) for row in ids.tolist()])
+        print(
+            f"{name:22} {share * options.passes:7.0f} {rates.get('sweeps', 0):6.0f} {float(energy.mean()) / options.length:8.2f} "
+            f"{score:7.2f} {rates.get('accepted', 1):8.1%} {rates.get('changed', 0):8.1%} "
+            f"{rates.get('moves', 0):6.1f} {stutter_rate(tokens):7.1%} {self_bleu(tokens):6.2f} {distinct(tokens, 2):6.2f}",
+            flush=True,
+        )
+
+    print(f"{len(starts)} chains of {options.length} tokens, {model.device}; per chain")
+    print(f"{'':22} {'passes':>7} {'sweeps':>6} {'E_norm/T':>8} {'judge':>7} {'accepted':>8} {'changed':>8} {'moves':>6} "
+          f"{'stutter':>7} {'s-BLEU':>6} {'dist-2':>6}")  # fmt: skip
+    report("start", 0.0, starts, {})
+    for name, (kernel, block) in samplers(model, template, passes).items():
+        if options.only and options.only not in name:
+            continue
+        for share, ids, rates in run(kernel, block, starts, [0.25, 0.5, 1.0], options.passes, options.seed):
+            report(name, share, ids, rates)
+
+
+if __name__ == "__main__":
+    main()
