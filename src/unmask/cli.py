@@ -13,8 +13,10 @@ from unmask import __version__
 from unmask.cli_train import train
 from unmask.commands import lab
 from unmask.commands.compare import compare
+from unmask.commands.diagnose import diagnose
 from unmask.commands.evaluate import evaluate
 from unmask.commands.fill import fill
+from unmask.commands.sample import sample
 from unmask.errors import UnmaskError
 
 
@@ -72,6 +74,8 @@ def _root(
 app.command()(fill)
 app.command()(compare)
 app.command()(evaluate)
+app.command()(sample)
+app.command()(diagnose)
 app.command()(train)
 app.add_typer(lab.app, name="lab")
 
