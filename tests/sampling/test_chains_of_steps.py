@@ -47,7 +47,7 @@ def test_drawn_steps_follow_the_enumerated_matrix(kernel_class, options, sites):
     target = small_target(seed=14)
     kernel = of(kernel_class, target, **options)
     matrix = transition_matrix(kernel, torch.tensor(sites))
-    texts, start, n = all_texts(target), 7, 6000
+    texts, start, n = all_texts(target), 7, 4000
     state, _ = kernel.init(texts[[start]].expand(n, -1))
     state, _ = kernel.step(state, ChainStreams(5, range(n)).at(0, 0), torch.tensor(sites).expand(n, -1))
     counts = torch.bincount(state.ids @ torch.tensor([9, 3, 1]), minlength=27)
@@ -113,14 +113,14 @@ def test_kept_tables_and_energies_equal_fresh_ones(tiny, kernel_class, options, 
 
 def test_chains_do_not_depend_on_their_batch(english):
     target = Target(english, blank_template(english, 6))
-    texts = ["A dog ran over the bridge", "the rain fell on the roof", "two men read a long letter"]
+    texts = ["A dog ran over the bridge", "the rain fell on the roof"]
     ids = torch.tensor([english.cloze(text, positions=[1]).filled(english.cloze(text, positions=[1]).gold) for text in texts])
     target = Target(english, (ids[0, 0].item(), *[english.mask_id] * (ids.shape[1] - 2), ids[0, -1].item()))
     kernel = of(MetropolisHastings, target)
     together = run(kernel, ids, 2)
-    alone = torch.cat([run(kernel, ids[c : c + 1], 2, chains=[c]).ids for c in range(3)])
-    assert torch.equal(together.ids, alone)
-    assert torch.equal(together.energy, torch.cat([run(kernel, ids[c : c + 1], 2, chains=[c]).energy for c in range(3)]))
+    alone = [run(kernel, ids[c : c + 1], 2, chains=[c]) for c in range(2)]
+    assert torch.equal(together.ids, torch.cat([state.ids for state in alone]))
+    assert torch.equal(together.energy, torch.cat([state.energy for state in alone]))
     assert not torch.equal(together.ids, ids)
 
 
