@@ -146,7 +146,7 @@ def main() -> None:
     parser.add_argument("--starts", type=Path, help="texts of --length tokens to start from; others are left out")
     parser.add_argument("--model")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--only", help="rows whose name contains this")
+    parser.add_argument("--only", help="rows whose name contains one of these, separated by semicolons")
     options = parser.parse_args()
     model = MaskedLM.load(options.model, device=options.device)
     judge = (
@@ -182,7 +182,7 @@ def main() -> None:
           f"{'stutter':>7} {'s-BLEU':>6} {'dist-2':>6}")  # fmt: skip
     report("start", 0.0, starts, {})
     for name, (kernel, block) in samplers(model, template, passes).items():
-        if options.only and options.only not in name:
+        if options.only and not any(part.strip() in name for part in options.only.split(";")):
             continue
         for share, ids, rates in run(kernel, block, starts, [0.25, 0.5, 1.0], options.passes, options.seed):
             report(name, share, ids, rates)
