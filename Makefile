@@ -11,6 +11,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 CORES = $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
+THREADS = OMP_NUM_THREADS=$(CORES) OMP_WAIT_POLICY=PASSIVE
 REAL := .cache/real
 
 .PHONY: demo test lint test-real bench docs clean help
@@ -45,7 +46,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 test: lint
-	OMP_NUM_THREADS=$(CORES) $(BIN)/pytest -q -m "not real and not slow"
+	$(THREADS) $(BIN)/pytest -q -m "not real and not slow"
 
 $(REAL)/antiberty: $(VENV)/.installed
 	mkdir -p $(REAL)
@@ -54,10 +55,10 @@ $(REAL)/antiberty: $(VENV)/.installed
 	touch $@
 
 test-real: $(VENV)/.installed-dev $(REAL)/antiberty
-	OMP_NUM_THREADS=$(CORES) UNMASK_ANTIBERTY=$(REAL)/antiberty/trained_models/AntiBERTy_md_smooth $(BIN)/pytest -q -m real
+	$(THREADS) UNMASK_ANTIBERTY=$(REAL)/antiberty/trained_models/AntiBERTy_md_smooth $(BIN)/pytest -q -m real
 
 bench: $(VENV)/.installed
-	OMP_NUM_THREADS=$(CORES) $(BIN)/python bench/pair_table.py
+	$(THREADS) $(BIN)/python bench/pair_table.py
 
 docs: $(VENV)/.installed
 	$(BIN)/python tools/refresh_readme.py

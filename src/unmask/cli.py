@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -82,4 +83,6 @@ app.add_typer(lab.app, name="lab")
 
 def main() -> None:
     """The console script."""
+    # Threads of torch that wait should sleep: spinning ones halve the speed on a machine with other work.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app(prog_name="unmask")
