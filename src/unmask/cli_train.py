@@ -31,6 +31,9 @@ def train(
     tokenizer: Annotated[
         Path | None, typer.Option(help="A tokenizer.json, or a model folder, to use instead of training one.")
     ] = None,
+    init: Annotated[
+        Path | None, typer.Option(help="A model folder to start from; its shape and tokenizer are taken with its weights.")
+    ] = None,
     field: Annotated[str, typer.Option(help="Field of a .jsonl line that holds the text.")] = "text",
     max_length: Annotated[int, typer.Option(help="Longest text in tokens, start and end tokens included.")] = 128,
     segment_lengths: Annotated[str, typer.Option(help="Lengths that lines are cut to, one drawn for each line.")] = "24,64,128",
@@ -79,6 +82,7 @@ def train(
 
     from unmask.errors import InputError
     from unmask.training.corpus import sources
+    from unmask.training.model import shape_of
     from unmask.training.prepare import Held
     from unmask.training.run import Outputs
     from unmask.training.run import train as run_training
@@ -88,11 +92,14 @@ def train(
     if name not in SIZES:
         raise InputError(f'size "{size}" is unknown: give tiny, small, base or auto')
     shape: dict[str, Any] = SIZES[name]
+    fixed = shape_of(init) if init else {}
+    asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab}
+    for option, number in asked.items():
+        if init and number not in (None, fixed[option]):
+            raise InputError(f"--{option} {number}, but {init} has {fixed[option]}: leave out --{option}, or --init")
+    chosen: dict[str, Any] = {option: fixed.get(option) or number or shape[option] for option, number in asked.items()}
     settings = TrainSettings(
-        layers=layers or shape["layers"],
-        width=width or shape["width"],
-        heads=heads or shape["heads"],
-        vocab=vocab or shape["vocab"],
+        **chosen,
         max_length=max_length,
         segment_lengths=_numbers(segment_lengths, "--segment-lengths"),
         buckets=_numbers(buckets, "--buckets") if buckets else (max_length,),
@@ -110,6 +117,7 @@ def train(
         beta2=beta2,
         clip=clip,
         seed=seed,
+        init=str(init) if init else "",
     )
     outputs = Outputs(
         out=out,
@@ -126,7 +134,7 @@ def train(
         keep_checkpoints=keep_checkpoints,
     )
     held = Held(valid, valid_share, valid_max_tokens)
-    result = run_training(sources(corpus, weight or ()), settings, outputs, held, tokenizer, epochs, field)
+    result = run_training(sources(corpus, weight or ()), settings, outputs, held, tokenizer or init, epochs, field)
     figures = f"validation {result.figures.loss:.3f} nats, {result.figures.accuracy:.1%}"
     typer.echo(f"{out}: {result.status} at step {result.step:,}, {figures}")
     if result.status != "finished":

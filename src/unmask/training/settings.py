@@ -37,6 +37,7 @@ class TrainSettings:
     beta2: float = 0.98
     clip: float = 1.0
     seed: int = 0
+    init: str = ""
     data: str = ""
 
     def __post_init__(self) -> None:
