@@ -27,6 +27,7 @@ from unmask.training import checkpoint, loop
 from unmask.training.checkpoint import CheckpointFolder
 from unmask.training.corpus import Source
 from unmask.training.files import DiskFullError
+from unmask.training.model import shape_of
 from unmask.training.prepare import Held
 from unmask.training.run import Outputs, Result, train
 from unmask.training.settings import TrainSettings
@@ -307,3 +308,15 @@ def test_settings_that_cannot_be(change: dict[str, object], message: str) -> Non
 def test_device_that_is_not_there(shared: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match='device "abacus" cannot be used'):
         train([Source(shared / "corpus.txt")], SMALL, Outputs(tmp_path / "model", device="abacus"))
+
+
+def test_a_run_goes_on_from_a_model_folder(shared: Path, tmp_path: Path) -> None:
+    go(shared, tmp_path / "first", dataclasses.replace(SMALL, steps=60))
+    first = load_file(tmp_path / "first" / "model.safetensors")
+    settings = dataclasses.replace(SMALL, steps=1, lr=1e-12, init=str(tmp_path / "first"))
+    go(shared, tmp_path / "second", settings)
+    second = load_file(tmp_path / "second" / "model.safetensors")
+    assert first.keys() == second.keys() and all((first[k] - second[k]).abs().max() < 1e-9 for k in first)
+    assert shape_of(tmp_path / "first") == {"layers": 2, "width": 32, "heads": 2, "vocab": len(first["cls.predictions.bias"])}
+    with pytest.raises(InputError, match="is not a BERT model"):
+        shape_of(tmp_path)
