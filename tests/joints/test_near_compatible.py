@@ -202,7 +202,7 @@ def test_acceleration_pays_on_hard_tables():
     tables = in_float64(sharp_tables(60, 3, 25.0))
     truth = near_compatible(tables, 0.0, tolerance=EXACT).dense().exp()
     joint = arnold_gokhale(tables)
-    reads, accuracy = joint.report["reads"], distance(joint.dense().exp(), truth)
+    reads, accuracy = round(joint.report["reads"]), distance(joint.dense().exp(), truth)
     assert accuracy < 1e-4
     published = arnold_gokhale(tables, steps=10 * reads)
     assert distance(published.dense().exp(), truth) > accuracy
@@ -216,7 +216,7 @@ def test_the_report_says_what_was_done():
         "alpha", "steps", "reads", "change", "error", "converged", "objective", "objective_mean", "log_z"
     }  # fmt: skip
     assert report["converged"] and report["change"] <= report["error"] < 1e-4
-    assert report["reads"] == report["steps"] + 1
+    assert report["reads"] == report["steps"] + 2
     stopped = near_compatible(tables, 0.5, tolerance=1e-12, max_reads=3).report
     assert not stopped["converged"] and stopped["steps"] == 3 and stopped["error"] > 1e-12
     assert arnold_gokhale(tables, steps=4).report["converged"] is False

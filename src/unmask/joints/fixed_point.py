@@ -1,12 +1,13 @@
 """Anderson's acceleration of a fixed-point map, with a safeguard and an estimate of the distance still to go.
 
 For g = G(z) and f = g - z, the next point is g minus the combination of the last changes of g whose changes of f best
-cancel f (least squares, weighted by the square root of the probabilities). Where the step it takes makes f much longer,
-the memory is dropped and the plain step from the best point so far is taken instead.
+cancel f (least squares, weighted by the square root of the probabilities), by at most LONGEST in any coordinate. Where f
+then grows out of bounds, the memory is dropped and the plain step from the last good point is taken instead.
 
 A short f does not mean that z is near: along a slow direction an error e shows as f = (1 - lambda) e. The same memory
 tells how slow: the largest ratio |dz| / |df| over its span is an estimate of 1 / (1 - lambda), and that times the total
-variation of f is the estimated error on which the iteration stops. It is verified from different starts in the tests.
+variation of f is the estimated error on which the iteration stops. A slow direction in which little was moved so far
+shows when the others have converged, for then f consists of it: the estimate must hold at several reads in a row.
 """
 
 from __future__ import annotations
@@ -20,10 +21,16 @@ from torch import Tensor
 MEMORY = 12
 RIDGE = 1e-10
 """Added to the diagonal of the normal equations of unit columns."""
-GROWTH = 4.0
-"""A step is taken back where f grows by more than this."""
+LONGEST = 3.0
+"""In nats: how far beyond the plain step a step may go. Two tokens that hardly ever meet others need several such."""
+GROWTH = 100.0
+"""A step is taken back where f grows by more than this: along a slow direction it may well grow before it shrinks."""
+FORGET = 0.9
+"""A slow direction that the memory no longer shows counts so much less at each read."""
 SLOWEST_AT_LEAST = 10.0
 """Lower bound of the estimated 1 / (1 - lambda), for when the memory has not yet met the slow directions."""
+IN_A_ROW = 3
+"""Reads at which the estimated error must be under the tolerance."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class FixedPoint:
     reads: int
     change: float
     error: float
+    converged: bool
     restarts: int
 
 
@@ -44,7 +52,7 @@ def accelerate(
     memory = _Memory(MEMORY if accelerated else 2)
     z, best, shortest, restarts, change, error = log_p, log_p, torch.inf, 0, torch.inf, torch.inf
     slowness = SLOWEST_AT_LEAST
-    reads = 0
+    reads = held = 0
     while reads < max_reads:
         g = step(z)
         reads += 1
@@ -54,17 +62,18 @@ def accelerate(
         if not length <= GROWTH * shortest:
             memory.clear()
             restarts += 1
-            z, shortest = best, torch.inf
+            z, shortest, held = best, torch.inf, 0
             continue
         best, shortest = g, length
         memory.add(z, f)
         change = 0.5 * float((g.exp() - z.exp()).abs().sum())
-        slowness = max(slowness, memory.slowness(weight))
+        slowness = max(SLOWEST_AT_LEAST, FORGET * slowness, memory.slowness(weight))
         error = slowness * change
-        if error < tolerance:
-            return FixedPoint(g, reads, change, error, restarts)
+        held = held + 1 if error < tolerance else 0
+        if held == IN_A_ROW:
+            break
         z = g - memory.correction(f, weight) if accelerated else g
-    return FixedPoint(best, reads, change, error, restarts)
+    return FixedPoint(best, reads, change, error, held == IN_A_ROW, restarts)
 
 
 class _Memory:
@@ -98,7 +107,8 @@ class _Memory:
             return torch.zeros_like(f)
         dz, df, gram = self._differences(weight)
         target = (df.T @ (weight**2 * f)).cpu()
-        return (dz + df) @ torch.linalg.solve(gram, target).to(f.device)
+        beyond = (dz + df) @ torch.linalg.solve(gram, target).to(f.device)
+        return beyond * (LONGEST / beyond.abs().amax().clamp_min(LONGEST))
 
     def slowness(self, weight: Tensor) -> float:
         """The largest |dz c| / |df c| over combinations c of the memory."""

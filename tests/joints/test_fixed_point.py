@@ -1,0 +1,77 @@
+"""The accelerated iteration on maps whose fixed point is known: linear, slow, and hostile ones."""
+
+import torch
+
+from unmask.joints.fixed_point import accelerate
+
+
+def linear_map(rates, seed=0):
+    """z -> t + M (z - t), M symmetric with the given rates, and its fixed point t, a vector of log-probabilities."""
+    generator = torch.Generator().manual_seed(seed)
+    n = len(rates)
+    basis, _ = torch.linalg.qr(torch.randn(n, n, generator=generator, dtype=torch.float64))
+    matrix = basis @ torch.diag(torch.tensor(rates, dtype=torch.float64)) @ basis.T
+    truth = torch.randn(n, generator=generator, dtype=torch.float64).log_softmax(0)
+    return (lambda z: truth + matrix @ (z - truth)), truth
+
+
+def gap(log_p, truth):
+    return 0.5 * float((log_p.exp() - truth.exp()).abs().sum())
+
+
+def test_few_slow_directions_take_few_reads():
+    step, truth = linear_map([0.999, 0.99, 0.95] + [0.3] * 17)
+    start = torch.zeros(20, dtype=torch.float64).log_softmax(0)
+    fast = accelerate(step, start, 1e-8, 500)
+    slow = accelerate(step, start, 1e-8, 500, accelerated=False)
+    assert fast.converged and fast.error < 1e-8 and gap(fast.log_p, truth) < 1e-8
+    assert fast.reads < 30
+    assert slow.reads == 500 and gap(slow.log_p, truth) > 1e-3
+
+
+def test_a_small_change_alone_does_not_stop_it():
+    """With one rate of 0.9999 the plain change is a ten-thousandth of the error, and the estimate knows it."""
+    step, truth = linear_map([0.9999] + [0.1] * 9, seed=1)
+    start = truth + 0.5 * torch.randn(10, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    end = accelerate(step, start, 1e-4, 500)
+    assert gap(end.log_p, truth) < 1e-4
+    plain = start
+    while 0.5 * float((step(plain).exp() - plain.exp()).abs().sum()) > 1e-4:
+        plain = step(plain)
+    assert gap(plain, truth) > 1e-2
+
+
+def test_it_falls_back_to_plain_steps_where_extrapolation_misleads():
+    """Every extrapolated point is sent far away; only the plain steps lead to the fixed point."""
+    truth = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
+    allowed = [torch.zeros(3, dtype=torch.float64).log_softmax(0)]
+
+    def step(z):
+        if any(torch.equal(z, known) for known in allowed):
+            allowed.append(truth + 0.5 * (z - truth))
+            return allowed[-1]
+        return z + torch.tensor([30.0, -30.0, 5.0], dtype=torch.float64)
+
+    end = accelerate(step, allowed[0], 1e-6, 500)
+    assert end.restarts > 3
+    assert end.error < 1e-6 and gap(end.log_p, truth) < 1e-6
+
+
+def test_not_a_number_is_taken_back_too():
+    step, truth = linear_map([0.5, 0.2, 0.1])
+    count = 0
+
+    def sometimes(z):
+        nonlocal count
+        count += 1
+        return torch.full_like(z, torch.nan) if count == 4 else step(z)
+
+    end = accelerate(sometimes, torch.zeros(3, dtype=torch.float64).log_softmax(0), 1e-9, 100)
+    assert end.restarts == 1 and gap(end.log_p, truth) < 1e-9
+
+
+def test_it_says_when_it_gave_up():
+    step, truth = linear_map([0.99] * 5 + [0.9] * 5)
+    end = accelerate(step, torch.zeros(10, dtype=torch.float64).log_softmax(0), 1e-12, 2)
+    assert end.reads == 2 and not end.converged and end.error > 1e-12
+    assert end.error > 0.1 * gap(end.log_p, truth)
