@@ -56,6 +56,7 @@ def train(
     weight_decay: Annotated[float, typer.Option(help="Weight decay of matrices.")] = 0.01,
     beta2: Annotated[float, typer.Option(help="AdamW's second beta.")] = 0.98,
     clip: Annotated[float, typer.Option(help="Largest norm of the gradient.")] = 1.0,
+    precision: Annotated[str, typer.Option(help="Of matrix products: float32, bfloat16, or auto (bfloat16 on a GPU).")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of weights, order and masks.")] = 0,
     valid: Annotated[Path | None, typer.Option(help="Held-out text; by default a share of the corpus.")] = None,
     valid_share: Annotated[float, typer.Option(help="Share of the corpus' lines held out, where there is no --valid.")] = 0.02,
@@ -116,6 +117,7 @@ def train(
         weight_decay=weight_decay,
         beta2=beta2,
         clip=clip,
+        precision=cast(Any, precision),
         seed=seed,
         init=str(init) if init else "",
     )

@@ -294,6 +294,7 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared: Path, tmp_path: Path)
         ({"segment_lengths": (64,)}, "segment lengths"),
         ({"loss": "hinge"}, "give factorised or block"),
         ({"optimiser": "sgd"}, "give adamw or muon"),
+        ({"precision": "int8"}, "give auto, float32 or bfloat16"),
         ({"lr": 0.0}, "--lr and --clip must be above 0"),
         ({"vocab": 10}, "--vocab 10"),
         ({"layers": 0}, "--layers 0"),

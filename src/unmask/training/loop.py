@@ -84,7 +84,12 @@ class Trainer:
         if device.type == "cuda":
             torch.set_float32_matmul_precision("high")
             torch.backends.cuda.enable_cudnn_sdp(False)
-        self.bert = PackedBert(self.model, torch.bfloat16 if device.type == "cuda" else torch.float32, compile)
+        names = {
+            "auto": torch.bfloat16 if device.type == "cuda" else torch.float32,
+            "bfloat16": torch.bfloat16,
+            "float32": torch.float32,
+        }
+        self.bert = PackedBert(self.model, names[settings.precision], compile)
         self.optimisers = make_optimisers(
             self.model, settings.optimiser, settings.lr, settings.weight_decay, (0.9, settings.beta2)
         )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from unmask.errors import InputError
 from unmask.training.losses import LossName
 from unmask.training.masking import parse_replacement, parse_scheme
 from unmask.training.optimiser import OptimiserName
+
+Precision = Literal["auto", "float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class TrainSettings:
     weight_decay: float = 0.01
     beta2: float = 0.98
     clip: float = 1.0
+    precision: Precision = "auto"
     seed: int = 0
     init: str = ""
     data: str = ""
@@ -62,6 +65,8 @@ class TrainSettings:
             raise InputError(f'loss "{self.loss}" is unknown: give factorised or block')
         if self.optimiser not in ("adamw", "muon"):
             raise InputError(f'optimiser "{self.optimiser}" is unknown: give adamw or muon')
+        if self.precision not in get_args(Precision):
+            raise InputError(f'precision "{self.precision}" is unknown: give auto, float32 or bfloat16')
         if not (self.lr > 0 and self.clip > 0 and self.compatibility >= 0 and 0 <= self.weight_decay < 1 and 0 < self.beta2 < 1):
             raise InputError(
                 "--lr and --clip must be above 0, --compatibility at least 0, --weight-decay and --beta2 between 0 and 1"
