@@ -28,7 +28,7 @@ from unmask.training.validation import validate, validation_rows
 SCHEMES = ("fixed:0.15", "k:1", "k:2", "fixed:0.4")
 
 
-def held_out(text: Path, folder: Path, max_tokens: int, device: torch.device) -> tuple[TokenPart, Vocabulary]:
+def held_out(text: Path, folder: Path, device: torch.device) -> tuple[TokenPart, Vocabulary]:
     """The text's sentences in a model's tokens."""
     tokenizer = load_tokenizer(folder)
     with TemporaryDirectory() as cache:
@@ -94,7 +94,7 @@ def main() -> None:
     print("model".ljust(24) + "".join(s.rjust(16) for s in SCHEMES) + "whole word".rjust(16))
     for folder in options.models:
         network, _ = load_checkpoint(folder, device, torch.float32)
-        part, vocabulary = held_out(options.text, folder, options.max_tokens, device)
+        part, vocabulary = held_out(options.text, folder, device)
         rows = validation_rows([part], options.max_tokens, 128, vocabulary.pad, options.limit)
         bert = PackedBert(network)
         figures = [validate(bert, rows, vocabulary, parse_scheme(s)) for s in SCHEMES]

@@ -9,9 +9,9 @@ from typing import Annotated, Any, cast
 import typer
 
 SIZES: dict[str, dict[str, Any]] = {
-    "tiny": {"layers": 2, "width": 128, "heads": 2, "vocab": 4096, "batch_tokens": 2048, "lr": 3e-3},
-    "small": {"layers": 6, "width": 256, "heads": 4, "vocab": 8192, "batch_tokens": 65536, "lr": 2e-3},
-    "base": {"layers": 12, "width": 768, "heads": 12, "vocab": 28672, "batch_tokens": 65536, "lr": 4e-4},
+    "tiny": {"layers": 2, "width": 128, "heads": 2, "vocab": 4096, "batch_tokens": 2048, "lr": 4e-3},
+    "small": {"layers": 6, "width": 256, "heads": 4, "vocab": 8192, "batch_tokens": 65536, "lr": 4e-3},
+    "base": {"layers": 12, "width": 768, "heads": 12, "vocab": 28672, "batch_tokens": 65536, "lr": 1e-3},
 }
 
 
@@ -42,12 +42,14 @@ def train(
     ] = None,
     masking: Annotated[
         str, typer.Option(help="fixed:R, uniform:A-B, k:N, span:R, words:R, or a mixture W*..+W*..")
-    ] = "uniform:0.15-0.3",
+    ] = "uniform:0.05-0.45",
     replacement: Annotated[str, typer.Option(help="Shares of masked tokens shown as mask, random token, themselves.")] = "1,0,0",
     loss: Annotated[str, typer.Option(help="factorised, or block (chain rule inside the masked block).")] = "factorised",
     compatibility: Annotated[float, typer.Option(help="Weight of the compatibility regulariser.")] = 0.0,
     compatibility_rows: Annotated[int, typer.Option(help="Rows of each batch it looks at; 0 is an eighth.")] = 0,
-    optimiser: Annotated[str, typer.Option(help="adamw, or muon for the weight matrices.")] = "adamw",
+    optimiser: Annotated[
+        str, typer.Option(help="muon (orthogonalised steps for the layers' matrices), or adamw for all.")
+    ] = "muon",
     lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
     warmup: Annotated[int, typer.Option(help="Steps of rising learning rate; at most a tenth of all steps.")] = 500,
     steps: Annotated[int, typer.Option(help="Optimisation steps; 0 takes them from --epochs.")] = 0,

@@ -34,7 +34,7 @@ from unmask.training.settings import TrainSettings
 
 SMALL = TrainSettings(
     layers=2, width=32, heads=2, vocab=160, max_length=32, segment_lengths=(32,), buckets=(32,), masking="uniform:0.15-0.5",
-    batch_tokens=512, lr=1e-2, warmup=10, steps=24, seed=3,
+    optimiser="adamw", batch_tokens=512, lr=1e-2, warmup=10, steps=24, seed=3,
 )  # fmt: skip
 
 

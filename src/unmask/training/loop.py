@@ -210,7 +210,8 @@ def run(
     steps = trainer.settings.steps
     ledger = _Ledger(trainer, monitor, checkpoints)
     began = time.monotonic()
-    done, status = start, "finished"
+    done = start
+    status: Status = "finished"
     with _interrupts() as interrupted:
         while done < steps:
             ledger.add(done, trainer.step(done))
@@ -232,7 +233,7 @@ def run(
             checkpoints.save(done, trainer.state())
         figures = trainer.validate(valid)
         monitor.validated(done, figures)
-    return status if done < steps else "finished", done, figures  # type: ignore[return-value]
+    return "finished" if done == steps else status, done, figures
 
 
 @contextmanager

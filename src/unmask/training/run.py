@@ -21,7 +21,7 @@ from unmask.training.export import RunFacts, export_model
 from unmask.training.files import write_atomic
 from unmask.training.loop import Pace, Status, Trainer, run
 from unmask.training.packing import default_cache
-from unmask.training.prepare import Held, Prepared, prepare
+from unmask.training.prepare import Held, Prepared, Report, prepare
 from unmask.training.progress import ConsoleMonitor
 from unmask.training.settings import TrainSettings, refuse_other_settings
 from unmask.training.validation import Figures
@@ -149,9 +149,9 @@ def _device_name(device: torch.device) -> str:
     return f"one {torch.cuda.get_device_name(device)}" if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
 
 
-def _reporter(console: Console, spinner: Spinner):  # type: ignore[no-untyped-def]
+def _reporter(console: Console, spinner: Spinner) -> Report:
     if console.is_terminal:
-        return lambda text: spinner.update(text)
+        return spinner.update
     seen: set[str] = set()
 
     def line(text: str) -> None:

@@ -25,13 +25,13 @@ class TrainSettings:
     max_length: int = 128
     segment_lengths: tuple[int, ...] = (24, 64, 128)
     buckets: tuple[int, ...] = (128,)
-    masking: str = "uniform:0.15-0.3"
+    masking: str = "uniform:0.05-0.45"
     replacement: str = "1,0,0"
     loss: LossName = "factorised"
     compatibility: float = 0.0
     compatibility_rows: int = 0
-    optimiser: OptimiserName = "adamw"
-    lr: float = 1e-3
+    optimiser: OptimiserName = "muon"
+    lr: float = 4e-3
     warmup: int = 500
     steps: int = 0
     batch_tokens: int = 65536
