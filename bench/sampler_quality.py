@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from ngram_judge import KneserNey, check
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.energies import Energy
@@ -51,16 +52,15 @@ class NeuralJudge:
         self.network = AutoModelForCausalLM.from_pretrained(name).to(device).eval()
 
     @torch.no_grad()
-    def __call__(self, texts: list[str]) -> float:
-        """Nats a token over all texts, their ends included."""
-        total, count = 0.0, 0
+    def __call__(self, texts: list[str]) -> NDArray[np.float64]:
+        """Nats a token of each text, its end included."""
+        scores = []
         for text in texts:
             ids = [self.words.bos_token_id, *self.words(text)["input_ids"], self.words.eos_token_id]
             row = torch.tensor([ids], device=self.network.device)
             log_probs = self.network(row).logits[0, :-1].float().log_softmax(-1)
-            total -= float(log_probs.gather(1, row[0, 1:, None]).sum())
-            count += len(ids) - 1
-        return total / count
+            scores.append(-float(log_probs.gather(1, row[0, 1:, None]).mean()))
+        return np.array(scores)
 
 
 class TrainedJudge:
@@ -74,12 +74,11 @@ class TrainedJudge:
         self.model = KneserNey(ids, model.vocab_size)
         off = check(self.model, [self.encode(line)[:4] for line in held_out[:3]])
         print(f"judge: Kneser-Ney of order {self.model.order}, {len(ids):,} tokens; distributions sum to 1 within {off:.0e}; "
-              f"{self(held_out):.3f} nats a token on 500 held-out lines", flush=True)  # fmt: skip
+              f"{self(held_out).mean():.3f} nats a token on 500 held-out lines", flush=True)  # fmt: skip
 
-    def __call__(self, texts: list[str]) -> float:
-        """Nats a token over all texts, their ends included."""
-        scores = [self.model.log_probs(self.encode(text)) for text in texts]
-        return -float(np.concatenate(scores).mean())
+    def __call__(self, texts: list[str]) -> NDArray[np.float64]:
+        """Nats a token of each text, its end included."""
+        return np.array([-self.model.log_probs(self.encode(text)).mean() for text in texts])
 
 
 def read_lines(path: Path, characters: int = 10**12) -> Iterator[str]:
@@ -105,7 +104,7 @@ def samplers(model: MaskedLM, template: tuple[int, ...], passes: Passes) -> dict
         "always accept": (PseudoGibbs(norm, passes), 1),
         "MH raw": (MetropolisHastings(raw, passes), 1),
         "MH norm": (MetropolisHastings(norm, passes), 1),
-        "MH norm, delayed 1,3": (MetropolisHastings(norm, passes, delayed=(1, 3)), 1),
+        "MH norm, delayed": (MetropolisHastings(norm, passes, delayed=(1, 3)), 1),
         "block 2, product": (ProductBlock(norm, passes), 2),
         "block 2, sequential": (SequentialBlock(norm, passes), 2),
         "block 2, pair joint": (PairJoint(norm, passes, candidates=8), 2),
@@ -134,6 +133,11 @@ def run(
             while waiting and spent >= waiting[0] * budget:
                 rates = {"sweeps": sweep, "accepted": accepted / steps, "changed": changed / redrawn, "moves": changed / n}
                 yield waiting.pop(0), state.ids.clone(), rates
+
+
+def with_error(values: NDArray[np.float64]) -> str:
+    """Mean and its standard error over the chains."""
+    return f"{values.mean():5.2f} +- {values.std(ddof=1) / len(values) ** 0.5:.2f}"
 
 
 def main() -> None:
@@ -167,18 +171,18 @@ def main() -> None:
         ].ids
 
     def report(name: str, share: float, ids: Tensor, rates: dict[str, float]) -> None:
-        energy = complete(target, passes, empty_state(target, ids))[0].energy
+        energy = complete(target, passes, empty_state(target, ids))[0].energy.numpy() / options.length
         tokens = [row[1:-1] for row in ids.tolist()]
         score = judge([model.text(row) for row in ids.tolist()])
         print(
-            f"{name:22} {share * options.passes:7.0f} {rates.get('sweeps', 0):6.0f} {float(energy.mean()) / options.length:8.2f} "
-            f"{score:7.2f} {rates.get('accepted', 1):8.1%} {rates.get('changed', 0):8.1%} "
-            f"{rates.get('moves', 0):6.1f} {stutter_rate(tokens):7.1%} {self_bleu(tokens):6.2f} {distinct(tokens, 2):6.2f}",
+            f"{name:20} {share * options.passes:6.0f} {rates.get('sweeps', 0):6.0f}  {with_error(energy)}  {with_error(score)} "
+            f"{rates.get('accepted', 1):8.1%} {rates.get('changed', 0):7.1%} {rates.get('moves', 0):6.1f} "
+            f"{stutter_rate(tokens):7.1%} {self_bleu(tokens):6.2f} {distinct(tokens, 2):6.2f}",
             flush=True,
         )
 
-    print(f"{len(starts)} chains of {options.length} tokens, {model.device}; per chain")
-    print(f"{'':22} {'passes':>7} {'sweeps':>6} {'E_norm/T':>8} {'judge':>7} {'accepted':>8} {'changed':>8} {'moves':>6} "
+    print(f"{len(starts)} chains of {options.length} tokens, {model.device}; passes, sweeps and moves are those of one chain")
+    print(f"{'':20} {'passes':>6} {'sweeps':>6}  {'E_norm / T':>12}  {'judge':>12} {'accepted':>8} {'changed':>7} {'moves':>6} "
           f"{'stutter':>7} {'s-BLEU':>6} {'dist-2':>6}")  # fmt: skip
     report("start", 0.0, starts, {})
     for name, (kernel, block) in samplers(model, template, passes).items():
