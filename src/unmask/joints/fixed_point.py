@@ -107,8 +107,8 @@ class _Memory:
             return torch.zeros_like(f)
         dz, df, gram = self._differences(weight)
         target = (df.T @ (weight**2 * f)).cpu()
-        beyond = (dz + df) @ torch.linalg.solve(gram, target).to(f.device)
-        return beyond * (LONGEST / beyond.abs().amax().clamp_min(LONGEST))
+        beyond: Tensor = (dz + df) @ torch.linalg.solve(gram, target).to(f.device)
+        return beyond.mul(LONGEST / beyond.abs().amax().clamp_min(LONGEST))
 
     def slowness(self, weight: Tensor) -> float:
         """The largest |dz c| / |df c| over combinations c of the memory."""

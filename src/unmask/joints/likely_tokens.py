@@ -117,4 +117,5 @@ def _largest(measures: list[Tensor]) -> Tensor:
     size = len(measures[0])
     if size <= len(measures) * LIKELY:
         return torch.arange(size, device=measures[0].device)
-    return torch.cat([measure.topk(LIKELY).indices for measure in measures]).unique()
+    chosen: Tensor = torch.cat([measure.topk(LIKELY).indices for measure in measures]).unique()
+    return chosen
