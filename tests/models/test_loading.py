@@ -39,7 +39,7 @@ def test_bundled_model_loads_without_a_network(monkeypatch):
     model = MaskedLM.load()
     assert (english_model_path() / "README.md").is_file()
     assert model.dtype == torch.float32 and model.vocab_size == 8192 and model.max_length == 128
-    cloze = model.cloze("A man is [MASK] a guitar.")
+    cloze = model.cloze("A man is [MASK] a guitar on the street.")
     logits = model.logits(torch.tensor([cloze.ids]), torch.tensor([cloze.block]))[0, 0]
     assert model.token(int(logits.argmax())) == "playing"
 

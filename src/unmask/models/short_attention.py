@@ -18,6 +18,8 @@ def short_attention(
     queries: Float[Tensor, "n T d"], keys: Float[Tensor, "n T d"], values: Float[Tensor, "n T d"], heads: int
 ) -> Float[Tensor, "n T d"]:
     """Attention of every text over itself; the three may be slices of one tensor of shape (n, T, 3 d)."""
+    if not queries.stride() == keys.stride() == values.stride():
+        queries, keys, values = queries.contiguous(), keys.contiguous(), values.contiguous()
     n, length, width = queries.shape
     out = torch.empty((n, length, width), dtype=queries.dtype, device=queries.device)
     head_width = width // heads
