@@ -1,10 +1,18 @@
-"""Shapes and types of the modules below are checked while the tests run, wherever beartype is installed."""
+"""Shapes and types of the modules below are checked while the tests run, wherever beartype is installed.
+
+Without a GPU, Triton interprets its kernels; it must be told so before anything imports it.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 from importlib.util import find_spec
 
 import pytest
+
+if shutil.which("nvidia-smi") is None:
+    os.environ["TRITON_INTERPRET"] = "1"
 
 CHECKED = ["unmask.models", "unmask.conditionals", "unmask.candidates", "unmask.filling", "unmask.comparison", "unmask.energies"]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""

@@ -6,12 +6,12 @@ import os
 from dataclasses import replace
 from math import isclose
 
-os.environ.setdefault("TRITON_INTERPRET", "1")
-
 import pytest
 import torch
 
 pytest.importorskip("triton")
+if not os.environ.get("TRITON_INTERPRET"):
+    pytest.skip("a GPU runs the kernels themselves", allow_module_level=True)
 
 from unmask import compatibility
 from unmask.cloze import Cloze
