@@ -1,6 +1,7 @@
 """Shapes and types of the modules below are checked while the tests run, wherever beartype is installed.
 
-Without a GPU, Triton interprets its kernels; it must be told so before anything imports it.
+Without a GPU, Triton interprets its kernels; it must be told so before anything imports it. In CI, Hypothesis draws
+the same cases every time.
 """
 
 from __future__ import annotations
@@ -10,6 +11,11 @@ import shutil
 from importlib.util import find_spec
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 if shutil.which("nvidia-smi") is None:
     os.environ["TRITON_INTERPRET"] = "1"

@@ -87,7 +87,14 @@ def test_delayed_acceptance_keeps_the_target(seed, kind, delayed):
         assert imbalance(law, staged) < 1e-15
         off_diagonal = ~torch.eye(len(law), dtype=torch.bool)
         assert bool((staged[off_diagonal] <= plain[off_diagonal] + 1e-14).all()), "stages can only reject more"
-        assert float((staged - plain).abs().max()) > 1e-6
+
+
+def test_delayed_acceptance_is_another_chain():
+    target = small_target(length=4, vocab=2, seed=30)
+    plain, staged = (
+        transition_matrix(of(MetropolisHastings, target, **options), torch.tensor([1])) for options in ({}, {"delayed": (1,)})
+    )
+    assert float((staged - plain).abs().max()) > 1e-6
 
 
 def test_a_first_stage_with_the_own_term_only_always_accepts():
