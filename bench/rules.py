@@ -97,6 +97,9 @@ def rules(tables: Tables, chosen: set[str] | None) -> Iterator[Joint]:
         "geometric ag, chain": lambda: geometric("geometric ag, chain", [low, mean]),
         "geometric balanced, chain": lambda: geometric("geometric balanced, chain", [middle, mean]),
         "geometric pg, chain": lambda: geometric("geometric pg, chain", [high, mean]),
+        "halves of ag twice, chain": lambda: geometric(
+            "halves of ag twice, chain", [halves("", tables, low), mean], weights=[2 / 3, 1 / 3]
+        ),
         "halves of ag": lambda: halves("halves of ag", tables, low),
         "halves of balanced": lambda: halves("halves of balanced", tables, middle),
         "halves of pg": lambda: halves("halves of pg", tables, high),
