@@ -53,7 +53,7 @@ def train(
     lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
     warmup: Annotated[int, typer.Option(help="Steps of rising learning rate; at most a tenth of all steps.")] = 500,
     steps: Annotated[int, typer.Option(help="Optimisation steps; 0 takes them from --epochs.")] = 0,
-    epochs: Annotated[float, typer.Option(help="Passes over the corpus, where --steps is 0.")] = 5.0,
+    epochs: Annotated[float, typer.Option(help="Passes over the corpus, where --steps is 0.")] = 3.0,
     batch_tokens: Annotated[int | None, typer.Option(help="Tokens a step.")] = None,
     weight_decay: Annotated[float, typer.Option(help="Weight decay of matrices.")] = 0.01,
     beta2: Annotated[float, typer.Option(help="AdamW's second beta.")] = 0.98,

@@ -60,7 +60,7 @@ def train(
     outputs: Outputs,
     held: Held | None = None,
     tokenizer: Path | None = None,
-    epochs: float = 5.0,
+    epochs: float = 3.0,
     field: str = "text",
     console: Console | None = None,
 ) -> Result:
