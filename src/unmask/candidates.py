@@ -91,13 +91,15 @@ def check_feasible(sizes: Sequence[int], vocabulary: int, force: bool = False) -
     )
 
 
-def likely_tokens(model: ConditionalModel, cloze: Cloze, size: int, regular: Tensor) -> tuple[Tensor, ...]:
+def likely_tokens(
+    model: ConditionalModel, cloze: Cloze, size: int, regular: Tensor, neighbours: int = NEIGHBOURS
+) -> tuple[Tensor, ...]:
     """The `size` tokens of each blank with the highest score (see above), best first."""
     k = len(cloze.block)
     ids = torch.tensor([cloze.ids], device=model.device)
     block = torch.tensor([cloze.block], device=model.device)
     masked = model.logits(ids, block)[0].float().softmax(-1)[:, regular]
-    weight, place = masked.topk(min(NEIGHBOURS, len(regular)))
+    weight, place = masked.topk(min(neighbours, len(regular)))
     score = masked / 2
     for s in range(k):
         beside = [t for t in range(k) if t != s]

@@ -14,6 +14,7 @@ from unmask import __version__
 from unmask.cli_train import train
 from unmask.commands import lab
 from unmask.commands.compare import compare
+from unmask.commands.dependence import dependence
 from unmask.commands.diagnose import diagnose
 from unmask.commands.evaluate import evaluate
 from unmask.commands.fill import fill
@@ -74,6 +75,7 @@ def _root(
 
 app.command()(fill)
 app.command()(compare)
+app.command()(dependence)
 app.command()(evaluate)
 app.command()(sample)
 app.command()(diagnose)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +14,8 @@ from unmask.joints import Joint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from unmask.dependence import Dependence
 
 FORMATS = (".png", ".pdf", ".svg")
 
@@ -68,3 +71,30 @@ def _brightest_cells(values: torch.Tensor, count: int = 8) -> list[list[int]]:
     """Row and column of the cells that a number is written in."""
     places = values.flatten().topk(min(count, values.numel())).indices
     return torch.stack(torch.unravel_index(places, values.shape), -1).tolist()
+
+
+def dependence_map(found: Dependence) -> Figure:
+    """Heat map of the mutual information of every pair of positions; numbers that round to 0.00 are not written."""
+    from matplotlib.colors import PowerNorm
+    from matplotlib.figure import Figure
+
+    names, k = found.names(), len(found.tokens)
+    side = min(14.0, max(4.6, 2.2 + 0.46 * k))
+    figure = Figure(figsize=(side + 0.8, side), layout="constrained")
+    panel = figure.subplots()
+    values = found.matrix.clone().fill_diagonal_(torch.nan)
+    most = max(float(found.matrix.max()), 1e-12)
+    image = panel.imshow(values.numpy(), cmap="Blues", norm=PowerNorm(0.5, 0, most))
+    panel.set_facecolor("0.92")
+    panel.set_xticks(range(k), names, rotation=60, ha="right", parse_math=False)
+    panel.set_yticks(range(k), names, parse_math=False)
+    if k <= 16:
+        for i, j, value in [pair for pair in found.pairs() if pair[2] >= 0.005]:
+            for row, column in ((i, j), (j, i)):
+                colour = "white" if value > most / 3 else "black"
+                panel.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
+    beside = "the other positions masked" if found.others == "masked" else "the other tokens as they stand"
+    shown = shorten(found.text, int(11 * side), placeholder=" ...")
+    panel.set_title(f"{shown}\n{found.construction} joint of each pair, {beside}", fontsize=10, parse_math=False)
+    figure.colorbar(image, ax=panel, label="mutual information (nats)", shrink=0.8)
+    return figure

@@ -1,0 +1,68 @@
+"""`unmask dependence` as it is typed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from unmask.cli import app
+from unmask.dependence import dependence
+
+TWO = "the [MASK] sat on the [MASK] ."
+
+
+def run(*args: object, text: str | None = None):
+    return CliRunner().invoke(app, ["dependence", *[str(a) for a in args]], input=text, env={"COLUMNS": "80"})
+
+
+def test_json_is_what_the_api_says(tiny_folder, tiny):
+    result = run(TWO, "--model", tiny_folder, "--json")
+    assert result.exit_code == 0 and result.stderr == ""
+    assert json.loads(result.stdout) == dependence(TWO, tiny).to_dict()
+    assert run("-", "--model", tiny_folder, "--json", text=TWO + "\n").stdout == result.stdout
+
+
+def test_a_table_in_80_columns_that_says_what_was_measured(tiny_folder):
+    result = run(TWO, "--model", tiny_folder)
+    assert result.exit_code == 0
+    assert "the other blanks masked" in result.stdout and "12 x 12 tokens hold at least" in result.stdout
+    assert "2 [MASK]" in result.stdout and max(map(len, result.stdout.splitlines())) <= 80
+    whole = run("the cat sat on the mat", "--model", tiny_folder, "--positions", "2,3,6")
+    assert "the other tokens as they stand" in whole.stdout and "6 mat" in whole.stdout
+
+
+def test_many_positions_are_listed_by_strength(tiny_folder):
+    result = run("the cat sat on the mat the a dog ran under", "--model", tiny_folder)
+    assert result.exit_code == 0 and "the 20 strongest of 55 pairs" in result.stdout
+    shown = [float(line.split()[-1]) for line in result.stdout.splitlines() if " - " in line]
+    assert len(shown) == 20 and shown == sorted(shown, reverse=True)
+
+
+@pytest.mark.parametrize("text", [TWO, "the cat $^ sat _$ ."])
+def test_a_figure(tiny_folder, tmp_path, text):
+    path = tmp_path / "map.png"
+    assert run(text, "--model", tiny_folder, "--figure", path).exit_code == 0
+    assert path.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["the [MASK] sat"], "one blank"),
+        (["the cat sat", "--positions", "1,x"], "separated by commas"),
+        (["the cat sat", "--positions", "1,77"], "position 77 is outside the text"),
+        (["the cat sat", "--positions", "2"], "two positions or more"),
+        (["the cat sat", "--others", "gone"], "--others"),
+        (["the cat sat", "--figure", "map.doc"], "no known ending"),
+        (["the cat sat", "--candidates", "0"], "--candidates"),
+        (["the cat sat", "--joint", "magic"], "'magic' is unknown"),
+        (["the cat sat", "--model", "/nowhere"], "/nowhere"),
+    ],
+)
+def test_mistakes_end_in_one_line(tiny_folder, arguments, message):
+    model = [] if "--model" in arguments else ["--model", tiny_folder]
+    result = run(*arguments, *model)
+    assert result.exit_code == 2 and result.stdout == ""
+    assert result.stderr.startswith("error: ") and message in result.stderr and len(result.stderr.splitlines()) == 1
