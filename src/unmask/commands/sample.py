@@ -54,6 +54,7 @@ class BlockShapeName(StrEnum):
 
     window = "window"
     scattered = "scattered"
+    dependence = "dependence"
 
 
 def sample(
@@ -83,7 +84,11 @@ def sample(
     scan: Annotated[ScanName, typer.Option("--scan", help="Order of the updates of a sweep.")] = ScanName.permutation,
     block: Annotated[int, typer.Option("--block", help="Tokens that a block kernel redraws at once.")] = 2,
     block_shape: Annotated[
-        BlockShapeName, typer.Option("--block-shape", help="Neighbours, or any positions.")
+        BlockShapeName,
+        typer.Option(
+            "--block-shape",
+            help="Neighbours, any positions, or by measured dependence: least for block, most for the joint kernels.",
+        ),
     ] = BlockShapeName.window,
     delayed: Annotated[
         str, typer.Option("--delayed", help="Delayed acceptance: decide in stages that end at these distances, such as 1,3.")
@@ -101,7 +106,9 @@ def sample(
     joint: Annotated[
         str, typer.Option("--joint", help=f"Construction of --kernel pair-joint: {', '.join(options.CONSTRUCTION_NAMES)}.")
     ] = "pseudo_gibbs",
-    candidates: Annotated[int, typer.Option("--candidates", help="Tokens a position of --kernel pair-joint.")] = 16,
+    candidates: Annotated[
+        int, typer.Option("--candidates", help="Tokens a position of --kernel pair-joint and of measured dependence.")
+    ] = 16,
     decoding_steps: Annotated[int, typer.Option("--decoding-steps", help="Steps of mask-predict and confidence.")] = 10,
     schedule: Annotated[
         str, typer.Option("--schedule", help="How many blanks are left after each step: linear or cosine.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
+from unmask.sampling.dependence_blocks import DependenceBlocks
 from unmask.sampling.kernels import Kernel
 from unmask.sampling.kernels.ancestral import Ancestral
 from unmask.sampling.kernels.annealing import Annealing
@@ -21,8 +24,11 @@ from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 
 
-def sweep_plan(settings: SampleSettings, target: Target) -> SweepPlan:
-    """Which sites a sweep redraws."""
+def sweep_plan(settings: SampleSettings, target: Target, dependence: Tensor | None = None) -> SweepPlan:
+    """Which sites a sweep redraws; blocks by dependence are drawn once that has been measured."""
+    if settings.block_shape == "dependence":
+        joint = settings.kernel != "block"
+        return DependenceBlocks(target.sites, settings.scan, settings.sites_a_step, joint, dependence)
     return SweepPlan(target.sites, settings.scan, settings.sites_a_step, settings.block_shape)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.sampling.choose_kernel import markov_kernel, sweep_plan
+from unmask.sampling.dependence_blocks import template_dependence
 from unmask.sampling.kernels.tempering import ParallelTempering
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
@@ -100,12 +101,18 @@ class MarkovRun:
         self.counts = torch.zeros((len(COUNTS), group.target.sites), dtype=torch.long)
         self.scoring_passes = 0
         self.done = 0
+        self.dependence: Float[Tensor, "F F"] | None = None
 
     def begin(self) -> None:
-        """Put the chains at their starts."""
+        """Put the chains at their starts. Passes for the dependence of their sites are shared out among them."""
         self.starts, spent = starting_texts(self.settings, self.group, self.passes, self.proposal)
         self.state, started = self.kernel.init(self.starts)
         self.spent = spent + started.reshape(-1, self.replicas).sum(1)
+        if self.settings.block_shape == "dependence":
+            measured = template_dependence(self.group.target, self.settings.candidates, self.settings.construction)
+            self._choose_blocks_by(measured.information)
+            n = len(self.group.chains)
+            self.spent += measured.passes // n + (torch.arange(n) < measured.passes % n)
 
     def sweep(self) -> None:
         """One sweep of every chain."""
@@ -135,8 +142,10 @@ class MarkovRun:
 
     def snapshot(self) -> Snapshot:
         """All that the run needs to go on, but the tables, which are computed again."""
+        measured = {} if self.dependence is None else {"dependence": self.dependence.numpy().copy()}
         return {
             **common_snapshot(self),
+            **measured,
             "ids": self.state.ids.numpy().copy(),
             "fresh": self.state.fresh.numpy().copy(),
             "temperature": self.state.temperature.numpy().copy(),
@@ -151,6 +160,12 @@ class MarkovRun:
             rows, columns = torch.from_numpy(saved["fresh"]).nonzero(as_tuple=True)
             look_up(self.group.target, self.passes, state, rows, columns)
         self.state = state._replace(steps=int(saved["steps"]))
+        if "dependence" in saved:
+            self._choose_blocks_by(torch.from_numpy(saved["dependence"]))
+
+    def _choose_blocks_by(self, dependence: Float[Tensor, "F F"]) -> None:
+        self.dependence = dependence
+        self.plan = sweep_plan(self.settings, self.group.target, dependence)
 
     def _sampled(self, state: ChainState) -> Int[Tensor, " n"]:
         """The rows that are samples; the others are replicas at higher temperatures."""

@@ -4,8 +4,9 @@
     fixed         from the first site to the last
     permutation   each site once, in a random order
 
-Blocks of k sites: windows of k neighbours, or sets of any k. One sweep is as many steps as it takes to redraw as many
-tokens as there are sites. Within a block the order of the sites is random, but for fixed sweeps.
+Blocks of k sites: windows of k neighbours, sets of any k, or sets by dependence (see `dependence_blocks`). One sweep is as
+many steps as it takes to redraw as many tokens as there are sites. Within a block the order of the sites is
+random, but for fixed sweeps.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from unmask.errors import InputError
 from unmask.sampling.randomness import Randomness
 
 Scan = Literal["random", "fixed", "permutation"]
-BlockShape = Literal["window", "scattered"]
+BlockShape = Literal["window", "scattered", "dependence"]
 
 
 class SweepPlan:

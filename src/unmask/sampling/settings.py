@@ -13,6 +13,7 @@ from unmask.sampling.scan import BlockShape, Scan
 
 MARKOV_KERNELS = ("mh", "gibbs", "block", "sequential-block", "pair-joint", "tempering", "annealing")
 DECODERS = ("ancestral", "mask-predict", "confidence")
+BLOCK_KERNELS = ("block", "sequential-block", "pair-joint")
 STARTS = ("mask", "random", "texts")
 LARGEST_SEED = 2**63 - 1
 
@@ -26,6 +27,7 @@ class SampleSettings:
     texts       starts (`start="texts"`); chain c takes text c modulo how many there are
     template    a text with [MASK] where tokens are sampled; the others are held. Replaces `lengths`
     allowed     (position in the template's tokens, tokens that may stand there)
+    candidates  tokens a position of the pair-joint kernel, and of the dependence that blocks go by; so is `construction`
     """
 
     kernel: str = "mh"
@@ -77,6 +79,10 @@ class SampleSettings:
             raise InputError(f"seed {self.seed}: give a number from 0 to {LARGEST_SEED}")
         if self.start == "texts" and not self.texts:
             raise InputError("no text to start from: the file of starts is empty")
+        if self.block_shape == "dependence" and self.kernel not in BLOCK_KERNELS:
+            raise InputError(
+                f"blocks by dependence with kernel {self.kernel}, which has no blocks: use one of {', '.join(BLOCK_KERNELS)}"
+            )
         if not self.lengths or min(self.lengths) < 1:
             raise InputError(f"lengths {list(self.lengths)}: ask for at least one token")
 

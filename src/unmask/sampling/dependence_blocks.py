@@ -1,0 +1,88 @@
+"""Blocks by measured dependence: what is drawn independently depends little on each other, what is drawn jointly much.
+
+    D[a, b] = I(x_a; x_b | the template's held tokens), every other free position masked     (see `unmask.dependence`)
+
+    product proposals (`block`)                          each block of sites with small D
+    joint proposals (`sequential-block`, `pair-joint`)   each block of sites with large D
+
+A sweep visits the sites in a random order; a site that is not yet in a block takes the free sites of the smallest (largest)
+mean D with the block so far, so that each site is redrawn once. A random scan draws the first site anew for each step.
+
+Why the chain stays right: D is a function of the template, which no step changes. The law of the blocks is then the same
+in every state, and a mixture of kernels that keep pi keeps pi. Had D been measured in the current text, the reverse move
+would have to choose its block from another D: without that probability in the ratio, pi is lost (a test shows it).
+
+Why the others are masked: first, so that D needs the template only. Second, given all the rest of a text, tokens that are
+tightly coupled look independent, for the rest tells each of them: of three sites that always agree, I(x_a; x_b | x_c) = 0
+for every pair, and drawing all three apart is nearly always wrong. With the others masked, what they carry counts.
+For pairs the loss of a product proposal is I(x_a; x_b | all the rest), averaged over texts, of which D is a proxy only.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.cloze import Cloze
+from unmask.dependence import PairMatrix, pair_matrix
+from unmask.errors import InputError
+from unmask.sampling.randomness import Randomness
+from unmask.sampling.scan import Scan, SweepPlan
+from unmask.sampling.target import Target
+
+
+class DependenceBlocks(SweepPlan):
+    """Blocks of sites with large dependence on each other if `joint`, else with small; `dependence` as above."""
+
+    def __init__(self, sites: int, scan: Scan, block: int, joint: bool, dependence: Float[Tensor, "F F"] | None = None) -> None:
+        super().__init__(sites, scan, block, "dependence")
+        if block < 2:
+            raise InputError(f"blocks of {block} by dependence: give --block 2 or more, dependence is between two positions")
+        self.preference = None if dependence is None else dependence.double() if joint else -dependence.double()
+
+    def draw(self, rng: Randomness, chains: int) -> Int[Tensor, "steps n k"]:
+        """The sites of each step, for each chain."""
+        rows = torch.arange(chains)
+        if self.scan == "fixed":
+            blocks = torch.tensor(self.partition(range(self.sites)))
+            return blocks.unsqueeze(1).expand(-1, chains, -1)
+        if self.scan == "permutation":
+            orders = rng.permutation(rows, self.sites).tolist()
+            blocks = torch.tensor([self.partition(order) for order in orders]).transpose(0, 1)
+        else:
+            around = torch.tensor([self.partition([site])[0] for site in range(self.sites)])
+            blocks = torch.stack([around[rng.integers(rows, self.sites)] for _ in range(self.steps)])
+        shuffled = [block.gather(1, rng.permutation(rows, self.block)) for block in blocks]
+        return torch.stack(shuffled)
+
+    def partition(self, order: list[int] | range) -> list[list[int]]:
+        """Blocks begun by the sites in `order` that are in none yet; the last is filled up with sites of earlier ones."""
+        if self.preference is None:
+            raise RuntimeError("the dependence of the sites has not been measured")
+        left, blocks = set(range(self.sites)), []
+        for site in order:
+            if site not in left:
+                continue
+            block = [site]
+            left.discard(site)
+            while len(block) < self.block:
+                choice = sorted(left) or [s for s in range(self.sites) if s not in block]
+                mean = self.preference[block][:, choice].mean(0)
+                block.append(choice[int(mean.argmax())])
+                left.discard(block[-1])
+            blocks.append(block)
+        return blocks
+
+
+def template_dependence(target: Target, candidates: int, construction: str) -> PairMatrix:
+    """D of the target's sites, over the likeliest `candidates` allowed tokens of each with all sites masked."""
+    positions = target.free_positions
+    ids = torch.tensor([target.template], device=target.model.device)
+    logits = target.model.logits(ids, positions.unsqueeze(0).to(target.model.device))[0].cpu()
+    allowed = torch.where(target.support, logits.double(), -torch.inf)
+    sets = [row.topk(min(candidates, int(support.sum()))).indices for row, support in zip(allowed, target.support, strict=True)]
+    found = pair_matrix(
+        target.model, Cloze(target.template, tuple(positions.tolist())), [s.sort().values for s in sets], "masked", construction
+    )
+    return PairMatrix(found.information, found.mass, found.passes + 1)

@@ -1,0 +1,244 @@
+"""Blocks by dependence keep the target, because they do not look at the text; a choice that looks at it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+import torch
+from sampling_cases import CachedPairJoint, gap_to_invariance, imbalance, of, small_target
+
+from unmask.cloze import Cloze
+from unmask.dependence import pair_matrix
+from unmask.errors import InputError
+from unmask.lab.dynamics import parallel_step
+from unmask.lab.mask_law import uniform_masks, weighted_masks
+from unmask.lab.model import table_model
+from unmask.lab.spectrum import stationary_law, total_variation
+from unmask.models.tabular import TabularMLM
+from unmask.sampling.chain import load_run, sample
+from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
+from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
+from unmask.sampling.kernels.block import ProductBlock
+from unmask.sampling.kernels.sequential_block import SequentialBlock
+from unmask.sampling.markov_run import MarkovRun
+from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.settings import SampleSettings
+
+EXACT = 1e-12
+
+
+def plan_for(target, joint, scan="permutation", block=2):
+    return DependenceBlocks(target.sites, scan, block, joint, template_dependence(target, 8, "pseudo_gibbs").information)
+
+
+def step_matrices(kernel):
+    """The matrix of every ordered block, computed when first asked for."""
+    known = {}
+
+    def matrix(block):
+        key = tuple(block)
+        if key not in known:
+            known[key] = transition_matrix(kernel, torch.tensor(key))
+        return known[key]
+
+    return matrix
+
+
+def in_any_order(matrix, block):
+    orders = list(permutations(block))
+    return sum(matrix(order) for order in orders) / len(orders)
+
+
+def sweep_matrix(plan, matrix):
+    """The sweep averaged over the random order of the sites and the random order within each block."""
+    orders = list(permutations(range(plan.sites)))
+    total = 0
+    for order in orders:
+        product = torch.eye(len(matrix((0, 1))), dtype=torch.float64)
+        for block in plan.partition(list(order)):
+            product = product @ in_any_order(matrix, block)
+        total = total + product
+    return total / len(orders)
+
+
+def random_step(plan, matrix):
+    blocks = [plan.partition([site])[0] for site in range(plan.sites)]
+    return sum(in_any_order(matrix, block) for block in blocks) / len(blocks)
+
+
+@pytest.mark.parametrize(
+    ("kernel_class", "joint", "kind"),
+    [
+        (ProductBlock, False, "norm"),
+        (ProductBlock, False, "raw"),
+        (SequentialBlock, True, "norm"),
+        (CachedPairJoint, True, "norm"),
+    ],
+)
+def test_sweeps_and_steps_by_dependence_keep_the_target(kernel_class, joint, kind):
+    options = {"candidates": 2} if kernel_class is CachedPairJoint else {}
+    target = small_target(vocab=2, length=4, seed=4, kind=kind)
+    law, plan = target_law(target), plan_for(target, joint)
+    matrix = step_matrices(of(kernel_class, target, **options))
+    assert gap_to_invariance(law, sweep_matrix(plan, matrix)) < EXACT
+    assert gap_to_invariance(law, random_step(plan, matrix)) < EXACT
+    assert imbalance(law, random_step(plan, matrix)) < 1e-15
+
+
+@pytest.mark.parametrize("seed", [4, 7])
+def test_a_choice_by_the_current_text_without_its_probability_in_the_ratio_does_not(seed):
+    """The pair that depends most (least) on each other given the rest of the text *as it is now*, redrawn by right kernels."""
+    target = small_target(vocab=2, length=4, seed=seed)
+    law, texts = target_law(target), all_texts(target)
+    for kernel_class, choose in ((SequentialBlock, max), (ProductBlock, min)):
+        matrix = step_matrices(of(kernel_class, target))
+        wrong, used = torch.empty((len(texts), len(texts)), dtype=torch.float64), set()
+        for row, text in enumerate(texts.tolist()):
+            measured = pair_matrix(target.model, Cloze((2,) * 4, (0, 1, 2, 3), tuple(text)), 2, "text").information
+            block = choose(combinations(range(4), 2), key=lambda pair, m=measured: float(m[pair]))
+            used.add(block)
+            wrong[row] = in_any_order(matrix, block)[row]
+        assert len(used) > 1
+        assert gap_to_invariance(law, wrong) > 1e-3
+        for block in used:
+            assert gap_to_invariance(law, in_any_order(matrix, block)) < EXACT, "each kernel by itself is right"
+
+
+def paired_joint(strong, weak):
+    """Four binary sites, 0-2 and 1-3 joined strongly, the others weakly."""
+    spins = torch.tensor([-1.0, 1.0], dtype=torch.float64)
+    log_p = torch.zeros([2] * 4, dtype=torch.float64)
+    for a, b in combinations(range(4), 2):
+        shape_a, shape_b = ([-1 if t == s else 1 for t in range(4)] for s in (a, b))
+        log_p = log_p + (strong if (a, b) in ((0, 2), (1, 3)) else weak) * spins.reshape(shape_a) * spins.reshape(shape_b)
+    return log_p.flatten().softmax(0).reshape([2] * 4)
+
+
+def test_strong_pairs_are_joined_for_joint_proposals_and_kept_apart_for_product_ones():
+    target = small_target(model=TabularMLM.from_joint(paired_joint(1.0, 0.1)))
+    together, apart = plan_for(target, joint=True), plan_for(target, joint=False)
+    for order in permutations(range(4)):
+        assert {frozenset(b) for b in together.partition(list(order))} == {frozenset({0, 2}), frozenset({1, 3})}
+        assert not {frozenset(b) for b in apart.partition(list(order))} & {frozenset({0, 2}), frozenset({1, 3})}
+
+
+def second_eigenvalue(law, matrix):
+    root = law.sqrt()
+    symmetric = root.unsqueeze(1) * matrix / root
+    return float(torch.linalg.eigvalsh((symmetric + symmetric.T) / 2)[-2])
+
+
+@pytest.mark.parametrize(("kernel_class", "joint"), [(SequentialBlock, True), (ProductBlock, False)])
+def test_what_the_choice_does_to_mixing(kernel_class, joint):
+    """The gap of one random step, exactly. Joint proposals for dependent pairs mix best. Product proposals, accepted or
+    rejected, for independent pairs mix worst: what holds the chain up is never redrawn together."""
+    target = small_target(model=TabularMLM.from_joint(paired_joint(0.8, 0.02)))
+    law = target_law(target)
+    matrix = step_matrices(of(kernel_class, target))
+    scattered = sum(in_any_order(matrix, b) for b in combinations(range(4), 2)) / 6
+    window = sum(in_any_order(matrix, (s, s + 1)) for s in range(3)) / 3
+    chosen = random_step(plan_for(target, joint), matrix)
+    gap = [1 - second_eigenvalue(law, m) for m in (chosen, scattered, window)]
+    if joint:
+        assert gap[0] > 2 * gap[1] > 4 * gap[2]
+    else:
+        assert gap[0] < gap[2] < gap[1]
+
+
+def test_steps_that_nobody_corrects_should_be_of_independent_pairs():
+    """The parallel step, always accepted: how far its law is from p by which pairs it draws at once."""
+    p = paired_joint(0.8, 0.02)
+    target = small_target(model=TabularMLM.from_joint(p))
+    model = table_model(p.numpy())
+    distance = {}
+    for joint in (False, True):
+        pairs = {tuple(sorted(plan_for(target, joint).partition([site])[0])): 1.0 for site in range(4)}
+        step = parallel_step(model, weighted_masks(model.space, pairs))
+        distance[joint] = total_variation(stationary_law(step), model.p)
+    scattered = total_variation(stationary_law(parallel_step(model, uniform_masks(model.space, 2))), model.p)
+    assert distance[False] < 0.01 < 0.1 < scattered < 0.2 < distance[True]
+
+
+def test_the_measure_is_that_of_the_template_and_within_the_allowed_tokens():
+    model = TabularMLM.random(4, 3, 2)
+    target = small_target(model=model, allowed={0: [1, 3]})
+    found = template_dependence(target, 3, "pseudo_gibbs")
+    sets = [torch.tensor([1, 3])]
+    for site in (1, 2):
+        logits = model.logits(torch.tensor([[4, 4, 4]]), torch.tensor([[site]]))[0, 0]
+        sets.append(logits.topk(3).indices.sort().values)
+    expected = pair_matrix(model, Cloze((4, 4, 4), (0, 1, 2)), sets)
+    assert torch.equal(found.information, expected.information) and found.passes == expected.passes + 1
+
+
+@pytest.mark.parametrize("scan", ["permutation", "random", "fixed"])
+@pytest.mark.parametrize(("sites", "block"), [(6, 2), (7, 2), (7, 3), (3, 3)])
+def test_blocks_are_distinct_sites_and_sweeps_leave_none_out(scan, sites, block):
+    generator = torch.Generator().manual_seed(1)
+    half = torch.rand((sites, sites), generator=generator)
+    plan = DependenceBlocks(sites, scan, block, True, half + half.T)
+    drawn = plan.draw(ChainStreams(0, range(50)).at(1, 0), 50)
+    assert drawn.shape == (plan.steps, 50, block)
+    for chain in range(50):
+        blocks = drawn[:, chain].tolist()
+        assert all(len(set(b)) == block for b in blocks)
+        if scan != "random":
+            assert {s for b in blocks for s in b} == set(range(sites))
+    if scan != "fixed":
+        assert len({tuple(drawn[0, chain].tolist()) for chain in range(50)}) > 1
+
+
+def test_drawn_sweeps_are_partitions_of_the_plan():
+    target = small_target(vocab=2, length=4, seed=3)
+    plan = plan_for(target, joint=True)
+    possible = {frozenset(map(frozenset, plan.partition(list(order)))) for order in permutations(range(4))}
+    drawn = plan.draw(ChainStreams(3, range(200)).at(1, 0), 200)
+    assert {frozenset(map(frozenset, drawn[:, c].tolist())) for c in range(200)} == possible
+
+
+@pytest.mark.parametrize("kernel", ["block", "sequential-block", "pair-joint"])
+def test_a_run_counts_the_passes_of_the_measure_and_goes_on_after_a_stop(tiny, tmp_path, monkeypatch, kernel):
+    settings = SampleSettings(
+        kernel=kernel, block_shape="dependence", template="the [MASK] [MASK] on [MASK] [MASK]", chains=5, sweeps=6, candidates=3
+    )
+    begin, before = MarkovRun.begin, []
+
+    def begin_counted(self):
+        begin(self)
+        before.append(self.spent.clone())
+
+    monkeypatch.setattr(MarkovRun, "begin", begin_counted)
+    whole = sample(settings, tiny)
+    sample(replace(settings, block_shape="window"), tiny)
+    extra = int(before[0].sum() - before[1].sum())
+    assert extra == 1 + 6 * (1 + 3 + 3), "six pairs of three tokens each, and the pass that chose the tokens"
+    sweep = MarkovRun.sweep
+
+    def stop(self):
+        if self.done == 3:
+            raise KeyboardInterrupt
+        sweep(self)
+
+    monkeypatch.setattr(MarkovRun, "sweep", stop)
+    with pytest.raises(KeyboardInterrupt):
+        sample(settings, tiny, tmp_path / "run")
+    monkeypatch.setattr(MarkovRun, "sweep", sweep)
+    resumed = sample(settings, tiny, tmp_path / "run")
+    assert len(before) == 3, "the resumed run did not measure again"
+    for other in (resumed, load_run(tmp_path / "run"), sample(settings, tiny, together=2)):
+        assert np.array_equal(np.stack(other.samples["ids"]), np.stack(whole.samples["ids"]))
+    assert resumed.samples["passes"].tolist() == whole.samples["passes"].tolist()
+
+
+def test_what_is_refused(tiny):
+    with pytest.raises(InputError, match="kernel mh, which has no blocks"):
+        SampleSettings(block_shape="dependence")
+    with pytest.raises(InputError, match="--block 2 or more"):
+        sample(SampleSettings(kernel="block", block=1, block_shape="dependence", lengths=(4,), chains=1, sweeps=1), tiny)
+    with pytest.raises(InputError, match="blocks of 5 in a text of 4"):
+        sample(SampleSettings(kernel="block", block=5, block_shape="dependence", lengths=(4,), chains=1, sweeps=1), tiny)
+    with pytest.raises(RuntimeError, match="not been measured"):
+        DependenceBlocks(3, "fixed", 2, True).partition([0, 1, 2])
