@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 Others = Literal["masked", "text"]
 DEFAULT_CONSTRUCTION = "pseudo_gibbs"
-FAMILY = ("arnold_gokhale", "balanced", "pseudo_gibbs")
-TOLERANCE = 1e-9
-"""Of the marginals of a joint of the family; its tables are small here, and a small dependence is a small difference."""
 LARGEST_DOUBLE = 2048
 """Tables of more candidates keep the model's own precision: float64 would take gigabytes."""
 DEFAULT_PASSES = 6000
@@ -94,8 +91,7 @@ def pair_matrix(
         chosen = sets.of_pair(a, b, pair)
         large = max(len(c) for c in chosen) > LARGEST_DOUBLE
         tables = unary_tables(model, pair, chosen, dtype=None if large else torch.float64)
-        options = {"tolerance": TOLERANCE} if construction in FAMILY else {}
-        found = derive(tables, construction, **options).mutual_information()
+        found = derive(tables, construction).mutual_information()
         information[a, b] = information[b, a] = max(found, 0.0)
         mass[a, b] = mass[b, a] = exp(tables.log_mass)
         done += sets.passes_a_pair + pass_count([len(c) for c in chosen])
