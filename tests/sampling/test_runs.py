@@ -166,6 +166,25 @@ def test_two_runs_do_not_share_a_folder(tiny, tmp_path):
         sample(SampleSettings(**SMALL), tiny, tmp_path / "other")
 
 
+def test_a_run_that_never_got_to_a_checkpoint_does_not_keep_its_folder(tiny, tmp_path, monkeypatch):
+    def stopped(run):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MarkovRun, "begin", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            sample(SampleSettings(**SMALL), tiny, tmp_path)
+    other = SampleSettings(**{**SMALL, "seed": 8})
+    same(sample(other, tiny, tmp_path).samples, sample(other, tiny).samples)
+    assert json.loads((tmp_path / "settings.json").read_text())["seed"] == 8
+    with pytest.raises(InputError, match="seed 8, not 7"):
+        sample(SampleSettings(**SMALL), tiny, tmp_path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "settings.json").write_text('{"of": "another program"}')
+    with pytest.raises(InputError, match="not empty and holds no run"):
+        sample(other, tiny, tmp_path / "other")
+
+
 def test_burn_in_and_thinning_choose_among_the_same_sweeps(tiny):
     everything = sample(SampleSettings(**{**SMALL, "sweeps": 9}), tiny).samples
     some = sample(SampleSettings(**{**SMALL, "sweeps": 9, "burn_in": 2, "thin": 3}), tiny).samples
@@ -228,7 +247,7 @@ def test_user_terms_change_the_samples(tiny):
         ({"template": "the cat sat"}, "no blank"),
         ({"template": "the [MASK]", "allowed": ((2, ()),)}, "no token satisfies the constraint at position 2"),
         ({"template": "the [MASK]", "allowed": ((2, ("[SEP]",)),)}, "allow single tokens"),
-        ({"template": "the [MASK]", "allowed": ((1, ("cat",)),)}, "not free"),
+        ({"template": "the [MASK]", "allowed": ((1, ("cat",)),)}, "not free: the blanks are at 2"),
         ({"template": "the [MASK]", "allowed": ((2, ("cat dog",)),)}, "2 tokens of the model"),
         ({"start": "texts", "texts": ()}, "empty"),
         ({"start": "texts", "texts": ("the [MASK]",)}, "has a blank"),
@@ -237,6 +256,7 @@ def test_user_terms_change_the_samples(tiny):
         ({"kernel": "tempering", "ladder": (2.0, 1.0)}, "rising"),
         ({"kernel": "annealing", "cold": 3.0}, "the first the higher"),
         ({"kernel": "pair-joint", "candidates": 0}, "at least one"),
+        ({"kernel": "pair-joint", "construction": "magic"}, "use one of product"),
         ({"delayed": (3, 1)}, "rising"),
         ({"nucleus": 1.5}, "between 0 and 1"),
         ({"kernel": "mask-predict", "schedule": "square"}, "linear, cosine"),

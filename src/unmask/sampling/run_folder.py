@@ -1,6 +1,6 @@
 """The folder of a run, safe against a kill at any moment.
 
-    settings.json        what was asked; a run with other settings is refused, more sweeps of the same are welcome
+    settings.json        what was asked; a run with other settings is refused once there is a checkpoint, more sweeps are welcome
     starts.parquet       the texts that the chains started from
     parts/*.parquet      samples, written as the run goes; a part's name ends with its last sweep
     checkpoints/*.npz    where each group of chains is; written after the part that leads up to it
@@ -92,12 +92,14 @@ class RunFolder:
 
     def _settle(self) -> None:
         path = self.path / "settings.json"
-        if path.exists():
+        if path.exists() and any((self.path / "checkpoints").glob("*.npz")):
             stored = self._refuse_other_settings(path)
             if stored[MAY_GROW] < self.settings[MAY_GROW]:
                 write_atomically(path, _json({**stored, MAY_GROW: self.settings[MAY_GROW]}))
             return
         ours = {"parts", "checkpoints"}
+        if path.exists() and MAY_GROW in read_settings(self.path):
+            ours.add("settings.json")
         if any(not entry.name.startswith(".") and entry.name not in ours for entry in self.path.iterdir()):
             raise InputError(f"folder {str(self.path)!r} is not empty and holds no run: choose a new --out folder")
         write_atomically(path, _json({**self.settings, "begun": begun()}))

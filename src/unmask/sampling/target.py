@@ -74,7 +74,8 @@ class Target:
         places = {int(t): site for site, t in enumerate(self.free_positions)}
         for position, tokens in allowed.items():
             if position not in places:
-                raise InputError(f"allowed tokens were given for position {position}, which is not free: it holds a fixed token")
+                free = ", ".join(map(str, places))
+                raise InputError(f"allowed tokens were given for position {position}, which is not free: the blanks are at {free}")
             keep = torch.zeros(vocabulary, dtype=torch.bool)
             known = [i for i in tokens if 0 <= i < vocabulary]
             keep[known] = True

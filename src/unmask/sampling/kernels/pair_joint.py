@@ -20,7 +20,7 @@ from torch import Tensor
 from unmask.cloze import Cloze
 from unmask.conditionals import unary_tables
 from unmask.errors import InputError
-from unmask.joints import derive
+from unmask.joints import CONSTRUCTIONS, derive
 from unmask.sampling.kernels.block import block_conditionals, density
 from unmask.sampling.kernels.metropolis_kernel import MetropolisKernel
 from unmask.sampling.randomness import Randomness
@@ -42,6 +42,8 @@ class PairJoint(MetropolisKernel):
             )
         if self.candidates < 1:
             raise InputError(f"{self.candidates} candidates: give at least one")
+        if self.construction not in CONSTRUCTIONS:
+            raise InputError(f"construction {self.construction!r} is unknown: use one of {', '.join(CONSTRUCTIONS)}")
 
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 2"]) -> tuple[ChainState, StepInfo]:
         """Propose a pair of tokens at a pair of sites of each chain."""
