@@ -64,6 +64,8 @@ def print_diagnostics(found: Diagnostics) -> None:
     if found.scoring_passes:
         rates.append(f"{found.scoring_passes:,} more to score the samples")
     console.print("; ".join(rates), markup=False)
+    for line in position_lines(found):
+        console.print(line, markup=False)
     if found.functionals:
         table = terminal.table("mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes", first="tokens, functional")
         for f in found.functionals:
@@ -78,6 +80,17 @@ def print_diagnostics(found: Diagnostics) -> None:
     )
     for sentence in found.verdict:
         console.print(f"- {sentence}", markup=False)
+
+
+def position_lines(found: Diagnostics) -> list[str]:
+    """Acceptance and novelty along the positions, in per cent; two lines for each length."""
+    lines = []
+    for length in dict.fromkeys(p.length for p in found.positions):
+        here = [p for p in found.positions if p.length == length]
+        where = f"at positions {here[0].position} to {here[-1].position}, %:"
+        lines.append(f"accepted {where} " + " ".join(f"{100 * p.accepted:3.0f}" for p in here))
+        lines.append(f"changed  {where} " + " ".join(f"{100 * p.changed:3.0f}" for p in here))
+    return lines
 
 
 def _number(value: float, digits: int = 2) -> str:

@@ -46,6 +46,16 @@ class Functional:
 
 
 @dataclass(frozen=True)
+class PositionRates:
+    """Shares of the steps that redrew one position of the texts of one length: accepted, and changed (novel)."""
+
+    length: int
+    position: int
+    accepted: float
+    changed: float
+
+
+@dataclass(frozen=True)
 class Diagnostics:
     """What `unmask diagnose` prints.
 
@@ -62,6 +72,7 @@ class Diagnostics:
     passes_per_step: float
     acceptance: float
     novelty: float
+    positions: list[PositionRates]
     functionals: list[Functional]
     self_bleu: float
     distinct: dict[int, float]
@@ -101,6 +112,7 @@ def diagnose(run: SampleRun) -> Diagnostics:
         passes_per_step=passes / max(1, steps) * settings.sites_a_step if steps else float("nan"),
         acceptance=_share(run.rates, "accepted"),
         novelty=_share(run.rates, "changed"),
+        positions=position_rates(run.rates),
         functionals=functionals,
         self_bleu=self_bleu(apart),
         distinct={n: distinct(apart, n) for n in (1, 2, 3)},
@@ -157,6 +169,14 @@ def arviz_statistics() -> Any | None:
     except ImportError:
         return None
     return array_stats
+
+
+def position_rates(rates: pandas.DataFrame) -> list[PositionRates]:
+    """Acceptance and novelty of every position that was redrawn."""
+    return [
+        PositionRates(int(row.length), int(row.position), row.accepted / row.steps, row.changed / row.steps)
+        for row in rates[rates["steps"] > 0].itertuples()
+    ]
 
 
 def _share(rates: pandas.DataFrame, name: str) -> float:

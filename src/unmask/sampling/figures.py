@@ -1,4 +1,8 @@
-"""Figures of a run: energies along the chains, where they are in the end, and what is accepted at each position."""
+"""Figures of a run.
+
+chains     energies along the chains, where they are in the end, and what is accepted at each position
+decoders   energies of the texts, and the log-probability with which each was drawn where that is known
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,11 @@ INK, ACCENT, SOFT = "#1b1b1b", "#0072B2", "#8fb8d4"
 
 
 def chain_figure(run: SampleRun) -> Figure:
-    """Four panels; the energy panels show the length that most chains have."""
+    """Four panels, which show the length that most chains have; one or two for a decoder."""
     from matplotlib.figure import Figure
 
+    if run.settings.decodes:
+        return _decoder_figure(run)
     frame = with_functionals(run)
     length = int(frame.groupby("length")["chain"].nunique().idxmax())
     part = frame[frame["length"] == length]
@@ -35,11 +41,30 @@ def chain_figure(run: SampleRun) -> Figure:
     return figure
 
 
+def _decoder_figure(run: SampleRun) -> Figure:
+    """Texts of a decoder have no order: their energies, and log p against -E if the decoder knows its log p."""
+    from matplotlib.figure import Figure
+
+    length = int(run.samples["length"].mode().iloc[0])
+    part = run.samples[run.samples["length"] == length]
+    known = bool(part["log_prob"].notna().any())
+    figure = Figure(figsize=(11 if known else 6, 4), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, 2 if known else 1))
+    axes[0].hist(part["energy"], bins=30, color=SOFT)
+    axes[0].set(xlabel="energy", ylabel="texts", title="energies of the texts")
+    if known:
+        axes[1].scatter(-part["energy"], part["log_prob"], s=8, color=ACCENT, alpha=0.6)
+        axes[1].set(xlabel="minus energy", ylabel="log-probability, given the order", title="how the two scores agree")
+    figure.suptitle(f"{run.settings.kernel}, {run.settings.energy} energy, {len(part)} texts of {length} tokens", color=INK)
+    return figure
+
+
 def _traces(axis: Any, sweeps: Any, draws: Any, label: str, title: str) -> None:
     for chain in draws[:64]:
         axis.plot(sweeps, chain, color=SOFT, linewidth=0.6, alpha=0.6)
     axis.plot(sweeps, draws.mean(0), color=ACCENT, linewidth=2, label="mean of the chains")
     axis.set(xlabel="sweep", ylabel=label, title=title)
+    axis.xaxis.get_major_locator().set_params(integer=True)
     axis.legend(frameon=False)
 
 
@@ -56,9 +81,6 @@ def _halves(axis: Any, energy: Any) -> None:
 def _rates(axis: Any, run: SampleRun, length: int) -> None:
     rates = run.rates[run.rates["length"] == length]
     axis.set(xlabel="position", ylabel="share of steps", title="accepted, and of these the ones that change a token")
-    if not rates["steps"].sum():
-        axis.text(0.5, 0.5, "a decoder accepts everything", ha="center", transform=axis.transAxes)
-        return
     places = np.arange(len(rates))
     axis.bar(places, rates["accepted"] / rates["steps"], color=SOFT, label="accepted")
     axis.bar(places, rates["changed"] / rates["steps"], color=ACCENT, width=0.5, label="changed (novel)")
