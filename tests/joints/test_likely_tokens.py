@@ -1,5 +1,7 @@
 """The likely tokens solved exactly: their equations, and pairs of tokens that hardly meet any others."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -29,8 +31,8 @@ def imbalance(tables, log_mu, alpha):
 @given(seeds, alphas)
 def test_a_vocabulary_taken_whole_is_solved_at_once(seed, alpha):
     tables = random_tables((2, 5), seed)
-    likely = LikelyTokens(tables, start(tables), alpha)
-    assert likely.share == 0 and len(likely.x) == 5
+    likely = LikelyTokens(tables, alpha)
+    assert likely.strips.share == 0 and len(likely.strips.x) == 5
     for residual in imbalance(tables, likely.solve(start(tables)), alpha):
         assert float(residual.abs().max()) < 1e-10
 
@@ -42,15 +44,32 @@ def test_with_some_left_out_the_likely_ones_come_into_balance_once_the_others_ar
     tables = random_tables((2, 5), seed)
     before, likely_tokens.LIKELY = likely_tokens.LIKELY, 1
     try:
-        likely = LikelyTokens(tables, start(tables), alpha)
-        n, m = len(likely.x), len(likely.y)
-        assert n < 5 and m < 5 and likely.share == pytest.approx((5 * n + 5 * m - 2 * n * m) / 25)
+        likely = LikelyTokens(tables, alpha)
+        n, m = len(likely.strips.x), len(likely.strips.y)
+        assert n < 5 and m < 5 and likely.strips.share == pytest.approx((5 * n + 5 * m - 2 * n * m) / 25)
         mu = near_compatible(tables, alpha, tolerance=1e-9).dense().exp()
         moved = likely.solve(tuple(m.log() for m in without(mu)))
         for found, expected in zip(moved, without(mu), strict=True):
             torch.testing.assert_close(found.exp(), expected, rtol=1e-7, atol=0)
         elsewhere = likely.solve(start(tables))
         assert all(float(r.abs().max()) > 1e-3 for r in imbalance(tables, elsewhere, alpha))
+    finally:
+        likely_tokens.LIKELY = before
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, alphas, st.floats(0.01, 1.0))
+def test_old_factors_lead_to_the_same_answer_as_new_ones(seed, alpha, moved):
+    tables = random_tables((2, 5), seed)
+    before, likely_tokens.LIKELY = likely_tokens.LIKELY, 1
+    try:
+        again = LikelyTokens(tables, alpha)
+        again.solve(start(tables))
+        factors = again.factors
+        other = tuple(m + moved * torch.sin(torch.arange(5, dtype=m.dtype)).reshape(m.shape) for m in start(tables))
+        for found, expected in zip(again.solve(other), LikelyTokens(tables, alpha).solve(other), strict=True):
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+        assert factors is not None
     finally:
         likely_tokens.LIKELY = before
 
@@ -78,7 +97,7 @@ def test_tokens_that_hardly_meet_others_converge_and_without_help_do_not(alpha, 
     found = near_compatible(tables, alpha)
     elsewhere = near_compatible(tables, alpha, initial=start(tables, uniform=True))
     monkeypatch.setattr(likely_tokens, "LIKELY", 60)
-    truth = near_compatible(tables, alpha, tolerance=1e-9)
+    truth = near_compatible(two_worlds(), alpha, tolerance=1e-9)
     assert found.report["converged"] and found.report["steps"] < 25
     assert distance(found.dense().exp(), truth.dense().exp()) < 1e-4
     assert distance(elsewhere.dense().exp(), truth.dense().exp()) < 1e-4
@@ -90,8 +109,8 @@ def test_tokens_that_hardly_meet_others_converge_and_without_help_do_not(alpha, 
 
 def test_a_table_with_zeros_that_newton_cannot_solve_is_left_as_it_came():
     tables = random_tables((2, 5), 3)
-    likely = LikelyTokens(tables, start(tables), 0.0)
-    likely.a, likely.b = likely.a * torch.nan, likely.b
+    likely = LikelyTokens(tables, 0.0)
+    likely.strips = replace(likely.strips, a=likely.strips.a * torch.nan)
     came = start(tables)
     assert all(torch.equal(a, b) for a, b in zip(likely.solve(came), came, strict=True))
 

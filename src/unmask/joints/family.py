@@ -48,8 +48,8 @@ def start(tables: Tables, uniform: bool = False) -> Marginals:
 
 def centred(log_mu: Marginals, dtype: torch.dtype) -> tuple[list[Tensor], float]:
     """The marginals over e^c, and c. Beyond e^+-80 in float32 (e^+-600 in float64) of c they are held at that bound."""
-    low = min(float(m.min()) for m in log_mu)
-    c = (max(float(m.max()) for m in log_mu) + max(low, -1e6)) / 2
+    lows, highs = zip(*torch.stack([torch.stack(m.aminmax()) for m in log_mu]).tolist(), strict=True)
+    c = (max(highs) + max(min(lows), -1e6)) / 2
     bound = 600.0 if dtype == torch.float64 else 80.0
     return [(m - c).clamp(-bound, bound) for m in log_mu], c
 

@@ -56,67 +56,79 @@ def accelerate(
     while reads < max_reads:
         g = step(z)
         reads += 1
-        f = g - z
-        weight = (0.5 * g).exp()
-        length = float((weight * f).norm())
-        if not length <= GROWTH * shortest:
+        memory.add(z, g)
+        found = memory.read()
+        if not found.length <= GROWTH * shortest:
             memory.clear()
             restarts += 1
             z, shortest, held = best, torch.inf, 0
             continue
-        best, shortest = g, length
-        memory.add(z, f)
-        change = 0.5 * float((g.exp() - z.exp()).abs().sum())
-        slowness = max(SLOWEST_AT_LEAST, FORGET * slowness, memory.slowness(weight))
+        best, shortest, change = g, found.length, found.change
+        slowness = max(SLOWEST_AT_LEAST, FORGET * slowness, found.slowness())
         error = slowness * change
         held = held + 1 if error < tolerance else 0
         if held == IN_A_ROW:
             break
-        z = g - memory.correction(f, weight) if accelerated else g
+        z = memory.extrapolated(found.combination()) if accelerated else g
     return FixedPoint(best, reads, change, error, held == IN_A_ROW, restarts)
 
 
 class _Memory:
-    """The last points z and their f, and what their differences tell."""
+    """The last points z and their f = g - z."""
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.clear()
+
+    def clear(self) -> None:
         self.points: list[Tensor] = []
         self.residuals: list[Tensor] = []
 
-    def clear(self) -> None:
-        self.points, self.residuals = [], []
-
-    def add(self, z: Tensor, f: Tensor) -> None:
+    def add(self, z: Tensor, g: Tensor) -> None:
         self.points = [*self.points, z][-self.size - 1 :]
-        self.residuals = [*self.residuals, f][-self.size - 1 :]
+        self.residuals = [*self.residuals, g - z][-self.size - 1 :]
 
-    def _differences(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        dz, df = torch.stack(self.points, 1).diff(dim=1), torch.stack(self.residuals, 1).diff(dim=1)
-        scale = (weight[:, None] * df).norm(dim=0).clamp_min(1e-300)
-        return dz / scale, df / scale, self._ridged(weight[:, None] * df / scale)
+    def read(self) -> _Found:
+        """All that the decisions take, from the device in one transfer."""
+        z, f = self.points[-1], self.residuals[-1]
+        g = z + f
+        change = 0.5 * (g.exp() - z.exp()).abs().sum()
+        self.dz, self.df = (torch.stack(vectors, 1).diff(dim=1) for vectors in (self.points, self.residuals))
+        columns = torch.cat([self.df, self.dz, f[:, None]], 1) * (0.5 * g).exp()[:, None]
+        numbers = torch.cat([(columns.T @ columns).flatten(), change[None]]).cpu()
+        width = columns.shape[1]
+        return _Found(numbers[:-1].reshape(width, width), float(numbers[-1]))
 
-    @staticmethod
-    def _ridged(columns: Tensor) -> Tensor:
-        gram = (columns.T @ columns).cpu()
-        return gram + RIDGE * torch.eye(len(gram), dtype=gram.dtype)
+    def extrapolated(self, combination: Tensor) -> Tensor:
+        """g less the combination of past changes of g, shortened to LONGEST."""
+        g = self.points[-1] + self.residuals[-1]
+        if not len(combination):
+            return g
+        beyond = (self.dz + self.df) @ combination.to(g.device)
+        return g - beyond.mul(LONGEST / beyond.abs().amax().clamp_min(LONGEST))
 
-    def correction(self, f: Tensor, weight: Tensor) -> Tensor:
-        """What to take from g: the combination of past changes of g whose changes of f cancel f."""
-        if len(self.points) < 2:
-            return torch.zeros_like(f)
-        dz, df, gram = self._differences(weight)
-        target = (df.T @ (weight**2 * f)).cpu()
-        beyond: Tensor = (dz + df) @ torch.linalg.solve(gram, target).to(f.device)
-        return beyond.mul(LONGEST / beyond.abs().amax().clamp_min(LONGEST))
 
-    def slowness(self, weight: Tensor) -> float:
+class _Found:
+    """Inner products, weighted, of the changes of f, of the changes of z (over the same lengths), and of f itself."""
+
+    def __init__(self, products: Tensor, change: float) -> None:
+        m = len(products) // 2
+        self.change, self.length = change, float(products[-1, -1]) ** 0.5
+        self.scale = products.diagonal()[:m].sqrt().clamp_min(1e-150)
+        both = self.scale[:, None] * self.scale
+        self.of_f = products[:m, :m] / both + RIDGE * torch.eye(m, dtype=products.dtype)
+        self.of_z = products[m:-1, m:-1] / both
+        self.with_f = products[:m, -1] / self.scale
+
+    def combination(self) -> Tensor:
+        """The weights of past changes whose changes of f best cancel f."""
+        return torch.linalg.solve(self.of_f, self.with_f) / self.scale
+
+    def slowness(self) -> float:
         """The largest |dz c| / |df c| over combinations c of the memory."""
-        if len(self.points) < 2:
+        if not len(self.scale):
             return 0.0
-        dz, _, gram = self._differences(weight)
-        wz = weight[:, None] * dz
-        lower = torch.linalg.cholesky(gram)
-        inner = torch.linalg.solve_triangular(lower, (wz.T @ wz).cpu(), upper=False)
+        lower = torch.linalg.cholesky(self.of_f)
+        inner = torch.linalg.solve_triangular(lower, self.of_z, upper=False)
         ratio = torch.linalg.solve_triangular(lower, inner.T, upper=False)
         return float(torch.linalg.eigvalsh((ratio + ratio.T) / 2)[-1].clamp_min(0).sqrt())

@@ -71,7 +71,7 @@ def _converged(
     is for the objective.
     """
     shapes, sizes = [m.shape for m in log_mu], [m.numel() for m in log_mu]
-    likely = LikelyTokens(tables, log_mu, alpha) if tables.sites == 2 else None
+    likely = LikelyTokens(tables, alpha) if tables.sites == 2 else None
 
     def marginals(flat: Tensor) -> Marginals:
         return tuple(part.reshape(shape) for part, shape in zip(flat.split(sizes), shapes, strict=True))
@@ -83,7 +83,7 @@ def _converged(
     end = accelerate(step, torch.cat([m.flatten() for m in log_mu]), tolerance, max_reads)
     found: dict[str, object] = {
         "steps": end.reads,
-        "reads": 1 + end.reads * (1 + likely.share) + 1 if likely else end.reads + 1,
+        "reads": 1 + end.reads * (1 + likely.strips.share) + 1 if likely else end.reads + 1,
         "change": end.change,
         "error": end.error,
         "converged": end.converged,
