@@ -65,11 +65,12 @@ def test_old_factors_lead_to_the_same_answer_as_new_ones(seed, alpha, moved):
     try:
         again = LikelyTokens(tables, alpha)
         again.solve(start(tables))
-        factors = again.factors
+        assert again.factors is not None
         other = tuple(m + moved * torch.sin(torch.arange(5, dtype=m.dtype)).reshape(m.shape) for m in start(tables))
-        for found, expected in zip(again.solve(other), LikelyTokens(tables, alpha).solve(other), strict=True):
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
-        assert factors is not None
+        found, expected = again.solve(other), LikelyTokens(tables, alpha).solve(other)
+        for mine, fresh in zip(found, expected, strict=True):
+            torch.testing.assert_close(mine, fresh, rtol=0, atol=1e-4)
+        assert max(float((mine - came).abs().max()) for mine, came in zip(found, other, strict=True)) > 1e-3
     finally:
         likely_tokens.LIKELY = before
 

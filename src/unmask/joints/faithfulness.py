@@ -5,9 +5,10 @@ For a joint mu proportional to exp(r), and each site t and context x_{-t} (the b
     KL_t(x_{-t}) = sum_{x_t} q_t (log q_t - log mu(x) + log mu_{-t}),     mu_{-t} = mu with site t summed out
                  = sum q_t log q_t  -  sum q_t r  +  (sum q_t) log R_{-t},    R_{-t} = sum_{x_t} exp r
 
-(J(t, w') in eq. 4 of Torroba Hennigen & Kim 2023). A tile of cells adds to four sums of each site: q_t and q_t log q_t,
-which all joints share, and q_t r and exp r of each joint. A table that is normalised to rounding only (sum q_t = 1 +-
-1e-6) leaves no trace, since log R is weighted by the sum. The tables must be positive, as a softmax is.
+(J(t, w') in eq. 4 of Torroba Hennigen & Kim 2023). These are four sums of each site: q_t and q_t log q_t, which all joints
+over the tables share and which are kept with them, and q_t r and exp r of each joint. A table that is normalised to
+rounding only (sum q_t = 1 +- 1e-6) leaves no trace, since log R is weighted by the sum. The tables must be positive, as a
+softmax is.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from unmask.conditionals import Tables
 from unmask.errors import InputError
 from unmask.joints.family import CACHED_CELLS, contexts
 from unmask.joints.joint import Joint, at, tiles
+from unmask.joints.kept import kept_with_tables
 from unmask.joints.pair_form import PairForm, kernels_serve, pair_form, table_form
 
 CUDA_CELLS = 1 << 25
@@ -79,17 +81,40 @@ def _read(joints: Sequence[Joint], tile_cells: int | None) -> list[Reading]:
         readings = _read_by_kernels(joints, [form for form in forms if form is not None])
         if readings is not None:
             return readings
-    weight, own = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
     sums = [_Sums(joint) for joint in joints]
     for index in tiles(tables.shape, tile_cells or tile_size(tables)):
-        log_q = [at(table, index) for table in tables.log_q]
-        q = [tile.exp() for tile in log_q]
-        for t in range(tables.sites):
-            at(weight[t], index).add_(q[t].sum(t, keepdim=True))
-            at(own[t], index).add_((q[t] * log_q[t]).sum(t, keepdim=True))
+        q = [at(table, index).exp() for table in tables.log_q]
         for joint_sums in sums:
             joint_sums.add(index, q)
-    return [joint_sums.reading(weight, own) for joint_sums in sums]
+    return [joint_sums.reading(_own_sums(tables)) for joint_sums in sums]
+
+
+@dataclass(frozen=True)
+class _OwnSums:
+    """sum q_t and sum q_t log q_t of every context, which no joint enters."""
+
+    weight: tuple[Tensor, ...]
+    own: tuple[Tensor, ...]
+
+
+@kept_with_tables
+def _own_sums(tables: Tables) -> _OwnSums:
+    if kernels_serve(tables):
+        from unmask.joints.pair_sums import pair_sums
+
+        log_a, log_b = tables.log_q
+        of_a, of_b = (pair_sums(log_a, log_b, table_form(tables, *powers), cross=True) for powers in ((1, 0), (0, 1)))
+        return _OwnSums(
+            (of_a.column_mass[None, :], of_b.row_mass[:, None]), (of_a.column_cross[None, :], of_b.row_cross[:, None])
+        )
+    weight, own = (tuple(contexts(tables, t) for t in range(tables.sites)) for _ in range(2))
+    for index in tiles(tables.shape, tile_size(tables)):
+        for t, table in enumerate(tables.log_q):
+            log_q = at(table, index)
+            q = log_q.exp()
+            at(weight[t], index).add_(q.sum(t, keepdim=True))
+            at(own[t], index).add_(q.mul_(log_q).sum(t, keepdim=True))
+    return _OwnSums(weight, own)
 
 
 def _read_by_kernels(joints: Sequence[Joint], forms: Sequence[PairForm]) -> list[Reading] | None:
@@ -98,9 +123,6 @@ def _read_by_kernels(joints: Sequence[Joint], forms: Sequence[PairForm]) -> list
 
     tables = joints[0].tables
     a, b = tables.log_q
-    of_a, of_b = (pair_sums(a, b, table_form(tables, *powers), cross=True) for powers in ((1, 0), (0, 1)))
-    weight = [of_a.column_mass[None, :], of_b.row_mass[:, None]]
-    own = [of_a.column_cross[None, :], of_b.row_cross[:, None]]
     readings = []
     for joint, form in zip(joints, forms, strict=True):
         sums = _Sums(joint)
@@ -112,7 +134,7 @@ def _read_by_kernels(joints: Sequence[Joint], forms: Sequence[PairForm]) -> list
         sums.cross = [found.column_cross[None, :], found.row_cross[:, None]]
         if not all(bool(mass.isfinite().all()) for mass in sums.mass):
             return None
-        readings.append(sums.reading(weight, own))
+        readings.append(sums.reading(_own_sums(tables)))
     return readings
 
 
@@ -140,7 +162,7 @@ class _Sums:
             at(cross, index).add_(torch.mul(q[t], cells, out=work).sum(t, keepdim=True))
         self.shift = shift
 
-    def reading(self, weight: Sequence[Tensor], own: Sequence[Tensor]) -> Reading:
+    def reading(self, tables: _OwnSums) -> Reading:
         log_mass = [self.shift + mass.log() for mass in self.mass]
         for t, mass in enumerate(self.mass):
             weak = torch.nonzero(mass < UNDERFLOW)
@@ -150,7 +172,7 @@ class _Sums:
         return Reading(
             log_z=float(log_z),
             log_marginals=tuple(m - log_z for m in log_mass),
-            kl=tuple(o - c + w * m for o, c, w, m in zip(own, self.cross, weight, log_mass, strict=True)),
+            kl=tuple(o - c + w * m for o, c, w, m in zip(tables.own, self.cross, tables.weight, log_mass, strict=True)),
         )
 
     def _log_mass(self, t: int, contexts: Tensor) -> Tensor:

@@ -150,9 +150,7 @@ class LikelyTokens:
         return log_u, log_v
 
 
-def _factorised(
-    by_u: Tensor, by_v: Tensor, ends: tuple[Tensor, Tensor], out: tuple[Tensor, Tensor], closed: bool
-) -> _Factors:
+def _factorised(by_u: Tensor, by_v: Tensor, ends: tuple[Tensor, Tensor], out: tuple[Tensor, Tensor], closed: bool) -> _Factors:
     """`by_u`, `by_v`: derivatives of the flows by log u and log v; `ends`: those of the flows to the others, if any."""
     own_u, own_v = (by_u.sum(1) + ends[0]) / out[0], (by_v.sum(0) + ends[1]) / out[1]
     p, q = by_v / (out[0] * own_u)[:, None], by_u.T / out[1][:, None]

@@ -21,6 +21,7 @@ from unmask.errors import ModelError
 
 logger = logging.getLogger(__name__)
 HALF_TYPES = (torch.bfloat16, torch.float16)
+TENSOR_CORE_ROWS = 64
 
 
 class PositionedHead:
@@ -89,9 +90,15 @@ class Float32Output(nn.Linear):
 
     @classmethod
     def of(cls, linear: nn.Linear) -> Float32Output:
-        """The same weights: half precision on a GPU, whose products accumulate in float32 anyway; float32 on a CPU."""
+        """The same weights: half precision on a GPU, whose products accumulate in float32 anyway; float32 on a CPU.
+
+        On a GPU rows of zeros fill them up to a multiple of TENSOR_CORE_ROWS, their logits cut off again: the fast products
+        need aligned rows, and BERT's 28,996 tokens make none.
+        """
         wide = cls(linear.in_features, linear.out_features, bias=linear.bias is not None, device="meta")
         weight = linear.weight.detach()
+        if weight.device.type == "cuda":
+            weight = functional.pad(weight, (0, 0, 0, -len(weight) % TENSOR_CORE_ROWS))
         wide.weight = nn.Parameter(weight if weight.device.type == "cuda" else weight.float(), requires_grad=False)
         if linear.bias is not None:
             wide.bias = nn.Parameter(linear.bias.detach().float(), requires_grad=False)
@@ -101,7 +108,8 @@ class Float32Output(nn.Linear):
         """Logits in float32."""
         if hidden.device.type != "cuda":
             return functional.linear(hidden.float(), self.weight, self.bias)
-        logits: Tensor = torch.mm(hidden.flatten(0, -2), self.weight.t(), out_dtype=torch.float32).unflatten(0, hidden.shape[:-1])
+        padded = torch.mm(hidden.flatten(0, -2), self.weight.t(), out_dtype=torch.float32).unflatten(0, hidden.shape[:-1])
+        logits = padded[..., : self.out_features]
         return logits if self.bias is None else logits.add_(self.bias)
 
 
