@@ -1,4 +1,4 @@
-"""Which positions to redraw at once: any, neighbours, or by measured dependence; at equal numbers of forward passes.
+"""Which positions to redraw at once: any, neighbours, or those that depend most or least; at equal numbers of passes.
 
     python bench/block_policies.py [--length 12 | --template "The [MASK] ..."] [--chains 32 --passes 600 --device cpu]
     python bench/block_policies.py --save FILE.npz ...        then        python bench/block_policies.py --read FILE.npz
@@ -42,7 +42,7 @@ from unmask.sampling.kernels.pair_joint import PairJoint
 from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.passes import Passes
 from unmask.sampling.randomness import ChainStreams
-from unmask.sampling.scan import SweepPlan
+from unmask.sampling.scan import BlockShape, SweepPlan
 from unmask.sampling.state import take
 from unmask.sampling.target import Target, blank_template
 from unmask.sampling.text_statistics import stutters
@@ -50,26 +50,31 @@ from unmask.sampling.text_statistics import stutters
 Array = NDArray[np.float64]
 LOOKS = 40
 CHAINS_A_GROUP = 4
-POLICIES = ("any", "neighbours", "dependence")
+POLICIES: dict[str, BlockShape] = {
+    "any": "scattered",
+    "neighbours": "window",
+    "dependent": "dependent",
+    "independent": "independent",
+}
 MEASURE_CANDIDATES = 16
 
 
-def kernels(target: Target, passes: Passes) -> dict[str, tuple[Kernel, int, bool]]:
-    """Name, kernel, block size, and whether it draws its block jointly."""
+def kernels(target: Target, passes: Passes) -> dict[str, tuple[Kernel, int]]:
+    """Name, kernel and block size."""
     return {
-        "product, 2": (ProductBlock(target, passes), 2, False),
-        "product, 3": (ProductBlock(target, passes), 3, False),
-        "sequential, 2": (SequentialBlock(target, passes), 2, True),
-        "sequential, 3": (SequentialBlock(target, passes), 3, True),
-        "pair joint, 2": (PairJoint(target, passes, candidates=8), 2, True),
+        "product, 2": (ProductBlock(target, passes), 2),
+        "product, 3": (ProductBlock(target, passes), 3),
+        "sequential, 2": (SequentialBlock(target, passes), 2),
+        "sequential, 3": (SequentialBlock(target, passes), 3),
+        "pair joint, 2": (PairJoint(target, passes, candidates=8), 2),
     }
 
 
-def plan_of(policy: str, sites: int, block: int, joint: bool, measured: PairMatrix) -> SweepPlan:
+def plan_of(shape: BlockShape, sites: int, block: int, measured: PairMatrix) -> SweepPlan:
     """Which positions a sweep redraws."""
-    if policy == "dependence":
-        return DependenceBlocks(sites, "permutation", block, joint, measured.information)
-    return SweepPlan(sites, block=block, shape="window" if policy == "neighbours" else "scattered")
+    if shape in ("dependent", "independent"):
+        return DependenceBlocks(sites, "permutation", block, shape, measured.information)
+    return SweepPlan(sites, block=block, shape=shape)
 
 
 def run(kernel: Kernel, plan: SweepPlan, starts: Tensor, budget: int, spent: float, seed: int) -> tuple[Array, Array]:
@@ -157,7 +162,7 @@ def main() -> None:
     for name, default in (("length", 12), ("chains", 32), ("passes", 600), ("seed", 0), ("check", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--template", help="a text with [MASK] where tokens are sampled, instead of --length blanks")
-    parser.add_argument("--only", default="", help="kernels whose name contains this")
+    parser.add_argument("--only", default="", help="kernels whose name contains one of these, separated by semicolons")
     parser.add_argument("--model")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--save", type=Path)
@@ -185,15 +190,14 @@ def main() -> None:
     )
     print(heading + "\n" + head, flush=True)
     saved = {}
-    for kind, (kernel, block, joint) in kernels(target, passes).items():
-        if options.only not in kind:
+    for kind, (kernel, block) in kernels(target, passes).items():
+        if not any(part in kind for part in options.only.split(";")):
             continue
-        for policy in POLICIES:
-            plan = plan_of(policy, target.sites, block, joint, measured)
-            spent = measured.passes / options.chains if policy == "dependence" else 0.0
+        for policy, shape in POLICIES.items():
+            plan = plan_of(shape, target.sites, block, measured)
+            spent = measured.passes / options.chains if isinstance(plan, DependenceBlocks) else 0.0
             draws, counts = run(kernel, plan, starts, options.passes, spent, options.seed)
-            shown = policy if policy != "dependence" else "dependent" if joint else "independent"
-            name = f"{kind:16} {shown:12}"
+            name = f"{kind:16} {policy:12}"
             saved[f"draws {name}"], saved[f"counts {name}"] = draws, counts
             print(f"{name} " + described(draws, counts, options.passes), flush=True)
     if options.save:

@@ -54,7 +54,8 @@ class BlockShapeName(StrEnum):
 
     window = "window"
     scattered = "scattered"
-    dependence = "dependence"
+    dependent = "dependent"
+    independent = "independent"
 
 
 def sample(
@@ -87,7 +88,7 @@ def sample(
         BlockShapeName,
         typer.Option(
             "--block-shape",
-            help="Neighbours, any positions, or by measured dependence: least for block, most for the joint kernels.",
+            help="Neighbours, any positions, or those that depend most or least on each other, as measured at the start.",
         ),
     ] = BlockShapeName.window,
     delayed: Annotated[

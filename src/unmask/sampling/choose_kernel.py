@@ -26,9 +26,8 @@ from unmask.sampling.target import Target
 
 def sweep_plan(settings: SampleSettings, target: Target, dependence: Tensor | None = None) -> SweepPlan:
     """Which sites a sweep redraws; blocks by dependence are drawn once that has been measured."""
-    if settings.block_shape == "dependence":
-        joint = settings.kernel != "block"
-        return DependenceBlocks(target.sites, settings.scan, settings.sites_a_step, joint, dependence)
+    if settings.measures_dependence:
+        return DependenceBlocks(target.sites, settings.scan, settings.sites_a_step, settings.block_shape, dependence)
     return SweepPlan(target.sites, settings.scan, settings.sites_a_step, settings.block_shape)
 
 

@@ -1,12 +1,13 @@
-"""Blocks by measured dependence: what is drawn independently depends little on each other, what is drawn jointly much.
+"""Blocks by measured dependence: of the sites that depend most on each other, or least.
 
     D[a, b] = I(x_a; x_b | the template's held tokens), every other free position masked     (see `unmask.dependence`)
 
-    product proposals (`block`)                          each block of sites with small D
-    joint proposals (`sequential-block`, `pair-joint`)   each block of sites with large D
+    dependent     for joint proposals (`sequential-block`, `pair-joint`): what holds a chain up is redrawn together
+    independent   for product proposals (`block`): what is drawn apart is nearly independent, and mostly accepted
 
-A sweep visits the sites in a random order; a site that is not yet in a block takes the free sites of the smallest (largest)
-mean D with the block so far, so that each site is redrawn once. A random scan draws the first site anew for each step.
+A sweep visits the sites in a random order; a site that is not yet in a block takes the sites, not yet in one, of the largest
+(smallest) mean D with the block so far, so that each site is redrawn once. A random scan draws the first site anew for
+each step.
 
 Why the chain stays right: D is a function of the template, which no step changes. The law of the blocks is then the same
 in every state, and a mixture of kernels that keep pi keeps pi. Had D been measured in the current text, the reverse move
@@ -28,18 +29,21 @@ from unmask.cloze import Cloze
 from unmask.dependence import PairMatrix, pair_matrix
 from unmask.errors import InputError
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.scan import Scan, SweepPlan
+from unmask.sampling.scan import BlockShape, Scan, SweepPlan
 from unmask.sampling.target import Target
 
 
 class DependenceBlocks(SweepPlan):
-    """Blocks of sites with large dependence on each other if `joint`, else with small; `dependence` as above."""
+    """Blocks of sites that depend most, or least, on each other, by the matrix `dependence`."""
 
-    def __init__(self, sites: int, scan: Scan, block: int, joint: bool, dependence: Float[Tensor, "F F"] | None = None) -> None:
-        super().__init__(sites, scan, block, "dependence")
+    def __init__(
+        self, sites: int, scan: Scan, block: int, shape: BlockShape, dependence: Float[Tensor, "F F"] | None = None
+    ) -> None:
+        super().__init__(sites, scan, block, shape)
         if block < 2:
             raise InputError(f"blocks of {block} by dependence: give --block 2 or more, dependence is between two positions")
-        self.preference = None if dependence is None else dependence.double() if joint else -dependence.double()
+        sign = 1.0 if shape == "dependent" else -1.0
+        self.preference = None if dependence is None else sign * dependence.double()
 
     def draw(self, rng: Randomness, chains: int) -> Int[Tensor, "steps n k"]:
         """The sites of each step, for each chain."""

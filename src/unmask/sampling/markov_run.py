@@ -108,7 +108,7 @@ class MarkovRun:
         self.starts, spent = starting_texts(self.settings, self.group, self.passes, self.proposal)
         self.state, started = self.kernel.init(self.starts)
         self.spent = spent + started.reshape(-1, self.replicas).sum(1)
-        if self.settings.block_shape == "dependence":
+        if self.settings.measures_dependence:
             measured = template_dependence(self.group.target, self.settings.candidates, self.settings.construction)
             self._choose_blocks_by(measured.information)
             n = len(self.group.chains)

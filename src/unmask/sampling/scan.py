@@ -22,7 +22,7 @@ from unmask.errors import InputError
 from unmask.sampling.randomness import Randomness
 
 Scan = Literal["random", "fixed", "permutation"]
-BlockShape = Literal["window", "scattered", "dependence"]
+BlockShape = Literal["window", "scattered", "dependent", "independent"]
 
 
 class SweepPlan:

@@ -79,9 +79,9 @@ class SampleSettings:
             raise InputError(f"seed {self.seed}: give a number from 0 to {LARGEST_SEED}")
         if self.start == "texts" and not self.texts:
             raise InputError("no text to start from: the file of starts is empty")
-        if self.block_shape == "dependence" and self.kernel not in BLOCK_KERNELS:
+        if self.measures_dependence and self.kernel not in BLOCK_KERNELS:
             raise InputError(
-                f"blocks by dependence with kernel {self.kernel}, which has no blocks: use one of {', '.join(BLOCK_KERNELS)}"
+                f"{self.block_shape} blocks with kernel {self.kernel}, which has no blocks: use one of {', '.join(BLOCK_KERNELS)}"
             )
         if not self.lengths or min(self.lengths) < 1:
             raise InputError(f"lengths {list(self.lengths)}: ask for at least one token")
@@ -90,6 +90,11 @@ class SampleSettings:
     def decodes(self) -> bool:
         """Whether samples are independent decodings instead of states of a chain."""
         return self.kernel in DECODERS
+
+    @property
+    def measures_dependence(self) -> bool:
+        """Whether blocks are chosen by a measured dependence."""
+        return self.block_shape in ("dependent", "independent")
 
     @property
     def kept(self) -> int:
