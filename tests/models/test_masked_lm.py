@@ -188,7 +188,7 @@ def test_bfloat16_gives_float32_logits_close_to_float32(checkpoint, kind):
 
 
 def test_out_of_memory_halves_the_batch_and_goes_on(checkpoint, monkeypatch, caplog):
-    model = MaskedLM.load(checkpoint("distilbert"))
+    model = MaskedLM.load(checkpoint("modernbert"))
     rows = filled([VARIED], torch.arange(5, 45)[:, None])
     positions = torch.full((40, 1), PREDICTED)
     expected = model.logits(rows, positions)
@@ -214,7 +214,7 @@ def test_out_of_memory_halves_the_batch_and_goes_on(checkpoint, monkeypatch, cap
 
 
 def test_one_row_too_many_is_an_error_and_other_errors_pass(checkpoint, monkeypatch):
-    model = MaskedLM.load(checkpoint("distilbert"))
+    model = MaskedLM.load(checkpoint("modernbert"))
     rows, positions = torch.tensor([TEXT, TEXT]), torch.tensor([[3], [3]])
 
     def no_memory(**_):

@@ -135,6 +135,16 @@ def test_rows_have_the_same_bits_in_any_company(english):
     assert torch.equal(backwards, together)
 
 
+def test_calls_are_never_cut_in_two(english):
+    """A call of more rows than the model takes at once would have two shapes, and a row's bits would depend on its place."""
+    passes, most = Passes(english), english.rows_at_once(120, 1)
+    assert 1 < most < passes.rows, "the text is long enough for the test to mean anything"
+    ids = torch.randint(1000, english.vocab_size, (passes.rows, 120), generator=torch.Generator().manual_seed(1))
+    positions = torch.arange(1, passes.rows + 1).unsqueeze(1)
+    together, backwards = passes.logits(ids, positions), passes.logits(ids.flip(0), positions.flip(0)).flip(0)
+    assert torch.equal(together, backwards)
+
+
 def test_streams_depend_on_seed_chain_and_place_only():
     one, two = ChainStreams(1, [4, 9]), ChainStreams(1, [9])
     weights = torch.zeros(1, 50)

@@ -23,6 +23,7 @@ from unmask.models.blanks import cloze_of
 from unmask.models.bundled import english_model_path
 from unmask.models.head import HALF_TYPES, PositionedHead, widen_output
 from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
+from unmask.models.one_position import hidden_at_one
 from unmask.models.post_norm_encoder import find_post_norm_encoder
 from unmask.models.substitution import Substitution
 from unmask.models.tokenizing import TextTokenizer, refuse_foreign_tokenizer
@@ -56,6 +57,7 @@ class MaskedLM:
         self.cost = RowCost.of(network, self.vocab_size)
         self.encoder = find_post_norm_encoder(network)
         self._checked_lengths: set[int] = set()
+        self._checked_for_one: set[int] = set()
 
     @classmethod
     def load(
@@ -106,8 +108,12 @@ class MaskedLM:
         self._refuse_too_long(ids.shape[1])
         ids, positions = ids.to(self.device), positions.to(self.device)
         n, p = positions.shape
+        forward = self._at_one if p == 1 and n and self._one_position_serves(ids, positions) else self.head
         parts = self.batches.run(
-            n, self.cost.bytes(ids.shape[1], p), lambda rows: self.head(ids[rows], positions[rows]), self.cost.rows(ids.shape[1])
+            n,
+            self.cost.bytes(ids.shape[1], p),
+            lambda rows: forward(ids[rows], positions[rows]),
+            self.rows_at_once(ids.shape[1], p),
         )
         whole: Tensor | None = None
         for rows, part in parts:
@@ -117,6 +123,28 @@ class MaskedLM:
                 whole = part.new_empty((n, p, part.shape[-1]))
             whole[rows] = part
         return torch.empty((0, p, self.vocab_size), dtype=torch.float32, device=self.device) if whole is None else whole
+
+    def rows_at_once(self, tokens: int, predicted: int) -> int:
+        """The most rows that one call of the network takes; a row's last bits depend on how many there are."""
+        return min(self.cost.rows(tokens), self.batches.rows(self.cost.bytes(tokens, predicted)))
+
+    def _at_one(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> Float[Tensor, "n 1 V"]:
+        assert self.encoder
+        return self.head.of_hidden(hidden_at_one(self.encoder, ids, positions[:, 0]).unsqueeze(1))
+
+    def _one_position_serves(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> bool:
+        """Whether the last layer may run at one position only: known architecture, and the same answer on a first row."""
+        encoder = self.encoder
+        if encoder is None or not self.head.position_by_position:
+            return False
+        if encoder.pad_id is not None and bool((ids == encoder.pad_id).any()):
+            return False
+        if ids.shape[1] not in self._checked_for_one:
+            if not self._agree(self._at_one(ids[:1], positions[:1])[:, 0], self.head(ids[:1], positions[:1])[:, 0]):
+                self.encoder = None
+                return False
+            self._checked_for_one.add(ids.shape[1])
+        return True
 
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int

@@ -53,37 +53,44 @@ class Substitution:
             self._filled(shared, linear(own))
             for shared, linear in zip(self.projected, (first.query, first.key, first.value), strict=True)
         )
-        states = _after_attention(first, states, self._attend(queries, keys, keyed_values))
+        heads = self.encoder.heads
+        states = after_attention(first, states, attend(queries, keys, keyed_values, heads))
         for layer in between:
-            mixed = self._attend(*(linear_plus(part, states) for part in (layer.query, layer.key, layer.value)))
-            states = _after_attention(layer, states, mixed)
-        return _after_attention(last, states[:, self.predict], self._attend_from_one(last, states))
+            mixed = attend(*(linear_plus(part, states) for part in (layer.query, layer.key, layer.value)), heads)
+            states = after_attention(layer, states, mixed)
+        here = states[:, self.predict]
+        return after_attention(last, here, attend_from_one(last, states, here, heads))
 
     def _filled(self, shared: Float[Tensor, "1 T d"], own: Float[Tensor, "n v d"]) -> Float[Tensor, "n T d"]:
         rows = shared.repeat(len(own), 1, 1)
         rows[:, self.vary] = own
         return rows
 
-    def _attend(
-        self, queries: Float[Tensor, "n T d"], keys: Float[Tensor, "n T d"], values: Float[Tensor, "n T d"]
-    ) -> Float[Tensor, "n T d"]:
-        if half_precision_on_gpu(queries) and queries.shape[1] <= SHORT and queries.shape[2] // self.encoder.heads in HEAD_WIDTHS:
-            from unmask.models.short_attention import short_attention
 
-            return short_attention(queries, keys, values, self.encoder.heads)
-        split = [x.unflatten(-1, (self.encoder.heads, -1)).transpose(1, 2) for x in (queries, keys, values)]
-        return functional.scaled_dot_product_attention(*split).transpose(1, 2).flatten(2)
+def attend(
+    queries: Float[Tensor, "n T d"], keys: Float[Tensor, "n T d"], values: Float[Tensor, "n T d"], heads: int
+) -> Float[Tensor, "n T d"]:
+    """Attention of every row over itself."""
+    if half_precision_on_gpu(queries) and queries.shape[1] <= SHORT and queries.shape[2] // heads in HEAD_WIDTHS:
+        from unmask.models.short_attention import short_attention
 
-    def _attend_from_one(self, layer: PostNormLayer, states: Float[Tensor, "n T d"]) -> Float[Tensor, "n d"]:
-        heads = self.encoder.heads
-        query = layer.query(states[:, self.predict]).unflatten(-1, (heads, -1)).transpose(0, 1)
-        scale = query.shape[-1] ** -0.5
-        per_head = layer.key.weight.unflatten(0, (heads, -1))
-        absorbed = torch.bmm(query * scale, per_head).transpose(0, 1)
-        weights = torch.bmm(absorbed, states.transpose(1, 2)).softmax(-1)
-        mixed = torch.bmm(weights, states).transpose(0, 1)
-        out = torch.bmm(mixed, layer.value.weight.unflatten(0, (heads, -1)).transpose(1, 2))
-        return out.transpose(0, 1).flatten(1) + layer.value.bias
+        return short_attention(queries, keys, values, heads)
+    split = [x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (queries, keys, values)]
+    return functional.scaled_dot_product_attention(*split).transpose(1, 2).flatten(2)
+
+
+def attend_from_one(
+    layer: PostNormLayer, states: Float[Tensor, "n T d"], here: Float[Tensor, "n d"], heads: int
+) -> Float[Tensor, "n d"]:
+    """Attention from one token of each row, `here`, over the row, without its keys and values."""
+    query = layer.query(here).unflatten(-1, (heads, -1)).transpose(0, 1)
+    scale = query.shape[-1] ** -0.5
+    per_head = layer.key.weight.unflatten(0, (heads, -1))
+    absorbed = torch.bmm(query * scale, per_head).transpose(0, 1)
+    weights = torch.bmm(absorbed, states.transpose(1, 2)).softmax(-1)
+    mixed = torch.bmm(weights, states).transpose(0, 1)
+    out = torch.bmm(mixed, layer.value.weight.unflatten(0, (heads, -1)).transpose(1, 2))
+    return out.transpose(0, 1).flatten(1) + layer.value.bias
 
 
 def half_precision_on_gpu(states: Tensor) -> bool:
@@ -91,7 +98,7 @@ def half_precision_on_gpu(states: Tensor) -> bool:
     return states.is_cuda and states.dtype in (torch.bfloat16, torch.float16) and find_spec("triton") is not None
 
 
-def _after_attention(layer: PostNormLayer, states: Tensor, mixed: Tensor) -> Tensor:
+def after_attention(layer: PostNormLayer, states: Tensor, mixed: Tensor) -> Tensor:
     """The rest of a layer, on any number of tokens: output projection, feed-forward, and their LayerNorms."""
     attended = _normed_sum(layer.attention_norm, layer.attention_out, mixed, states)
     inner = linear_then(layer.inner, layer.activation, attended)

@@ -29,12 +29,18 @@ class Passes:
         """Logits at `positions` of each row, on the model's device."""
         self.count += len(ids)
         parts = []
-        for start in range(0, len(ids), self.rows):
-            part, where = ids[start : start + self.rows], positions[start : start + self.rows]
-            filler = self.rows - len(part)
+        rows = self.rows_of_a_call(ids.shape[1], positions.shape[1])
+        for start in range(0, len(ids), rows):
+            part, where = ids[start : start + rows], positions[start : start + rows]
+            filler = rows - len(part)
             if filler:
                 part = torch.cat([part, part[-1:].expand(filler, -1)])
                 where = torch.cat([where, where[-1:].expand(filler, -1)])
             logits = self.model.logits(part.to(self.model.device), where.to(self.model.device))
-            parts.append(logits[: self.rows - filler])
+            parts.append(logits[: rows - filler])
         return torch.cat(parts)
+
+    def rows_of_a_call(self, tokens: int, predicted: int) -> int:
+        """No more than the model takes at once: a call that it would cut in two has two shapes."""
+        most = getattr(self.model, "rows_at_once", None)
+        return self.rows if most is None else min(self.rows, int(most(tokens, predicted)))

@@ -75,7 +75,9 @@ class Target:
         for position, tokens in allowed.items():
             if position not in places:
                 free = ", ".join(map(str, places))
-                raise InputError(f"allowed tokens were given for position {position}, which is not free: the blanks are at {free}")
+                raise InputError(
+                    f"allowed tokens were given for position {position}, which is not free: the blanks are at {free}"
+                )
             keep = torch.zeros(vocabulary, dtype=torch.bool)
             known = [i for i in tokens if 0 <= i < vocabulary]
             keep[known] = True
