@@ -11,9 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.models.fused_linear import linear_plus
 from unmask.models.post_norm_encoder import PostNormEncoder
-from unmask.models.substitution import after_attention, attend, attend_from_one
+from unmask.models.substitution import after_attention, attend_from_one, whole_layer
 
 
 def hidden_at_one(encoder: PostNormEncoder, ids: Int[Tensor, "n T"], positions: Int[Tensor, " n"]) -> Float[Tensor, "n d"]:
@@ -21,7 +20,6 @@ def hidden_at_one(encoder: PostNormEncoder, ids: Int[Tensor, "n T"], positions: 
     *whole, last = encoder.layers
     states = encoder.embed(ids, range(ids.shape[1]))
     for layer in whole:
-        mixed = attend(*(linear_plus(part, states) for part in (layer.query, layer.key, layer.value)), encoder.heads)
-        states = after_attention(layer, states, mixed)
+        states = whole_layer(layer, states, encoder.heads)
     here = states[torch.arange(len(ids), device=ids.device), positions]
     return after_attention(last, here, attend_from_one(last, states, here, encoder.heads))

@@ -56,8 +56,7 @@ class Substitution:
         heads = self.encoder.heads
         states = after_attention(first, states, attend(queries, keys, keyed_values, heads))
         for layer in between:
-            mixed = attend(*(linear_plus(part, states) for part in (layer.query, layer.key, layer.value)), heads)
-            states = after_attention(layer, states, mixed)
+            states = whole_layer(layer, states, heads)
         here = states[:, self.predict]
         return after_attention(last, here, attend_from_one(last, states, here, heads))
 
@@ -77,6 +76,12 @@ def attend(
         return short_attention(queries, keys, values, heads)
     split = [x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (queries, keys, values)]
     return functional.scaled_dot_product_attention(*split).transpose(1, 2).flatten(2)
+
+
+def whole_layer(layer: PostNormLayer, states: Float[Tensor, "n T d"], heads: int) -> Float[Tensor, "n T d"]:
+    """A layer at every token."""
+    queries, keys, values = (linear_plus(part, states) for part in (layer.query, layer.key, layer.value))
+    return after_attention(layer, states, attend(queries, keys, values, heads))
 
 
 def attend_from_one(

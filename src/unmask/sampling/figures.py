@@ -49,7 +49,7 @@ def _decoder_figure(run: SampleRun) -> Figure:
     part = run.samples[run.samples["length"] == length]
     known = bool(part["log_prob"].notna().any())
     figure = Figure(figsize=(11 if known else 6, 4), layout="constrained")
-    axes = np.atleast_1d(figure.subplots(1, 2 if known else 1))
+    axes = figure.subplots(1, 2 if known else 1, squeeze=False)[0]
     axes[0].hist(part["energy"], bins=30, color=SOFT)
     axes[0].set(xlabel="energy", ylabel="texts", title="energies of the texts")
     if known:
