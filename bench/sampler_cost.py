@@ -1,6 +1,6 @@
 """Passes, speed and ESS per pass of single-site Metropolis-Hastings: the algorithm as written, and ours, in one run.
 
-    python bench/sampler_cost.py [--length 20 --chains 16 --burn-in 20 --sweeps 2 --long 30 --model NAME --device cpu]
+    python bench/sampler_cost.py [--length 20 --chains 64 --steps 10 --burn-in 4 --long-chains 32 --long 15 --device cpu]
 
     naive      draws from one masked pass, computes E(x) and E(x') from scratch: 2T + 1 passes a proposal
     kept       conditionals kept with the state: 0 passes for the token that is there, T - 1 for another
@@ -8,9 +8,14 @@
     delayed    early, and decides in three stages (terms up to distance 1, up to 3, the rest)
 
 The first three make the same choices with the same random numbers, and the script stops if their texts differ. All begin at
-the same texts, which `delayed` has burnt in. Then `early` and `delayed` go on for `--long` sweeps, for the ESS of the energy
-(ArviZ, bulk); naive has the chain of `early`, hence its ESS, at its own cost. Proposals are counted as all steps of all
-chains. All calls of the model have the same shape and run on the same number of threads.
+the same texts, which `delayed` has burnt in, and make one proposal a chain in each of `--steps` steps. Then `early` and
+`delayed` go on for `--long` sweeps of the first `--long-chains` chains, for two measures of what a pass buys:
+
+    ESS     effective sample size of the energy (ArviZ, bulk); rough while the chains are far from mixed
+    jumps   sum over chains and sweeps of (E_{s+1} - E_s)^2 / (2 var E): draws whose energy is new, 1 for an independent draw
+
+naive has the chain of `early`, hence its ESS and jumps, at its own cost. All calls of the model have the same shape, go through
+the same fast path and run on the same number of threads; `--plain` takes the network's own forward pass instead.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from torch import Tensor
 
 from unmask.energies import masked_alone
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.diagnostics import measure
+from unmask.sampling.diagnostics import FEWEST_DRAWS, measure
 from unmask.sampling.kernels.ancestral import Ancestral
 from unmask.sampling.kernels.decoder import decode
 from unmask.sampling.kernels.metropolis import MetropolisHastings
@@ -77,24 +82,25 @@ class Naive:
 
 
 def run(
-    ids: Tensor, step: Callable[[StepStreams, Tensor], Tensor], passes: Passes, sweeps: range, sites: int,
+    ids: Tensor, step: Callable[[StepStreams, Tensor], Tensor], passes: Passes, steps: range, sites: int,
     energy: Callable[[], Tensor] | None = None,
 ) -> Cost:  # fmt: skip
-    """Sweeps of `step`, timed."""
+    """Steps of `step`, timed; a sweep is as many as there are sites, and its energies are kept."""
     streams, plan = ChainStreams(0, range(len(ids))), SweepPlan(sites)
     before, start, energies, texts = passes.count, time.perf_counter(), [], ids
-    for sweep in sweeps:
-        order = plan.draw(streams.at(sweep, 0), len(ids))
-        for number in range(plan.steps):
-            texts = step(streams.at(sweep, number + 1), order[number])
-        if energy:
+    for number in steps:
+        sweep, place = divmod(number, sites)
+        if place == 0 or number == steps.start:
+            order = plan.draw(streams.at(sweep, 0), len(ids))
+        texts = step(streams.at(sweep, place + 1), order[place])
+        if energy and place == sites - 1:
             energies.append(energy().clone())
     seconds = time.perf_counter() - start
-    return Cost(passes.count - before, seconds, len(ids) * sites * len(sweeps), texts.clone(), energies)
+    return Cost(passes.count - before, seconds, len(ids) * len(steps), texts.clone(), energies)
 
 
-def run_kernel(kernel: MetropolisHastings, ids: Tensor, sweeps: range) -> Cost:
-    """Sweeps of one of our kernels; the start's T passes are not counted, as naive's are not either."""
+def run_kernel(kernel: MetropolisHastings, ids: Tensor, steps: range) -> Cost:
+    """Steps of one of our kernels; the start's T passes are not counted, as naive's are not either."""
     state, _ = kernel.init(ids)
 
     def step(rng: StepStreams, sites: Tensor) -> Tensor:
@@ -102,11 +108,11 @@ def run_kernel(kernel: MetropolisHastings, ids: Tensor, sweeps: range) -> Cost:
         state, _ = kernel.step(state, rng, sites)
         return state.ids
 
-    return run(ids, step, kernel.passes, sweeps, kernel.target.sites, lambda: state.energy)
+    return run(ids, step, kernel.passes, steps, kernel.target.sites, lambda: state.energy)
 
 
-def run_naive(target: Target, passes: Passes, ids: Tensor, sweeps: range) -> Cost:
-    """Sweeps of the algorithm as written."""
+def run_naive(target: Target, passes: Passes, ids: Tensor, steps: range) -> Cost:
+    """Steps of the algorithm as written."""
     naive, texts = Naive(target, passes), ids.clone()
 
     def step(rng: StepStreams, sites: Tensor) -> Tensor:
@@ -114,7 +120,7 @@ def run_naive(target: Target, passes: Passes, ids: Tensor, sweeps: range) -> Cos
         texts = naive.step(texts, rng, sites)
         return texts
 
-    return run(ids, step, passes, sweeps, target.sites)
+    return run(ids, step, passes, steps, target.sites)
 
 
 def energy_ess(cost: Cost) -> float:
@@ -122,53 +128,69 @@ def energy_ess(cost: Cost) -> float:
     return measure("energy", 0, torch.stack(cost.energies, 1).numpy(), cost.passes).ess_bulk
 
 
+def energy_jumps(cost: Cost, variance: float) -> float:
+    """Squared changes of the energy from sweep to sweep, where an independent draw counts 1."""
+    return float(torch.stack(cost.energies, 1).diff(dim=1).square().sum() / (2 * variance))
+
+
 def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("length", 20), ("chains", 16), ("burn-in", 20), ("sweeps", 2), ("long", 30)):
+    defaults = (("length", 20), ("chains", 64), ("steps", 10), ("burn-in", 4), ("long-chains", 32), ("long", 15))
+    for name, default in defaults:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--model")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--plain", action="store_true", help="the network's own forward pass for all")
     options = parser.parse_args()
     model = MaskedLM.load(options.model, device=options.device)
+    if options.plain:
+        model.encoder = None
     target, passes = Target(model, blank_template(model, options.length)), Passes(model)
     kernels = {
         "kept": MetropolisHastings(target, passes, early=False),
         "early": MetropolisHastings(target, passes),
         "delayed": MetropolisHastings(target, passes, delayed=(1, 3)),
     }
+    T = options.length
     starts, _ = decode(Ancestral(target, passes), options.chains, ChainStreams(0, range(options.chains)).at(0, 0))
-    burnt = run_kernel(kernels["delayed"], starts.ids, range(1, options.burn_in + 1)).ids
-    measured = range(options.burn_in + 1, options.burn_in + options.sweeps + 1)
+    burnt = run_kernel(kernels["delayed"], starts.ids, range(T, T * (options.burn_in + 1))).ids
+    measured = range(T * (options.burn_in + 1), T * (options.burn_in + 1) + options.steps)
     costs = {"naive": run_naive(target, passes, burnt, measured)}
     costs |= {name: run_kernel(kernel, burnt, measured) for name, kernel in kernels.items()}
     for name in ("kept", "early"):
         if not torch.equal(costs[name].ids, costs["naive"].ids):
             raise SystemExit(f"{name} left the naive chain: this must not happen")
-    further = range(measured.stop, measured.stop + options.long)
-    longer = {name: run_kernel(kernels[name], burnt, further) for name in ("early", "delayed")}
-    ess = {name: energy_ess(cost) for name, cost in longer.items()}
     per_proposal = {name: c.passes / c.proposals for name, c in costs.items()}
-    long_passes = {name: c.passes for name, c in longer.items()}
-    proposals = longer["early"].proposals
-    per_pass = {
-        "naive": ess["early"] / (per_proposal["naive"] * proposals),
-        "kept": ess["early"] / (per_proposal["kept"] * proposals),
-        "early": ess["early"] / long_passes["early"],
-        "delayed": ess["delayed"] / long_passes["delayed"],
-    }
-    print(f"T = {options.length}, {options.chains} chains, {torch.get_num_threads()} threads, {model.device}")
-    print(f"{'':8} {'passes a':>10} {'fewer':>7} {'proposals':>10} {'faster':>7} {'ESS per':>12} {'more':>6}")
-    print(f"{'':8} {'proposal':>10} {'':>7} {'a second':>10} {'':>7} {'1000 passes':>12}")
     speed = {name: c.proposals / c.seconds for name, c in costs.items()}
-    for name in costs:
+    print(f"T = {T}, {options.chains} chains, {options.steps} steps, {torch.get_num_threads()} threads, {model.device}")
+    print(f"{'':8} {'passes a':>10} {'fewer':>7} {'proposals':>10} {'faster':>7} {'passes':>9}")
+    print(f"{'':8} {'proposal':>10} {'':>7} {'a second':>10} {'':>7} {'a second':>9}")
+    for name, cost in costs.items():
         print(
             f"{name:8} {per_proposal[name]:10.2f} {per_proposal['naive'] / per_proposal[name]:6.1f}x {speed[name]:10.1f} "
-            f"{speed[name] / speed['naive']:6.1f}x {1000 * per_pass[name]:12.3f} {per_pass[name] / per_pass['naive']:5.1f}x"
+            f"{speed[name] / speed['naive']:6.1f}x {cost.passes / cost.seconds:9.0f}",
+            flush=True,
         )
-    for name, cost in longer.items():
-        each = cost.passes / cost.proposals
-        print(f"{name}, {options.long} sweeps further: {each:.2f} passes a proposal, ESS of the energy {ess[name]:.0f}")
+    if options.long < FEWEST_DRAWS:
+        return
+    further = range(T * (options.burn_in + 2), T * (options.burn_in + 2 + options.long))
+    longer = {name: run_kernel(kernels[name], burnt[: options.long_chains], further) for name in ("early", "delayed")}
+    variance = float(torch.cat([torch.stack(cost.energies) for cost in longer.values()]).var())
+    print(f"{options.long_chains} chains, {options.long} sweeps further; mean energy "
+          + ", ".join(f"{name} {float(torch.stack(cost.energies).mean()):.1f}" for name, cost in longer.items()))  # fmt: skip
+    print(f"{'':8} {'passes a':>10} {'ESS':>6} {'ESS per':>12} {'more':>6} {'jumps per':>12} {'more':>6}")
+    print(f"{'':8} {'proposal':>10} {'':>6} {'1000 passes':>12} {'':>6} {'1000 passes':>12}")
+    first = longer["early"]
+    rows = {name: (first, per_proposal[name] * first.proposals) for name in ("naive", "kept")}
+    rows |= {name: (cost, float(cost.passes)) for name, cost in longer.items()}
+    ess = {name: 1000 * energy_ess(cost) / spent for name, (cost, spent) in rows.items()}
+    jumps = {name: 1000 * energy_jumps(cost, variance) / spent for name, (cost, spent) in rows.items()}
+    for name, (cost, spent) in rows.items():
+        print(
+            f"{name:8} {spent / cost.proposals:10.2f} {energy_ess(cost):6.0f} {ess[name]:12.3f} {ess[name] / ess['naive']:5.1f}x "
+            f"{jumps[name]:12.3f} {jumps[name] / jumps['naive']:5.1f}x"
+        )
 
 
 if __name__ == "__main__":

@@ -3,19 +3,20 @@
     python bench/sampler_quality.py --judge-text corpus.txt [--length 12 --chains 32 --passes 800 --device cpu]
     python bench/sampler_quality.py --judge NAME_OF_A_CAUSAL_MODEL ...
 
-Every sampler starts from the same texts (ancestral samples in a random order, or `--starts FILE`) and runs until each chain
-has spent its passes; the table shows the texts after a quarter, a half and all of them. The judge is a causal language
-model that shares nothing with the sampler but, at most, its training text: a Kneser-Ney model of four tokens trained here on
-`--judge-text` with the sampler's tokenizer, or any causal model by name. Its score is nats a token over the text and its end,
-lower is better. `changed` is the share of redrawn tokens that changed (novelty), `accepted` that of steps, `moves` the tokens
-changed so far. Energies are E_norm of the text over its tokens, scored outside the budget.
+Every sampler starts from the same texts (ancestral samples in a random order, or sentences of `--starts FILE`) and runs until
+each chain has spent its passes; the table shows the texts after a quarter, a half and all of them. The judge is a causal
+language model that shares nothing with the sampler but, at most, its training text: a Kneser-Ney model of four tokens
+trained here on `--judge-text` with the sampler's tokenizer, or any causal model by name. Its score is nats a token over the
+text and its end, lower is better. Energies are E_norm of the text over its tokens, scored outside the budget. `change` is the
+mean difference to the chain's own start, with its standard error over the chains. `changed` is the share of redrawn tokens
+that changed (novelty), `accepted` that of steps, `moves` the tokens changed so far.
 """
 
 from __future__ import annotations
 
 import argparse
 import lzma
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -41,22 +42,27 @@ from unmask.sampling.state import complete, empty_state
 from unmask.sampling.target import Target, blank_template
 from unmask.sampling.text_statistics import distinct, self_bleu, stutter_rate
 
+Judge = Callable[[list[str]], NDArray[np.float64]]
+
 
 class NeuralJudge:
-    """A causal model by name."""
+    """A causal model by name or folder; texts stand between its start and end tokens, where it has them."""
 
     def __init__(self, name: str, device: str) -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         self.words = AutoTokenizer.from_pretrained(name)
         self.network = AutoModelForCausalLM.from_pretrained(name).to(device).eval()
+        start, end = self.words.bos_token_id, self.words.eos_token_id
+        self.before = [i for i in (end if start is None else start,) if i is not None]
+        self.after = [] if end is None else [end]
 
     @torch.no_grad()
     def __call__(self, texts: list[str]) -> NDArray[np.float64]:
         """Nats a token of each text, its end included."""
         scores = []
         for text in texts:
-            ids = [self.words.bos_token_id, *self.words(text)["input_ids"], self.words.eos_token_id]
+            ids = [*self.before, *self.words(text, add_special_tokens=False)["input_ids"], *self.after]
             row = torch.tensor([ids], device=self.network.device)
             log_probs = self.network(row).logits[0, :-1].float().log_softmax(-1)
             scores.append(-float(log_probs.gather(1, row[0, 1:, None]).mean()))
@@ -75,10 +81,33 @@ class TrainedJudge:
         off = check(self.model, [self.encode(line)[:4] for line in held_out[:3]])
         print(f"judge: Kneser-Ney of order {self.model.order}, {len(ids):,} tokens; distributions sum to 1 within {off:.0e}; "
               f"{self(held_out).mean():.3f} nats a token on 500 held-out lines", flush=True)  # fmt: skip
+        print(describe(self, held_out), flush=True)
 
     def __call__(self, texts: list[str]) -> NDArray[np.float64]:
         """Nats a token of each text, its end included."""
         return np.array([-self.model.log_probs(self.encode(text)).mean() for text in texts])
+
+
+def describe(judge: Judge, lines: list[str]) -> str:
+    """How often the judge prefers a line to the same line with one word of another line in it, or two neighbours swapped."""
+    rng = np.random.default_rng(0)
+    words = [line.split() for line in lines if 5 <= len(line.split()) <= 25]
+    pool = [word for line in words for word in line]
+    replaced, swapped = [], []
+    for line in words:
+        place, drawn = int(rng.integers(len(line) - 1)), pool[int(rng.integers(len(pool)))]
+        replaced.append(" ".join([*line[:place], drawn, *line[place + 1 :]]))
+        swapped.append(" ".join([*line[:place], line[place + 1], line[place], *line[place + 2 :]]))
+    own = [" ".join(line) for line in words]
+    score = judge(own)
+    shares = []
+    for others in (replaced, swapped):
+        different = np.array([a != b for a, b in zip(own, others, strict=True)])
+        shares.append(float((judge(others) > score)[different].mean()))
+    return (
+        f"judge: prefers a line to itself with one word replaced by another line's in {shares[0]:.1%} of {len(own)} cases, "
+        f"with two neighbouring words swapped in {shares[1]:.1%}"
+    )
 
 
 def read_lines(path: Path, characters: int = 10**12) -> Iterator[str]:
@@ -135,9 +164,10 @@ def run(
                 yield waiting.pop(0), state.ids.clone(), rates
 
 
-def with_error(values: NDArray[np.float64]) -> str:
-    """Mean and its standard error over the chains."""
-    return f"{values.mean():5.2f} +- {values.std(ddof=1) / len(values) ** 0.5:.2f}"
+def with_change(values: NDArray[np.float64], before: NDArray[np.float64]) -> str:
+    """Mean, and mean difference to the same chains' starts with its standard error."""
+    change = values - before
+    return f"{values.mean():6.2f} {change.mean():+6.2f} +- {change.std(ddof=1) / len(change) ** 0.5:.2f}"
 
 
 def main() -> None:
@@ -147,7 +177,9 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--judge-text", type=Path, help="train the judge on this file, one text a line (.xz is read too)")
     parser.add_argument("--judge", help="a causal model by name or folder, instead")
-    parser.add_argument("--starts", type=Path, help="texts of --length tokens to start from; others are left out")
+    parser.add_argument(
+        "--starts", type=Path, help="start from its sentences of --length tokens (a capital first, a full stop last)"
+    )
     parser.add_argument("--model")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", help="rows whose name contains one of these, separated by semicolons")
@@ -162,7 +194,10 @@ def main() -> None:
     template = blank_template(model, options.length)
     target = Target(model, template)
     if options.starts:
-        rows = [model.words.encode(line) for line in read_lines(options.starts)]
+        sentences = [
+            line for line in read_lines(options.starts) if line.isprintable() and line[0].isupper() and line.endswith(".")
+        ]
+        rows = [model.words.encode(line) for line in sentences]
         fitting = [row for row in rows if len(row) == len(template) and not set(row[1:-1]) & set(model.special_ids)]
         starts = torch.tensor(fitting[: options.chains])
     else:
@@ -170,20 +205,25 @@ def main() -> None:
             0
         ].ids
 
-    def report(name: str, share: float, ids: Tensor, rates: dict[str, float]) -> None:
+    def scores(ids: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         energy = complete(target, passes, empty_state(target, ids))[0].energy.numpy() / options.length
+        return energy, judge([model.text(row) for row in ids.tolist()])
+
+    def report(name: str, share: float, ids: Tensor, rates: dict[str, float]) -> None:
+        energy, score = scores(ids)
         tokens = [row[1:-1] for row in ids.tolist()]
-        score = judge([model.text(row) for row in ids.tolist()])
         print(
-            f"{name:20} {share * options.passes:6.0f} {rates.get('sweeps', 0):6.0f}  {with_error(energy)}  {with_error(score)} "
+            f"{name:20} {share * options.passes:6.0f} {rates.get('sweeps', 0):6.0f} "
+            f"{with_change(energy, at_start[0])} {with_change(score, at_start[1])} "
             f"{rates.get('accepted', 1):8.1%} {rates.get('changed', 0):7.1%} {rates.get('moves', 0):6.1f} "
             f"{stutter_rate(tokens):7.1%} {self_bleu(tokens):6.2f} {distinct(tokens, 2):6.2f}",
             flush=True,
         )
 
     print(f"{len(starts)} chains of {options.length} tokens, {model.device}; passes, sweeps and moves are those of one chain")
-    print(f"{'':20} {'passes':>6} {'sweeps':>6}  {'E_norm / T':>12}  {'judge':>12} {'accepted':>8} {'changed':>7} {'moves':>6} "
-          f"{'stutter':>7} {'s-BLEU':>6} {'dist-2':>6}")  # fmt: skip
+    names = f"{'':20} {'passes':>6} {'sweeps':>6} {'E / T':>6} {'change':>14} {'judge':>6} {'change':>14}"
+    print(f"{names} {'accepted':>8} {'changed':>7} {'moves':>6} {'stutter':>7} {'s-BLEU':>6} {'dist-2':>6}")
+    at_start = scores(starts)
     report("start", 0.0, starts, {})
     for name, (kernel, block) in samplers(model, template, passes).items():
         if options.only and not any(part.strip() in name for part in options.only.split(";")):
