@@ -104,7 +104,25 @@ def test_the_verdict_says_when_chains_have_not_mixed():
 def test_the_verdict_says_what_is_sampled(settings, said):
     found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 50)), **settings))
     assert said in " ".join(found.verdict)
-    assert bool(found.functionals) != SampleSettings(**settings).decodes
+    mixes = settings.get("kernel") not in ("mask-predict", "ancestral", "annealing")
+    assert bool(found.functionals) == mixes and ("mixed" in " ".join(found.verdict)) == mixes
+
+
+def test_annealing_names_the_lowest_energy_instead_of_mixing():
+    energy = np.random.default_rng(0).normal(size=(4, 50))
+    energy[2, 7] = -9.0
+    run = made_up_run(energy, kernel="annealing")
+    found = diagnose(run)
+    assert found.lowest_energy == -9.0 and found.lowest_text == run.samples["text"][2 * 50 + 7]
+    assert found.verdict[1] == f"The lowest energy of a sample is -9.00: {found.lowest_text}"
+
+
+def test_effective_sizes_are_not_claimed_before_the_chains_mix():
+    rng = np.random.default_rng(2)
+    stuck = diagnose(made_up_run(rng.normal(size=(4, 6)) + 4 * np.arange(4)[:, None])).verdict
+    assert "mean little yet" in " ".join(stuck) and not any("independent ones" in said for said in stuck)
+    few = diagnose(made_up_run(rng.normal(size=(4, 90)))).verdict
+    assert any("are worth" in said for said in few)
 
 
 def test_repetition_stutter_and_starts_are_reported():

@@ -87,7 +87,9 @@ def position_lines(found: Diagnostics) -> list[str]:
     lines = []
     for length in dict.fromkeys(p.length for p in found.positions):
         here = [p for p in found.positions if p.length == length]
-        where = f"at positions {here[0].position} to {here[-1].position}, %:"
+        first, last = here[0].position, here[-1].position
+        named = f"{first} to {last}" if len(here) == last - first + 1 else ", ".join(str(p.position) for p in here)
+        where = f"at positions {named}, %:"
         lines.append(f"accepted {where} " + " ".join(f"{100 * p.accepted:3.0f}" for p in here))
         lines.append(f"changed  {where} " + " ".join(f"{100 * p.changed:3.0f}" for p in here))
     return lines

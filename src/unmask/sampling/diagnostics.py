@@ -80,6 +80,8 @@ class Diagnostics:
     start_stutter: float
     unique: float
     in_starts: float
+    lowest_energy: float
+    lowest_text: str
     verdict: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def diagnose(run: SampleRun) -> Diagnostics:
     last = samples.groupby("chain")["passes"].max()
     passes, steps = int(last.sum()), int(run.rates["steps"].sum())
     functionals = []
-    if not settings.decodes:
+    if not (settings.decodes or settings.kernel == "annealing"):
         for length, part in frame.groupby("length"):
             spent = int(part.groupby("chain")["passes"].max().sum())
             functionals += [
@@ -120,6 +122,8 @@ def diagnose(run: SampleRun) -> Diagnostics:
         start_stutter=float("nan") if settings.decodes else stutter_rate(list(frame.drop_duplicates("chain")["start"])),
         unique=float(samples["text"].nunique() / len(samples)),
         in_starts=float(frame["in_starts"].mean()),
+        lowest_energy=float(samples["energy"].min()),
+        lowest_text=str(samples["text"].iloc[int(samples["energy"].argmin())]),
     )
     found.verdict.extend(verdict(found, settings, measured=arviz_statistics() is not None))
     return found

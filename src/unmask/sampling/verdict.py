@@ -20,9 +20,14 @@ def verdict(found: Diagnostics, settings: SampleSettings, measured: bool = True)
     """One sentence for each thing that a reader should know, the most important first."""
     said = [_what_it_samples(settings)]
     if not settings.decodes:
-        said += (
-            _mixing(found) if measured else ["R-hat and ESS were not computed: pip install arviz-stats, then unmask diagnose."]
-        )
+        if settings.kernel == "annealing":
+            said.append(f"The lowest energy of a sample is {found.lowest_energy:.2f}: {found.lowest_text}")
+        else:
+            said += (
+                _mixing(found)
+                if measured
+                else ["R-hat and ESS were not computed: pip install arviz-stats, then unmask diagnose."]
+            )
         if settings.top_k is not None or settings.nucleus is not None:
             said.append("Proposals were cut to likely tokens: texts with any other token are out of reach (reducible chain).")
         if not isnan(found.novelty) and found.acceptance > 0.5 and found.novelty < 0.5 * found.acceptance:
@@ -69,13 +74,13 @@ def _mixing(found: Diagnostics) -> list[str]:
     if worst.r_hat > NEARLY:
         said = [
             f"The chains have NOT mixed: {named}, which should be below {MIXED}. Averages over these samples still depend on the "
-            "starts: run longer, or use tempering or blocks."
+            "starts, and effective sample sizes mean little yet: run longer, or use tempering or blocks."
         ]
     elif worst.r_hat > MIXED:
         said = [f"The chains have nearly mixed: {named}, which should be below {MIXED}. Run longer before trusting averages."]
     else:
         said = [f"No sign that the chains have not mixed: {named} or less."]
-    if fewest.ess_bulk < ENOUGH:
+    if worst.r_hat <= NEARLY and fewest.ess_bulk < ENOUGH:
         said.append(
             f"{found.chains * found.draws:,} draws are worth {fewest.ess_bulk:.0f} independent ones for the "
             f"{_name(fewest.name)}; {ENOUGH} are wanted for a stable mean."
