@@ -5,11 +5,12 @@
 
 Every row starts from the same texts (blanks filled one by one in a random order) and spends the same passes a chain. Those
 that measure the dependence are counted, shared out among the chains. Texts are looked at 40 times, at equal distances in
-passes; numbers are of the second half: E_norm a token and stutter (share of equal neighbours) are means over time, with the
-standard error over chains; ESS is ArviZ's bulk ESS of the energy for 1,000 passes, mean and standard error over groups of 4
-chains (left out where arviz-stats is not installed: save, and read elsewhere). `accepted` counts steps, those that proposed
-the text that was there included; `novel` is the share accepted of those that did not; `changed` the share of redrawn tokens
-that are new.
+passes; numbers are of the second half. E_norm a token and stutter (share of equal neighbours) are means over time, with the
+standard error over chains; `less any` is the difference of E_norm a token from the same chain with blocks of any positions,
+which takes the luck of the starts out of the comparison. ESS is ArviZ's bulk ESS of the energy for 1,000 passes, mean and
+standard error over groups of 4 chains (left out where arviz-stats is not installed: save, and read elsewhere). `accepted`
+counts steps, those that proposed the text that was there included; `novel` is the share accepted of those that did not;
+`changed` the share of redrawn tokens that are new.
 
 --check N also asks which dependence tells the fate of product proposals: for every pair of positions the share of novel
 product proposals that is accepted, from the texts of N chains, against the mutual information of the pair with all other
@@ -101,10 +102,11 @@ def run(kernel: Kernel, plan: SweepPlan, starts: Tensor, budget: int, spent: flo
     return np.stack(draws, 1), counts
 
 
-def described(draws: Array, counts: Array, budget: int) -> str:
-    """One row of numbers."""
+def described(draws: Array, reference: Array, counts: Array, budget: int) -> str:
+    """One row of numbers; `reference`: the draws of the first policy."""
     half = draws[:, LOOKS // 2 :]
     energy, stutter = half[..., 0].mean(1), half[..., 1].mean(1)
+    less = energy - reference[:, LOOKS // 2 :, 0].mean(1)
     steps, accepted, novel, taken, redrawn, changed = counts
     array_stats: Any = arviz_statistics()
     ess = "-"
@@ -112,8 +114,9 @@ def described(draws: Array, counts: Array, budget: int) -> str:
         groups = [half[i : i + CHAINS_A_GROUP, :, 0] for i in range(0, len(half) - CHAINS_A_GROUP + 1, CHAINS_A_GROUP)]
         rates = [array_stats.ess(g, method="bulk", chain_axis=0, draw_axis=1) / (len(g) * budget / 2) * 1000 for g in groups]
         ess = with_error(np.array(rates))
+    apart = with_error(less, 3) if less.any() else ""
     return (
-        f"{with_error(energy, 3):>15}  {with_error(100 * stutter):>12}  {ess:>12}  {accepted / steps:8.1%} "
+        f"{with_error(energy, 3):>15}  {apart:>16}  {with_error(100 * stutter):>12}  {ess:>12}  {accepted / steps:8.1%} "
         f"{taken / max(1, novel):7.1%} {changed / redrawn:7.1%}"
     )
 
@@ -169,12 +172,13 @@ def main() -> None:
     parser.add_argument("--read", type=Path)
     options = parser.parse_args()
     names = f"{'kernel, block':16} {'blocks of':12}"
-    head = f"{names} {'E_norm / T':>15}  {'stutter %':>12}  {'ESS / 1000':>12}  accepted   novel changed"
+    head = f"{names} {'E_norm / T':>15}  {'less any':>16}  {'stutter %':>12}  {'ESS / 1000':>12}  accepted   novel changed"
     if options.read:
         with np.load(options.read) as saved:
             print(saved["heading"].item() + "\n" + head)
             for name in saved["names"]:
-                print(f"{name:29} " + described(saved[f"draws {name}"], saved[f"counts {name}"], int(saved["passes"])))
+                reference = saved[f"draws {name[:16]} {'any':12}"]
+                print(f"{name} " + described(saved[f"draws {name}"], reference, saved[f"counts {name}"], int(saved["passes"])))
         return
     model = MaskedLM.load(options.model, device=options.device)
     template = tuple(model.cloze(options.template).ids) if options.template else blank_template(model, options.length)
@@ -199,7 +203,8 @@ def main() -> None:
             draws, counts = run(kernel, plan, starts, options.passes, spent, options.seed)
             name = f"{kind:16} {policy:12}"
             saved[f"draws {name}"], saved[f"counts {name}"] = draws, counts
-            print(f"{name} " + described(draws, counts, options.passes), flush=True)
+            reference = saved[f"draws {kind:16} {'any':12}"]
+            print(f"{name} " + described(draws, reference, counts, options.passes), flush=True)
     if options.save:
         rows = [key.removeprefix("draws ") for key in saved if key.startswith("draws ")]
         np.savez(options.save, heading=heading, names=rows, passes=options.passes, **saved)
