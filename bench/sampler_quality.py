@@ -27,6 +27,7 @@ from torch import Tensor
 
 from unmask.energies import Energy
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.judge import CausalJudge
 from unmask.sampling.kernels import Kernel
 from unmask.sampling.kernels.ancestral import Ancestral
 from unmask.sampling.kernels.block import ProductBlock
@@ -43,30 +44,6 @@ from unmask.sampling.target import Target, blank_template
 from unmask.sampling.text_statistics import distinct, self_bleu, stutter_rate
 
 Judge = Callable[[list[str]], NDArray[np.float64]]
-
-
-class NeuralJudge:
-    """A causal model by name or folder; texts stand between its start and end tokens, where it has them."""
-
-    def __init__(self, name: str, device: str) -> None:
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        self.words = AutoTokenizer.from_pretrained(name)
-        self.network = AutoModelForCausalLM.from_pretrained(name).to(device).eval()
-        start, end = self.words.bos_token_id, self.words.eos_token_id
-        self.before = [i for i in (end if start is None else start,) if i is not None]
-        self.after = [] if end is None else [end]
-
-    @torch.no_grad()
-    def __call__(self, texts: list[str]) -> NDArray[np.float64]:
-        """Nats a token of each text, its end included."""
-        scores = []
-        for text in texts:
-            ids = [*self.before, *self.words(text, add_special_tokens=False)["input_ids"], *self.after]
-            row = torch.tensor([ids], device=self.network.device)
-            log_probs = self.network(row).logits[0, :-1].float().log_softmax(-1)
-            scores.append(-float(log_probs.gather(1, row[0, 1:, None]).mean()))
-        return np.array(scores)
 
 
 class TrainedJudge:
@@ -184,9 +161,11 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", help="rows whose name contains one of these, separated by semicolons")
     options = parser.parse_args()
+    if not (options.judge or options.judge_text):
+        parser.error("give a judge: --judge-text FILE to train one, or --judge NAME of a causal model")
     model = MaskedLM.load(options.model, device=options.device)
     judge = (
-        NeuralJudge(options.judge, options.device)
+        CausalJudge(options.judge, options.device)
         if options.judge
         else TrainedJudge(options.judge_text, model, options.megabytes)
     )

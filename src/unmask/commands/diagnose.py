@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +23,10 @@ def diagnose(
     folder: Annotated[
         Path, typer.Argument(help="The --out folder of an `unmask sample` run, finished or not.", show_default=False)
     ],
+    judge: Annotated[
+        str | None,
+        typer.Option("--judge", help="A causal language model, by name or folder, that scores the texts.", show_default=False),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Acceptance and novelty, R-hat and effective sample sizes, repetition, and what they mean; writes figures too."""
@@ -30,20 +35,25 @@ def diagnose(
     from unmask import terminal
     from unmask.sampling.chain import load_run
 
-    found = write_diagnostics(load_run(folder), folder, Console(stderr=True, highlight=False, soft_wrap=True))
+    screen = Console(stderr=True, highlight=False, soft_wrap=True)
+    found = write_diagnostics(load_run(folder), folder, screen, judge)
     if json:
         terminal.print_json(found.to_dict())
     else:
         print_diagnostics(found)
 
 
-def write_diagnostics(run: SampleRun, folder: Path, screen: Console) -> Diagnostics:
+def write_diagnostics(run: SampleRun, folder: Path, screen: Console, judge: str | None = None) -> Diagnostics:
     """Measure a run; leaves diagnostics.json and a figure in its folder."""
     from unmask.files import write_atomically, writing
     from unmask.sampling.diagnostics import diagnose as measure_run
     from unmask.sampling.figures import chain_figure
 
     found = measure_run(run)
+    if judge is not None:
+        from unmask.sampling.judge import CausalJudge, judge_run
+
+        found = replace(found, judge=judge_run(CausalJudge(judge), run))
     content = json_format.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n"
     write_atomically(folder / "diagnostics.json", content.encode())
     with writing(folder):
@@ -78,6 +88,11 @@ def print_diagnostics(found: Diagnostics) -> None:
     console.print(
         f"equal neighbours {_percent(found.stutter)}, samples among the starts {_percent(found.in_starts)}", markup=False
     )
+    if found.judge is not None:
+        scores = [f"{_nats(found.judge['samples'])} nats a token for the {'texts' if not found.functionals else 'last texts'}"]
+        if found.judge["starts"] is not None:
+            scores.append(f"{_nats(found.judge['starts'])} for their starts")
+        console.print(f"judge {found.judge['name']}: {', '.join(scores)} (lower is better)", markup=False)
     for sentence in found.verdict:
         console.print(f"- {sentence}", markup=False)
 
@@ -97,6 +112,10 @@ def position_lines(found: Diagnostics) -> list[str]:
 
 def _number(value: float, digits: int = 2) -> str:
     return "-" if isnan(value) else f"{value:,.{digits}f}"
+
+
+def _nats(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _percent(value: float) -> str:

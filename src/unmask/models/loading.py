@@ -54,7 +54,7 @@ def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
 def load_checkpoint(name_or_path: str | Path, device: torch.device, dtype: torch.dtype) -> tuple[nn.Module, Any]:
     """The network in evaluation mode on `device`, and its tokenizer. A folder is read without touching the network."""
     source = _Source(str(name_or_path))
-    with _quiet_transformers():
+    with quiet_transformers():
         _refuse_other_kinds(_load_config(source), source)
         network = _load_network(source, dtype)
         tokenizer = load_tokenizer(source.name, source.local, source.files_only)
@@ -129,7 +129,7 @@ def _hub_has_an_address() -> bool:
 
 
 @contextlib.contextmanager
-def _quiet_transformers() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """No progress bars and no load reports while a checkpoint is read; the settings come back afterwards."""
     from transformers.utils import logging
 

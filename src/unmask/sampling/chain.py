@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.choose_kernel import proposal_of
 from unmask.sampling.decoder_run import DecoderRun
 from unmask.sampling.markov_run import COUNTS, GroupRun, MarkovRun, Snapshot
-from unmask.sampling.run_folder import RunFolder, frame_of, read_checkpoint, read_parts, read_settings
+from unmask.sampling.run_folder import RunFolder, frame_of, read_checkpoint, read_parts, read_settings, read_starts
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.starts import groups
 
@@ -93,7 +93,8 @@ def load_run(path: Path | str) -> SampleRun:
     samples = read_parts(folder)
     if samples.empty:
         raise InputError(f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in")
-    return assemble(settings, samples, snapshots, None)
+    run = assemble(settings, samples, snapshots, None)
+    return replace(run, starts=read_starts(folder, run.starts))
 
 
 def _tuples(value: Any) -> Any:

@@ -83,6 +83,7 @@ class Diagnostics:
     lowest_energy: float
     lowest_text: str
     verdict: list[str] = field(default_factory=list)
+    judge: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it: null where a number cannot be told."""

@@ -205,6 +205,14 @@ def read_parts(path: Path) -> pandas.DataFrame:
     return frame.sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
 
 
+def read_starts(path: Path, known: pandas.DataFrame) -> pandas.DataFrame:
+    """The starts as starts.parquet has them, texts included; what is `known` of them while the run is under way."""
+    import pandas
+
+    file = path / "starts.parquet"
+    return pandas.read_parquet(file) if file.is_file() else known
+
+
 def _json(value: object) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 

@@ -1,0 +1,85 @@
+"""A causal language model as an independent judge of texts.
+
+    score(x) = -1/n sum_t log p(x_t | x_<t)          nats a token; the end token counts, where the judge has one; lower is better
+
+The judge knows nothing of the energy that was sampled: a chain can lower its own energy with texts that nobody would write, and
+this is where it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unmask.errors import InputError
+from unmask.models.loading import quiet_transformers, resolve_device
+
+if TYPE_CHECKING:
+    from unmask.sampling.chain import SampleRun
+
+MOST_TEXTS = 512
+
+
+class CausalJudge:
+    """A causal model by name or folder; a text stands between its start and end tokens, where it has them."""
+
+    def __init__(self, name: str, device: str = "auto") -> None:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        self.name = name
+        try:
+            with quiet_transformers():
+                self.words: Any = AutoTokenizer.from_pretrained(name)
+                network: Any = AutoModelForCausalLM.from_pretrained(name)
+        except (OSError, ValueError) as error:
+            why = str(error).splitlines()[0]
+            raise InputError(
+                f"judge {name!r} cannot be loaded ({why}): give the name or folder of a causal language model"
+            ) from None
+        self.network = network.to(resolve_device(device)).eval()
+        start, end = self.words.bos_token_id, self.words.eos_token_id
+        self.before = [i for i in (end if start is None else start,) if i is not None]
+        self.after = [] if end is None else [end]
+        self._refuse_one_that_looks_ahead()
+
+    @torch.no_grad()
+    def _refuse_one_that_looks_ahead(self) -> None:
+        """A masked model loads as a causal one, sees the token that it should predict, and finds every text likely."""
+        rows = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]], device=self.network.device)
+        first = self.network(input_ids=rows).logits[:, :3].double()
+        if float((first[0] - first[1]).abs().max()) > 1e-3 * (1 + float(first.abs().max())):
+            raise InputError(f"judge {self.name!r} looks ahead in the text: give a causal language model, such as GPT-2")
+
+    @torch.no_grad()
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Nats a token of each text; nan for a text of which nothing can be predicted."""
+        return np.array([self._score(text) for text in texts], dtype=np.float64)
+
+    def _score(self, text: str) -> float:
+        ids = [*self.before, *self.words(text, add_special_tokens=False)["input_ids"], *self.after]
+        if len(ids) < 2:
+            return float("nan")
+        row = torch.tensor([ids], device=self.network.device)
+        log_probs = self.network(input_ids=row).logits[0, :-1].double().log_softmax(-1)
+        return -float(log_probs.gather(1, row[0, 1:, None]).mean())
+
+
+def judge_run(judge: CausalJudge, run: SampleRun) -> dict[str, float | str | None]:
+    """Mean scores of the last texts of the chains (a decoder's texts, thinned evenly) and of the texts that they started from."""
+    texts = list(run.samples["text"] if run.settings.decodes else run.samples.drop_duplicates("chain", keep="last")["text"])
+    texts = texts[:: max(1, -(-len(texts) // MOST_TEXTS))]
+    started = not run.settings.decodes and "text" in run.starts
+    return {
+        "name": judge.name,
+        "samples": _mean(judge(texts)),
+        "starts": _mean(judge(list(run.starts["text"])[:MOST_TEXTS])) if started else None,
+    }
+
+
+def _mean(scores: NDArray[np.float64]) -> float | None:
+    known = scores[~np.isnan(scores)]
+    return float(known.mean()) if len(known) else None
