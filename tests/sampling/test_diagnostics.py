@@ -1,10 +1,12 @@
 """Statistics of texts by hand, R-hat and ESS through ArviZ, and what the verdict says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas
 import pytest
 
-from unmask.sampling.chain import SampleRun, sample
+from unmask.sampling.chain import SampleRun, load_run, sample
 from unmask.sampling.diagnostics import diagnose, measure
 from unmask.sampling.figures import chain_figure
 from unmask.sampling.settings import SampleSettings
@@ -106,6 +108,15 @@ def test_the_verdict_says_what_is_sampled(settings, said):
     assert said in " ".join(found.verdict)
     mixes = settings.get("kernel") not in ("mask-predict", "ancestral", "annealing")
     assert bool(found.functionals) == mixes and ("mixed" in " ".join(found.verdict)) == mixes
+
+
+def test_swaps_of_tempering_are_told_and_a_ladder_too_steep_is_noted(tiny, tmp_path):
+    settings = SampleSettings(kernel="tempering", chains=3, sweeps=6, lengths=(5,), ladder=(1.0, 1.1, 1.2))
+    close = diagnose(sample(settings, tiny, tmp_path))
+    assert len(close.swaps) == 2 and 0.5 < min(close.swaps) <= max(close.swaps) <= 1
+    assert diagnose(load_run(tmp_path)).swaps == close.swaps and not any("swaps" in said for said in close.verdict)
+    steep = diagnose(replace(made_up_run(np.zeros((4, 20)), kernel="tempering", ladder=(1.0, 9.0)), swaps=(0.02,)))
+    assert any("Only 2% of swaps between temperatures 1 and 9" in said for said in steep.verdict)
 
 
 def test_annealing_names_the_lowest_energy_instead_of_mixing():

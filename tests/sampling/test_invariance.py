@@ -247,8 +247,8 @@ def swap_probability(kernel, state, parity):
     for _ in range(60):
         middle = (low + high) / 2
         after = state._replace(temperature=state.temperature.clone())
-        moved = kernel.swap(after, _Fixed(parity, middle))
-        low, high = (middle, high) if bool(moved.any()) else (low, middle)
+        _, accepted = kernel.swap(after, _Fixed(parity, middle))
+        low, high = (middle, high) if bool(accepted.any()) else (low, middle)
     return torch.tensor(low, dtype=torch.float64).exp()
 
 

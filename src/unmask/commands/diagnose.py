@@ -76,6 +76,8 @@ def print_diagnostics(found: Diagnostics) -> None:
     console.print("; ".join(rates), markup=False)
     for line in position_lines(found):
         console.print(line, markup=False)
+    if found.swaps:
+        console.print(f"swaps accepted along the ladder: {', '.join(f'{share:.0%}' for share in found.swaps)}", markup=False)
     if found.functionals:
         table = terminal.table("mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes", first="tokens, functional")
         for f in found.functionals:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unmask.energies import UserTerm
 from unmask.errors import InputError
 from unmask.evaluation.plan import weights_fingerprint
@@ -33,12 +35,16 @@ Report = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class SampleRun:
-    """What a run leaves: samples (chain, sweep, text, energy, ...), starts, and rates per position."""
+    """What a run leaves: samples (chain, sweep, text, energy, ...), starts, rates per position, and swaps of tempering.
+
+    `swaps` are the shares accepted between the neighbouring temperatures of the ladder.
+    """
 
     settings: SampleSettings
     samples: pandas.DataFrame
     starts: pandas.DataFrame
     rates: pandas.DataFrame
+    swaps: tuple[float, ...] = ()
 
 
 def sample(
@@ -168,4 +174,8 @@ def assemble(
             apart = {"scoring_passes": 0 if site else int(saved["scoring_passes"])}
             rates.append({"length": len(saved["positions"]), "position": position, **counted, **apart})
     summed = pandas.DataFrame(rates).groupby(["length", "position"], as_index=False).sum()
-    return SampleRun(settings, frame, pandas.DataFrame(starts).sort_values("chain").reset_index(drop=True), summed)
+    swaps: tuple[float, ...] = ()
+    if settings.kernel == "tempering" and snapshots:
+        tried, accepted = np.sum([saved["swaps"] for saved in snapshots], axis=0)
+        swaps = tuple((accepted / tried.clip(min=1)).tolist())
+    return SampleRun(settings, frame, pandas.DataFrame(starts).sort_values("chain").reset_index(drop=True), summed, swaps)

@@ -73,6 +73,7 @@ class Diagnostics:
     acceptance: float
     novelty: float
     positions: list[PositionRates]
+    swaps: list[float]
     functionals: list[Functional]
     self_bleu: float
     distinct: dict[int, float]
@@ -116,6 +117,7 @@ def diagnose(run: SampleRun) -> Diagnostics:
         acceptance=_share(run.rates, "accepted"),
         novelty=_share(run.rates, "changed"),
         positions=position_rates(run.rates),
+        swaps=list(run.swaps),
         functionals=functionals,
         self_bleu=self_bleu(apart),
         distinct={n: distinct(apart, n) for n in (1, 2, 3)},

@@ -99,6 +99,7 @@ class MarkovRun:
         rows = [chain * self.replicas + replica for chain in group.chains for replica in range(self.replicas)]
         self.streams = ChainStreams(settings.seed, rows)
         self.counts = torch.zeros((len(COUNTS), group.target.sites), dtype=torch.long)
+        self.swaps = torch.zeros((2, self.replicas - 1), dtype=torch.long)
         self.scoring_passes = 0
         self.done = 0
         self.dependence: Float[Tensor, "F F"] | None = None
@@ -146,6 +147,7 @@ class MarkovRun:
         return {
             **common_snapshot(self),
             **measured,
+            "swaps": self.swaps.numpy().copy(),
             "ids": self.state.ids.numpy().copy(),
             "fresh": self.state.fresh.numpy().copy(),
             "temperature": self.state.temperature.numpy().copy(),
@@ -155,6 +157,7 @@ class MarkovRun:
     def restore(self, saved: Snapshot) -> None:
         """Go on from a snapshot: the chains are the same, token for token, as if there had been no interruption."""
         restore_common(self, saved)
+        self.swaps = torch.from_numpy(saved["swaps"])
         state = empty_state(self.group.target, torch.from_numpy(saved["ids"]), torch.from_numpy(saved["temperature"]))
         if self.done < self.settings.sweeps:
             rows, columns = torch.from_numpy(saved["fresh"]).nonzero(as_tuple=True)
@@ -175,6 +178,8 @@ class MarkovRun:
 
     def _count(self, info: StepInfo, sampled: Int[Tensor, " n"]) -> None:
         self.spent += info.passes.reshape(-1, self.replicas).sum(1)
+        if info.swaps is not None:
+            self.swaps += info.swaps
         sites = info.sites[sampled]
         took = info.accepted[sampled].unsqueeze(1).expand(sites.shape)
         for row, happened in enumerate((torch.ones_like(took), took, info.proposed[sampled], info.changed[sampled])):

@@ -54,6 +54,7 @@ class StepInfo(NamedTuple):
     proposed   which of the sites were proposed another token
     changed    which of the sites hold another token now (novel)
     passes     forward passes spent
+    swaps      of parallel tempering, over all chains: tried and accepted between neighbouring temperatures
     """
 
     sites: Int[Tensor, "n k"]
@@ -61,6 +62,7 @@ class StepInfo(NamedTuple):
     proposed: Bool[Tensor, "n k"]
     changed: Bool[Tensor, "n k"]
     passes: Int[Tensor, " n"]
+    swaps: Int[Tensor, "2 R"] | None = None
 
 
 def empty_state(target: Target, ids: Int[Tensor, "n T"], temperature: Float[Tensor, " n"] | None = None) -> ChainState:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 MIXED = 1.01
 NEARLY = 1.05
+FEW_SWAPS = 0.1
 ENOUGH = 400
 """R-hat below 1.01 and a bulk ESS above 400 are what Vehtari et al. (2021) ask before means are believed."""
 
@@ -27,6 +28,12 @@ def verdict(found: Diagnostics, settings: SampleSettings, measured: bool = True)
                 _mixing(found)
                 if measured
                 else ["R-hat and ESS were not computed: pip install arviz-stats, then unmask diagnose."]
+            )
+        if found.swaps and min(found.swaps) < FEW_SWAPS:
+            rung = found.swaps.index(min(found.swaps))
+            said.append(
+                f"Only {found.swaps[rung]:.0%} of swaps between temperatures {settings.ladder[rung]:g} and "
+                f"{settings.ladder[rung + 1]:g} were accepted: put temperatures closer together."
             )
         if settings.top_k is not None or settings.nucleus is not None:
             said.append("Proposals were cut to likely tokens: texts with any other token are out of reach (reducible chain).")

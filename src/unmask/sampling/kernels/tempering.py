@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from unmask.errors import InputError
@@ -52,13 +52,12 @@ class ParallelTempering:
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> tuple[ChainState, StepInfo]:
         """A step of every replica, then swaps."""
         state, info = self.inner.step(state, rng, sites)
-        self.swap(state, rng)
-        return state, info
+        return state, info._replace(swaps=self.swap(state, rng))
 
-    def swap(self, state: ChainState, rng: Randomness) -> Bool[Tensor, "n R"]:
-        """Try one set of neighbouring swaps in every ladder; which replicas moved up."""
+    def swap(self, state: ChainState, rng: Randomness) -> Int[Tensor, "2 R"]:
+        """Try one set of neighbouring swaps in every ladder; how many were tried and accepted at each rung."""
         ranked = self._ranked(state)
-        moved = torch.zeros(ranked.shape, dtype=torch.bool)
+        counts = torch.zeros((2, len(self.temperatures) - 1), dtype=torch.long)
         odd = rng.integers(ranked[:, 0], 2)
         energy = state.energy
         for rank in range(len(self.temperatures) - 1):
@@ -68,8 +67,8 @@ class ParallelTempering:
             swapped = rng.log_uniform(low) < log_ratio
             low, high = low[swapped], high[swapped]
             state.temperature[low], state.temperature[high] = state.temperature[high].clone(), state.temperature[low].clone()
-            moved[ladders[swapped], rank] = True
-        return moved
+            counts[:, rank] = torch.tensor([len(ladders), int(swapped.sum())])
+        return counts
 
     def _ranked(self, state: ChainState) -> Int[Tensor, "n R"]:
         """Rows of each ladder in rising temperature."""
