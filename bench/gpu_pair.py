@@ -26,7 +26,7 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 from unmask.cloze import Cloze
 from unmask.conditionals import unary_tables
-from unmask.joints import CONSTRUCTIONS, derive
+from unmask.joints import derive_all
 from unmask.metrics import block_metrics
 from unmask.models.masked_lm import MaskedLM
 
@@ -109,7 +109,7 @@ def measure(model: MaskedLM, cloze: Cloze) -> dict[str, float]:
     """Seconds of the three parts of one pair, and the reads of each iterated construction."""
     taken, tables = seconds(lambda: unary_tables(model, cloze), model.device)
     found = {"tables": taken}
-    found["joints"], joints = seconds(lambda: [derive(tables, name) for name in CONSTRUCTIONS], model.device)
+    found["joints"], joints = seconds(lambda: derive_all(tables), model.device)
     found["metrics"], measured = seconds(lambda: block_metrics(joints, cloze.gold), model.device)
     found["all"] = found["tables"] + found["joints"] + found["metrics"]
     found["entropy"] = float(torch.special.entr(tables.log_q[1][:64].exp()).sum(1).mean())

@@ -31,7 +31,7 @@ from transformers import AutoModelForMaskedLM
 
 from unmask.cloze import Cloze
 from unmask.conditionals import unary_tables
-from unmask.joints import CONSTRUCTIONS, arnold_gokhale, derive
+from unmask.joints import arnold_gokhale, derive_all
 from unmask.metrics import BlockMetrics, JointMetrics, block_metrics
 from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM
@@ -84,7 +84,7 @@ class Clock:
 def ours(model: MaskedLM, cloze: Cloze, tokens: int, clock: Clock) -> tuple[BlockMetrics, Callable[[], BlockMetrics]]:
     """All constructions to convergence; and, for later, the published number of steps of Arnold-Gokhale."""
     tables = clock.part("tables", lambda: unary_tables(FirstTokens(model, tokens), cloze))
-    joints = clock.part("joints", lambda: [derive(tables, name) for name in CONSTRUCTIONS])
+    joints = clock.part("joints", lambda: derive_all(tables))
     measured = clock.part("metrics", lambda: block_metrics(joints, cloze.gold))
     return measured, lambda: block_metrics([arnold_gokhale(tables, steps=PUBLISHED_STEPS)], cloze.gold)
 

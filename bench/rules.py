@@ -35,7 +35,7 @@ from unmask.evaluation.pairs import SCHEMES, choose_pairs
 from unmask.joints import chain, hcb, mrf, product
 from unmask.joints.family import Marginals
 from unmask.joints.joint import Index, Joint, at
-from unmask.joints.near_compatible import near_compatible
+from unmask.joints.near_compatible import members
 from unmask.metrics import block_metrics
 from unmask.models.masked_lm import MaskedLM
 
@@ -82,15 +82,15 @@ def halves(name: str, tables: Tables, joint: Joint) -> Joint:
 
 def rules(tables: Tables, chosen: set[str] | None) -> Iterator[Joint]:
     """The joints to compare."""
-    members = {name: near_compatible(tables, alpha, name=name) for name, alpha in MEMBERS.items()}
-    low, middle, high = members["arnold_gokhale"], members[BASELINE], members["pseudo_gibbs"]
+    family = {joint.name: joint for joint in members(tables, MEMBERS)}
+    low, middle, high = family["arnold_gokhale"], family[BASELINE], family["pseudo_gibbs"]
     mean = chain(tables)
     made: dict[str, Callable[[], Joint]] = {
         "product": lambda: product(tables),
         "mrf": lambda: mrf(tables),
         "hcb": lambda: hcb(tables),
         "chain": lambda: mean,
-        **{name: (lambda joint=joint: joint) for name, joint in members.items()},
+        **{name: (lambda joint=joint: joint) for name, joint in family.items()},
         "arithmetic ag, pg": lambda: arithmetic("arithmetic ag, pg", [low, high]),
         "geometric ag, pg": lambda: geometric("geometric ag, pg", [low, high]),
         "geometric ag, pg, chain": lambda: geometric("geometric ag, pg, chain", [low, high, mean]),

@@ -21,7 +21,7 @@ from unmask.cloze import Cloze
 from unmask.compatibility import compatibility
 from unmask.conditionals import Progress, Tables, unary_tables
 from unmask.errors import InputError
-from unmask.filling import as_model, complete, labelled_joint
+from unmask.filling import as_model, complete, labelled_joints
 from unmask.joints import CONSTRUCTIONS, Joint
 from unmask.joints.faithfulness import read_joints
 from unmask.metrics import Summary, block_metrics, summarise
@@ -184,4 +184,4 @@ def compare(
     if len(cloze.block) < 2:
         raise InputError("the text has one blank, where all constructions coincide: give two or more, or use fill")
     tables = unary_tables(lm, cloze, choose_candidates(lm, cloze, candidates, exact, force), progress=progress)
-    return Comparison(text, {name: labelled_joint(tables, name, lm) for name in names}, lm, cloze, top)
+    return Comparison(text, dict(zip(names, labelled_joints(tables, names, lm), strict=True)), lm, cloze, top)

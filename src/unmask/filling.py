@@ -13,7 +13,7 @@ from unmask.candidates import choose_candidates
 from unmask.cloze import Cloze
 from unmask.conditionals import Progress, Tables, unary_tables
 from unmask.errors import InputError
-from unmask.joints import CONSTRUCTIONS, DEFAULT_CONSTRUCTION, Joint, derive
+from unmask.joints import CONSTRUCTIONS, DEFAULT_CONSTRUCTION, Joint, derive, derive_all
 from unmask.models.masked_lm import MaskedLM
 
 
@@ -131,10 +131,17 @@ def as_model(model: MaskedLM | str | Path | None, device: str = "auto", dtype: s
 
 def labelled_joint(tables: Tables, construction: str, model: MaskedLM) -> Joint:
     """The joint of the tables, showing tokens as the model spells them. With one blank every construction coincides."""
-    joint = derive(tables, construction if tables.sites > 1 else "product")
+    joint = labelled_joints(tables, [construction if tables.sites > 1 else "product"], model)[0]
     joint.name = construction
-    joint.label = model.token
     return joint
+
+
+def labelled_joints(tables: Tables, constructions: Sequence[str], model: MaskedLM) -> list[Joint]:
+    """The joints of the tables, showing tokens as the model spells them."""
+    joints = derive_all(tables, constructions)
+    for joint in joints:
+        joint.label = model.token
+    return joints
 
 
 def complete(model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: float, product_log_prob: float) -> Completion:

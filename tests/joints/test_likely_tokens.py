@@ -13,10 +13,25 @@ from unmask.joints import likely_tokens
 from unmask.joints.balance import sweep
 from unmask.joints.family import start
 from unmask.joints.fixed_point import accelerate
-from unmask.joints.likely_tokens import LikelyTokens
-from unmask.joints.near_compatible import near_compatible
+from unmask.joints.likely_tokens import LikelyTokens, strips
+from unmask.joints.near_compatible import members, near_compatible
 
 alphas = st.sampled_from([0.0, 0.3, 0.5, 1.0])
+
+
+@pytest.fixture(autouse=True)
+def exactly(monkeypatch):
+    """Every solve to the end."""
+    monkeypatch.setattr(likely_tokens, "NEARER", 0.0)
+
+
+def likely_of(tables, alpha):
+    return LikelyTokens(tables, torch.tensor([[alpha]], dtype=torch.float64))
+
+
+def solved(tables, log_mu, alpha, likely=None):
+    found = (likely or likely_of(tables, alpha)).solve(torch.cat([m.flatten() for m in log_mu])[None, :])[0]
+    return tuple(part.reshape(m.shape) for part, m in zip(found.split([m.numel() for m in log_mu]), log_mu, strict=True))
 
 
 def imbalance(tables, log_mu, alpha):
@@ -31,9 +46,8 @@ def imbalance(tables, log_mu, alpha):
 @given(seeds, alphas)
 def test_a_vocabulary_taken_whole_is_solved_at_once(seed, alpha):
     tables = random_tables((2, 5), seed)
-    likely = LikelyTokens(tables, alpha)
-    assert likely.strips.share == 0 and len(likely.strips.x) == 5
-    for residual in imbalance(tables, likely.solve(start(tables)), alpha):
+    assert strips(tables).share == 0 and len(strips(tables).x) == 5
+    for residual in imbalance(tables, solved(tables, start(tables), alpha), alpha):
         assert float(residual.abs().max()) < 1e-10
 
 
@@ -44,14 +58,13 @@ def test_with_some_left_out_the_likely_ones_come_into_balance_once_the_others_ar
     tables = random_tables((2, 5), seed)
     before, likely_tokens.LIKELY = likely_tokens.LIKELY, 1
     try:
-        likely = LikelyTokens(tables, alpha)
-        n, m = len(likely.strips.x), len(likely.strips.y)
-        assert n < 5 and m < 5 and likely.strips.share == pytest.approx((5 * n + 5 * m - 2 * n * m) / 25)
+        n, m = len(strips(tables).x), len(strips(tables).y)
+        assert n < 5 and m < 5 and strips(tables).share == pytest.approx((5 * n + 5 * m - 2 * n * m) / 25)
         mu = near_compatible(tables, alpha, tolerance=1e-9).dense().exp()
-        moved = likely.solve(tuple(m.log() for m in without(mu)))
+        moved = solved(tables, tuple(m.log() for m in without(mu)), alpha)
         for found, expected in zip(moved, without(mu), strict=True):
             torch.testing.assert_close(found.exp(), expected, rtol=1e-7, atol=0)
-        elsewhere = likely.solve(start(tables))
+        elsewhere = solved(tables, start(tables), alpha)
         assert all(float(r.abs().max()) > 1e-3 for r in imbalance(tables, elsewhere, alpha))
     finally:
         likely_tokens.LIKELY = before
@@ -63,11 +76,11 @@ def test_old_factors_lead_to_the_same_answer_as_new_ones(seed, alpha, moved):
     tables = random_tables((2, 5), seed)
     before, likely_tokens.LIKELY = likely_tokens.LIKELY, 1
     try:
-        again = LikelyTokens(tables, alpha)
-        again.solve(start(tables))
+        again = likely_of(tables, alpha)
+        solved(tables, start(tables), alpha, again)
         assert again.factors is not None
         other = tuple(m + moved * torch.sin(torch.arange(5, dtype=m.dtype)).reshape(m.shape) for m in start(tables))
-        found, expected = again.solve(other), LikelyTokens(tables, alpha).solve(other)
+        found, expected = solved(tables, other, alpha, again), solved(tables, other, alpha)
         for mine, fresh in zip(found, expected, strict=True):
             torch.testing.assert_close(mine, fresh, rtol=0, atol=1e-4)
         assert max(float((mine - came).abs().max()) for mine, came in zip(found, other, strict=True)) > 1e-3
@@ -110,10 +123,11 @@ def test_tokens_that_hardly_meet_others_converge_and_without_help_do_not(alpha, 
 
 def test_a_table_with_zeros_that_newton_cannot_solve_is_left_as_it_came():
     tables = random_tables((2, 5), 3)
-    likely = LikelyTokens(tables, 0.0)
-    likely.strips = replace(likely.strips, a=likely.strips.a * torch.nan)
+    likely = likely_of(tables, 0.0)
+    likely.strips = replace(likely.strips, ab=likely.strips.ab * torch.nan)
     came = start(tables)
-    assert all(torch.equal(a, b) for a, b in zip(likely.solve(came), came, strict=True))
+    for found, expected in zip(solved(tables, came, 0.0, likely), came, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)
 
 
 def test_accelerate_still_stands_alone():
@@ -130,3 +144,13 @@ def test_accelerate_still_stands_alone():
     expected = without(near_compatible(tables, 0.5, tolerance=1e-9).dense().exp())
     for found, truth in zip(end.log_p.split(sizes), expected, strict=True):
         assert distance(found.exp(), truth.flatten()) < 1e-8
+
+
+def test_members_side_by_side_are_the_members_alone():
+    tables = random_tables((2, 40), 5)
+    alphas = {"a": 0.0, "b": 0.25, "c": 1.0}
+    for joint, alpha in zip(members(tables, alphas, tolerance=1e-9), alphas.values(), strict=True):
+        alone = near_compatible(tables, alpha, tolerance=1e-9)
+        assert joint.report["converged"] and joint.report["alpha"] == alpha
+        assert distance(joint.dense().exp(), alone.dense().exp()) < 1e-8
+        assert distance(joint.dense().exp(), near_compatible(tables, 0.5, tolerance=1e-9).dense().exp()) > 1e-4

@@ -16,7 +16,7 @@ if not os.environ.get("TRITON_INTERPRET"):
 from unmask import compatibility
 from unmask.cloze import Cloze
 from unmask.conditionals import Tables, unary_tables
-from unmask.joints import CONSTRUCTIONS, balance, derive, faithfulness
+from unmask.joints import CONSTRUCTIONS, balance, derive, derive_all, faithfulness, likely_tokens, pair_sweep
 from unmask.joints.family import start
 from unmask.joints.pair_form import Linear, PairForm, pair_form
 from unmask.metrics import block_metrics
@@ -43,7 +43,7 @@ def tables() -> Tables:
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the kernels serve tables on a CPU."""
-    for module in (balance, faithfulness, compatibility):
+    for module in (pair_sweep, likely_tokens, faithfulness, compatibility):
         monkeypatch.setattr(module, "kernels_serve", lambda tables: True)
 
 
@@ -72,17 +72,18 @@ def test_a_rule_that_is_no_pair_form_is_left_to_the_tiles(tables: Tables) -> Non
 def test_a_sweep_by_kernels_is_a_sweep(tables: Tables, alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
     given = start(tables)
     expected = balance.sweep(tables, given, alpha)
-    monkeypatch.setattr(balance, "kernels_serve", lambda tables: True)
+    monkeypatch.setattr(pair_sweep, "kernels_serve", lambda tables: True)
     for found, wanted in zip(balance.sweep(tables, given, alpha), expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_metrics_by_kernels_are_those_of_the_tiles(tables: Tables, kernels: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    joints = [derive(tables, name) for name in CONSTRUCTIONS]
+    joints = derive_all(tables)
     by_kernels = block_metrics(joints, (4, 7))
     for module in (faithfulness, compatibility):
         monkeypatch.setattr(module, "kernels_serve", lambda tables: False)
-    by_tiles = block_metrics(joints, (4, 7))
+    monkeypatch.setattr(faithfulness, "_own_sums", faithfulness._own_sums.__wrapped__)
+    by_tiles = block_metrics(joints, (4, 7), tile_cells=500)
     assert isclose(by_kernels.compatibility, by_tiles.compatibility, rel_tol=1e-5)
     for found, wanted in zip(by_kernels.joints, by_tiles.joints, strict=True):
         for key in ("joint_nll", "a_kl", "g_kl", "objective"):
@@ -100,5 +101,5 @@ def test_another_table_gives_other_sums(tables: Tables, kernels: None) -> None:
 def test_a_block_of_a_model_on_a_cpu_is_left_to_the_tiles() -> None:
     model = TabularMLM.random(4, 2, seed=0)
     of_model = unary_tables(model, Cloze((4, 4), (0, 1)))
-    assert not balance.kernels_serve(of_model)
-    assert not balance.kernels_serve(replace(of_model, log_q=tuple(q.float() for q in of_model.log_q)))
+    assert not pair_sweep.kernels_serve(of_model)
+    assert not pair_sweep.kernels_serve(replace(of_model, log_q=tuple(q.float() for q in of_model.log_q)))

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from unmask.cloze import Cloze
 from unmask.conditionals import unary_tables
 from unmask.errors import InputError
-from unmask.joints import derive
+from unmask.joints import derive_all
 from unmask.metrics import block_metrics
 from unmask.models.conditional_model import ConditionalModel
 
 
+@torch.inference_mode()
 def measure_pair(
     model: ConditionalModel, cloze: Cloze, constructions: Sequence[str], arnold_gokhale_steps: int | None = None
 ) -> list[dict[str, Any]]:
@@ -21,7 +24,7 @@ def measure_pair(
         raise InputError("the pair's own tokens are not known: give the text without blanks, and the positions")
     tables = unary_tables(model, cloze)
     options: dict[str, dict[str, object]] = {"arnold_gokhale": {"steps": arnold_gokhale_steps}} if arnold_gokhale_steps else {}
-    joints = [derive(tables, name, **options.get(name, {})) for name in constructions]
+    joints = derive_all(tables, constructions, options)
     found = block_metrics(joints, cloze.gold)
     return [
         {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from unmask.conditionals import Tables
 from unmask.errors import InputError
@@ -10,7 +10,7 @@ from unmask.joints.chain import chain
 from unmask.joints.hcb import hcb
 from unmask.joints.joint import Joint
 from unmask.joints.mrf import mrf, mrf_logit
-from unmask.joints.near_compatible import arnold_gokhale, balanced, pseudo_gibbs
+from unmask.joints.near_compatible import MEMBERS, arnold_gokhale, balanced, members, pseudo_gibbs
 from unmask.joints.product import product
 
 CONSTRUCTIONS: dict[str, Callable[..., Joint]] = {
@@ -26,4 +26,17 @@ def derive(tables: Tables, construction: str = DEFAULT_CONSTRUCTION, **options: 
     return CONSTRUCTIONS[construction](tables, **options)
 
 
-__all__ = ["CONSTRUCTIONS", "DEFAULT_CONSTRUCTION", "Joint", "derive", *CONSTRUCTIONS]
+def derive_all(
+    tables: Tables, constructions: Iterable[str] = tuple(CONSTRUCTIONS), options: Mapping[str, Mapping[str, object]] | None = None
+) -> list[Joint]:
+    """The joints of several constructions, in their order; those that are iterated share their reads of the tables.
+
+    `options`: of single constructions, by name; one that has any is iterated by itself.
+    """
+    names, given = list(constructions), options or {}
+    together = {name: MEMBERS[name] for name in names if name in MEMBERS and not given.get(name)}
+    found = dict(zip(together, members(tables, together) if together else [], strict=True))
+    return [found.get(name) or derive(tables, name, **given.get(name, {})) for name in names]
+
+
+__all__ = ["CONSTRUCTIONS", "DEFAULT_CONSTRUCTION", "Joint", "derive", "derive_all", *CONSTRUCTIONS]

@@ -27,16 +27,16 @@ from torch import Tensor
 from unmask.conditionals import Tables
 from unmask.joints.family import Marginals, centred, contexts, tile_size
 from unmask.joints.joint import at, tiles
-from unmask.joints.pair_form import kernels_serve
+from unmask.joints.pair_sweep import sweep_pair
 
 
 def sweep(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
     """One read of the tables: new marginals m_1.., then a new m_0 from them. The sum of m_0 is one."""
-    if kernels_serve(tables):
-        return _scaled(_sweep_by_kernels(tables, log_mu, alpha))
-    if tables.sites == 2:
-        return _scaled(_sweep_pair(tables, log_mu, alpha))
-    return _scaled(_sweep_sites(tables, log_mu, alpha))
+    if tables.sites != 2:
+        return _scaled(_sweep_sites(tables, log_mu, alpha))
+    point = torch.cat([m.flatten() for m in log_mu])
+    log_v, log_u = sweep_pair(tables, point[None, :], point.new_full((1, 1), alpha))[0].split([m.numel() for m in log_mu])
+    return log_v[None, :], log_u[:, None]
 
 
 def _scaled(log_mu: Marginals) -> Marginals:
@@ -73,55 +73,3 @@ def _flows(q: list[Tensor], log_m: list[Tensor], t: int, alpha: float) -> tuple[
     assert isinstance(incoming, Tensor) and isinstance(against, Tensor)
     k = (against + inverse[t]).reciprocal_()
     return (incoming * k).sum(t, keepdim=True), (q[t] * against * k).sum(t, keepdim=True)
-
-
-def _sweep_pair(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
-    """The pair's formulas above, in two reused buffers and matrix-vector products."""
-    log_a, log_b = tables.log_q
-    (log_v, log_u), _ = centred(log_mu, log_a.dtype)
-    log_v, log_u = log_v.flatten(), log_u.flatten()
-    v, v_beta = log_v.exp().to(log_a.dtype), ((1 - alpha) * log_v).exp().to(log_a.dtype)
-    above, below = torch.zeros_like(log_v), torch.zeros_like(log_v)
-    ones_y = torch.ones_like(v)
-    buffers = [log_a.new_empty((0,))] * 4
-    new_u = torch.empty_like(log_u)
-    for index in tiles(tables.shape, tile_size(tables)):
-        tile_a, tile_b = log_a[index], log_b[index]
-        if buffers[0].shape != tile_a.shape:
-            buffers = [torch.empty_like(tile_a, memory_format=torch.contiguous_format) for _ in range(4)]
-        a, b, k, work = buffers
-        torch.exp(tile_a, out=a)
-        torch.exp(tile_b, out=b)
-        if alpha == 1:
-            u = a @ v
-            above += (u @ b).double()
-            new_u[index[0]] = u.double().log()
-            continue
-        _inverse_sum(((1 - alpha) * log_u[index[0]]).exp().to(v.dtype), v_beta, k)
-        row = torch.mul(a, k, out=work).mv(v).double().log()
-        row -= torch.mul(b, k, out=work).mv(ones_y).double().log()
-        new_u[index[0]] = row
-        _inverse_sum(((1 - alpha) * row).exp().to(v.dtype), v_beta, k)
-        above += torch.mul(b, k, out=work).T.mv(row.exp().to(v.dtype)).double()
-        below += torch.mul(a, k, out=work).T.mv(torch.ones_like(row, dtype=v.dtype)).double()
-    new_v = above.log() if alpha == 1 else above.log() - below.log()
-    return new_v[None, :], new_u[:, None]
-
-
-def _sweep_by_kernels(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
-    """The pair's formulas on a GPU: one read of the tables for u, one for v."""
-    from unmask.joints.pair_flows import column_flows, row_flows
-
-    log_a, log_b = tables.log_q
-    dtype = log_a.dtype
-    (log_v, log_u), _ = centred(log_mu, dtype)
-    log_v, log_u = log_v.flatten(), log_u.flatten()
-    v_beta = ((1 - alpha) * log_v).exp().to(dtype)
-    above, below = row_flows(log_a, log_b, ((1 - alpha) * log_u).exp().to(dtype), v_beta, log_v.exp().to(dtype))
-    log_u = above.log() - below.log()
-    above, below = column_flows(log_a, log_b, ((1 - alpha) * log_u).exp().to(dtype), v_beta, log_u.exp().to(dtype))
-    return (above.log() - below.log())[None, :], log_u[:, None]
-
-
-def _inverse_sum(u: Tensor, v: Tensor, out: Tensor) -> None:
-    torch.add(u[:, None], v[None, :], out=out).reciprocal_()

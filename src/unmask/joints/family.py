@@ -50,8 +50,12 @@ def centred(log_mu: Marginals, dtype: torch.dtype) -> tuple[list[Tensor], float]
     """The marginals over e^c, and c. Beyond e^+-80 in float32 (e^+-600 in float64) of c they are held at that bound."""
     lows, highs = zip(*torch.stack([torch.stack(m.aminmax()) for m in log_mu]).tolist(), strict=True)
     c = (max(highs) + max(min(lows), -1e6)) / 2
-    bound = 600.0 if dtype == torch.float64 else 80.0
-    return [(m - c).clamp(-bound, bound) for m in log_mu], c
+    return [(m - c).clamp(-bound_of(dtype), bound_of(dtype)) for m in log_mu], c
+
+
+def bound_of(dtype: torch.dtype) -> float:
+    """The largest distance from c at which the exponentials of all powers stay in range."""
+    return 600.0 if dtype == torch.float64 else 80.0
 
 
 class FamilyRule:

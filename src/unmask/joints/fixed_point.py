@@ -45,32 +45,51 @@ class FixedPoint:
     restarts: int
 
 
+class Acceleration:
+    """One iteration, point by point: apply the map to `z` and `receive` the result, while it is `running`."""
+
+    def __init__(self, log_p: Tensor, tolerance: float, max_reads: int, accelerated: bool = True) -> None:
+        self.z = self.best = log_p
+        self.tolerance, self.max_reads, self.accelerated = tolerance, max_reads, accelerated
+        self.memory = _Memory(MEMORY if accelerated else 2)
+        self.shortest = self.change = self.error = torch.inf
+        self.slowness = SLOWEST_AT_LEAST
+        self.reads = self.held = self.restarts = 0
+
+    @property
+    def running(self) -> bool:
+        return self.reads < self.max_reads and self.held < IN_A_ROW
+
+    def receive(self, g: Tensor) -> None:
+        """Take G(z) and choose the next point."""
+        self.reads += 1
+        self.memory.add(self.z, g)
+        found = self.memory.read()
+        if not found.length <= GROWTH * self.shortest:
+            self.memory.clear()
+            self.restarts += 1
+            self.z, self.shortest, self.held = self.best, torch.inf, 0
+            return
+        self.best, self.shortest, self.change = g, found.length, found.change
+        self.slowness = max(SLOWEST_AT_LEAST, FORGET * self.slowness, found.slowness())
+        self.error = self.slowness * self.change
+        self.held = self.held + 1 if self.error < self.tolerance else 0
+        if self.running:
+            self.z = self.memory.extrapolated(found.combination()) if self.accelerated else g
+
+    def end(self) -> FixedPoint:
+        """Where it is now."""
+        return FixedPoint(self.best, self.reads, self.change, self.error, self.held == IN_A_ROW, self.restarts)
+
+
 def accelerate(
     step: Callable[[Tensor], Tensor], log_p: Tensor, tolerance: float, max_reads: int, accelerated: bool = True
 ) -> FixedPoint:
     """Iterate `step`, a map of a vector of log-probabilities to another, until the estimated error is under `tolerance`."""
-    memory = _Memory(MEMORY if accelerated else 2)
-    z, best, shortest, restarts, change, error = log_p, log_p, torch.inf, 0, torch.inf, torch.inf
-    slowness = SLOWEST_AT_LEAST
-    reads = held = 0
-    while reads < max_reads:
-        g = step(z)
-        reads += 1
-        memory.add(z, g)
-        found = memory.read()
-        if not found.length <= GROWTH * shortest:
-            memory.clear()
-            restarts += 1
-            z, shortest, held = best, torch.inf, 0
-            continue
-        best, shortest, change = g, found.length, found.change
-        slowness = max(SLOWEST_AT_LEAST, FORGET * slowness, found.slowness())
-        error = slowness * change
-        held = held + 1 if error < tolerance else 0
-        if held == IN_A_ROW:
-            break
-        z = memory.extrapolated(found.combination()) if accelerated else g
-    return FixedPoint(best, reads, change, error, held == IN_A_ROW, restarts)
+    iteration = Acceleration(log_p, tolerance, max_reads, accelerated)
+    while iteration.running:
+        iteration.receive(step(iteration.z))
+    return iteration.end()
 
 
 class _Memory:

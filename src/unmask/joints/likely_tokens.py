@@ -16,24 +16,27 @@ their cells), of which a copy is kept: differences of whole sums would lose them
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from unmask.conditionals import Tables
-from unmask.joints.family import Marginals, centred, tile_size
+from unmask.joints.family import tile_size
 from unmask.joints.joint import tiles
 from unmask.joints.kept import kept_with_tables
 from unmask.joints.pair_form import kernels_serve, table_form
+from unmask.joints.pair_sweep import centred_rows
 
 LIKELY = 128
 """Tokens of a blank that each of the three measures chooses; a vocabulary up to three times as large is taken whole."""
 NEWTON_STEPS = 20
 LONGEST = 2.0
 """Of a Newton step, in nats."""
-SOLVED = 1e-11
-"""The relative imbalance at which a solve ends."""
+SOLVED, NEARER = 1e-11, 1e-2
+"""A solve ends at the first of these relative imbalances, or where it has become so much smaller."""
 STALE = 0.1
 """A step that leaves more than this of the imbalance asks for new factors."""
 
@@ -42,15 +45,14 @@ STALE = 0.1
 class Strips:
     """The tokens of both blanks that may come to hold mass, and their rows and columns of the tables as probabilities.
 
-    a, b    the cells where a likely x meets a likely y
+    ab      the cells of both tables where a likely x meets a likely y
     row_*   the rows of x without those cells; column_* the columns of y
     share   cells of the strips over cells of a table, what one `solve` adds to a read of the tables
     """
 
     x: Tensor
     y: Tensor
-    a: Tensor
-    b: Tensor
+    ab: Tensor
     row_a: Tensor
     row_b: Tensor
     column_a: Tensor
@@ -72,91 +74,90 @@ def strips(tables: Tables) -> Strips:
     (mean_x, closed_x), (mean_y, closed_y) = _survey(tables)
     x = _largest([tables.log_masked[0], mean_x, closed_x])
     y = _largest([tables.log_masked[1], mean_y, closed_y])
-    a, b = (t[x][:, y].double().exp() for t in (log_a, log_b))
+    ab = torch.stack([t[x][:, y].double().exp() for t in (log_a, log_b)])
     rows = (t[x].exp().index_fill_(1, y, 0) for t in (log_a, log_b))
     columns = (t[:, y].exp().index_fill_(0, x, 0) for t in (log_a, log_b))
-    return Strips(x, y, a, b, *rows, *columns)
+    return Strips(x, y, ab, *rows, *columns)
 
 
 @dataclass(frozen=True)
 class _Factors:
-    """Of the Jacobian J = [[-diag, P], [Q, -diag]], its rows over `out`: what solving J s = -excess takes."""
+    """Of each member's Jacobian J = [[-diag, P], [Q, -diag]], its rows over `out`: what solving J s = -excess takes."""
 
-    own_u: Tensor
-    p: Tensor
-    q: Tensor
-    schur: Tensor
+    own_u: Float[Tensor, "m x"]
+    p: Float[Tensor, "m x y"]
+    q: Float[Tensor, "m y x"]
+    schur: Float[Tensor, "m y y"]
     pivots: Tensor
 
-    def solve(self, excess_u: Tensor, excess_v: Tensor) -> tuple[Tensor, Tensor]:
+    def solve(self, excess_u: Tensor, excess_v: Tensor) -> Tensor:
         from_u = excess_u / self.own_u
-        step_v = torch.linalg.lu_solve(self.schur, self.pivots, (excess_v + self.q @ from_u)[:, None])[:, 0]
-        return from_u + self.p @ step_v, step_v
+        right = torch.baddbmm(excess_v[:, :, None], self.q, from_u[:, :, None])
+        step_v = torch.linalg.lu_solve(self.schur, self.pivots, right)
+        return torch.cat([torch.baddbmm(from_u[:, :, None], self.p, step_v), step_v], 1)[:, :, 0]
 
 
 class LikelyTokens:
-    """Solves the likely tokens' equations of the member `alpha`, again and again as the marginals of the others move."""
+    """Solves the likely tokens' equations of members `alpha`, again and again as the marginals of the others move."""
 
-    def __init__(self, tables: Tables, alpha: float) -> None:
+    def __init__(self, tables: Tables, alpha: Float[Tensor, "m 1"]) -> None:
         self.strips, self.alpha = strips(tables), alpha
+        self.sizes = [tables.shape[1], tables.shape[0]]
         self.factors: _Factors | None = None
 
-    def solve(self, log_mu: Marginals) -> Marginals:
-        """The marginals with those of the likely tokens in balance; as they came where Newton's method fails."""
+    def solve(self, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
+        """The marginals (log v, log u) of each member with those of the likely tokens in balance, or nearer to it by NEARER;
+        as they came where Newton's method fails.
+        """
         s, dtype = self.strips, self.strips.row_a.dtype
-        (log_v, log_u), c = centred(log_mu, dtype)
-        log_v, log_u = log_v.flatten(), log_u.flatten()
-        beta = 1 - self.alpha
-        u, v, u_beta, v_beta = (t.exp().to(dtype) for t in (log_u, log_v, beta * log_u, beta * log_v))
-        k = (u_beta[s.x, None] + v_beta[None, :]).reciprocal_()
-        rows = (s.row_a * k).mv(v).double(), (s.row_b * k).sum(1, dtype=torch.float64)
-        k = (u_beta[:, None] + v_beta[None, s.y]).reciprocal_()
-        columns = (s.column_b * k).T.mv(u).double(), (s.column_a * k).sum(0, dtype=torch.float64)
-        solved = self._newton(log_u[s.x], log_v[s.y], rows, columns)
-        if solved is None:
-            self.factors = None
-            return log_mu
-        return (
-            log_mu[0].flatten().index_copy(0, s.y, solved[1] + c)[None, :],
-            log_mu[1].flatten().index_copy(0, s.x, solved[0] + c)[:, None],
-        )
+        near, c = centred_rows(points, dtype)
+        powers = torch.cat([near, (1 - self.alpha) * near], 0).exp().to(dtype)
+        (v, u), (v_beta, u_beta) = (part.split(self.sizes, 1) for part in powers.chunk(2))
+        k = (u_beta[:, s.x, None] + v_beta[:, None, :]).reciprocal_()
+        rows = (s.row_a * k @ v[:, :, None])[:, :, 0].double(), (s.row_b * k).sum(2, dtype=torch.float64)
+        k = (u_beta[:, :, None] + v_beta[:, None, s.y]).reciprocal_()
+        columns = (u[:, None, :] @ (s.column_b * k))[:, 0].double(), (s.column_a * k).sum(1, dtype=torch.float64)
+        where = torch.cat([self.sizes[0] + s.x, s.y])
+        found = self._newton(near[:, where], torch.cat([rows[0], columns[0]], 1), torch.cat([rows[1], columns[1]], 1))
+        return points.index_copy(1, where, torch.where(found.isfinite().all(1, keepdim=True), found + c, points[:, where]))
 
-    def _newton(
-        self, log_u: Tensor, log_v: Tensor, rows: tuple[Tensor, Tensor], columns: tuple[Tensor, Tensor]
-    ) -> tuple[Tensor, Tensor] | None:
-        s, beta, before = self.strips, 1 - self.alpha, torch.inf
-        for _ in range(NEWTON_STEPS):
-            u_beta, v_beta = (beta * log_u).exp()[:, None], (beta * log_v).exp()[None, :]
-            k = 1 / (u_beta + v_beta)
-            u, v = log_u.exp(), log_v.exp()
-            p, q = s.a * v * k, s.b * u[:, None] * k
-            out_u, out_v = q.sum(1) + rows[1] * u, p.sum(0) + columns[1] * v
-            excess_u, excess_v = (p.sum(1) + rows[0]) / out_u - 1, (q.sum(0) + columns[0]) / out_v - 1
-            worst = float(torch.maximum(excess_u.abs().amax(), excess_v.abs().amax()))
-            if worst < SOLVED:
-                return log_u, log_v
-            if not worst < torch.inf:
-                return None
-            if self.factors is None or worst > STALE * before:
-                own_u, own_v = beta * u_beta * k, beta * v_beta * k
+    def _newton(self, z: Float[Tensor, "m xy"], others: Float[Tensor, "m xy"], to_others: Float[Tensor, "m xy"]) -> Tensor:
+        """`z`: log u and log v of the likely tokens. `others`: what flows to them from the rest, N; `to_others`: D."""
+        s, beta, n = self.strips, 1 - self.alpha, len(self.strips.x)
+        before = first = [torch.inf] * len(z)
+        for number in range(NEWTON_STEPS):
+            marginal, power = torch.cat([z, beta * z], 0).exp().chunk(2)
+            u, v, u_beta, v_beta = marginal[:, :n, None], marginal[:, None, n:], power[:, :n, None], power[:, None, n:]
+            k = (u_beta + v_beta).reciprocal_()
+            p, q = torch.mul(s.ab, k[:, None]).unbind(1)
+            end = to_others * marginal
+            out = torch.cat([q.sum(2) * u[:, :, 0], p.sum(1) * v[:, 0]], 1) + end
+            into = torch.cat([(p @ v.mT)[:, :, 0], (u.mT @ q)[:, 0]], 1)
+            excess = (into + others) / out - 1
+            worst = excess.abs().amax(1).tolist()
+            first = first if number else worst
+            if all(not max(SOLVED, NEARER * f) < w < torch.inf for w, f in zip(worst, first, strict=True)):
+                break
+            if self.factors is None or any(STALE * b < w < torch.inf for w, b in zip(worst, before, strict=True)):
+                p, q, sizes = p * v, q * u, [n, len(s.y)]
+                own_u, own_v = beta[:, :, None] * u_beta * k, beta[:, :, None] * v_beta * k
                 by_u, by_v = p * own_u + q * (1 - own_u), p * (1 - own_v) + q * own_v
-                ends = rows[1] * u, columns[1] * v
-                self.factors = _factorised(by_u, by_v, ends, (out_u, out_v), closed=s.share == 0)
+                self.factors = _factorised(by_u, by_v, end.split(sizes, 1), out.split(sizes, 1), closed=s.share == 0)
             before = worst
-            step_u, step_v = self.factors.solve(excess_u, excess_v)
-            longest = torch.maximum(step_u.abs().amax(), step_v.abs().amax())
-            scale = LONGEST / longest.clamp_min(LONGEST)
-            log_u, log_v = log_u + scale * step_u, log_v + scale * step_v
-        return log_u, log_v
+            step = self.factors.solve(excess[:, :n], excess[:, n:])
+            z = z + step * (LONGEST / step.abs().amax(1, keepdim=True).clamp_min(LONGEST))
+        if not all(w < torch.inf for w in worst):
+            self.factors = None
+        return z
 
 
-def _factorised(by_u: Tensor, by_v: Tensor, ends: tuple[Tensor, Tensor], out: tuple[Tensor, Tensor], closed: bool) -> _Factors:
+def _factorised(by_u: Tensor, by_v: Tensor, ends: Sequence[Tensor], out: Sequence[Tensor], closed: bool) -> _Factors:
     """`by_u`, `by_v`: derivatives of the flows by log u and log v; `ends`: those of the flows to the others, if any."""
-    own_u, own_v = (by_u.sum(1) + ends[0]) / out[0], (by_v.sum(0) + ends[1]) / out[1]
-    p, q = by_v / (out[0] * own_u)[:, None], by_u.T / out[1][:, None]
-    schur = torch.diag(own_v) - q @ p
+    own_u, own_v = (by_u.sum(2) + ends[0]) / out[0], (by_v.sum(1) + ends[1]) / out[1]
+    p, q = by_v / (out[0] * own_u)[:, :, None], by_u.transpose(1, 2) / out[1][:, :, None]
+    schur = torch.diag_embed(own_v) - q @ p
     if closed:
-        schur += 1 / len(schur)
+        schur += 1 / schur.shape[-1]
     lu, pivots, _ = torch.linalg.lu_factor_ex(schur)
     return _Factors(own_u, p, q, lu, pivots)
 

@@ -7,17 +7,19 @@ point in total variation: no event at one blank (or, of k blanks, at k - 1) has 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
-from torch import Tensor
 
 from unmask.conditionals import Tables
 from unmask.errors import InputError
 from unmask.joints.balance import sweep
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.family import FamilyRule, Marginals, read, start
-from unmask.joints.fixed_point import accelerate
+from unmask.joints.fixed_point import Acceleration
 from unmask.joints.joint import Joint
 from unmask.joints.likely_tokens import LikelyTokens
+from unmask.joints.pair_sweep import sweep_pair
 
 TOLERANCE = 1e-4
 MAX_READS = 500
@@ -36,22 +38,73 @@ def near_compatible(
 
     `initial`: log marginals to start from, by default those of the product joint, or uniform ones with `steps`.
     """
-    if not 0 <= alpha <= 1:
-        raise InputError(f"alpha {alpha} is outside 0 to 1: 0 is Arnold-Gokhale, 1 the pseudo-Gibbs law")
-    if steps is not None and steps < 1:
+    if steps is None:
+        return members(tables, {name: alpha}, tolerance, max_reads, initial)[0]
+    _check(alpha)
+    if steps < 1:
         raise InputError(f"{steps} steps: give at least 1, or none to iterate until converged")
     if tables.sites == 1:
-        return Joint(name, tables, lambda index: tables.log_q[0][index], log_z=0.0)
-    log_mu = start(tables, uniform=steps is not None) if initial is None else initial
-    if steps is not None:
-        log_mu, found = _published(tables, log_mu, alpha, steps)
+        return _single(tables, name)
+    given = start(tables, uniform=True) if initial is None else initial
+    return _reported([_joint(tables, name, alpha, *_published(tables, given, alpha, steps))])[0]
+
+
+def members(
+    tables: Tables,
+    alphas: Mapping[str, float],
+    tolerance: float = TOLERANCE,
+    max_reads: int = MAX_READS,
+    initial: Marginals | None = None,
+) -> list[Joint]:
+    """Several members by name, each until converged; those of a pair are found side by side, in shared reads."""
+    for alpha in alphas.values():
+        _check(alpha)
+    if tables.sites == 1:
+        return [_single(tables, name) for name in alphas]
+    given = start(tables) if initial is None else initial
+    sizes = [m.numel() for m in given]
+    flat = torch.cat([m.flatten() for m in given])
+    runs = {name: Acceleration(flat, tolerance, max_reads) for name in alphas}
+    share: float | None = None
+    if tables.sites == 2:
+        share = _pair(tables, alphas, runs)
     else:
-        log_mu, found = _converged(tables, log_mu, alpha, tolerance, max_reads)
-    joint = Joint(name, tables, FamilyRule(tables, log_mu, alpha), {"alpha": alpha, **found})
-    reading = read_joints([joint])[0]
-    joint.log_z = reading.log_z
-    joint.report |= {"log_z": reading.log_z, "objective": reading.objective, "objective_mean": reading.average_kl}
-    return joint
+        _sites(tables, alphas, runs, given)
+    joints = []
+    for name, alpha in alphas.items():
+        end = runs[name].end()
+        found = {
+            "steps": end.reads,
+            "reads": end.reads + 1 if share is None else 1 + end.reads * (1 + share) + 1,
+            "change": end.change,
+            "error": end.error,
+            "converged": end.converged,
+        }
+        log_mu = tuple(part.reshape(m.shape) for part, m in zip(end.log_p.split(sizes), given, strict=True))
+        joints.append(_joint(tables, name, alpha, log_mu, found))
+    return _reported(joints)
+
+
+def _pair(tables: Tables, alphas: Mapping[str, float], runs: Mapping[str, Acceleration]) -> float:
+    """Sweeps of the members still running, the likely tokens solved after each; a read before chooses those."""
+    likely: LikelyTokens | None = None
+    while running := [name for name, run in runs.items() if run.running]:
+        points = torch.stack([runs[name].z for name in running])
+        if likely is None or len(likely.alpha) != len(running):
+            likely = LikelyTokens(tables, points.new_tensor([alphas[name] for name in running])[:, None])
+        moved = likely.solve(sweep_pair(tables, points, likely.alpha))
+        for name, point in zip(running, moved, strict=True):
+            runs[name].receive(point)
+    return likely.strips.share if likely else 0.0
+
+
+def _sites(tables: Tables, alphas: Mapping[str, float], runs: Mapping[str, Acceleration], like: Marginals) -> None:
+    """Sweeps of one member after the other."""
+    sizes = [m.numel() for m in like]
+    for name, run in runs.items():
+        while run.running:
+            log_mu = tuple(part.reshape(m.shape) for part, m in zip(run.z.split(sizes), like, strict=True))
+            run.receive(torch.cat([m.flatten() for m in sweep(tables, log_mu, alphas[name])]))
 
 
 def _published(tables: Tables, log_mu: Marginals, alpha: float, steps: int) -> tuple[Marginals, dict[str, object]]:
@@ -64,43 +117,40 @@ def _published(tables: Tables, log_mu: Marginals, alpha: float, steps: int) -> t
     return log_mu, {"steps": steps, "reads": steps, "change": change, "converged": False}
 
 
-def _converged(
-    tables: Tables, log_mu: Marginals, alpha: float, tolerance: float, max_reads: int
-) -> tuple[Marginals, dict[str, object]]:
-    """Accelerated sweeps, for a pair with its likely tokens solved after each; a read before chooses those, one after
-    is for the objective.
-    """
-    shapes, sizes = [m.shape for m in log_mu], [m.numel() for m in log_mu]
-    likely = LikelyTokens(tables, alpha) if tables.sites == 2 else None
+def _check(alpha: float) -> None:
+    if not 0 <= alpha <= 1:
+        raise InputError(f"alpha {alpha} is outside 0 to 1: 0 is Arnold-Gokhale, 1 the pseudo-Gibbs law")
 
-    def marginals(flat: Tensor) -> Marginals:
-        return tuple(part.reshape(shape) for part, shape in zip(flat.split(sizes), shapes, strict=True))
 
-    def step(flat: Tensor) -> Tensor:
-        swept = sweep(tables, marginals(flat), alpha)
-        return torch.cat([m.flatten() for m in (likely.solve(swept) if likely else swept)])
+def _single(tables: Tables, name: str) -> Joint:
+    return Joint(name, tables, lambda index: tables.log_q[0][index], log_z=0.0)
 
-    end = accelerate(step, torch.cat([m.flatten() for m in log_mu]), tolerance, max_reads)
-    found: dict[str, object] = {
-        "steps": end.reads,
-        "reads": 1 + end.reads * (1 + likely.strips.share) + 1 if likely else end.reads + 1,
-        "change": end.change,
-        "error": end.error,
-        "converged": end.converged,
-    }
-    return marginals(end.log_p), found
+
+def _joint(tables: Tables, name: str, alpha: float, log_mu: Marginals, found: Mapping[str, object]) -> Joint:
+    return Joint(name, tables, FamilyRule(tables, log_mu, alpha), {"alpha": alpha, **found})
+
+
+def _reported(joints: list[Joint]) -> list[Joint]:
+    """With normaliser and objective, from one read of the tables for all."""
+    for joint, reading in zip(joints, read_joints(joints), strict=True):
+        joint.log_z = reading.log_z
+        joint.report |= {"log_z": reading.log_z, "objective": reading.objective, "objective_mean": reading.average_kl}
+    return joints
+
+
+MEMBERS = {"arnold_gokhale": 0.0, "balanced": 0.5, "pseudo_gibbs": 1.0}
 
 
 def arnold_gokhale(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
     """alpha = 0 (eqs. 4-5): closest conditionals when every context counts alike, however absurd."""
-    return near_compatible(tables, 0.0, steps, tolerance, name="arnold_gokhale")
+    return near_compatible(tables, MEMBERS["arnold_gokhale"], steps, tolerance, name="arnold_gokhale")
 
 
 def balanced(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
     """alpha = 1/2: contexts count by the square root of their probability."""
-    return near_compatible(tables, 0.5, steps, tolerance, name="balanced")
+    return near_compatible(tables, MEMBERS["balanced"], steps, tolerance, name="balanced")
 
 
 def pseudo_gibbs(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
     """alpha = 1: contexts count by their probability; the stationary law of random-scan pseudo-Gibbs."""
-    return near_compatible(tables, 1.0, steps, tolerance, name="pseudo_gibbs")
+    return near_compatible(tables, MEMBERS["pseudo_gibbs"], steps, tolerance, name="pseudo_gibbs")

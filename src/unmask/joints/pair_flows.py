@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+from jaxtyping import Float
 from torch import Tensor
 
 ROW_PROGRAM = {"LONG": 2048, "LINES": 8, "STEP": 256}
@@ -18,24 +19,24 @@ COLUMN_PROGRAM = {"LONG": 512, "LINES": 128, "STEP": 8}
 """A program sums LONG cells of LINES lines side by side, STEP cells of each at a time."""
 
 
-def row_flows(log_a: Tensor, log_b: Tensor, u_beta: Tensor, v_beta: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """sum_y A v k and sum_y B k for every x, in float64."""
+def row_flows(log_a: Tensor, log_b: Tensor, u_beta: Tensor, v_beta: Tensor, v: Tensor) -> Float[Tensor, "2 members n"]:
+    """sum_y A v k and sum_y B k for every x, in float64, for each member's row of the vectors."""
     n, m = log_a.shape
     grid = (triton.cdiv(m, ROW_PROGRAM["LONG"]), triton.cdiv(n, ROW_PROGRAM["LINES"]))
-    parts = log_a.new_empty((2, grid[0], n))
-    _row_sums[grid](log_a, log_b, u_beta, v_beta, v, parts, n, m, grid[0], **ROW_PROGRAM)
-    sums = parts.sum(1, dtype=torch.float64)
-    return sums[0], sums[1]
+    parts = log_a.new_empty((len(v), 2, grid[0], n))
+    for i, part in enumerate(parts):
+        _row_sums[grid](log_a, log_b, u_beta[i], v_beta[i], v[i], part, n, m, grid[0], **ROW_PROGRAM)
+    return parts.sum(2, dtype=torch.float64).transpose(0, 1)
 
 
-def column_flows(log_a: Tensor, log_b: Tensor, u_beta: Tensor, v_beta: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    """sum_x B u k and sum_x A k for every y, in float64."""
+def column_flows(log_a: Tensor, log_b: Tensor, u_beta: Tensor, v_beta: Tensor, u: Tensor) -> Float[Tensor, "2 members m"]:
+    """sum_x B u k and sum_x A k for every y, in float64, for each member's row of the vectors."""
     n, m = log_a.shape
     grid = (triton.cdiv(m, COLUMN_PROGRAM["LINES"]), triton.cdiv(n, COLUMN_PROGRAM["LONG"]))
-    parts = log_a.new_empty((2, grid[1], m))
-    _column_sums[grid](log_a, log_b, u_beta, v_beta, u, parts, n, m, grid[1], **COLUMN_PROGRAM)
-    sums = parts.sum(1, dtype=torch.float64)
-    return sums[0], sums[1]
+    parts = log_a.new_empty((len(u), 2, grid[1], m))
+    for i, part in enumerate(parts):
+        _column_sums[grid](log_a, log_b, u_beta[i], v_beta[i], u[i], part, n, m, grid[1], **COLUMN_PROGRAM)
+    return parts.sum(2, dtype=torch.float64).transpose(0, 1)
 
 
 @triton.jit

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from unmask.joints.pair_form import PairForm
 
-ROWS, COLUMNS, SLAB = 512, 128, 8
+ROWS, COLUMNS, SLAB, WARPS = 512, 128, 4, 4
 """Cells of one program: ROWS x COLUMNS, SLAB rows at a time."""
 
 
@@ -49,7 +49,7 @@ def pair_sums(
         row_parts, column_parts, shift, n, m, blocks[0], blocks[1],
         A1=form.first.a, B1=form.first.b, A2=second.a, B2=second.b,
         TWO=form.second is not None, BELOW=form.below is not None, CROSS=cross, SQUARE=square,
-        ROWS=ROWS, COLUMNS=COLUMNS, SLAB=SLAB, num_warps=4,
+        ROWS=ROWS, COLUMNS=COLUMNS, SLAB=SLAB, num_warps=WARPS,
     )  # fmt: skip
     rows, columns = row_parts.sum(1, dtype=torch.float64), column_parts.sum(1, dtype=torch.float64)
     return PairSums(rows[0], columns[0], rows[-1], columns[-1])
