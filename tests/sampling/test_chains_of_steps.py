@@ -14,7 +14,7 @@ from unmask.sampling.kernels.gibbs import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
 from unmask.sampling.kernels.sequential_block import SequentialBlock
-from unmask.sampling.passes import Passes
+from unmask.sampling.passes import Passes, rows_for
 from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.scan import SweepPlan
 from unmask.sampling.target import Target, blank_template
@@ -210,3 +210,7 @@ def test_sweeps_cover_the_sites(scan, block, shape):
             assert len(set(row.tolist())) == block
     if scan in ("fixed", "permutation") and (block == 1 or scan == "fixed"):
         assert all(set(sites[:, c].flatten().tolist()) == set(range(7)) for c in range(5))
+
+
+def test_rows_of_a_call_follow_the_chains_of_the_run(tiny):
+    assert [rows_for(tiny, chains) for chains in (1, 7, 8, 31, 32, 500)] == [4, 4, 8, 8, 16, 16]

@@ -9,7 +9,7 @@ from torch import Tensor
 from unmask.sampling.choose_kernel import decoder
 from unmask.sampling.kernels.decoder import decode
 from unmask.sampling.markov_run import COUNTS, Snapshot, common_snapshot, restore_common
-from unmask.sampling.passes import Passes
+from unmask.sampling.passes import Passes, rows_for
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.settings import SampleSettings
@@ -22,7 +22,7 @@ class DecoderRun:
 
     def __init__(self, settings: SampleSettings, group: Group, proposal: Proposal) -> None:
         self.settings, self.group = settings, group
-        self.passes = Passes(group.target.model)
+        self.passes = Passes(group.target.model, rows_for(group.target.model, settings.chains))
         self.decoder = decoder(settings, group.target, self.passes, proposal)
         self.streams = ChainStreams(settings.seed, group.chains)
         self.counts = torch.zeros((len(COUNTS), group.target.sites), dtype=torch.long)

@@ -13,7 +13,7 @@ from torch import Tensor
 from unmask.sampling.choose_kernel import markov_kernel, sweep_plan
 from unmask.sampling.dependence_blocks import template_dependence
 from unmask.sampling.kernels.tempering import ParallelTempering
-from unmask.sampling.passes import Passes
+from unmask.sampling.passes import Passes, rows_for
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.settings import SampleSettings
@@ -92,7 +92,7 @@ class MarkovRun:
 
     def __init__(self, settings: SampleSettings, group: Group, proposal: Proposal) -> None:
         self.settings, self.group, self.proposal = settings, group, proposal
-        self.passes = Passes(group.target.model)
+        self.passes = Passes(group.target.model, rows_for(group.target.model, settings.chains))
         self.kernel = markov_kernel(settings, group.target, self.passes, proposal)
         self.plan = sweep_plan(settings, group.target)
         self.replicas = len(settings.ladder) if isinstance(self.kernel, ParallelTempering) else 1

@@ -15,6 +15,15 @@ from unmask.models.conditional_model import ConditionalModel
 
 CPU_ROWS = 16
 GPU_ROWS = 256
+CHAINS_THAT_FILL = {4: 1, 8: 8, 16: 32}
+"""On a CPU, rows of a call and from how many chains on they are worth it: fewer leave most of a larger call to copies."""
+
+
+def rows_for(model: ConditionalModel, chains: int) -> int:
+    """The rows of every call of a run of so many chains, whichever of them run side by side."""
+    if model.device.type == "cuda":
+        return GPU_ROWS
+    return max(rows for rows, fewest in CHAINS_THAT_FILL.items() if chains >= fewest)
 
 
 class Passes:
