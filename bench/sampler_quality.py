@@ -100,7 +100,7 @@ def read_lines(path: Path, characters: int = 10**12) -> Iterator[str]:
 
 def _tokenised(lines: list[str], model: MaskedLM) -> Iterator[list[int]]:
     for start in range(0, len(lines), 1000):
-        yield from model.tokenizer(lines[start : start + 1000])["input_ids"]
+        yield from model.tokenizer(lines[start : start + 1000], verbose=False)["input_ids"]
 
 
 def samplers(model: MaskedLM, template: tuple[int, ...], passes: Passes) -> dict[str, tuple[Kernel, int]]:

@@ -269,6 +269,26 @@ def test_bad_input_is_refused_in_one_line(tiny, wrong, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("parts/group-0000-00000004.parquet", "garbage", "damaged"),
+        ("starts.parquet", "garbage", "damaged"),
+        ("checkpoints/group-0000.npz", "garbage", "cannot be read"),
+        ("settings.json", "{", "cannot be read"),
+        ("settings.json", "[1]", "cannot be read"),
+        ("settings.json", "{}", "lacks"),
+    ],
+)
+def test_a_damaged_run_is_refused_in_one_line(tiny, tmp_path, file, content, message):
+    sample(SampleSettings(**{**SMALL, "lengths": (4,)}), tiny, tmp_path)
+    assert (tmp_path / file).is_file()
+    (tmp_path / file).write_text(content)
+    with pytest.raises(InputError, match=message) as caught:
+        load_run(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
 def test_energies_of_samples_are_those_of_their_texts(tiny):
     from unmask.energies import energies
 

@@ -191,26 +191,37 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise InputError(f"folder {str(path)!r} holds no run: give the --out folder of an `unmask sample` run")
     try:
         return dict(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise InputError(f"{str(file)!r} cannot be read ({error}): choose another --out folder") from None
 
 
 def read_parts(path: Path) -> pandas.DataFrame:
     """The samples of a run that may still be under way, by chain and sweep."""
     import pyarrow as pa
-    from pyarrow import parquet
 
-    tables = [parquet.read_table(part) for part in sorted((path / "parts").glob("*.parquet"))]
+    tables = [_read_table(part) for part in sorted((path / "parts").glob("*.parquet"))]
     frame: pandas.DataFrame = pa.concat_tables([sample_columns().empty_table(), *tables]).to_pandas()
     return frame.sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
 
 
 def read_starts(path: Path, known: pandas.DataFrame) -> pandas.DataFrame:
     """The starts as starts.parquet has them, texts included; what is `known` of them while the run is under way."""
-    import pandas
-
     file = path / "starts.parquet"
-    return pandas.read_parquet(file) if file.is_file() else known
+    if not file.is_file():
+        return known
+    frame: pandas.DataFrame = _read_table(file).to_pandas()
+    return frame
+
+
+def _read_table(path: Path) -> pyarrow.Table:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return parquet.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        why = str(error).splitlines()[0]
+        raise InputError(f"{str(path)!r} is damaged ({why}): delete its run's folder and run again") from None
 
 
 def _json(value: object) -> bytes:
