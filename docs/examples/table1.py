@@ -9,8 +9,10 @@ table.json, rows and figures; a cell that is already there is not measured again
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
+from unmask.errors import UnmaskError
 from unmask.evaluation.evaluate import evaluate
 from unmask.evaluation.pairs import SCHEMES
 from unmask.evaluation.plan import Request
@@ -57,4 +59,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UnmaskError as error:
+        sys.exit(str(error))

@@ -31,6 +31,9 @@ DISTANCES = {
 }
 
 
+MANY_BINS = 8
+
+
 def bins(distances: Sequence[int], least: int) -> list[tuple[int, int]]:
     """Ranges [low, high] that cover the distances in order, neighbours pooled until a range has `least` pairs or more."""
     found: list[tuple[int, int]] = []
@@ -80,7 +83,8 @@ def distance_figure(rows: pandas.DataFrame, column: str, path: Path, title: str 
         shift = 0.06 * (place - (len(names) - 1) / 2)
         style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line, "markersize": 5, "linewidth": 1.4}
         axes.plot(middle + shift, means, label=LABELS.get(name, name), **style)
-    axes.set_xticks(middle, [str(low) if low == high else f"{low}\N{EN DASH}{high}" for low, high in ranges])
+    names = [str(low) if low == high else f"{low}\N{EN DASH}{high}" for low, high in ranges]
+    axes.set_xticks(middle, names, fontsize="small" if len(names) > MANY_BINS else None)
     axes.set_xlim(-0.6, len(ranges) - 0.4)
     axes.set_xlabel(DISTANCES[column])
     axes.set_ylabel("pairwise NLL, nats a token (log P-PPL)")
