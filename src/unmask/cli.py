@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperGroup
 
 from unmask import __version__
-from unmask.cli_train import train
 from unmask.commands import lab
 from unmask.commands.compare import compare
 from unmask.commands.dependence import dependence
@@ -19,6 +18,7 @@ from unmask.commands.diagnose import diagnose
 from unmask.commands.evaluate import evaluate
 from unmask.commands.fill import fill
 from unmask.commands.sample import sample
+from unmask.commands.train import train
 from unmask.errors import UnmaskError
 
 
