@@ -160,7 +160,3 @@ def _command() -> str:
 
     arguments = sys.argv[1:] if sys.argv[1:2] == ["train"] else ["train", *sys.argv[1:]]
     return shlex.join(["unmask", *arguments])
-
-
-if __name__ == "__main__":
-    typer.run(train)
