@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unmask.conditionals import Tables, unary_tables
     from unmask.errors import InputError, ModelError, UnmaskError
     from unmask.filling import Completion, Filling, fill
-    from unmask.joints import CONSTRUCTIONS, Joint, derive
+    from unmask.joints import CONSTRUCTIONS, Joint, derive, derive_all
     from unmask.metrics import block_metrics, summarise
     from unmask.models.masked_lm import MaskedLM
 
@@ -38,6 +38,7 @@ _HOME = {
     "block_metrics": "unmask.metrics",
     "compare": "unmask.comparison",
     "derive": "unmask.joints",
+    "derive_all": "unmask.joints",
     "fill": "unmask.filling",
     "summarise": "unmask.metrics",
     "unary_tables": "unmask.conditionals",
@@ -59,6 +60,7 @@ __all__ = [
     "block_metrics",
     "compare",
     "derive",
+    "derive_all",
     "fill",
     "summarise",
     "unary_tables",
