@@ -9,7 +9,8 @@ language model that shares nothing with the sampler but, at most, its training t
 trained here on `--judge-text` with the sampler's tokenizer, or any causal model by name. Its score is nats a token over the
 text and its end, lower is better. Energies are E_norm of the text over its tokens, scored outside the budget. `change` is the
 mean difference to the chain's own start, with its standard error over the chains. `changed` is the share of redrawn tokens
-that changed (novelty), `accepted` that of steps, `moves` the tokens changed so far.
+that changed (novelty), `accepted` that of steps, `moves` the changes so far, `own` the share of tokens that are still the
+start's: a text that has hardly moved is judged like its start.
 """
 
 from __future__ import annotations
@@ -191,17 +192,18 @@ def main() -> None:
     def report(name: str, share: float, ids: Tensor, rates: dict[str, float]) -> None:
         energy, score = scores(ids)
         tokens = [row[1:-1] for row in ids.tolist()]
+        own = float((ids == starts)[:, target.free_positions].double().mean())
         print(
             f"{name:20} {share * options.passes:6.0f} {rates.get('sweeps', 0):6.0f} "
             f"{with_change(energy, at_start[0])} {with_change(score, at_start[1])} "
-            f"{rates.get('accepted', 1):8.1%} {rates.get('changed', 0):7.1%} {rates.get('moves', 0):6.1f} "
+            f"{rates.get('accepted', 1):8.1%} {rates.get('changed', 0):7.1%} {rates.get('moves', 0):6.1f} {own:4.0%} "
             f"{stutter_rate(tokens):7.1%} {self_bleu(tokens):6.2f} {distinct(tokens, 2):6.2f}",
             flush=True,
         )
 
     print(f"{len(starts)} chains of {options.length} tokens, {model.device}; passes, sweeps and moves are those of one chain")
     names = f"{'':20} {'passes':>6} {'sweeps':>6} {'E / T':>6} {'change':>14} {'judge':>6} {'change':>14}"
-    print(f"{names} {'accepted':>8} {'changed':>7} {'moves':>6} {'stutter':>7} {'s-BLEU':>6} {'dist-2':>6}")
+    print(f"{names} {'accepted':>8} {'changed':>7} {'moves':>6} {'own':>4} {'stutter':>7} {'s-BLEU':>6} {'dist-2':>6}")
     at_start = scores(starts)
     report("start", 0.0, starts, {})
     for name, (kernel, block) in samplers(model, template, passes).items():
