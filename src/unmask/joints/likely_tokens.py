@@ -82,18 +82,20 @@ def strips(tables: Tables) -> Strips:
 
 @dataclass(frozen=True)
 class _Factors:
-    """Of each member's Jacobian J = [[-diag, P], [Q, -diag]], its rows over `out`: what solving J s = -excess takes."""
+    """Of each member's Jacobian J = [[-diag, P], [Q, -diag]], its rows over `out`: what solving J s = -excess takes.
+
+    schur: LU factors and pivots of each; a batched call would go to a routine for tiny matrices on a GPU
+    """
 
     own_u: Float[Tensor, "m x"]
     p: Float[Tensor, "m x y"]
     q: Float[Tensor, "m y x"]
-    schur: Float[Tensor, "m y y"]
-    pivots: Tensor
+    schur: Sequence[tuple[Tensor, Tensor]]
 
     def solve(self, excess_u: Tensor, excess_v: Tensor) -> Tensor:
         from_u = excess_u / self.own_u
         right = torch.baddbmm(excess_v[:, :, None], self.q, from_u[:, :, None])
-        step_v = torch.linalg.lu_solve(self.schur, self.pivots, right)
+        step_v = torch.stack([torch.linalg.lu_solve(*factors, side) for factors, side in zip(self.schur, right, strict=True)])
         return torch.cat([torch.baddbmm(from_u[:, :, None], self.p, step_v), step_v], 1)[:, :, 0]
 
 
@@ -158,8 +160,7 @@ def _factorised(by_u: Tensor, by_v: Tensor, ends: Sequence[Tensor], out: Sequenc
     schur = torch.diag_embed(own_v) - q @ p
     if closed:
         schur += 1 / schur.shape[-1]
-    lu, pivots, _ = torch.linalg.lu_factor_ex(schur)
-    return _Factors(own_u, p, q, lu, pivots)
+    return _Factors(own_u, p, q, [torch.linalg.lu_factor_ex(matrix)[:2] for matrix in schur])
 
 
 def _survey(tables: Tables) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
