@@ -105,7 +105,10 @@ def sample(
     hot: Annotated[float, typer.Option("--hot", help="First temperature of --kernel annealing.")] = 2.0,
     cold: Annotated[float, typer.Option("--cold", help="Last temperature of --kernel annealing.")] = 0.1,
     joint: Annotated[
-        str, typer.Option("--joint", help=f"Construction of --kernel pair-joint: {', '.join(options.CONSTRUCTION_NAMES)}.")
+        str,
+        typer.Option(
+            "--joint", help=f"Construction of --kernel pair-joint, and of dependence: {', '.join(options.CONSTRUCTION_NAMES)}."
+        ),
     ] = "pseudo_gibbs",
     candidates: Annotated[
         int, typer.Option("--candidates", help="Tokens a position of --kernel pair-joint and of measured dependence.")
