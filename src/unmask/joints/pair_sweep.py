@@ -8,6 +8,8 @@ on a GPU, where a kernel is bound by memory, each has its own two reads, and sha
 
 from __future__ import annotations
 
+from math import e, log2
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -62,8 +64,8 @@ def _by_tiles(tables: Tables, log_v: Tensor, log_u: Tensor, alpha: Tensor) -> Te
         if buffers[0].shape != tile_a.shape:
             buffers = [torch.empty_like(tile_a, memory_format=torch.contiguous_format) for _ in range(4)]
         a, b, k, work = buffers
-        torch.exp(tile_a, out=a)
-        torch.exp(tile_b, out=b)
+        _exp(tile_a, a)
+        _exp(tile_b, b)
         for i, beta in enumerate(powers):
             if beta == 0:
                 u = a @ v[i]
@@ -79,6 +81,11 @@ def _by_tiles(tables: Tables, log_v: Tensor, log_u: Tensor, alpha: Tensor) -> Te
             below[i] += torch.mul(a, k, out=work).T.mv(torch.ones_like(row, dtype=dtype)).double()
     below = torch.where(alpha == 1, 1.0, below)
     return torch.cat([above.log() - below.log(), new_u], 1)
+
+
+def _exp(x: Tensor, out: Tensor) -> None:
+    """e^x as 2^(x log2 e), on a CPU more than twice as fast as torch's exp; off by 2e-6 of itself at x = -20 in float32."""
+    torch.mul(x, log2(e), out=out).exp2_()
 
 
 def _inverse_sum(u: Tensor, v: Tensor, out: Tensor) -> None:
