@@ -50,6 +50,9 @@ class Passes:
         return torch.cat(parts)
 
     def rows_of_a_call(self, tokens: int, predicted: int) -> int:
-        """No more than the model takes at once: a call that it would cut in two has two shapes."""
+        """A power of two, no more than the model takes at once: a call that it would cut in two has two shapes, and several
+        threads share out other numbers of rows unevenly, so that a row's bits depend on its place.
+        """
         most = getattr(self.model, "rows_at_once", None)
-        return self.rows if most is None else min(self.rows, int(most(tokens, predicted)))
+        rows = self.rows if most is None else min(self.rows, int(most(tokens, predicted)))
+        return 1 << (rows.bit_length() - 1)
