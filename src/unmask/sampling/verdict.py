@@ -64,7 +64,9 @@ def _what_it_samples(settings: SampleSettings) -> str:
             "R-hat tells whether the chains agree with each other, not whether they agree with a target."
         )
     temperature = settings.ladder[0] if settings.kernel == "tempering" else settings.temperature
-    return f"The chain leaves exp(-E_{settings.energy} / {temperature:g}) invariant."
+    return (
+        f"The chain leaves exp(-E / T) invariant: E the {settings.energy} energy and what was added to it, T = {temperature:g}."
+    )
 
 
 def _mixing(found: Diagnostics) -> list[str]:
