@@ -100,7 +100,7 @@ def test_the_verdict_says_when_chains_have_not_mixed():
         ({"kernel": "mask-predict"}, "no named distribution"),
         ({"kernel": "ancestral"}, "exact log-probabilities"),
         ({"top_k": 5}, "reducible"),
-        ({"kernel": "tempering", "ladder": (0.8, 1.0)}, "exp(-E_norm / 0.8)"),
+        ({"kernel": "tempering", "ladder": (0.8, 1.0)}, "norm energy and what was added to it, T = 0.8"),
     ],
 )
 def test_the_verdict_says_what_is_sampled(settings, said):
