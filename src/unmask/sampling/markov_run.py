@@ -105,15 +105,16 @@ class MarkovRun:
         self.dependence: Float[Tensor, "F F"] | None = None
 
     def begin(self) -> None:
-        """Put the chains at their starts. Passes for the dependence of their sites are shared out among them."""
+        """Put the chains at their starts. Passes for the dependence of the sites are shared out among all chains that use it."""
         self.starts, spent = starting_texts(self.settings, self.group, self.passes, self.proposal)
         self.state, started = self.kernel.init(self.starts)
         self.spent = spent + started.reshape(-1, self.replicas).sum(1)
         if self.settings.measures_dependence:
             measured = template_dependence(self.group.target, self.settings.candidates, self.settings.construction)
             self._choose_blocks_by(measured.information)
-            n = len(self.group.chains)
-            self.spent += measured.passes // n + (torch.arange(n) < measured.passes % n)
+            place = torch.tensor([self.group.alike.index(chain) for chain in self.group.chains])
+            each, left = divmod(measured.passes, len(self.group.alike))
+            self.spent += each + (place < left)
 
     def sweep(self) -> None:
         """One sweep of every chain."""

@@ -25,11 +25,12 @@ TABLE_BYTES = 2**30
 
 
 class Group(NamedTuple):
-    """Chains over texts of one length, run side by side; `starts` where they were given."""
+    """Chains with one target, run side by side; `starts` where they were given; `alike`: all chains with that target."""
 
     chains: list[int]
     target: Target
     starts: Int[Tensor, "n T"] | None
+    alike: list[int]
 
 
 def groups(
@@ -58,7 +59,7 @@ def groups(
         for first in range(0, len(chains), size):
             part = chains[first : first + size]
             starts = _stacked([given[c % len(given)] for c in part], target, settings) if given else None
-            found.append(Group(part, target, starts))
+            found.append(Group(part, target, starts, chains))
     return found
 
 
