@@ -11,7 +11,7 @@ import torch
 
 pytest.importorskip("triton")
 if not os.environ.get("TRITON_INTERPRET"):
-    pytest.skip("a GPU runs the kernels themselves", allow_module_level=True)
+    pytest.skip("compiled here, and held by test_cuda.py beside this file", allow_module_level=True)
 
 from unmask import compatibility
 from unmask.cloze import Cloze

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 pytest.importorskip("triton")
 if not os.environ.get("TRITON_INTERPRET"):
-    pytest.skip("a GPU runs the kernels themselves", allow_module_level=True)
+    pytest.skip("compiled here, and held by test_cuda.py beside this file", allow_module_level=True)
 
 from unmask.models.add_norm import add_norm
 from unmask.models.short_attention import short_attention

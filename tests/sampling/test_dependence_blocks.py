@@ -198,7 +198,7 @@ def test_drawn_sweeps_are_partitions_of_the_plan():
 
 
 @pytest.mark.parametrize("kernel", ["block", "sequential-block", "pair-joint"])
-def test_a_run_counts_the_passes_of_the_measure_and_goes_on_after_a_stop(tiny, tmp_path, monkeypatch, kernel):
+def test_a_run_counts_the_passes_of_the_measure_and_goes_on_after_a_stop(tiny, tmp_path, monkeypatch, interrupted_at, kernel):
     settings = SampleSettings(
         kernel=kernel, block_shape="dependent", template="the [MASK] [MASK] on [MASK] [MASK]", chains=5, sweeps=6, candidates=3
     )
@@ -213,17 +213,8 @@ def test_a_run_counts_the_passes_of_the_measure_and_goes_on_after_a_stop(tiny, t
     sample(replace(settings, block_shape="window"), tiny)
     extra = int(before[0].sum() - before[1].sum())
     assert extra == 1 + 6 * (1 + 3 + 3), "six pairs of three tokens each, and the pass that chose the tokens"
-    sweep = MarkovRun.sweep
-
-    def stop(self):
-        if self.done == 3:
-            raise KeyboardInterrupt
-        sweep(self)
-
-    monkeypatch.setattr(MarkovRun, "sweep", stop)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_at(3), pytest.raises(KeyboardInterrupt):
         sample(settings, tiny, tmp_path / "run")
-    monkeypatch.setattr(MarkovRun, "sweep", sweep)
     resumed = sample(settings, tiny, tmp_path / "run")
     assert len(before) == 3, "the resumed run did not measure again"
     for other in (resumed, load_run(tmp_path / "run"), sample(settings, tiny, together=2)):

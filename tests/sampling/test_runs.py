@@ -309,17 +309,9 @@ def test_passes_are_those_that_the_model_ran(tiny):
     assert group.passes.count == int(group.spent.sum()) == int(run.samples.groupby("chain")["passes"].max().sum())
 
 
-def test_an_unfinished_run_can_be_read(tiny, tmp_path, monkeypatch):
+def test_an_unfinished_run_can_be_read(tiny, tmp_path, monkeypatch, interrupted_at):
     monkeypatch.setattr(chain_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    sweep = MarkovRun.sweep
-
-    def stop(self):
-        if self.done == 2:
-            raise KeyboardInterrupt
-        sweep(self)
-
-    monkeypatch.setattr(MarkovRun, "sweep", stop)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_at(2), pytest.raises(KeyboardInterrupt):
         sample(SampleSettings(**SMALL), tiny, tmp_path)
     run = load_run(tmp_path)
     assert run.samples["sweep"].max() == 2 and run.settings == SampleSettings(**SMALL)

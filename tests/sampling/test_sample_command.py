@@ -95,35 +95,12 @@ def test_diagnosing_nothing_is_refused(tmp_path):
     assert ran.exit_code == 2 and "holds no run" in ran.output
 
 
-def test_an_interrupt_says_how_to_go_on(tiny_folder, tmp_path, monkeypatch):
-    from unmask.sampling.markov_run import MarkovRun
-
-    sweep = MarkovRun.sweep
-
-    def stop(self):
-        if self.done == 3:
-            raise KeyboardInterrupt
-        sweep(self)
-
-    monkeypatch.setattr(MarkovRun, "sweep", stop)
-    command = [
-        "sample",
-        "--length",
-        5,
-        "--chains",
-        2,
-        "--sweeps",
-        6,
-        "--model",
-        tiny_folder,
-        "--device",
-        "cpu",
-        "--out",
-        tmp_path / "r",
-    ]
-    ran = unmask(*command)
+def test_an_interrupt_says_how_to_go_on(tiny_folder, tmp_path, interrupted_at):
+    where = ["--model", tiny_folder, "--device", "cpu", "--out", tmp_path / "r"]
+    command = ["sample", "--length", 5, "--chains", 2, "--sweeps", 6, *where]
+    with interrupted_at(3):
+        ran = unmask(*command)
     assert ran.exit_code == 130 and "the same command goes on" in ran.output
-    monkeypatch.setattr(MarkovRun, "sweep", sweep)
     assert unmask(*command).exit_code == 0
     assert pandas.read_parquet(tmp_path / "r" / "samples.parquet")["sweep"].max() == 6
 

@@ -24,8 +24,8 @@ from unmask.conditionals import Tables
 from unmask.errors import InputError
 from unmask.joints.family import CACHED_CELLS, contexts
 from unmask.joints.joint import Joint, at, tiles
-from unmask.joints.kept import kept_with_tables
 from unmask.joints.pair_form import PairForm, kernels_serve, pair_form, table_form
+from unmask.kept import kept_with_first
 
 CUDA_CELLS = 1 << 25
 """Cells of a tile on a GPU: enough to hide the launches of the many small steps of a tile."""
@@ -97,7 +97,7 @@ class _OwnSums:
     own: tuple[Tensor, ...]
 
 
-@kept_with_tables
+@kept_with_first
 def _own_sums(tables: Tables) -> _OwnSums:
     if kernels_serve(tables):
         from unmask.joints.pair_sums import pair_sums

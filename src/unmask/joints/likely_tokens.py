@@ -26,9 +26,9 @@ from torch import Tensor
 from unmask.conditionals import Tables
 from unmask.joints.family import tile_size
 from unmask.joints.joint import tiles
-from unmask.joints.kept import kept_with_tables
 from unmask.joints.pair_form import kernels_serve, table_form
 from unmask.joints.pair_sweep import centred_rows
+from unmask.kept import kept_with_first
 
 LIKELY = 128
 """Tokens of a blank that each of the three measures chooses; a vocabulary up to three times as large is taken whole."""
@@ -64,7 +64,7 @@ class Strips:
         return (self.row_a.numel() + self.column_a.numel() - 2 * len(self.x) * len(self.y)) / (n * m)
 
 
-@kept_with_tables
+@kept_with_first
 def strips(tables: Tables) -> Strips:
     """Chosen are the tokens that are likeliest with the whole block masked, those with the largest mean conditionals over
     all contexts, and those with the largest sum_y A[x, y] B[x, y]: a pair that is closed on itself may end up likely from

@@ -21,6 +21,8 @@ from unmask.joints.joint import Joint
 from unmask.joints.likely_tokens import LikelyTokens
 from unmask.joints.pair_sweep import sweep_pair
 
+MEMBERS = {"arnold_gokhale": 0.0, "balanced": 0.5, "pseudo_gibbs": 1.0}
+"""The named members: alpha of each."""
 TOLERANCE = 1e-4
 MAX_READS = 500
 
@@ -136,9 +138,6 @@ def _reported(joints: list[Joint]) -> list[Joint]:
         joint.log_z = reading.log_z
         joint.report |= {"log_z": reading.log_z, "objective": reading.objective, "objective_mean": reading.average_kl}
     return joints
-
-
-MEMBERS = {"arnold_gokhale": 0.0, "balanced": 0.5, "pseudo_gibbs": 1.0}
 
 
 def arnold_gokhale(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:

@@ -21,8 +21,6 @@ For pairs the loss of a product proposal is I(x_a; x_b | all the rest), averaged
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -30,6 +28,7 @@ from torch import Tensor
 from unmask.cloze import Cloze
 from unmask.dependence import PairMatrix, pair_matrix
 from unmask.errors import InputError
+from unmask.kept import kept_with_first
 from unmask.sampling.randomness import Randomness
 from unmask.sampling.scan import BlockShape, Scan, SweepPlan
 from unmask.sampling.target import Target
@@ -81,18 +80,9 @@ class DependenceBlocks(SweepPlan):
         return blocks
 
 
+@kept_with_first
 def template_dependence(target: Target, candidates: int, construction: str) -> PairMatrix:
     """D of the target's sites, over the likeliest `candidates` allowed tokens of each with all sites masked; once a target."""
-    known = _MEASURED.setdefault(target, {})
-    if (candidates, construction) not in known:
-        known[candidates, construction] = _measured(target, candidates, construction)
-    return known[candidates, construction]
-
-
-_MEASURED: WeakKeyDictionary[Target, dict[tuple[int, str], PairMatrix]] = WeakKeyDictionary()
-
-
-def _measured(target: Target, candidates: int, construction: str) -> PairMatrix:
     positions = target.free_positions
     ids = torch.tensor([target.template], device=target.model.device)
     logits = target.model.logits(ids, positions.unsqueeze(0).to(target.model.device))[0].cpu()

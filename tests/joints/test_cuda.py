@@ -1,0 +1,39 @@
+"""The compiled pair kernels on a GPU against the tiles on a CPU; skipped where there is none."""
+
+import pytest
+import torch
+
+from unmask.conditionals import Tables
+from unmask.joints import derive_all
+from unmask.joints.pair_form import kernels_serve
+from unmask.metrics import block_metrics
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def random_pair(seed: int, device: str) -> Tables:
+    """A pair's tables in float32, larger than the likely tokens and uneven for the kernels' blocks."""
+    generator = torch.Generator().manual_seed(seed)
+    n, m = 450, 700
+    logits = [(3 * torch.randn(n, m, generator=generator)).to(device) for _ in range(2)]
+    masked = [torch.randn(size, generator=generator).to(device).log_softmax(0) for size in (n, m)]
+    return Tables(
+        candidates=(torch.arange(n, device=device), torch.arange(m, device=device)),
+        log_q=tuple(f.log_softmax(t) for t, f in enumerate(logits)),
+        log_inside=(torch.zeros(1, m, device=device), torch.zeros(n, 1, device=device)),
+        log_total=tuple(f.logsumexp(t, keepdim=True) for t, f in enumerate(logits)),
+        log_masked=tuple(masked),
+        log_masked_inside=(0.0, 0.0),
+    )
+
+
+def test_all_joints_and_metrics_of_a_pair_are_those_of_the_cpu() -> None:
+    of_cpu, of_gpu = random_pair(4, "cpu"), random_pair(4, "cuda")
+    assert kernels_serve(of_gpu) and not kernels_serve(of_cpu)
+    expected, found = (block_metrics(derive_all(tables), (3, 5)) for tables in (of_cpu, of_gpu))
+    assert found.compatibility == pytest.approx(expected.compatibility, rel=1e-4)
+    for mine, theirs in zip(found.joints, expected.joints, strict=True):
+        assert mine.joint_nll == pytest.approx(theirs.joint_nll, rel=1e-3)
+        assert mine.a_kl == pytest.approx(theirs.a_kl, rel=1e-3, abs=1e-5)
+    other = block_metrics(derive_all(random_pair(5, "cuda")), (3, 5))
+    assert abs(other.joints[0].joint_nll - expected.joints[0].joint_nll) > 0.01
