@@ -26,11 +26,11 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from unmask.answers.dependence import pair_matrix
 from unmask.cloze import Cloze
-from unmask.dependence import pair_matrix
-from unmask.files import begun
 from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.files import begun
 
 Array = NDArray[np.float64]
 SHORTEST, LONGEST = 8, 40

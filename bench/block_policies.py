@@ -29,15 +29,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unmask.answers.dependence import PairMatrix, pair_matrix
 from unmask.cloze import Cloze
-from unmask.dependence import PairMatrix, pair_matrix
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
 from unmask.sampling.diagnostics import arviz_statistics
 from unmask.sampling.kernels import Kernel
-from unmask.sampling.kernels.ancestral import Ancestral
 from unmask.sampling.kernels.block import ProductBlock
-from unmask.sampling.kernels.decoder import decode
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
 from unmask.sampling.kernels.sequential_block import SequentialBlock

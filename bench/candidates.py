@@ -1,4 +1,4 @@
-"""How much of the exact joint do candidate sets hold? The score of `unmask.candidates` against the masked marginal alone.
+"""How much of the exact joint do candidate sets hold? The score of `unmask.tables.candidates` against the masked marginal alone.
 
 For each sentence the balanced joint of two blanks over the whole vocabulary of the bundled model (16,374 passes), and the
 probability that it gives to the fillings in C_1 x C_2, where C_t holds the n tokens with the highest m_t, or the highest score,
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 import unmask
-from unmask.candidates import likely_tokens, regular_tokens
 from unmask.cloze import Cloze
+from unmask.tables.candidates import likely_tokens, regular_tokens
 
 SENTENCES = [
     "She plays the [MASK] [MASK] in a band.",

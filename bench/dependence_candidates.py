@@ -15,12 +15,12 @@ from math import exp
 import torch
 from scipy.stats import spearmanr
 
-from unmask.candidates import likely_tokens, regular_tokens
-from unmask.conditionals import unary_tables
 from unmask.joints import derive
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.dependence_blocks import template_dependence
 from unmask.sampling.target import Target, blank_template
+from unmask.tables.candidates import likely_tokens, regular_tokens
+from unmask.tables.unary import unary_tables
 
 CONSTRUCTIONS = ("pseudo_gibbs", "balanced", "arnold_gokhale")
 

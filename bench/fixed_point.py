@@ -4,7 +4,7 @@
                                 [--accuracy 1e-3] [--most 1000]
 
 Four ways: eq. 5 from uniform marginals (the published one) and from those of the product joint, the sweeps of
-`unmask.joints.balance` alone, and what the constructions do by default, stopped by its own estimate at that accuracy.
+`unmask.joints.solver.balance` alone, and what the constructions do by default, stopped by its own estimate at that accuracy.
 Accuracy is the larger total variation between the two marginals and those of a reference run on to an estimated 1e-6;
 cells read over cells of the tables count as reads. The ratio is that of the published way to the default. The last
 columns tell how many reads the default takes to stop at its stated 1e-4 and how accurate it then is, from either start;
@@ -25,13 +25,13 @@ import torch
 from torch import Tensor
 
 from unmask.cloze import Cloze
-from unmask.conditionals import Tables, unary_tables
 from unmask.evaluation.datasets import read_texts
 from unmask.evaluation.pairs import choose_pairs
-from unmask.joints.balance import sweep
-from unmask.joints.family import Marginals, read, start
-from unmask.joints.near_compatible import TOLERANCE, near_compatible
+from unmask.joints.solver.balance import sweep
+from unmask.joints.solver.family import Marginals, read, start
+from unmask.joints.solver.near_compatible import TOLERANCE, near_compatible
 from unmask.models.masked_lm import MaskedLM
+from unmask.tables.unary import Tables, unary_tables
 
 TEXTS = [
     ("A young woman is playing the guitar on the street.", (2, 3)),
@@ -74,7 +74,7 @@ class Problem:
         return None
 
     def sweep(self, at: Marginals) -> Marginals:
-        """One step of `unmask.joints.balance`."""
+        """One step of `unmask.joints.solver.balance`."""
         return sweep(self.tables, at, self.alpha)
 
     def published(self, at: Marginals) -> Marginals:

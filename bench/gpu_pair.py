@@ -25,10 +25,10 @@ from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 from unmask.cloze import Cloze
-from unmask.conditionals import unary_tables
 from unmask.joints import derive_all
-from unmask.metrics import block_metrics
+from unmask.joints.metrics import block_metrics
 from unmask.models.masked_lm import MaskedLM
+from unmask.tables.unary import unary_tables
 
 SHAPES = {"tiny": (2, 64, 2), "base": (12, 768, 12), "large": (24, 1024, 16)}
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -30,11 +30,11 @@ from torch import Tensor
 from transformers import AutoModelForMaskedLM
 
 from unmask.cloze import Cloze
-from unmask.conditionals import unary_tables
 from unmask.joints import arnold_gokhale, derive_all
-from unmask.metrics import BlockMetrics, JointMetrics, block_metrics
+from unmask.joints.metrics import BlockMetrics, JointMetrics, block_metrics
 from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM
+from unmask.tables.unary import unary_tables
 
 Result = TypeVar("Result")
 Found = dict[str, Any]

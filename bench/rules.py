@@ -29,15 +29,15 @@ import torch
 from fixed_point import tokens_of
 from torch import Tensor
 
-from unmask.conditionals import Tables, unary_tables
 from unmask.evaluation.datasets import read_texts
 from unmask.evaluation.pairs import SCHEMES, choose_pairs
 from unmask.joints import chain, hcb, mrf, product
-from unmask.joints.family import Marginals
 from unmask.joints.joint import Index, Joint, at
-from unmask.joints.near_compatible import members
-from unmask.metrics import block_metrics
+from unmask.joints.metrics import block_metrics
+from unmask.joints.solver.family import Marginals
+from unmask.joints.solver.near_compatible import members
 from unmask.models.masked_lm import MaskedLM
+from unmask.tables.unary import Tables, unary_tables
 
 BASELINE = "balanced"
 MEMBERS = {"arnold_gokhale": 0.0, "alpha 1/4": 0.25, BASELINE: 0.5, "alpha 3/4": 0.75, "pseudo_gibbs": 1.0}

@@ -28,11 +28,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unmask.energies import masked_alone
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.diagnostics import FEWEST_DRAWS, measure
-from unmask.sampling.kernels.ancestral import Ancestral
-from unmask.sampling.kernels.decoder import decode
+from unmask.sampling.energy import masked_alone
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal

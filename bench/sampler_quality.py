@@ -26,13 +26,13 @@ from ngram_judge import KneserNey, check
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.energies import Energy
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.energy import Energy
 from unmask.sampling.judge import CausalJudge
 from unmask.sampling.kernels import Kernel
-from unmask.sampling.kernels.ancestral import Ancestral
 from unmask.sampling.kernels.block import ProductBlock
-from unmask.sampling.kernels.decoder import decode
 from unmask.sampling.kernels.gibbs import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint

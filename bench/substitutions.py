@@ -26,7 +26,7 @@ def random_bert_base(device: str, dtype: str) -> MaskedLM:
     from transformers import BertConfig, BertForMaskedLM
 
     from unmask.models.bundled import english_model_path
-    from unmask.models.head import widen_output
+    from unmask.models.encoder.head import widen_output
     from unmask.models.loading import load_tokenizer, resolve_dtype
 
     torch.manual_seed(0)

@@ -20,7 +20,14 @@ if os.environ.get("CI"):
 if shutil.which("nvidia-smi") is None:
     os.environ["TRITON_INTERPRET"] = "1"
 
-CHECKED = ["unmask.models", "unmask.conditionals", "unmask.candidates", "unmask.filling", "unmask.comparison", "unmask.energies"]
+CHECKED = [
+    "unmask.models",
+    "unmask.tables.unary",
+    "unmask.tables.candidates",
+    "unmask.answers.filling",
+    "unmask.answers.comparison",
+    "unmask.sampling.energy",
+]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""
 
 if find_spec("beartype") is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import unmask
-from unmask.commands.options import CONSTRUCTION_NAMES
+from unmask.cli.options import CONSTRUCTION_NAMES
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,7 +33,7 @@ def test_unknown_name_is_an_attribute_error():
         unmask.no_such_name  # noqa: B018
 
 
-@pytest.mark.parametrize("statement", ["import unmask", "import unmask.cli"])
+@pytest.mark.parametrize("statement", ["import unmask", "import unmask.cli.app"])
 def test_import_and_command_line_load_nothing_heavy(statement):
     assert not loaded_by(statement) & {"torch", "transformers", "pandas", "matplotlib", "pyarrow", "scipy", "numpy"}
 

@@ -14,34 +14,34 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from unmask.answers.comparison import Comparison, compare
+    from unmask.answers.filling import Completion, Filling, fill
     from unmask.cloze import Cloze
-    from unmask.comparison import Comparison, compare
-    from unmask.conditionals import Tables, unary_tables
     from unmask.errors import InputError, ModelError, UnmaskError
-    from unmask.filling import Completion, Filling, fill
     from unmask.joints import CONSTRUCTIONS, Joint, derive, derive_all
-    from unmask.metrics import block_metrics, summarise
+    from unmask.joints.metrics import block_metrics, summarise
     from unmask.models.masked_lm import MaskedLM
+    from unmask.tables.unary import Tables, unary_tables
 
 _HOME = {
     "CONSTRUCTIONS": "unmask.joints",
     "Cloze": "unmask.cloze",
-    "Comparison": "unmask.comparison",
-    "Completion": "unmask.filling",
-    "Filling": "unmask.filling",
+    "Comparison": "unmask.answers.comparison",
+    "Completion": "unmask.answers.filling",
+    "Filling": "unmask.answers.filling",
     "InputError": "unmask.errors",
     "Joint": "unmask.joints",
     "MaskedLM": "unmask.models.masked_lm",
     "ModelError": "unmask.errors",
-    "Tables": "unmask.conditionals",
+    "Tables": "unmask.tables.unary",
     "UnmaskError": "unmask.errors",
-    "block_metrics": "unmask.metrics",
-    "compare": "unmask.comparison",
+    "block_metrics": "unmask.joints.metrics",
+    "compare": "unmask.answers.comparison",
     "derive": "unmask.joints",
     "derive_all": "unmask.joints",
-    "fill": "unmask.filling",
-    "summarise": "unmask.metrics",
-    "unary_tables": "unmask.conditionals",
+    "fill": "unmask.answers.filling",
+    "summarise": "unmask.joints.metrics",
+    "unary_tables": "unmask.tables.unary",
 }
 
 __all__ = [

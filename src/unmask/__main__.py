@@ -1,6 +1,6 @@
 """`python -m unmask` is the command line."""
 
-from unmask.cli import main
+from unmask.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import unmask
-from unmask.cli import app
+from unmask.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 TWO = "the [MASK] sat on the [MASK] ."
@@ -158,23 +158,23 @@ def test_too_large_an_exact_joint_is_refused_before_any_work():
 
 
 def test_an_interrupt_ends_quietly(monkeypatch, model):
-    import unmask.filling
+    import unmask.answers.filling
 
     def interrupted(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(unmask.filling, "fill", interrupted)
+    monkeypatch.setattr(unmask.answers.filling, "fill", interrupted)
     result = run("fill", TWO, *model)
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
 
 
 def test_a_defect_of_ours_is_not_hidden(monkeypatch, model):
-    import unmask.filling
+    import unmask.answers.filling
 
     def defective(*args: object, **options: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(unmask.filling, "fill", defective)
+    monkeypatch.setattr(unmask.answers.filling, "fill", defective)
     assert isinstance(run("fill", TWO, *model).exception, ZeroDivisionError)
 
 

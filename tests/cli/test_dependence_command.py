@@ -7,8 +7,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from unmask.cli import app
-from unmask.dependence import dependence
+from unmask.answers.dependence import dependence
+from unmask.cli.app import app
 
 TWO = "the [MASK] sat on the [MASK] ."
 

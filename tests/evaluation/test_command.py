@@ -7,8 +7,8 @@ import typer
 from typer.testing import CliRunner
 
 import unmask.evaluation.engines as engines
-from unmask.cli import OneLineErrors
-from unmask.commands.evaluate import evaluate
+from unmask.cli.app import OneLineErrors
+from unmask.cli.evaluate import evaluate
 
 app = typer.Typer(cls=OneLineErrors, pretty_exceptions_enable=False)
 app.command()(evaluate)

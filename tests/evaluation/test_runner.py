@@ -16,7 +16,7 @@ from unmask.evaluation.evaluate import evaluate
 from unmask.evaluation.plan import Request
 from unmask.evaluation.results import schema
 from unmask.evaluation.run_folder import RunFolder
-from unmask.files import write_atomically
+from unmask.runs.files import write_atomically
 
 QUICK = ("product", "mrf", "pseudo_gibbs")
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from unmask.evaluation.table import as_json, as_markdown, summarise, written
-from unmask.metrics import BlockMetrics, JointMetrics
-from unmask.metrics import summarise as plain_summary
+from unmask.joints.metrics import BlockMetrics, JointMetrics
+from unmask.joints.metrics import summarise as plain_summary
 
 NAMES = ("product", "mrf", "balanced")
 

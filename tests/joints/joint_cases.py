@@ -6,8 +6,8 @@ import torch
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
-from unmask.conditionals import Tables, unary_tables
 from unmask.models.tabular import TabularMLM
+from unmask.tables.unary import Tables, unary_tables
 
 SIZES = [(2, 2), (2, 5), (3, 3), (4, 2)]
 """(sites, vocabulary)."""

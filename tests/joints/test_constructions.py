@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joint_cases import distance, random_joint, random_tables, seeds, sizes, tables_of, whole_block
 
-from unmask.conditionals import unary_tables
 from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, chain, derive, hcb, mrf, mrf_logit
 from unmask.models.tabular import TabularMLM
+from unmask.tables.unary import unary_tables
 
 ITERATED = ("arnold_gokhale", "balanced", "pseudo_gibbs")
 RESTRICTABLE = ("product", "mrf", "mrf_logit", "hcb", "chain_forward", "chain_backward")

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from unmask.conditionals import Tables
 from unmask.joints import derive_all
-from unmask.joints.pair_form import kernels_serve
-from unmask.metrics import block_metrics
+from unmask.joints.metrics import block_metrics
+from unmask.joints.solver.pair_form import kernels_serve
+from unmask.tables.unary import Tables
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from unmask.joints.fixed_point import accelerate
+from unmask.joints.solver.fixed_point import accelerate
 
 
 def linear_map(rates, seed=0):

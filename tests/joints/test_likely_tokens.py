@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joint_cases import distance, random_tables, seeds, without
 
-from unmask.conditionals import Tables
-from unmask.joints import likely_tokens
-from unmask.joints.balance import sweep
-from unmask.joints.family import start
-from unmask.joints.fixed_point import accelerate
-from unmask.joints.likely_tokens import LikelyTokens, strips
-from unmask.joints.near_compatible import members, near_compatible
+from unmask.joints.solver import likely_tokens
+from unmask.joints.solver.balance import sweep
+from unmask.joints.solver.family import start
+from unmask.joints.solver.fixed_point import accelerate
+from unmask.joints.solver.likely_tokens import LikelyTokens, strips
+from unmask.joints.solver.near_compatible import members, near_compatible
+from unmask.tables.unary import Tables
 
 alphas = st.sampled_from([0.0, 0.3, 0.5, 1.0])
 

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joint_cases import SIZES, distance, random_joint, random_tables, seeds, sizes, tables_of, without
 
-from unmask.conditionals import Tables
 from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, arnold_gokhale, balanced, derive, pseudo_gibbs
-from unmask.joints import family as family_module
-from unmask.joints.balance import _sweep_sites, sweep
-from unmask.joints.family import FamilyRule, read, start
 from unmask.joints.joint import Joint
-from unmask.joints.near_compatible import near_compatible
+from unmask.joints.solver import family as family_module
+from unmask.joints.solver.balance import _sweep_sites, sweep
+from unmask.joints.solver.family import FamilyRule, read, start
+from unmask.joints.solver.near_compatible import near_compatible
+from unmask.tables.unary import Tables
 
 alphas = st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0])
 EXACT = 1e-9

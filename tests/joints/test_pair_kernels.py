@@ -13,14 +13,14 @@ pytest.importorskip("triton")
 if not os.environ.get("TRITON_INTERPRET"):
     pytest.skip("compiled here, and held by test_cuda.py beside this file", allow_module_level=True)
 
-from unmask import compatibility
 from unmask.cloze import Cloze
-from unmask.conditionals import Tables, unary_tables
-from unmask.joints import CONSTRUCTIONS, balance, derive, derive_all, faithfulness, likely_tokens, pair_sweep
-from unmask.joints.family import start
-from unmask.joints.pair_form import Linear, PairForm, pair_form
-from unmask.metrics import block_metrics
+from unmask.joints import CONSTRUCTIONS, compatibility, derive, derive_all, faithfulness
+from unmask.joints.metrics import block_metrics
+from unmask.joints.solver import balance, likely_tokens, pair_sweep
+from unmask.joints.solver.family import start
+from unmask.joints.solver.pair_form import Linear, PairForm, pair_form
 from unmask.models.tabular import TabularMLM
+from unmask.tables.unary import Tables, unary_tables
 
 
 @pytest.fixture(scope="module")

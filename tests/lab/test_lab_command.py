@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from unmask.commands.lab import app
+from unmask.cli.lab import app
 from unmask.errors import InputError
 from unmask.lab.report import markdown
 from unmask.lab.studies.study import Table, show

@@ -12,8 +12,8 @@ pytest.importorskip("triton")
 if not os.environ.get("TRITON_INTERPRET"):
     pytest.skip("compiled here, and held by test_cuda.py beside this file", allow_module_level=True)
 
-from unmask.models.add_norm import add_norm
-from unmask.models.short_attention import short_attention
+from unmask.models.encoder.add_norm import add_norm
+from unmask.models.encoder.short_attention import short_attention
 
 
 @pytest.mark.parametrize("length", [5, 16, 21])

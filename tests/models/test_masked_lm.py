@@ -12,9 +12,9 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from unmask.errors import InputError, ModelError
+from unmask.models.encoder.post_norm_encoder import find_post_norm_encoder
+from unmask.models.encoder.substitution import Substitution
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.post_norm_encoder import find_post_norm_encoder
-from unmask.models.substitution import Substitution
 
 TEXT = [2, 5, 7, 4, 13, 4, 14, 3]
 VARIED, PREDICTED = 3, 5

@@ -4,8 +4,8 @@ import logging
 
 import torch
 
+from unmask.models.encoder.one_position import hidden_at_one
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.one_position import hidden_at_one
 
 ROWS = torch.tensor([[2, 5, 9, 4, 12, 7, 20, 3], [2, 30, 31, 8, 4, 4, 6, 3], [2, 11, 6, 5, 5, 25, 4, 3]])
 WHERE = torch.tensor([[3], [5], [0]])

@@ -15,7 +15,7 @@ import torch
 from typer.testing import CliRunner
 
 import unmask
-from unmask.cli import app
+from unmask.cli.app import app
 from unmask.joints.faithfulness import read_joints
 
 pytestmark = pytest.mark.real

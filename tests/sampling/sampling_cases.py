@@ -8,8 +8,8 @@ from itertools import permutations
 
 import torch
 
-from unmask.energies import Energy, energies
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.energy import Energy, energies
 from unmask.sampling.enumeration import transition_matrix
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.metropolis_kernel import MetropolisKernel

@@ -6,8 +6,8 @@ import torch
 from sampling_cases import NaiveMetropolis, fixed_sweep, of, site_matrices, small_target, stationary, total_variation
 from scipy.stats import chisquare
 
-from unmask.energies import Energy, energies, energy_terms
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.energy import Energy, energies, energy_terms
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
 from unmask.sampling.kernels.block import ProductBlock
 from unmask.sampling.kernels.gibbs import PseudoGibbs

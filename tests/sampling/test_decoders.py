@@ -8,11 +8,11 @@ from sampling_cases import of, small_target, strictly_positive_joint
 
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.confidence import ConfidenceOrder
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.mask_predict import MaskPredict, blanks_left
 from unmask.sampling.enumeration import all_texts
-from unmask.sampling.kernels.ancestral import Ancestral
-from unmask.sampling.kernels.confidence import ConfidenceOrder
-from unmask.sampling.kernels.decoder import decode
-from unmask.sampling.kernels.mask_predict import MaskPredict, blanks_left
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.target import Target

@@ -10,8 +10,8 @@ import pytest
 import torch
 from sampling_cases import CachedPairJoint, gap_to_invariance, imbalance, of, small_target
 
+from unmask.answers.dependence import pair_matrix
 from unmask.cloze import Cloze
-from unmask.dependence import pair_matrix
 from unmask.errors import InputError
 from unmask.lab.dynamics import parallel_step
 from unmask.lab.mask_law import uniform_masks, weighted_masks

@@ -167,7 +167,7 @@ def test_numbers_of_a_real_run(tiny):
 
 
 def test_rates_are_told_position_by_position(tiny):
-    from unmask.commands.diagnose import position_lines
+    from unmask.cli.diagnose import position_lines
 
     run = sample(SampleSettings(chains=6, sweeps=12, lengths=(5, 7)), tiny)
     found = diagnose(run)

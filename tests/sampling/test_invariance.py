@@ -16,8 +16,8 @@ from sampling_cases import (
     small_target,
 )
 
-from unmask.energies import Energy
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.energy import Energy
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
 from unmask.sampling.kernels.annealing import Annealing
 from unmask.sampling.kernels.block import ProductBlock

@@ -290,7 +290,7 @@ def test_a_damaged_run_is_refused_in_one_line(tiny, tmp_path, file, content, mes
 
 
 def test_energies_of_samples_are_those_of_their_texts(tiny):
-    from unmask.energies import energies
+    from unmask.sampling.energy import energies
 
     for kernel in ("mh", "gibbs", "ancestral"):
         for energy in ("raw", "norm"):

@@ -7,9 +7,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from unmask.cli import OneLineErrors
-from unmask.commands.diagnose import diagnose
-from unmask.commands.sample import read_allowed, sample
+from unmask.cli.app import OneLineErrors
+from unmask.cli.diagnose import diagnose
+from unmask.cli.sample import read_allowed, sample
 
 app = typer.Typer(cls=OneLineErrors)
 app.command()(sample)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from unmask.cli import app
+from unmask.cli.app import app
 from unmask.models.masked_lm import MaskedLM
 
 OPTIONS = ["--layers", "1", "--width", "16", "--heads", "2", "--vocab", "160", "--max-length", "32", "--segment-lengths", "16,32"]

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from unmask.cloze import Cloze
-from unmask.conditionals import unary_tables
 from unmask.joints import hcb, mrf, mrf_logit
 from unmask.joints.faithfulness import read_joints
-from unmask.metrics import block_metrics
+from unmask.joints.metrics import block_metrics
 from unmask.models.tabular import TabularMLM
+from unmask.tables.unary import unary_tables
 
 A, B = 0, 1
 EXAMPLE = torch.tensor([[0.97, 0.01], [0.01, 0.01]], dtype=torch.float64)

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
-from unmask.compatibility import compatibility
-from unmask.conditionals import unary_tables
 from unmask.joints import arnold_gokhale, balanced, chain, hcb, mrf, product, pseudo_gibbs
-from unmask.metrics import block_metrics
+from unmask.joints.compatibility import compatibility
+from unmask.joints.metrics import block_metrics
 from unmask.models.tabular import TabularMLM
+from unmask.tables.unary import unary_tables
 
 
 def joint_and_tables(sites, vocab, seed, observed=1):

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
-from unmask.compatibility import compatibility
-from unmask.conditionals import unary_tables
 from unmask.joints import CONSTRUCTIONS, Joint, arnold_gokhale, derive
+from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
-from unmask.metrics import block_metrics
+from unmask.joints.metrics import block_metrics
 from unmask.models.tabular import TabularMLM
+from unmask.tables.unary import unary_tables
 
 ORDERED = ("hcb",)
 """Constructions that depend on the order of the positions when the tables are incompatible."""

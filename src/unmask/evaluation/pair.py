@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from unmask.cloze import Cloze
-from unmask.conditionals import unary_tables
 from unmask.errors import InputError
 from unmask.joints import derive_all
-from unmask.metrics import block_metrics
+from unmask.joints.metrics import block_metrics
 from unmask.models.conditional_model import ConditionalModel
+from unmask.tables.unary import unary_tables
 
 
 @torch.inference_mode()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.evaluation.figures import DISTANCES, distance_figure
 from unmask.evaluation.table import as_json, as_markdown, summarise
-from unmask.files import begun, write_atomically, writing
+from unmask.runs.files import begun, write_atomically, writing
 
 if TYPE_CHECKING:
     import pandas

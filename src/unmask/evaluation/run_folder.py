@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from unmask.errors import InputError
 from unmask.evaluation.results import as_table
-from unmask.files import begun, write_atomically, writing
+from unmask.runs.files import begun, write_atomically, writing
 
 if TYPE_CHECKING:
     import pandas

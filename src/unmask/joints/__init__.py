@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from unmask.conditionals import Tables
 from unmask.errors import InputError
 from unmask.joints.chain import chain
 from unmask.joints.hcb import hcb
 from unmask.joints.joint import Joint
 from unmask.joints.mrf import mrf, mrf_logit
-from unmask.joints.near_compatible import MEMBERS, arnold_gokhale, balanced, members, pseudo_gibbs
 from unmask.joints.product import product
+from unmask.joints.solver.near_compatible import MEMBERS, arnold_gokhale, balanced, members, pseudo_gibbs
+from unmask.tables.unary import Tables
 
 CONSTRUCTIONS: dict[str, Callable[..., Joint]] = {
     rule.__name__: rule for rule in (product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, chain)

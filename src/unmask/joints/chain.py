@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from unmask.conditionals import Tables
 from unmask.errors import InputError
 from unmask.joints.joint import Joint, along
 from unmask.joints.rules import MeanRule, SumRule
+from unmask.tables.unary import Tables
 
 Order = Literal["forward", "backward", "mean"]
 

@@ -20,12 +20,12 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from unmask.conditionals import Tables
 from unmask.errors import InputError
-from unmask.joints.family import CACHED_CELLS, contexts
 from unmask.joints.joint import Joint, at, tiles
-from unmask.joints.pair_form import PairForm, kernels_serve, pair_form, table_form
-from unmask.kept import kept_with_first
+from unmask.joints.solver.family import CACHED_CELLS, contexts
+from unmask.joints.solver.pair_form import PairForm, kernels_serve, pair_form, table_form
+from unmask.tables.kept import kept_with_first
+from unmask.tables.unary import Tables
 
 CUDA_CELLS = 1 << 25
 """Cells of a tile on a GPU: enough to hide the launches of the many small steps of a tile."""
@@ -100,7 +100,7 @@ class _OwnSums:
 @kept_with_first
 def _own_sums(tables: Tables) -> _OwnSums:
     if kernels_serve(tables):
-        from unmask.joints.pair_sums import pair_sums
+        from unmask.joints.triton.pair_sums import pair_sums
 
         log_a, log_b = tables.log_q
         of_a, of_b = (pair_sums(log_a, log_b, table_form(tables, *powers), cross=True) for powers in ((1, 0), (0, 1)))
@@ -119,7 +119,7 @@ def _own_sums(tables: Tables) -> _OwnSums:
 
 def _read_by_kernels(joints: Sequence[Joint], forms: Sequence[PairForm]) -> list[Reading] | None:
     """The same sums for a pair on a GPU, a read of the tables for each joint; None where they leave float32's range."""
-    from unmask.joints.pair_sums import pair_sums
+    from unmask.joints.triton.pair_sums import pair_sums
 
     tables = joints[0].tables
     a, b = tables.log_q

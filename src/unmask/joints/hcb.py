@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import torch
 
-from unmask.conditionals import Tables
 from unmask.errors import InputError
 from unmask.joints.joint import Joint
 from unmask.joints.rules import SumRule
+from unmask.tables.unary import Tables
 
 
 def hcb(tables: Tables, pivot: Sequence[int] | None = None) -> Joint:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.conditionals import Tables
 from unmask.errors import InputError
+from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
     import pandas

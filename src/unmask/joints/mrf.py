@@ -8,9 +8,9 @@ Its own conditionals differ from q even when the q_t are compatible (appendix B 
 
 from __future__ import annotations
 
-from unmask.conditionals import Tables
 from unmask.joints.joint import Joint
 from unmask.joints.rules import SumRule
+from unmask.tables.unary import Tables
 
 
 def mrf(tables: Tables) -> Joint:

@@ -7,9 +7,9 @@ What fill-mask pipelines give: the blanks are taken as independent of each other
 
 from __future__ import annotations
 
-from unmask.conditionals import Tables
 from unmask.joints.joint import Joint, along
 from unmask.joints.rules import SumRule
+from unmask.tables.unary import Tables
 
 
 def product(tables: Tables) -> Joint:

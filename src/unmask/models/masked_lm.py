@@ -21,11 +21,11 @@ from unmask.errors import InputError
 from unmask.models.batching import RowBatches, RowCost, default_budget
 from unmask.models.blanks import cloze_of
 from unmask.models.bundled import english_model_path
-from unmask.models.head import HALF_TYPES, PositionedHead, widen_output
+from unmask.models.encoder.head import HALF_TYPES, PositionedHead, widen_output
+from unmask.models.encoder.one_position import hidden_at_one
+from unmask.models.encoder.post_norm_encoder import find_post_norm_encoder
+from unmask.models.encoder.substitution import Substitution
 from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
-from unmask.models.one_position import hidden_at_one
-from unmask.models.post_norm_encoder import find_post_norm_encoder
-from unmask.models.substitution import Substitution
 from unmask.models.tokenizing import TextTokenizer, refuse_foreign_tokenizer
 
 logger = logging.getLogger(__name__)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unmask.energies import UserTerm
 from unmask.errors import InputError
 from unmask.evaluation.plan import weights_fingerprint
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.choose_kernel import proposal_of
 from unmask.sampling.decoder_run import DecoderRun
+from unmask.sampling.energy import UserTerm
 from unmask.sampling.markov_run import COUNTS, GroupRun, MarkovRun, Snapshot
 from unmask.sampling.run_folder import RunFolder, frame_of, read_checkpoint, read_parts, read_settings, read_starts
 from unmask.sampling.settings import SampleSettings
@@ -60,7 +60,7 @@ def sample(
     """Draw samples; with a folder `out`, keep them there and go on where an earlier run of the same settings stopped.
 
     together     chains that run side by side; changes memory and speed, not the samples
-    user_terms   added to the energy (see `unmask.energies`)
+    user_terms   added to the energy (see `unmask.sampling.energy`)
     """
     lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype)
     proposal = proposal_of(settings)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.confidence import ConfidenceOrder
+from unmask.sampling.decoders.decoder import Decoder
+from unmask.sampling.decoders.mask_predict import MaskPredict
 from unmask.sampling.dependence_blocks import DependenceBlocks
 from unmask.sampling.kernels import Kernel
-from unmask.sampling.kernels.ancestral import Ancestral
 from unmask.sampling.kernels.annealing import Annealing
 from unmask.sampling.kernels.block import ProductBlock
-from unmask.sampling.kernels.confidence import ConfidenceOrder
-from unmask.sampling.kernels.decoder import Decoder
 from unmask.sampling.kernels.gibbs import PseudoGibbs
-from unmask.sampling.kernels.mask_predict import MaskPredict
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
 from unmask.sampling.kernels.sequential_block import SequentialBlock

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.sampling.choose_kernel import decoder
-from unmask.sampling.kernels.decoder import decode
+from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.markov_run import COUNTS, Snapshot, common_snapshot, restore_common
 from unmask.sampling.passes import Passes, rows_for
 from unmask.sampling.proposal import Proposal

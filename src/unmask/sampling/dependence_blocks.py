@@ -1,6 +1,6 @@
 """Blocks by measured dependence: of the sites that depend most on each other, or least.
 
-    D[a, b] = I(x_a; x_b | the template's held tokens), every other free position masked     (see `unmask.dependence`)
+    D[a, b] = I(x_a; x_b | the template's held tokens), every other free position masked     (see `unmask.answers.dependence`)
 
     dependent     for joint proposals (`sequential-block`, `pair-joint`): what holds a chain up is redrawn together
     independent   for product proposals (`block`): what is drawn apart is nearly independent, and mostly accepted
@@ -25,13 +25,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.answers.dependence import PairMatrix, pair_matrix
 from unmask.cloze import Cloze
-from unmask.dependence import PairMatrix, pair_matrix
 from unmask.errors import InputError
-from unmask.kept import kept_with_first
 from unmask.sampling.randomness import Randomness
 from unmask.sampling.scan import BlockShape, Scan, SweepPlan
 from unmask.sampling.target import Target
+from unmask.tables.kept import kept_with_first
 
 
 class DependenceBlocks(SweepPlan):

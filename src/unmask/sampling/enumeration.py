@@ -17,8 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.energies import energies
 from unmask.errors import InputError
+from unmask.sampling.energy import energies
 from unmask.sampling.kernels import Kernel
 from unmask.sampling.state import take
 from unmask.sampling.target import Target

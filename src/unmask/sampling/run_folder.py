@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from unmask.errors import InputError
-from unmask.files import begun, write_atomically, writing
+from unmask.runs.files import begun, write_atomically, writing
 from unmask.sampling.markov_run import Snapshot
 
 if TYPE_CHECKING:

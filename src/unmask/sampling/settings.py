@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
-from unmask.energies import EnergyKind
 from unmask.errors import InputError
-from unmask.sampling.kernels.ancestral import Order
-from unmask.sampling.kernels.mask_predict import Schedule
+from unmask.sampling.decoders.ancestral import Order
+from unmask.sampling.decoders.mask_predict import Schedule
+from unmask.sampling.energy import EnergyKind
 from unmask.sampling.scan import BlockShape, Scan
 
 MARKOV_KERNELS = ("mh", "gibbs", "block", "sequential-block", "pair-joint", "tempering", "annealing")

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from unmask.energies import Energy, UserTerm
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.kernels.ancestral import Ancestral
-from unmask.sampling.kernels.decoder import decode
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.energy import Energy, UserTerm
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.energies import masked_alone
+from unmask.sampling.energy import masked_alone
 from unmask.sampling.passes import Passes
 from unmask.sampling.target import Target
 

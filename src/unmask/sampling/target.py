@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from unmask.energies import Energy, scored_positions
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
+from unmask.sampling.energy import Energy, scored_positions
 
 
 class Target:

@@ -18,13 +18,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.cloze import Cloze
-from unmask.conditionals import unary_tables
 from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, derive
 from unmask.sampling.kernels.block import block_conditionals, density
 from unmask.sampling.kernels.metropolis_kernel import MetropolisKernel
 from unmask.sampling.randomness import Randomness
 from unmask.sampling.state import ChainState, StepInfo
+from unmask.tables.unary import unary_tables
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""One text in, one object out: completions, comparisons, dependence, and their figures."""

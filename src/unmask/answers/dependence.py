@@ -1,0 +1,290 @@
+"""How much the blanks of a text depend on each other: the mutual information of every pair, from the pair's derived joint.
+
+    D[a, b] = I(x_a; x_b | context) = sum_{x, y} mu(x, y) log( mu(x, y) / (mu_a(x) mu_b(y)) )        in nats
+
+mu is the joint that a construction derives from the model's conditionals of the two positions over their candidate sets:
+D is given that both tokens lie there, and `mass` says how much of the product joint does. The context is the text around
+the pair, and the other positions that are measured are either
+
+    masked   as blanks: dependence that other blanks carry from a to b counts, and nothing but the text's fixed part is used
+    text     as they stand in a whole text: what is left between a and b once everything else is known
+
+If the model's conditionals come from one joint p, D is I_p(x_a; x_b | visible) in the first case and
+I_p(x_a; x_b | all the rest as it stands) in the second. The two are different quantities: under strong coupling the second
+falls to zero, because the rest tells both tokens, while the first grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import combinations
+from math import exp
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unmask.answers.filling import as_model
+from unmask.cloze import Cloze
+from unmask.errors import InputError
+from unmask.joints import CONSTRUCTIONS, derive
+from unmask.models.conditional_model import ConditionalModel
+from unmask.models.masked_lm import MaskedLM
+from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens, regular_tokens
+from unmask.tables.unary import Progress, pass_count, unary_tables
+
+if TYPE_CHECKING:
+    import pandas
+
+Others = Literal["masked", "text"]
+DEFAULT_CONSTRUCTION = "pseudo_gibbs"
+LARGEST_DOUBLE = 2048
+"""Tables of more candidates keep the model's own precision: float64 would take gigabytes."""
+DEFAULT_PASSES = 6000
+FEWEST, MOST = 32, 256
+"""The candidates of a default answer: as many as keep it within DEFAULT_PASSES, but never fewer or more than these."""
+
+
+@dataclass(frozen=True)
+class PairMatrix:
+    """Symmetric k x k tensors over the block of a cloze, in float64, zero on the diagonal.
+
+    information   mutual information of each pair, in nats
+    mass          share of the pair's product joint that lies in its candidate sets
+    passes        passes of the model that it took
+    """
+
+    information: Float[Tensor, "k k"]
+    mass: Float[Tensor, "k k"]
+    passes: int
+
+
+def pair_matrix(
+    model: ConditionalModel,
+    cloze: Cloze,
+    candidates: int | Sequence[Tensor],
+    others: Others = "masked",
+    construction: str = DEFAULT_CONSTRUCTION,
+    progress: Progress | None = None,
+) -> PairMatrix:
+    """The mutual information of every pair of the cloze's block; `others` stand as blanks or as the cloze's gold tokens.
+
+    candidates   how many tokens of each position (all regular ones if there are no more), or the token ids themselves
+    """
+    if construction not in CONSTRUCTIONS:
+        raise InputError(f"construction {construction!r} is unknown: use one of {', '.join(CONSTRUCTIONS)}")
+    k = len(cloze.block)
+    if k < 2:
+        raise InputError("dependence is between two blanks or more, and there is one: give another")
+    if others == "text" and cloze.gold is None:
+        raise InputError("the tokens of the other blanks are not known: measure with the others masked, or give a whole text")
+    sets = _CandidateSets(model, cloze, candidates, others)
+    pairs = list(combinations(range(k), 2))
+    total, done = sets.passes(pairs), sets.spent
+    information, mass = torch.zeros((k, k), dtype=torch.float64), torch.zeros((k, k), dtype=torch.float64)
+    for a, b in pairs:
+        pair = pair_cloze(cloze, a, b, others)
+        chosen = sets.of_pair(a, b, pair)
+        large = max(len(c) for c in chosen) > LARGEST_DOUBLE
+        tables = unary_tables(model, pair, chosen, dtype=None if large else torch.float64)
+        found = derive(tables, construction).mutual_information()
+        information[a, b] = information[b, a] = max(found, 0.0)
+        mass[a, b] = mass[b, a] = exp(tables.log_mass)
+        done += sets.passes_a_pair + pass_count([len(c) for c in chosen])
+        if progress:
+            progress(done, total)
+    return PairMatrix(information, mass, done)
+
+
+def pair_cloze(cloze: Cloze, a: int, b: int, others: Others) -> Cloze:
+    """The text with positions a and b of the block blank, and the block's other positions as `others` says."""
+    block = (cloze.block[a], cloze.block[b])
+    if cloze.gold is None:
+        return Cloze(cloze.ids, block)
+    gold = (cloze.gold[a], cloze.gold[b])
+    if others == "masked":
+        return Cloze(cloze.ids, block, gold)
+    ids = list(cloze.filled(cloze.gold))
+    for position in block:
+        ids[position] = cloze.ids[position]
+    return Cloze(tuple(ids), block, gold)
+
+
+class _CandidateSets:
+    """The candidate sets of every pair: one a position where the others are masked, chosen anew for each pair otherwise."""
+
+    def __init__(self, model: ConditionalModel, cloze: Cloze, candidates: int | Sequence[Tensor], others: Others) -> None:
+        self.model, self.regular = model, regular_tokens(model)
+        self.sets: tuple[Tensor, ...] | None = None
+        self.spent = self.passes_a_pair = 0
+        k = len(cloze.block)
+        if not isinstance(candidates, int):
+            if len(candidates) != k:
+                raise InputError(f"{len(candidates)} candidate sets for {k} blanks: give one set a blank")
+            self.sets = tuple(candidates)
+            return
+        if candidates < 1:
+            raise InputError(f"{candidates} candidates a blank were asked for: give 1 or more")
+        self.size = min(candidates, len(self.regular))
+        self.neighbours = min(NEIGHBOURS, max(8, self.size // 4), len(self.regular))
+        if self.size == len(self.regular):
+            self.sets = (self.regular,) * k
+        elif others == "masked":
+            self.sets = likely_tokens(model, cloze, self.size, self.regular, self.neighbours)
+            self.spent = 1 + k * self.neighbours
+        else:
+            self.passes_a_pair = 1 + 2 * self.neighbours
+
+    def of_pair(self, a: int, b: int, pair: Cloze) -> tuple[Tensor, Tensor]:
+        if self.sets is not None:
+            return self.sets[a], self.sets[b]
+        first, second = likely_tokens(self.model, pair, self.size, self.regular, self.neighbours)
+        return first, second
+
+    def passes(self, pairs: Sequence[tuple[int, int]]) -> int:
+        if self.sets is None:
+            return len(pairs) * (self.passes_a_pair + pass_count([self.size] * 2))
+        return self.spent + sum(pass_count([len(self.sets[a]), len(self.sets[b])]) for a, b in pairs)
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """The mutual information of every pair of positions of a text, in nats; see the module's text.
+
+    tokens        what stands at each position: a token of the text, or [MASK] at a blank
+    positions     where, in tokens of the model, its start token being 0
+    matrix        k x k, symmetric, zero on the diagonal
+    mass          k x k: share of the pair's product joint that lies in the candidate sets
+    candidates    how many tokens of each position were considered
+    others        what stands at the other positions while a pair is measured: "masked" or "text"
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    positions: tuple[int, ...]
+    matrix: Float[Tensor, "k k"]
+    mass: Float[Tensor, "k k"]
+    construction: str
+    others: Others
+    candidates: int
+    passes: int
+
+    @property
+    def least_mass(self) -> float:
+        """The smallest share of a pair's product joint that the candidate sets hold."""
+        return min(float(self.mass[i, j]) for i, j in combinations(range(len(self.tokens)), 2))
+
+    def pairs(self) -> list[tuple[int, int, float]]:
+        """Places i < j in `positions` and their mutual information, the most dependent pair first."""
+        found = [(i, j, float(self.matrix[i, j])) for i, j in combinations(range(len(self.tokens)), 2)]
+        return sorted(found, key=lambda pair: -pair[2])
+
+    def to_dict(self) -> dict[str, object]:
+        """What `unmask dependence --json` prints; the diagonals are null."""
+        return {
+            "text": self.text,
+            "tokens": list(self.tokens),
+            "positions": list(self.positions),
+            "joint": self.construction,
+            "others": self.others,
+            "candidates": self.candidates,
+            "passes": self.passes,
+            "matrix": _rows(self.matrix),
+            "candidates_mass": _rows(self.mass),
+        }
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The matrix with rows and columns named by position and token."""
+        import pandas
+
+        names = self.names()
+        return pandas.DataFrame(self.matrix.numpy(), index=names, columns=names)
+
+    def names(self) -> list[str]:
+        """Position and token of each row."""
+        return [f"{position} {token.strip()}" for position, token in zip(self.positions, self.tokens, strict=True)]
+
+    def __repr__(self) -> str:
+        i, j, most = self.pairs()[0]
+        names = self.names()
+        return f"Dependence({len(names)} positions, most {most:.3f} nats between {names[i]!r} and {names[j]!r})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.text)}<br>mutual information in nats</p>{self.to_frame().map('{:.3f}'.format).to_html()}"
+
+
+def dependence(
+    text: str,
+    model: MaskedLM | str | Path | None = None,
+    positions: Sequence[int] | None = None,
+    joint: str = DEFAULT_CONSTRUCTION,
+    others: Others | None = None,
+    candidates: int | None = None,
+    exact: bool = False,
+    device: str = "auto",
+    dtype: str = "auto",
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Dependence:
+    """The mutual information of every pair of blanks of `text`, or of positions of a whole text.
+
+    text        a text with [MASK] at two blanks or more, or a whole text
+    positions   which tokens of a whole text; all but the special ones if left out
+    joint       the construction of each pair's joint, one of CONSTRUCTIONS
+    others      "masked" (the default for blanks) or "text" (the default for a whole text)
+    candidates  how many tokens of each position to consider; exact: every regular token
+    force       go on beyond 200,000 passes
+    """
+    if others is not None and others not in get_args(Others):
+        raise InputError(f"others {others!r} is unknown: use {' or '.join(get_args(Others))}")
+    if exact and candidates is not None:
+        raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
+    lm = as_model(model, device, dtype)
+    ids = lm.words.encode(text)
+    if lm.mask_id not in ids and positions is None:
+        positions = [t for t, token in enumerate(ids) if token not in lm.special_ids]
+    if positions is not None and len(positions) < 2 and lm.mask_id not in ids:
+        raise InputError(f"positions {list(positions)} of the text: dependence is between two positions or more, give another")
+    cloze = lm.cloze(text, positions)
+    if len(cloze.block) < 2:
+        raise InputError("the text has one blank: dependence is between two blanks or more, so put another [MASK]")
+    if others == "text" and cloze.gold is None:
+        raise InputError("others 'text' needs a whole text, and this one has blanks: leave it out, or write words in the blanks")
+    standing: Others = others or ("masked" if cloze.gold is None else "text")
+    size = len(regular_tokens(lm)) if exact else _size(lm, len(cloze.block), candidates)
+    _check_feasible(len(cloze.block), size, force)
+    found = pair_matrix(lm, cloze, size, standing, joint, progress)
+    shown = [cloze.ids[p] for p in cloze.block] if cloze.gold is None else cloze.gold
+    return Dependence(
+        text, tuple(map(lm.token, shown)), cloze.block, found.information, found.mass, joint, standing, size, found.passes
+    )
+
+
+def _size(model: ConditionalModel, sites: int, asked: int | None) -> int:
+    regular = len(regular_tokens(model))
+    if asked is not None:
+        return min(asked, regular)
+    if regular <= SMALL_VOCABULARY:
+        return regular
+    pairs = sites * (sites - 1) // 2
+    return min(regular, MOST, max(FEWEST, DEFAULT_PASSES // (2 * pairs)))
+
+
+def _check_feasible(sites: int, size: int, force: bool) -> None:
+    pairs = sites * (sites - 1) // 2
+    passes = pairs * pass_count([size, size])
+    if not force and passes > MAX_PASSES:
+        fits = MAX_PASSES // (2 * pairs) - 1
+        advice = f"use --candidates {fits} or fewer, or --force" if fits >= 8 else "name fewer --positions, or use --force"
+        raise InputError(
+            f"{pairs:,} pairs of positions with {size:,} x {size:,} candidates need {passes:,} passes of the model "
+            f"(limit {MAX_PASSES:,}): {advice}"
+        )
+
+
+def _rows(matrix: Tensor) -> list[list[float | None]]:
+    return [[None if i == j else value for j, value in enumerate(row)] for i, row in enumerate(matrix.tolist())]

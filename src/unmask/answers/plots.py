@@ -1,0 +1,100 @@
+"""Figures, with matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING
+
+import torch
+
+from unmask.errors import InputError
+from unmask.joints import Joint
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from unmask.answers.dependence import Dependence
+
+FORMATS = (".png", ".pdf", ".svg")
+
+
+def check_figure_path(path: Path) -> None:
+    """Refuse, before any work, a file that a figure cannot be written to."""
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"figure {str(path)!r} has no known ending: name a file that ends in {', '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise InputError(f"folder {str(path.parent)!r} of the figure does not exist: make it first, or name another")
+
+
+def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> Figure:
+    """Heat maps of joints of two blanks over the same tables, one panel each, on one scale.
+
+    Shown are the `tokens` of each blank with the highest marginal probability on average over the joints.
+    """
+    from matplotlib.colors import PowerNorm
+    from matplotlib.figure import Figure
+
+    if any(joint.sites != 2 for joint in joints):
+        raise InputError(f"a heat map needs two blanks, these joints have {joints[0].sites}: leave the figure out")
+    shown = [
+        torch.stack([j.marginals()[t] for j in joints]).mean(0).topk(min(tokens, joints[0].shape[t])).indices for t in (0, 1)
+    ]
+    rows, columns = shown
+    index = (rows.repeat_interleave(len(columns)), columns.repeat(len(rows)))
+    cells = [100 * j.log_tile(index).double().exp().reshape(len(rows), len(columns)).cpu() for j in joints]
+    brightest = max(float(c.max()) for c in cells)
+    figure = Figure(figsize=(1.2 + 4.6 * len(joints), 5.4), layout="constrained")
+    axes = figure.subplots(1, len(joints), sharey=True, squeeze=False)[0]
+    label = joints[0].label
+    for joint, values, panel in zip(joints, cells, axes, strict=True):
+        image = panel.imshow(values.numpy(), cmap="Blues", norm=PowerNorm(0.5, 0, brightest), aspect="auto")
+        panel.set_title(f"{joint.name}: mutual information {abs(joint.mutual_information()):.2f} nats", fontsize=11)
+        panel.set_xticks(
+            range(len(columns)), [label(int(joint.tables.candidates[1][i])) for i in columns], rotation=60, ha="right"
+        )
+        panel.set_xlabel("second blank")
+        for x, y in _brightest_cells(values):
+            value = float(values[x, y])
+            panel.text(
+                y, x, f"{value:.1f}", ha="center", va="center", fontsize=7, color="white" if value > brightest / 3 else "black"
+            )
+    axes[0].set_yticks(range(len(rows)), [label(int(joints[0].tables.candidates[0][i])) for i in rows])
+    axes[0].set_ylabel("first blank")
+    figure.colorbar(image, ax=axes, label="probability (%)", shrink=0.8)
+    figure.suptitle(title)
+    return figure
+
+
+def _brightest_cells(values: torch.Tensor, count: int = 8) -> list[list[int]]:
+    """Row and column of the cells that a number is written in."""
+    places = values.flatten().topk(min(count, values.numel())).indices
+    return torch.stack(torch.unravel_index(places, values.shape), -1).tolist()
+
+
+def dependence_map(found: Dependence) -> Figure:
+    """Heat map of the mutual information of every pair of positions; numbers that round to 0.00 are not written."""
+    from matplotlib.colors import PowerNorm
+    from matplotlib.figure import Figure
+
+    names, k = found.names(), len(found.tokens)
+    side = min(14.0, max(4.6, 2.2 + 0.46 * k))
+    figure = Figure(figsize=(side + 0.8, side), layout="constrained")
+    panel = figure.subplots()
+    values = found.matrix.clone().fill_diagonal_(torch.nan)
+    most = max(float(found.matrix.max()), 1e-12)
+    image = panel.imshow(values.numpy(), cmap="Blues", norm=PowerNorm(0.5, 0, most))
+    panel.set_facecolor("0.92")
+    panel.set_xticks(range(k), names, rotation=60, ha="right", parse_math=False)
+    panel.set_yticks(range(k), names, parse_math=False)
+    if k <= 16:
+        for i, j, value in [pair for pair in found.pairs() if pair[2] >= 0.005]:
+            for row, column in ((i, j), (j, i)):
+                colour = "white" if value > most / 3 else "black"
+                panel.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
+    beside = "the other positions masked" if found.others == "masked" else "the other tokens as they stand"
+    shown = shorten(found.text, int(11 * side), placeholder=" ...")
+    panel.set_title(f"{shown}\n{found.construction} joint of each pair, {beside}", fontsize=10, parse_math=False)
+    figure.colorbar(image, ax=panel, label="mutual information (nats)", shrink=0.8)
+    return figure

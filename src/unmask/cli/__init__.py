@@ -1,0 +1,1 @@
+"""The command line: parses, calls the function of the same name, prints."""

@@ -1,0 +1,124 @@
+"""`unmask diagnose`: how far to trust the chains of a run."""
+
+from __future__ import annotations
+
+import json as json_format
+from dataclasses import replace
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unmask.cli import options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unmask.sampling.chain import SampleRun
+    from unmask.sampling.diagnostics import Diagnostics
+
+
+def diagnose(
+    folder: Annotated[
+        Path, typer.Argument(help="The --out folder of an `unmask sample` run, finished or not.", show_default=False)
+    ],
+    judge: Annotated[
+        str | None,
+        typer.Option("--judge", help="A causal language model, by name or folder, that scores the texts.", show_default=False),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Acceptance and novelty, R-hat and effective sample sizes, repetition, and what they mean; writes figures too."""
+    from rich.console import Console
+
+    from unmask.cli import terminal
+    from unmask.sampling.chain import load_run
+
+    screen = Console(stderr=True, highlight=False, soft_wrap=True)
+    found = write_diagnostics(load_run(folder), folder, screen, judge)
+    if json:
+        terminal.print_json(found.to_dict())
+    else:
+        print_diagnostics(found)
+
+
+def write_diagnostics(run: SampleRun, folder: Path, screen: Console, judge: str | None = None) -> Diagnostics:
+    """Measure a run; leaves diagnostics.json and a figure in its folder."""
+    from unmask.runs.files import write_atomically, writing
+    from unmask.sampling.diagnostics import diagnose as measure_run
+    from unmask.sampling.figures import chain_figure
+
+    found = measure_run(run)
+    if judge is not None:
+        from unmask.sampling.judge import CausalJudge, judge_run
+
+        found = replace(found, judge=judge_run(CausalJudge(judge), run))
+    content = json_format.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    write_atomically(folder / "diagnostics.json", content.encode())
+    with writing(folder):
+        (folder / "figures").mkdir(exist_ok=True)
+        chain_figure(run).savefig(folder / "figures" / "chains.png", dpi=120)
+    screen.print(f"figures are in {folder / 'figures'}", markup=False)
+    return found
+
+
+def print_diagnostics(found: Diagnostics) -> None:
+    """Tables and the verdict."""
+    from unmask.cli import terminal
+
+    console = terminal.console()
+    rates = [f"{found.chains} chains of {found.draws} draws, {found.passes:,} passes"]
+    if not isnan(found.acceptance):
+        rates.append(f"{_number(found.passes_per_step)} a step; accepted {found.acceptance:.1%}, changed {found.novelty:.1%}")
+    if found.scoring_passes:
+        rates.append(f"{found.scoring_passes:,} more to score the samples")
+    console.print("; ".join(rates), markup=False)
+    for line in position_lines(found):
+        console.print(line, markup=False)
+    if found.swaps:
+        console.print(f"swaps accepted along the ladder: {', '.join(f'{share:.0%}' for share in found.swaps)}", markup=False)
+    if found.functionals:
+        table = terminal.table("mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes", first="tokens, functional")
+        for f in found.functionals:
+            numbers = (f.mean, f.sd, f.r_hat, f.ess_bulk, f.ess_tail, f.ess_per_1000_passes)
+            shown = [_number(x, 3 if i == 2 else 2 if i in (0, 1, 5) else 0) for i, x in enumerate(numbers)]
+            table.add_row(f"{f.length}, {f.name}", *shown)
+        console.print(table, markup=False)
+    several = ", ".join(f"distinct-{n} {_number(value)}" for n, value in found.distinct.items())
+    console.print(f"self-BLEU {_number(found.self_bleu)}, {several}, unique texts {found.unique:.1%}", markup=False)
+    console.print(
+        f"equal neighbours {_percent(found.stutter)}, samples among the starts {_percent(found.in_starts)}", markup=False
+    )
+    if found.judge is not None:
+        scores = [f"{_nats(found.judge['samples'])} nats a token for the {'texts' if not found.functionals else 'last texts'}"]
+        if found.judge["starts"] is not None:
+            scores.append(f"{_nats(found.judge['starts'])} for their starts")
+        console.print(f"judge {found.judge['name']}: {', '.join(scores)} (lower is better)", markup=False)
+    for sentence in found.verdict:
+        console.print(f"- {sentence}", markup=False)
+
+
+def position_lines(found: Diagnostics) -> list[str]:
+    """Acceptance and novelty along the positions, in per cent; two lines for each length."""
+    lines = []
+    for length in dict.fromkeys(p.length for p in found.positions):
+        here = [p for p in found.positions if p.length == length]
+        first, last = here[0].position, here[-1].position
+        named = f"{first} to {last}" if len(here) == last - first + 1 else ", ".join(str(p.position) for p in here)
+        where = f"at positions {named}, %:"
+        lines.append(f"accepted {where} " + " ".join(f"{100 * p.accepted:3.0f}" for p in here))
+        lines.append(f"changed  {where} " + " ".join(f"{100 * p.changed:3.0f}" for p in here))
+    return lines
+
+
+def _number(value: float, digits: int = 2) -> str:
+    return "-" if isnan(value) else f"{value:,.{digits}f}"
+
+
+def _nats(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _percent(value: float) -> str:
+    return "-" if isnan(value) else f"{value:.1%}"

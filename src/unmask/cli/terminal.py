@@ -1,0 +1,158 @@
+"""What the commands print: plain tables that read well in 80 columns, and a progress bar that leaves no trace."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import exp, floor, log10
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from unmask.tables.unary import Progress as Report
+
+PATIENCE = 1.0
+"""Seconds before a progress bar appears."""
+
+
+def console(at_least: int = 0) -> Console:
+    """Standard output, `at_least` so many columns wide; numbers and tokens are not coloured by guesswork."""
+    screen = Console(highlight=False)
+    screen.width = max(screen.width, at_least)
+    return screen
+
+
+@contextmanager
+def progress(quiet: bool = False) -> Iterator[Report | None]:
+    """A report for passes of the model, shown on standard error after PATIENCE where that is a terminal."""
+    screen = Console(stderr=True)
+    if quiet or not screen.is_terminal:
+        yield None
+        return
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), console=screen, transient=True
+    )
+    task = bar.add_task("loading", total=None)
+    ended, lock = threading.Event(), threading.Lock()
+
+    def appear() -> None:
+        with lock:
+            if not ended.is_set():
+                bar.start()
+
+    def report(done: int, total: int) -> None:
+        if done < total:
+            bar.update(task, description="passes of the model", completed=done, total=total)
+        else:
+            bar.update(task, description="deriving the joint", total=None)
+
+    timer = threading.Timer(PATIENCE, appear)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield report
+    finally:
+        timer.cancel()
+        with lock:
+            ended.set()
+            bar.stop()
+
+
+def print_json(value: object) -> None:
+    """JSON on standard output, exactly as a program wants it."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_heading(screen: Console, text: str) -> None:
+    """The text as it was given."""
+    screen.print(Text(text, style="bold"))
+
+
+def table(*numbers: str, first: str | None = None) -> Table:
+    """A table without lines: a column of names, if `first` is given, then right-aligned columns of numbers."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="", show_edge=False)
+    if first is not None:
+        made.add_column(first, overflow="fold")
+    for name in numbers:
+        made.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    return made
+
+
+def percent(log_prob: float) -> str:
+    """A log-probability as a percentage: two decimals, and two significant digits where it is small."""
+    value = 100 * exp(log_prob)
+    if value >= 0.1 or value == 0:
+        return f"{value:.2f} %"
+    if value < 1e-5:
+        return f"{value:.0e} %"
+    return f"{value:.{1 - floor(log10(value))}f} %"
+
+
+def short_percent(log_prob: float) -> str:
+    """A log-probability as a percentage in five characters, for tables of many columns."""
+    value = 100 * exp(log_prob)
+    return f"{value:.2f}" if value >= 0.005 else "<.01"
+
+
+def nats(value: float) -> str:
+    """Three decimals; rounding errors below zero show as zero."""
+    return f"{max(value, 0.0) if value > -5e-4 else value:.3f}"
+
+
+def perplexity(value: float) -> str:
+    """Four significant digits."""
+    return f"{value:.4g}"
+
+
+def shape(sizes: Sequence[int]) -> str:
+    """Sizes of a table, such as 256 x 256."""
+    return " x ".join(f"{size:,}" for size in sizes)
+
+
+def mass(value: float, blanks: int = 2) -> str:
+    """How much of the product joint, or of the model's own distribution of one blank, the candidates hold, in words."""
+    return f"tokens hold {100 * value:.1f} % of {'its mass' if blanks == 1 else 'the product joint'}"
+
+
+def tokens(parts: Sequence[str]) -> str:
+    """Tokens of several blanks in one cell."""
+    return " ".join(parts)
+
+
+def excerpt(text: str, spans: Sequence[tuple[int, int]], width: int) -> Text:
+    """The text with its filled blanks in bold; words far from them are left out where `width` is too little."""
+    marked = Text(text)
+    for start, stop in spans:
+        marked.stylize("bold", start, stop)
+    if len(text) <= width:
+        return marked
+    windows = [(0, len(text))]
+    for around in range(width, 3, -1):
+        windows = _windows(text, spans, around)
+        if sum(stop - start + 2 for start, stop in windows) <= width:
+            break
+    shown = Text("" if windows[0][0] == 0 else "… ")
+    for start, stop in windows:
+        shown.append_text(marked[start:stop])
+        shown.append("" if stop == len(text) else " … ")
+    return shown
+
+
+def _windows(text: str, spans: Sequence[tuple[int, int]], around: int) -> list[tuple[int, int]]:
+    """Stretches of whole words, at most `around` characters to each side of the spans, those that touch made one."""
+    windows: list[tuple[int, int]] = []
+    for start, stop in sorted(spans):
+        left = 0 if start <= around else min(start, text.find(" ", start - around, start) + 1 or start)
+        right = len(text) if stop + around >= len(text) else max(stop, text.rfind(" ", stop, stop + around))
+        if windows and left <= windows[-1][1] + 1:
+            windows[-1] = (windows[-1][0], right)
+        else:
+            windows.append((left, right))
+    return windows

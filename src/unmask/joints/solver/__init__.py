@@ -1,0 +1,1 @@
+"""How the fixed point of Arnold-Gokhale's family is found in few reads of the tables."""

@@ -1,0 +1,1 @@
+"""The reads of a pair's tables on a GPU."""

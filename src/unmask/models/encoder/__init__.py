@@ -1,0 +1,1 @@
+"""How a pass is made fast: encoders, substitution, one position, the head."""

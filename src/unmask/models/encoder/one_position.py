@@ -1,0 +1,25 @@
+"""Any rows, one position of each predicted: what Markov chains over texts ask for.
+
+The last layer is needed at that position only, so its query, output projection and feed-forward run on one token a row and
+its keys and values are never formed (`substitution`, 2); the head runs on one position a row. With L layers and T tokens a row
+this leaves about L - 1 of the L layers, whichever tokens the rows hold.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.models.encoder.post_norm_encoder import PostNormEncoder
+from unmask.models.encoder.substitution import after_attention, attend_from_one, whole_layer
+
+
+def hidden_at_one(encoder: PostNormEncoder, ids: Int[Tensor, "n T"], positions: Int[Tensor, " n"]) -> Float[Tensor, "n d"]:
+    """The encoder's last hidden state at one position of each row."""
+    *whole, last = encoder.layers
+    states = encoder.embed(ids, range(ids.shape[1]))
+    for layer in whole:
+        states = whole_layer(layer, states, encoder.heads)
+    here = states[torch.arange(len(ids), device=ids.device), positions]
+    return after_attention(last, here, attend_from_one(last, states, here, encoder.heads))

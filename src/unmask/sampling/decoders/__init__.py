@@ -1,0 +1,1 @@
+"""Decoders: rules that fill blanks in a few passes, one per file."""

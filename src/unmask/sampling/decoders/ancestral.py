@@ -1,0 +1,82 @@
+"""Any-order ancestral sampling: fill one blank after the other, each given all that is filled, the rest masked.
+
+    p(x | order s_1 ... s_F) = prod_j q(x_{s_j} | x_{s_<j}; the rest masked)
+
+A proper distribution over the texts, whose log-probability comes with each draw: F independent samples cost F^2 passes and
+need no chain. It depends on the order, because the conditionals are those of no joint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.errors import InputError
+from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, blank_state
+from unmask.sampling.passes import Passes
+from unmask.sampling.proposal import Proposal
+from unmask.sampling.randomness import Randomness
+from unmask.sampling.target import Target
+
+Order = Literal["random", "left-to-right", "right-to-left"]
+
+
+@dataclass(frozen=True)
+class Ancestral:
+    """One blank a step, in a random order of its own for each text, or in a fixed one."""
+
+    target: Target
+    passes: Passes
+    proposal: Proposal = field(default_factory=Proposal)
+    order: Order = "random"
+    exact = True
+
+    def __post_init__(self) -> None:
+        if self.order not in get_args(Order):
+            raise InputError(f"order {self.order!r} is unknown: use one of {', '.join(get_args(Order))}")
+
+    @property
+    def steps(self) -> int:
+        """One for each free position."""
+        return self.target.sites
+
+    def init(self, n: int, rng: Randomness) -> DecodeState:
+        """n blank texts and their orders."""
+        state = blank_state(self.target, n)
+        if self.order == "random":
+            return state._replace(order=rng.permutation(torch.arange(n), self.target.sites))
+        return state._replace(order=state.order.flip(1)) if self.order == "right-to-left" else state
+
+    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, DecodeInfo]:
+        """Fill the next site of each text's order; one pass a text."""
+        rows, site = torch.arange(len(state.ids)), state.order[:, state.steps]
+        log_weights = self._next(state.ids, site)
+        drawn = rng.categorical(rows, log_weights)
+        log_prob = log_weights[rows, drawn]
+        state.ids[rows, self.target.free_positions[site]] = drawn
+        state.confidence[rows, site] = log_prob.exp()
+        filled = torch.zeros(state.confidence.shape, dtype=torch.bool)
+        filled[rows, site] = True
+        info = DecodeInfo(filled, torch.ones(len(rows), dtype=torch.long))
+        return state._replace(log_prob=state.log_prob + log_prob, steps=state.steps + 1), info
+
+    def log_prob(self, ids: Int[Tensor, "n T"], order: Int[Tensor, "n F"]) -> Float[Tensor, " n"]:
+        """log p(x | order) of given texts; F passes a text."""
+        self.target.check(ids)
+        rows = torch.arange(len(ids))
+        visible = torch.tensor(self.target.template).repeat(len(ids), 1)
+        total = torch.zeros(len(ids), dtype=torch.float64)
+        for site in order.T:
+            position = self.target.free_positions[site]
+            tokens = ids[rows, position]
+            total += self._next(visible, site)[rows, tokens]
+            visible[rows, position] = tokens
+        return total
+
+    def _next(self, ids: Int[Tensor, "n T"], site: Int[Tensor, " n"]) -> Float[Tensor, "n V"]:
+        logits = self.passes.logits(ids, self.target.free_positions[site].unsqueeze(1))[:, 0]
+        return self.proposal.log_weights(logits, self.target.support[site])

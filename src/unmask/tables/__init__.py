@@ -1,0 +1,1 @@
+"""Everything before a rule: unary conditionals of a block, and the candidates they run over."""

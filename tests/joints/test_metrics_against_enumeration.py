@@ -1,0 +1,189 @@
+"""All metrics against sums written out cell by cell, for two and three blanks, in float64."""
+
+from itertools import product
+from math import exp, log
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unmask.cloze import Cloze
+from unmask.errors import InputError
+from unmask.joints import CONSTRUCTIONS, Joint, arnold_gokhale, balanced, chain, hcb, mrf, mrf_logit, pseudo_gibbs
+from unmask.joints import product as product_joint
+from unmask.joints.compatibility import compatibility
+from unmask.joints.faithfulness import read_joints
+from unmask.joints.metrics import BlockMetrics, JointMetrics, block_metrics, summarise
+from unmask.models.tabular import TabularMLM
+from unmask.tables.unary import unary_tables
+
+
+@st.composite
+def blocks(draw):
+    """Two or three blanks of a random model, maybe over candidate sets, and gold tokens among them."""
+    k = draw(st.integers(2, 3))
+    vocab = draw(st.integers(2, 5 if k == 2 else 3))
+    length = draw(st.integers(k, 3))
+    block = draw(st.permutations(range(length)))[:k]
+    ids = [vocab if position in block else draw(st.integers(0, vocab - 1)) for position in range(length)]
+    tokens = st.lists(st.integers(0, vocab - 1), min_size=1, max_size=vocab, unique=True)
+    candidates = draw(st.just([list(range(vocab))] * k) | st.tuples(*[tokens] * k))
+    gold = tuple(draw(st.sampled_from(c)) for c in candidates)
+    model = {"vocab_size": vocab, "length": length, "seed": draw(st.integers(0, 9999)), "scale": draw(st.floats(0.1, 4))}
+    return model, Cloze(tuple(ids), tuple(block), gold), candidates
+
+
+def tables_of(case):
+    model, cloze, candidates = case
+    return unary_tables(TabularMLM.random(**model), cloze, [torch.tensor(c) for c in candidates])
+
+
+def all_joints(tables):
+    """Every construction, few steps for those that iterate: any joint will do here."""
+    iterated = [rule(tables, steps=3) for rule in (arnold_gokhale, balanced, pseudo_gibbs)]
+    return [product_joint(tables), mrf_logit(tables), mrf(tables), hcb(tables), *iterated, chain(tables)]
+
+
+def lines(shape, t):
+    """For each context of site t, the cells that differ at t alone."""
+    for context in product(*[range(1 if s == t else n) for s, n in enumerate(shape)]):
+        yield [tuple(x if s == t else c for s, c in enumerate(context)) for x in range(shape[t])]
+
+
+def enumerated(joint, gold):
+    """The metrics of one joint from its dense cells, one sum at a time."""
+    tables, k = joint.tables, joint.sites
+    mu = joint.dense().exp()
+    places = tuple(tables.candidates[t].tolist().index(token) for t, token in enumerate(gold))
+    averages, gold_kl, unary, objective = [], [], [], 0.0
+    for t in range(k):
+        divergences = []
+        for line in lines(joint.shape, t):
+            q = [float(tables.log_q[t][cell].exp()) for cell in line]
+            own = [float(mu[cell]) / sum(float(mu[other]) for other in line) for cell in line]
+            divergence = sum(a * log(a / b) for a, b in zip(q, own, strict=True))
+            divergences.append(divergence)
+            if places in line:
+                gold_kl.append(divergence)
+                unary.append(-log((q if joint.name == "product" else own)[places[t]]))
+        averages.append(sum(divergences) / len(divergences))
+        objective += sum(divergences)
+    return JointMetrics(joint.name, tuple(unary), -log(float(mu[places])), sum(averages) / k, sum(gold_kl) / k, objective)
+
+
+@settings(max_examples=40, deadline=None)
+@given(blocks(), st.integers(1, 40))
+def test_every_metric_of_every_construction_equals_its_sum_over_cells(case, tile_cells):
+    tables, gold = tables_of(case), case[1].gold
+    joints = all_joints(tables)
+    assert [joint.name for joint in joints] == list(CONSTRUCTIONS)
+    measured = block_metrics(joints, gold, tile_cells)
+    for joint, found in zip(joints, measured.joints, strict=True):
+        expected = enumerated(joint, gold)
+        assert found.construction == expected.construction
+        assert found.unary_nll == pytest.approx(expected.unary_nll, rel=1e-9, abs=1e-11)
+        for name in ("joint_nll", "a_kl", "g_kl", "objective"):
+            assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9, abs=1e-11), (joint.name, name)
+
+
+@settings(max_examples=30, deadline=None)
+@given(blocks(), st.integers(1, 40))
+def test_a_reading_holds_the_normaliser_and_the_marginals(case, tile_cells):
+    tables = tables_of(case)
+    joints = all_joints(tables)
+    for joint, reading in zip(joints, read_joints(joints, tile_cells), strict=True):
+        cells = joint.rule(tuple(slice(0, n) for n in joint.shape)).expand(joint.shape)
+        assert reading.log_z == pytest.approx(float(cells.logsumexp(tuple(range(joint.sites)))), abs=1e-11)
+        for t, marginal in enumerate(reading.log_marginals):
+            torch.testing.assert_close(marginal, joint.dense().expand(joint.shape).logsumexp(t, keepdim=True))
+
+
+@settings(max_examples=40, deadline=None)
+@given(blocks())
+def test_compatibility_equals_its_definition(case):
+    tables = tables_of(case)
+    k, shape = tables.sites, tables.shape
+    means = []
+    for s in range(k):
+        for t in range(s + 1, k):
+            ratio = tables.log_q[s] - tables.log_q[t]
+            total = 0.0
+            for cell in product(*[range(n) for n in shape]):
+                line_s = [float(ratio[tuple(x if r == s else c for r, c in enumerate(cell))]) for x in range(shape[s])]
+                line_t = [float(ratio[tuple(x if r == t else c for r, c in enumerate(cell))]) for x in range(shape[t])]
+                plane = [
+                    float(ratio[tuple(x if r == s else y if r == t else c for r, c in enumerate(cell))])
+                    for x in range(shape[s])
+                    for y in range(shape[t])
+                ]
+                lse_s, lse_t, lse = (log(sum(exp(v) for v in values)) for values in (line_s, line_t, plane))
+                total += (float(ratio[cell]) + lse - lse_s - lse_t) ** 2
+            means.append(total / ratio.numel())
+    assert compatibility(tables) == pytest.approx(sum(means) / len(means), rel=1e-9, abs=1e-12)
+
+
+def test_two_blocks_aggregate_as_the_paper_writes_it():
+    first = BlockMetrics((JointMetrics("mrf", (1.0, 2.0), 4.0, 0.5, 0.1, 9.0),), 3.0)
+    second = BlockMetrics((JointMetrics("mrf", (0.5, 0.25), 1.0, 0.75, 0.3, 8.0),), 5.0)
+    found = summarise([first, second])
+    (row,) = found.summaries
+    assert row.u_ppl == pytest.approx(exp((1.0 + 2.0 + 0.5 + 0.25) / (2 * 2)))
+    assert row.p_ppl == pytest.approx(exp((4.0 + 1.0) / (2 * 2)))
+    assert (row.a_kl, row.g_kl) == pytest.approx((0.625, 0.2))
+    assert (found.compatibility, found.blocks) == (4.0, 2)
+    assert found.to_frame().to_dict("records") == [vars(row)]
+
+
+def test_the_product_row_scores_gold_tokens_with_the_models_own_conditionals():
+    tables = unary_tables(TabularMLM.random(4, 2, seed=8), Cloze((4, 4), (0, 1)))
+    (row,) = block_metrics([product_joint(tables)], (1, 3)).joints
+    assert row.unary_nll == pytest.approx((-float(tables.log_q[0][1, 3]), -float(tables.log_q[1][1, 3])))
+    assert row.joint_nll == pytest.approx(-float(tables.log_masked[0][1] + tables.log_masked[1][3]))
+    assert row.unary_nll != pytest.approx((-float(tables.log_masked[0][1]), -float(tables.log_masked[1][3])), rel=1e-3)
+
+
+def test_a_frame_has_one_row_a_construction():
+    tables = unary_tables(TabularMLM.random(3, 2, seed=9), Cloze((3, 3), (0, 1)))
+    measured = block_metrics([mrf(tables), hcb(tables)], (0, 2))
+    frame = measured.to_frame()
+    assert list(frame.construction) == ["mrf", "hcb"]
+    assert list(frame.columns) == [
+        "construction", "unary_nll_1", "unary_nll_2", "joint_nll", "a_kl", "g_kl", "objective", "compatibility"
+    ]  # fmt: skip
+    assert frame.a_kl[1] == measured.joints[1].a_kl
+
+
+def test_input_that_cannot_be_measured_is_refused():
+    model = TabularMLM.random(4, 2, seed=1)
+    few = [torch.tensor([0, 2]), torch.tensor([1, 3])]
+    tables, others = (unary_tables(model, Cloze((4, 4), (0, 1)), few) for _ in range(2))
+    with pytest.raises(InputError, match="gold token 3 is not among the candidates of blank 1"):
+        block_metrics([mrf(tables)], (3, 1))
+    with pytest.raises(InputError, match="1 gold tokens for 2 blanks"):
+        block_metrics([mrf(tables)], (0,))
+    with pytest.raises(InputError, match="rules over different tables"):
+        read_joints([mrf(tables), Joint("mrf", others, mrf(others).rule)])
+    with pytest.raises(InputError, match="no block to summarise"):
+        summarise([])
+    one, two = block_metrics([mrf(tables)], (0, 1)), block_metrics([hcb(tables)], (0, 1))
+    with pytest.raises(InputError, match="block 1 holds the constructions hcb, block 0 mrf"):
+        summarise([one, two])
+
+
+def test_a_joint_is_read_once():
+    tables = unary_tables(TabularMLM.random(3, 2, seed=2), Cloze((3, 3), (0, 1)))
+    reads = []
+
+    def counted(index):
+        reads.append(index)
+        return mrf(tables).rule(index)
+
+    joint, other = Joint("counted", tables, counted), mrf(tables)
+    (first,) = read_joints([joint])
+    assert len(reads) == 1
+    again, fresh = read_joints([joint, other])
+    assert again is first and len(reads) == 1
+    torch.testing.assert_close(fresh.kl[0], first.kl[0])
+    read_joints([joint], tile_cells=3)
+    assert len(reads) == 1 + 3

@@ -1,0 +1,167 @@
+"""The tables against a plain loop, one text and one cell at a time."""
+
+from itertools import product
+from math import prod
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unmask.cloze import Cloze
+from unmask.models.tabular import TabularMLM
+from unmask.tables.unary import unary_tables
+
+
+class Batched(TabularMLM):
+    """A tabular model that hands out `batch` rows at a time and counts all texts it was asked about."""
+
+    batch = 1
+    texts = 0
+
+    def logits(self, ids, positions):
+        self.texts += len(ids)
+        return super().logits(ids, positions)
+
+    def substitutions(self, ids, vary, values, predict):
+        for start in range(0, len(values), self.batch):
+            part = values[start : start + self.batch]
+            ((_, logits),) = super().substitutions(ids, vary, part, predict)
+            yield slice(start, start + len(part)), logits
+
+
+@st.composite
+def cases(draw, sites):
+    """A random model, a text over it, a block of `sites` positions, candidate sets and a batch size."""
+    length = draw(st.integers(sites, 4))
+    vocab = draw(st.integers(2, 4 if length < 4 else 3))
+    block = draw(st.permutations(range(length)))[:sites]
+    ids = [draw(st.integers(0, vocab - 1)) for _ in range(length)]
+    for position in block:
+        ids[position] = vocab
+    tokens = st.lists(st.integers(0, vocab - 1), min_size=1, max_size=vocab, unique=True)
+    candidates = draw(st.none() | st.tuples(*[tokens] * sites))
+    model = {"vocab_size": vocab, "length": length, "seed": draw(st.integers(0, 999))}
+    return model, draw(st.integers(1, 12)), Cloze(tuple(ids), tuple(block)), candidates
+
+
+def build(case):
+    settings, batch, cloze, candidates = case
+    model = Batched.random(**settings)
+    model.batch = batch
+    return model, cloze, [torch.tensor(c) for c in candidates] if candidates else None
+
+
+def log_probs(model, ids, position):
+    """log q at one position of one text."""
+    return model.logits(torch.tensor([ids]), torch.tensor([[position]]))[0, 0].log_softmax(0)
+
+
+def check_cell(model, cloze, axes, t, visible, place, log_q, log_mass):
+    """One cell of a table that conditions on the sites `visible` of the block, the others being masked."""
+    ids = list(cloze.ids)
+    for s in visible:
+        ids[cloze.block[s]] = int(axes[s][place[s]])
+    log_p = log_probs(model, ids, cloze.block[t])[axes[t]]
+    torch.testing.assert_close(log_q, log_p.log_softmax(0)[place[t]])
+    torch.testing.assert_close(log_mass, log_p.logsumexp(0))
+    logits = model.logits(torch.tensor([ids]), torch.tensor([[cloze.block[t]]]))[0, 0]
+    return logits[axes[t][place[t]]]
+
+
+def cell(tensor, place):
+    return tensor[tuple(p if size > 1 else 0 for p, size in zip(place, tensor.shape, strict=True))]
+
+
+@pytest.mark.parametrize("sites", [1, 2, 3, 4])
+def test_every_cell_equals_a_plain_pass_over_the_text(sites):
+    @settings(max_examples=15, deadline=None)
+    @given(cases(sites))
+    def check(case):
+        model, cloze, candidates = build(case)
+        tables = unary_tables(model, cloze, candidates)
+        axes = candidates or [torch.arange(model.vocab_size)] * sites
+        assert tables.shape == tuple(len(axis) for axis in axes)
+        for t in range(sites):
+            masked = log_probs(model, cloze.ids, cloze.block[t])[axes[t]]
+            torch.testing.assert_close(tables.log_masked[t], masked.log_softmax(0))
+            assert tables.log_masked_inside[t] == pytest.approx(float(masked.logsumexp(0)))
+            assert tables.log_q[t].is_contiguous()
+        for place in product(*[range(n) for n in tables.shape]):
+            for t in range(sites):
+                others = [s for s in range(sites) if s != t]
+                log_q, inside = cell(tables.log_q[t], place), cell(tables.log_inside[t], place)
+                logit = check_cell(model, cloze, axes, t, others, place, log_q, inside)
+                torch.testing.assert_close(log_q + cell(tables.log_total[t], place), logit)
+
+    check()
+
+
+@pytest.mark.parametrize("sites", [1, 2, 3, 4])
+def test_the_chain_conditions_on_what_stands_before_and_after_and_masks_the_rest(sites):
+    @settings(max_examples=15, deadline=None)
+    @given(cases(sites))
+    def check(case):
+        model, cloze, candidates = build(case)
+        tables = unary_tables(model, cloze, candidates)
+        axes = candidates or [torch.arange(model.vocab_size)] * sites
+        between = list(range(1, sites - 1))
+        assert len(tables.log_forward) == len(tables.log_backward) == len(between)
+        for place in product(*[range(n) for n in tables.shape]):
+            for n, t in enumerate(between):
+                for tensor, visible in (
+                    (tables.log_forward[n], range(t)),
+                    (tables.log_backward[-1 - n], range(t + 1, sites)),
+                ):
+                    ids = list(cloze.ids)
+                    for s in visible:
+                        ids[cloze.block[s]] = int(axes[s][place[s]])
+                    torch.testing.assert_close(cell(tensor, place), log_probs(model, ids, cloze.block[t])[axes[t][place[t]]])
+
+    check()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 4).flatmap(cases))
+def test_progress_counts_the_passes_that_are_made(case):
+    model, cloze, candidates = build(case)
+    seen = []
+    tables = unary_tables(model, cloze, candidates, progress=lambda done, total: seen.append((done, total)))
+    sizes, k = tables.shape, tables.sites
+    unary = sum(prod(sizes) // n for n in sizes)
+    chains = sum(prod(sizes[:t]) + prod(sizes[t + 1 :]) for t in range(1, k - 1))
+    totals = {total for _, total in seen}
+    assert totals == {1 + unary + chains} == {model.texts}
+    done = [d for d, _ in seen]
+    assert done == sorted(done) and done[-1] == model.texts
+
+
+def test_one_blank_gives_the_models_own_conditional():
+    model = TabularMLM.random(4, 3, seed=3)
+    tables = unary_tables(model, Cloze((1, 4, 2), (1,)))
+    torch.testing.assert_close(tables.log_q[0], log_probs(model, (1, 4, 2), 1))
+    torch.testing.assert_close(tables.log_q[0], tables.log_masked[0])
+
+
+def test_half_precision_logits_give_float32_tables():
+    model = TabularMLM.random(5, 2, seed=4)
+    half = TabularMLM(model.table.bfloat16())
+    tables = unary_tables(half, Cloze((5, 5), (0, 1)))
+    exact = unary_tables(TabularMLM(half.table.double()), Cloze((5, 5), (0, 1)))
+    for t in range(2):
+        assert tables.log_q[t].dtype == tables.log_total[t].dtype == torch.float32
+        torch.testing.assert_close(tables.log_q[t].double(), exact.log_q[t], rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(tables.log_total[t].double(), exact.log_total[t], rtol=1e-6, atol=1e-6)
+
+
+def test_a_hundred_thousand_cells_in_batches_that_straddle_the_axes():
+    generator = torch.Generator().manual_seed(5)
+    model = Batched(torch.randn((3, 51, 51, 51, 50), generator=generator))
+    cloze = Cloze((50, 50, 50), (0, 1, 2))
+    model.batch = 10**6
+    whole = unary_tables(model, cloze)
+    model.batch = 37
+    split = unary_tables(model, cloze)
+    for a, b in zip(whole.log_q, split.log_q, strict=True):
+        assert torch.equal(a, b)
+        assert not torch.equal(a, b.transpose(0, 1))
