@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+from unmask.checks import numbers, one_of, real, whole
+from unmask.errors import InputError
+
+
+def test_known_name_comes_back_and_unknown_gets_the_nearest():
+    assert one_of("joint", "mrf", ["mrf", "hcb"]) == "mrf"
+    with pytest.raises(InputError, match=r"joint 'chian' is unknown: did you mean chain\? Use one of chain, hcb"):
+        one_of("joint", "chian", ["chain", "hcb"])
+    with pytest.raises(InputError, match="joint 'zzz' is unknown: use one of chain, hcb"):
+        one_of("joint", "zzz", ["chain", "hcb"])
+
+
+@pytest.mark.parametrize("given", [0, 11, -1, 2.0, True, "3", float("nan"), None])
+def test_whole_refuses_what_is_no_whole_number_in_range(given):
+    with pytest.raises(InputError, match="top .*: give .*whole number|top .*: give one from 1 to 10"):
+        whole("top", given, 1, 10)
+
+
+def test_numpy_integers_are_integers():
+    assert whole("top", np.int64(7), 1, 10) == 7 and type(whole("top", np.int64(7), 1, 10)) is int
+
+
+@pytest.mark.parametrize("given", [0, -1, float("nan"), float("inf"), "1", True, 11])
+def test_real_refuses_what_is_not_finite_or_out_of_range(given):
+    with pytest.raises(InputError, match="temperature"):
+        real("temperature", given, 0, 10, above=True)
+
+
+def test_real_takes_the_bounds():
+    assert real("share", 0, 0, 1) == 0.0 and real("share", np.float32(0.5), 0, 1) == 0.5
+    assert real("temperature", 10, 0, 10, above=True) == 10.0
+
+
+def test_numbers_with_commas():
+    assert numbers("positions", "3,4", int) == [3, 4] and numbers("ladder", "1,1.5", float) == [1.0, 1.5]
+    with pytest.raises(InputError, match="positions '3;4' is not understood"):
+        numbers("positions", "3;4", int)
