@@ -30,9 +30,10 @@ def whole(name: str, given: object, least: int, most: int) -> int:
     """`given` as an int, if it is a whole number from `least` to `most`; NumPy's integers are integers, booleans are not."""
     if isinstance(given, bool) or not isinstance(given, Integral):
         raise InputError(f"{name} {given!r} is not a whole number: give one from {least} to {most}")
-    if not least <= given <= most:
-        raise InputError(f"{name} {given} is out of range: give a whole number from {least} to {most}")
-    return int(given)
+    value = int(given)
+    if not least <= value <= most:
+        raise InputError(f"{name} {value} is out of range: give a whole number from {least} to {most}")
+    return value
 
 
 def real(name: str, given: object, least: float, most: float, above: bool = False) -> float:
