@@ -24,6 +24,8 @@ CHECKED = [
     "unmask.models",
     "unmask.tables.unary",
     "unmask.tables.candidates",
+    "unmask.tables.lattice",
+    "unmask.tables.revealing",
     "unmask.answers.filling",
     "unmask.answers.comparison",
     "unmask.sampling.energy",

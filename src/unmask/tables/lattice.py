@@ -1,0 +1,180 @@
+"""The lattice of revealed sets: a text's probability by the chain rule, over all orders of its sites at once.
+
+For sites 1..k and a text x, q(x_i | x_S) is the model's probability of x_i with the sites of S revealed and all others
+masked. An order o of the sites gives the probability p_o(x) = prod_t q(x_{o_t} | x_{o_<t}). Their mean over all k! orders,
+
+    p(x) = G(all),   G(S) = 1/|S| sum_{i in S} G(S - i) q(x_i | x_{S - i}),   G(empty) = 1,
+
+is a probability over the V^k texts too, exact in 2^k - 1 passes. The same recursion with the mean of logarithms gives the
+mean of log p_o, a lower bound of log p; with the largest or smallest term, the best and worst order, which look at hidden
+values and so are no probabilities. Beyond MOST_SITES orders are sampled: the mean of p_o over sampled orders is unbiased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import log
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.errors import InputError
+from unmask.tables.revealing import Conditionals, check_texts
+
+MOST_SITES = 16
+"""65,535 passes, and 8 MiB of numbers, per text."""
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """log_q[n, S, i] = log q(x_i | x_S) of text n, the set S being a bit mask over the k sites; nan where i is in S."""
+
+    log_q: Float[Tensor, "n sets k"]
+
+    @property
+    def sites(self) -> int:
+        return self.log_q.shape[2]
+
+    @cached_property
+    def log_g(self) -> Float[Tensor, "n sets"]:
+        """log G(S): of x_S with all other sites masked, the mean over the orders of S."""
+        return self._recursion(lambda terms: terms.logsumexp(2) - log(terms.shape[2]))
+
+    @property
+    def log_mean(self) -> Float[Tensor, " n"]:
+        """log p(x), the mean over all orders: a probability over all texts."""
+        return self.log_g[:, -1]
+
+    @property
+    def mean_log(self) -> Float[Tensor, " n"]:
+        """The mean of log p_o(x) over all orders, at most log p(x)."""
+        return self._recursion(lambda terms: terms.mean(2))[:, -1]
+
+    def best(self) -> tuple[Float[Tensor, " n"], Int[Tensor, "n k"]]:
+        """The largest log p_o(x), and its order. Not a probability: which order is best depends on hidden values."""
+        return self._extreme(lambda terms: terms.amax(2), lambda terms: terms.argmax(1))
+
+    def worst(self) -> tuple[Float[Tensor, " n"], Int[Tensor, "n k"]]:
+        """The smallest log p_o(x), and its order."""
+        return self._extreme(lambda terms: terms.amin(2), lambda terms: terms.argmin(1))
+
+    def along(self, orders: Int[Tensor, "m k"]) -> Float[Tensor, "n m"]:
+        """log p_o(x) of each text in each order; an order lists the sites by their index 0..k-1."""
+        orders = orders.to(self.log_q.device)
+        bits = 1 << orders
+        return self.log_q[:, bits.cumsum(1) - bits, orders].sum(2)
+
+    def _recursion(self, combine: Callable[[Tensor], Tensor]) -> Tensor:
+        """value(S) = combine over i in S of value(S - i) + log q(x_i | x_{S - i}), from value(empty) = 0 upwards."""
+        value = self.log_q.new_zeros(self.log_q.shape[:2])
+        for sets, before, last in _levels_up(self.sites, self.log_q.device):
+            value[:, sets] = combine(value[:, before] + self.log_q[:, before, last])
+        return value
+
+    def _extreme(self, combine: Callable[[Tensor], Tensor], choose: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        value = self._recursion(combine)
+        texts = torch.arange(len(value), device=value.device)
+        revealed = torch.full_like(texts, value.shape[1] - 1)
+        order = torch.empty((len(value), self.sites), dtype=torch.long, device=value.device)
+        members = _members(self.sites, value.device)
+        for step in reversed(range(self.sites)):
+            inside = members[revealed].nonzero()[:, 1].reshape(len(value), step + 1)
+            before = revealed[:, None] - (1 << inside)
+            terms = value[texts[:, None], before] + self.log_q[texts[:, None], before, inside]
+            order[:, step] = inside[texts, choose(terms)]
+            revealed = revealed - (1 << order[:, step])
+        return value[:, -1], order
+
+
+def lattice(conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"]) -> Lattice:
+    """The lattice of each text: (2^k - 1) passes per text, fewer where texts reveal the same tokens.
+
+    A row of `texts` holds the ids of a whole text, and the same row of `sites` its k free positions. The fillings of one
+    text are the rows of one call, so that they share passes: all of them, for example, that with every site masked.
+    """
+    texts, sites = _prepared(conditionals, texts, sites)
+    n, k = sites.shape
+    if k > MOST_SITES:
+        raise InputError(f"{k} sites have {2**k:,} revealed sets, over the limit of {MOST_SITES} sites: sample orders instead")
+    blank = texts.scatter(1, sites, conditionals.model.mask_id)
+    distinct = n == 1 or len(blank.unique(dim=0)) == n
+    log_q = torch.full((n, 2**k, k), torch.nan, dtype=torch.float64, device=texts.device)
+    for sets, hidden in _levels_down(k, texts.device):
+        positions = sites[:, hidden]
+        targets = texts[:, None].expand(-1, len(sets), -1).gather(2, positions)
+        rows = texts[:, None].repeat(1, len(sets), 1).scatter_(2, positions, conditionals.model.mask_id)
+        known = conditionals.log_q(rows.flatten(0, 1), positions.flatten(0, 1), targets.flatten(0, 1), distinct)
+        log_q[:, sets[:, None], hidden] = known.reshape(positions.shape)
+    return Lattice(log_q)
+
+
+def along_orders(
+    conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"], orders: Int[Tensor, "n m k"]
+) -> Float[Tensor, "n m"]:
+    """log p_o(x) of text n in each of its m orders (site indices 0..k-1): at most m k passes per text, for any k."""
+    texts, sites = _prepared(conditionals, texts, sites)
+    n, m, k = orders.shape
+    if (n, k) != tuple(sites.shape) or bool((orders.sort(2).values != torch.arange(k, device=orders.device)).any()):
+        raise InputError(f"orders of shape {tuple(orders.shape)} do not order the {sites.shape[1]} sites of {len(sites)} texts")
+    places = sites[:, None].expand(-1, m, -1).gather(2, orders.to(texts.device)).flatten(0, 1)
+    filled = texts.repeat_interleave(m, 0)
+    rows = filled.scatter(1, places, conditionals.model.mask_id)
+    total = torch.zeros(n * m, dtype=torch.float64, device=texts.device)
+    for step in range(k):
+        place = places[:, step : step + 1]
+        value = filled.gather(1, place)
+        total += conditionals.log_q(rows, place, value)[:, 0]
+        rows = rows.scatter(1, place, value)
+    return total.reshape(n, m)
+
+
+def random_orders(texts: int, orders: int, sites: int, generator: torch.Generator) -> Int[Tensor, "texts orders sites"]:
+    """Orders drawn independently and uniformly."""
+    return torch.rand((texts, orders, sites), generator=generator, dtype=torch.float64).argsort(2)
+
+
+def log_mean_of_sampled(log_probs: Float[Tensor, "n m"]) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    """(log of the mean of p_o over m sampled orders, its standard error in nats).
+
+    The mean is unbiased for p(x); its logarithm lies below log p(x) on average, by about half the squared error. To first
+    order the error of a logarithm is the relative error of what it is taken of. It is nan for a single order.
+    """
+    m = log_probs.shape[1]
+    total = log_probs.logsumexp(1)
+    share = (log_probs - total[:, None]).exp().nan_to_num(nan=1 / m)
+    return total - log(m), share.std(1) * m**0.5
+
+
+def _prepared(conditionals: Conditionals, texts: Tensor, sites: Tensor) -> tuple[Tensor, Tensor]:
+    device = conditionals.model.device
+    texts, sites = texts.to(device), sites.to(device)
+    check_texts(conditionals.model, texts, sites)
+    return texts, sites
+
+
+@lru_cache(maxsize=64)
+def _members(k: int, device: torch.device) -> Tensor:
+    """(2^k, k): whether set S holds site i."""
+    return ((torch.arange(2**k, device=device)[:, None] >> torch.arange(k, device=device)) & 1).bool()
+
+
+def _levels_up(k: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """For sizes s = 1..k: the c sets of that size, and for each (c, s) the set without one of its sites, and that site."""
+    members = _members(k, device)
+    sizes = members.sum(1)
+    for size in range(1, k + 1):
+        sets = (sizes == size).nonzero().flatten()
+        last = members[sets].nonzero()[:, 1].reshape(-1, size)
+        yield sets, sets[:, None] - (1 << last), last
+
+
+def _levels_down(k: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
+    """For sizes 0..k-1: the sets of that size, and the sites hidden from each."""
+    members = _members(k, device)
+    sizes = members.sum(1)
+    for size in range(k):
+        sets = (sizes == size).nonzero().flatten()
+        yield sets, (~members[sets]).nonzero()[:, 1].reshape(len(sets), k - size)

@@ -1,0 +1,80 @@
+"""Log-probabilities of given tokens at hidden positions of partly revealed texts: log q(x_i | x_S), the rest masked.
+
+One pass of the model over a text in which the sites outside S are masked gives q(. | x_S) at every hidden site, so its
+cost is shared by all that reveal the same tokens. Only the numbers asked for are kept of a pass; its V logits per position
+are let go. The support of q is the model's whole vocabulary, its special tokens included, unless another one is given:
+q is then renormalised over it.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.errors import InputError
+from unmask.models.conditional_model import ConditionalModel
+
+CPU_LOGITS = 2**26
+GPU_LOGITS = 2**32
+"""Bytes of logits that one call of the model may return; a call holds a few times as much at its peak."""
+
+
+class Conditionals:
+    """A model read at masked positions; `support` are the token ids that q runs over, `passes` counts the rows passed."""
+
+    def __init__(self, model: ConditionalModel, support: Int[Tensor, " s"] | None = None) -> None:
+        self.model = model
+        self.passes = 0
+        self._outside: Tensor | None = None
+        if support is not None:
+            outside = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
+            outside[support.to(model.device)] = False
+            self._outside = outside.nonzero().flatten()
+
+    def log_q(
+        self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"], distinct: bool = False
+    ) -> Float[Tensor, "n p"]:
+        """log q(targets | rows) at `positions`, in float64.
+
+        Equal rows with equal positions are passed once; `distinct` says that there are none, and spares the search for them.
+        """
+        if distinct:
+            return self._gathered(rows, positions, torch.arange(len(rows), device=rows.device), targets)
+        keys, row_of = torch.unique(torch.cat([rows, positions], 1), dim=0, return_inverse=True)
+        length = rows.shape[1]
+        return self._gathered(keys[:, :length], keys[:, length:], row_of, targets)
+
+    def _gathered(self, rows: Tensor, positions: Tensor, row_of: Tensor, targets: Tensor) -> Tensor:
+        """Passes over `rows` in calls of bounded size; entry j reads row row_of[j] at targets[j]."""
+        answer = torch.empty(targets.shape, dtype=torch.float64, device=rows.device)
+        at_once = self._rows_at_once(positions.shape[1])
+        column = torch.arange(positions.shape[1], device=rows.device)
+        for start in range(0, len(rows), at_once):
+            log_q = self._log_softmax(rows[start : start + at_once], positions[start : start + at_once])
+            mine = ((row_of >= start) & (row_of < start + len(log_q))).nonzero().flatten()
+            answer[mine] = log_q[row_of[mine, None] - start, column, targets[mine]].double()
+        return answer
+
+    def _log_softmax(self, rows: Tensor, positions: Tensor) -> Tensor:
+        logits = self.model.logits(rows, positions)
+        self.passes += len(rows)
+        if self._outside is not None:
+            logits = logits.index_fill(2, self._outside, -torch.inf)
+        return logits.log_softmax(2, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+    def _rows_at_once(self, predicted: int) -> int:
+        budget = GPU_LOGITS if self.model.device.type == "cuda" else CPU_LOGITS
+        return max(1, budget // (4 * self.model.vocab_size * max(1, predicted)))
+
+
+def check_texts(model: ConditionalModel, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"]) -> None:
+    """Refuse texts with a mask at a site, sites outside the text, and sites named twice."""
+    length = texts.shape[1]
+    if bool(((sites < 0) | (sites >= length)).any()):
+        raise InputError(f"sites {sites.unique().tolist()} do not all lie in a text of {length} tokens, numbered from 0")
+    in_order = sites.sort(1).values
+    if bool((in_order[:, 1:] == in_order[:, :-1]).any()):
+        raise InputError("a text's sites name a position twice: name each position once")
+    if bool((texts.gather(1, sites) == model.mask_id).any()):
+        raise InputError("a text has the mask token at a site: give the token that fills it")
