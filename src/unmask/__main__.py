@@ -1,6 +1,22 @@
-"""`python -m unmask` is the command line."""
+"""`unmask`, and `python -m unmask`: signals are heard first, then the command line is loaded and run."""
 
-from unmask.cli.app import main
+from unmask.cli import process
+
+
+def main() -> None:
+    """The console script."""
+    process.listen()
+    try:
+        from unmask.cli.app import main as run
+
+        run()
+    except KeyboardInterrupt:
+        process.leave_now()
+    except Exception:
+        if process.interrupted():
+            process.leave_now()
+        raise
+
 
 if __name__ == "__main__":
     main()

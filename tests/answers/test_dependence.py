@@ -113,7 +113,7 @@ def test_passes_are_those_that_the_model_ran(others, candidates):
         Cloze((5, 5, 5), (0, 1, 2), (0, 1, 2)),
         candidates,
         others,
-        progress=lambda done, total: reported.append((done, total)),
+        progress=lambda done, total, what: reported.append((done, total)),
     )
     assert found.passes == Counted.rows
     assert len(reported) == 3 and reported[-1] == (found.passes, found.passes)

@@ -51,7 +51,7 @@ def test_a_figure(tiny_folder, tmp_path, text):
     ("arguments", "message"),
     [
         (["the [MASK] sat"], "one blank"),
-        (["the cat sat", "--positions", "1,x"], "separated by commas"),
+        (["the cat sat", "--positions", "1,x"], "commas between them"),
         (["the cat sat", "--positions", "1,77"], "position 77 is outside the text"),
         (["the cat sat", "--positions", "2"], "two positions or more"),
         (["the cat sat", "--others", "gone"], "--others"),

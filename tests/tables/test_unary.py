@@ -126,7 +126,7 @@ def test_the_chain_conditions_on_what_stands_before_and_after_and_masks_the_rest
 def test_progress_counts_the_passes_that_are_made(case):
     model, cloze, candidates = build(case)
     seen = []
-    tables = unary_tables(model, cloze, candidates, progress=lambda done, total: seen.append((done, total)))
+    tables = unary_tables(model, cloze, candidates, progress=lambda done, total, what: seen.append((done, total)))
     sizes, k = tables.shape, tables.sites
     unary = sum(prod(sizes) // n for n in sizes)
     chains = sum(prod(sizes[:t]) + prod(sizes[t + 1 :]) for t in range(1, k - 1))

@@ -24,8 +24,9 @@ from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.metrics import Summary, block_metrics, summarise
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.progress import Progress
 from unmask.tables.candidates import choose_candidates
-from unmask.tables.unary import Progress, Tables, unary_tables
+from unmask.tables.unary import Tables, unary_tables
 
 if TYPE_CHECKING:
     import pandas

@@ -34,8 +34,9 @@ from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, derive
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.progress import Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens, regular_tokens
-from unmask.tables.unary import Progress, pass_count, unary_tables
+from unmask.tables.unary import pass_count, unary_tables
 
 if TYPE_CHECKING:
     import pandas
@@ -96,7 +97,7 @@ def pair_matrix(
         mass[a, b] = mass[b, a] = exp(tables.log_mass)
         done += sets.passes_a_pair + pass_count([len(c) for c in chosen])
         if progress:
-            progress(done, total)
+            progress(done, total, "passes of the model")
     return PairMatrix(information, mass, done)
 
 

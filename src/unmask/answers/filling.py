@@ -13,8 +13,9 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, DEFAULT_CONSTRUCTION, Joint, derive, derive_all
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.progress import Progress
 from unmask.tables.candidates import choose_candidates
-from unmask.tables.unary import Progress, Tables, unary_tables
+from unmask.tables.unary import Tables, unary_tables
 
 
 @dataclass(frozen=True)

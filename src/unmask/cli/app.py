@@ -1,4 +1,4 @@
-"""The command line: `unmask COMMAND`. Every mistake of the user ends in one line on standard error and exit code 2."""
+"""The command line: `unmask COMMAND`. Whatever the user can mend ends in one line on standard error and exit code 2, here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from unmask import __version__
-from unmask.cli import lab
+from unmask.cli import lab, process
 from unmask.cli.compare import compare
 from unmask.cli.dependence import dependence
 from unmask.cli.diagnose import diagnose
@@ -19,34 +19,53 @@ from unmask.cli.evaluate import evaluate
 from unmask.cli.fill import fill
 from unmask.cli.sample import sample
 from unmask.cli.train import train
-from unmask.errors import UnmaskError
+from unmask.errors import InputError
 
 
 class OneLineErrors(TyperGroup):
-    """A group of commands whose errors are one line: `error: what was given, what to do`."""
+    """A group of commands whose errors are one line: `error: what was given: what to do`."""
 
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
-        """Run, and leave with 0, 2 for the user's mistakes, 130 for an interrupt."""
-        try:
-            code = super().main(args, standalone_mode=False, **extra)
-        except UnmaskError as error:
-            code = _fail(str(error))
-        except typer.Abort:
-            code = 130
-        except Exception as error:
-            if not hasattr(error, "format_message"):
-                raise
-            message = error.format_message()
-            code = _fail(message) if message else 0  # a group called with no command has shown its help
+        """Run a command, and leave with its exit code; see `process`."""
+        with process.one_line_warnings():
+            code = self._run(args, **extra)
         if standalone_mode:
-            sys.exit(code if isinstance(code, int) else 0)
+            sys.exit(code)
         return code
 
+    def _run(self, args: Sequence[str] | None, **extra: Any) -> int:
+        try:
+            process.prepare_streams()
+            code = super().main(args, standalone_mode=False, **extra)
+            process.flush_output()
+            return code if isinstance(code, int) else 0
+        except KeyboardInterrupt:
+            return process.INTERRUPTED
+        except (BrokenPipeError, SystemExit):  # the parser leaves by SystemExit where it meets a broken pipe itself
+            process.abandon_output()
+            return process.NO_READER
+        except Exception as error:
+            if process.interrupted():
+                return process.INTERRUPTED
+            # Errors of the option parser have a format of their own; a group called with no command has shown its help.
+            line = error.format_message() if hasattr(error, "format_message") else process.explained(error)
+            if line is None:
+                raise
+            if isinstance(error, OSError):
+                process.abandon_output()
+            if line:
+                process.tell(f"error: {process.one_line(line)}")
+            return process.MISTAKE if line else 0
 
-def _fail(message: str) -> int:
-    line = " ".join("".join(c if c.isprintable() or c.isspace() else repr(c)[1:-1] for c in message).split())
-    typer.echo(f"error: {line}", err=True)
-    return 2
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an end of file or of the reader is not the end of the user's patience, as the parser thinks."""
+        try:
+            return super().invoke(ctx)
+        except EOFError as error:
+            raise InputError(process.explained(error)) from None
+        except BrokenPipeError:
+            process.abandon_output()
+            raise typer.Exit(process.NO_READER) from None
 
 
 app = typer.Typer(
@@ -84,7 +103,7 @@ app.add_typer(lab.app, name="lab")
 
 
 def main() -> None:
-    """The console script."""
+    """Run the command line and leave the process."""
     # Threads of torch that wait should sleep: spinning ones halve the speed on a machine with other work.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app(prog_name="unmask")

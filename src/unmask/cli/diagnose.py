@@ -84,7 +84,7 @@ def print_diagnostics(found: Diagnostics) -> None:
             numbers = (f.mean, f.sd, f.r_hat, f.ess_bulk, f.ess_tail, f.ess_per_1000_passes)
             shown = [_number(x, 3 if i == 2 else 2 if i in (0, 1, 5) else 0) for i, x in enumerate(numbers)]
             table.add_row(f"{f.length}, {f.name}", *shown)
-        console.print(table, markup=False)
+        console.print(table)
     several = ", ".join(f"distinct-{n} {_number(value)}" for n, value in found.distinct.items())
     console.print(f"self-BLEU {_number(found.self_bleu)}, {several}, unique texts {found.unique:.1%}", markup=False)
     console.print(

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from unmask.checks import numbers
 from unmask.errors import InputError
 
 CONSTRUCTION_NAMES = ("product", "mrf_logit", "mrf", "hcb", "arnold_gokhale", "balanced", "pseudo_gibbs", "chain")
 """The keys of `unmask.CONSTRUCTIONS`, here so that help texts need not load torch; a test holds the two equal."""
 
+
+def path(given: str) -> Path:
+    """The path, `~` being the home folder also where the shell has not replaced it."""
+    return Path(os.path.expanduser(given))
+
+
 Text = Annotated[
     str,
     typer.Argument(help="Text with \\[MASK] at each blank; - reads it from standard input.", show_default=False),
 ]
+File = Annotated[
+    Path | None,
+    typer.Option("--file", parser=path, metavar="PATH", help="Texts from a file, one per line, instead of TEXT."),
+]
+Joint = Annotated[str, typer.Option("--joint", "-j", help=f"How the joint is derived: {', '.join(CONSTRUCTION_NAMES)}.")]
 Model = Annotated[
     str | None,
     typer.Option("--model", "-m", help="Folder or hub name of a masked language model; the bundled English model if left out."),
@@ -44,18 +58,38 @@ Dtype = Annotated[str, typer.Option("--dtype", help="auto, float32, bfloat16, fl
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (keys: docs/cli.md).")]
 
 
+def read_texts(text: str | None, file: Path | None) -> str | list[str]:
+    """The text itself; or a list, one per line that is not blank, of a file or of standard input (-)."""
+    if (text is None) == (file is None):
+        given = "TEXT and --file were both given" if file is not None else "no text was given"
+        raise InputError(f"{given}: give a text, - for standard input, or --file with one text per line")
+    if text is not None and text != "-":
+        return text
+    where = "standard input" if file is None else repr(str(file))
+    texts = [line.rstrip("\r") for line in _read(file, where).split("\n") if line.strip()]
+    if not texts:
+        raise InputError(f"{where} has no text: give one text per line")
+    return texts
+
+
 def read_text(text: str) -> str:
     """The text itself, or standard input for "-"."""
-    return sys.stdin.read().rstrip("\r\n") if text == "-" else text
+    return _read(None, "standard input").rstrip("\r\n") if text == "-" else text
+
+
+def _read(file: Path | None, where: str) -> str:
+    if file is None and sys.stdin is None:
+        raise InputError("standard input is closed: give a text, or --file")
+    try:
+        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise InputError(f"line {line} of {where} is not UTF-8: save the texts as UTF-8") from None
+    except OSError as error:
+        raise InputError(f"{where} cannot be read ({error.strerror or error}): give a file with one text per line") from None
 
 
 def read_positions(positions: str | None) -> list[int] | None:
     """ "3,4" as [3, 4]."""
-    if positions is None:
-        return None
-    try:
-        return [int(part) for part in positions.split(",")]
-    except ValueError:
-        raise InputError(
-            f"positions {positions!r} are not numbers: give token positions separated by commas, such as 3,4"
-        ) from None
+    return None if positions is None else numbers("positions", positions, int)

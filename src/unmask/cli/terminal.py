@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import exp, floor, log10
@@ -11,34 +13,68 @@ from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from unmask.tables.unary import Progress as Report
+    from unmask.runs.progress import Progress as Report
 
 PATIENCE = 1.0
 """Seconds before a progress bar appears."""
+LINE_SECONDS = 15.0
+"""Seconds between the lines that stand for a bar where standard error is no terminal."""
+NARROWEST = 40
 
 
-def console(at_least: int = 0) -> Console:
-    """Standard output, `at_least` so many columns wide; numbers and tokens are not coloured by guesswork."""
-    screen = Console(highlight=False)
+def console(at_least: int = NARROWEST) -> Console:
+    """Standard output, `at_least` so many columns wide. Text is text: no markup, no emoji codes, no colours by guesswork."""
+    return _plain(Console(highlight=False, markup=False, emoji=False), at_least)
+
+
+def messages() -> Console:
+    """Standard error, for what is no result: progress, and where files are."""
+    return _plain(Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True), NARROWEST)
+
+
+def _plain(screen: Console, at_least: int) -> Console:
     screen.width = max(screen.width, at_least)
     return screen
 
 
 @contextmanager
-def progress(quiet: bool = False) -> Iterator[Report | None]:
-    """A report for passes of the model, shown on standard error after PATIENCE where that is a terminal."""
-    screen = Console(stderr=True)
-    if quiet or not screen.is_terminal:
+def progress(quiet: bool = False, lines: bool = False) -> Iterator[Report | None]:
+    """The progress of a command on standard error: a bar that appears after PATIENCE and leaves no trace.
+
+    Yields the report to hand to a function: (done, in all, what is counted), in all 0 where that is not known. Where standard
+    error is no terminal there is no bar, and None is yielded; or, with `lines`, a line every LINE_SECONDS.
+    """
+    screen = messages()
+    if quiet or not (screen.is_terminal or lines):
         yield None
-        return
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), console=screen, transient=True
-    )
+    elif not screen.is_terminal:
+        yield _lines(screen)
+    else:
+        with _bar(screen) as report:
+            yield report
+
+
+def _lines(screen: Console) -> Report:
+    last = time.monotonic()
+
+    def report(done: int, total: int, what: str = "") -> None:
+        nonlocal last
+        if time.monotonic() - last > LINE_SECONDS:
+            last = time.monotonic()
+            screen.print(f"{done:,}/{total:,} {what}" if total else what)
+
+    return report
+
+
+@contextmanager
+def _bar(screen: Console) -> Iterator[Report]:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=screen, transient=True)
     task = bar.add_task("loading", total=None)
     ended, lock = threading.Event(), threading.Lock()
 
@@ -47,11 +83,8 @@ def progress(quiet: bool = False) -> Iterator[Report | None]:
             if not ended.is_set():
                 bar.start()
 
-    def report(done: int, total: int) -> None:
-        if done < total:
-            bar.update(task, description="passes of the model", completed=done, total=total)
-        else:
-            bar.update(task, description="deriving the joint", total=None)
+    def report(done: int, total: int, what: str = "") -> None:
+        bar.update(task, description=what, completed=done, total=total or None)
 
     timer = threading.Timer(PATIENCE, appear)
     timer.daemon = True
@@ -65,9 +98,10 @@ def progress(quiet: bool = False) -> Iterator[Report | None]:
             bar.stop()
 
 
-def print_json(value: object) -> None:
-    """JSON on standard output, exactly as a program wants it."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+def print_json(value: object, indent: int | None = 2) -> None:
+    """JSON on standard output, exactly as a program wants it; in one line without `indent`."""
+    spelled = (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
+    print(json.dumps(value, indent=indent, ensure_ascii=not spelled, allow_nan=False))
 
 
 def print_heading(screen: Console, text: str) -> None:

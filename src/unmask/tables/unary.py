@@ -7,7 +7,7 @@ that runs the model: |C|^(k-1) passes a table, one with the whole block masked, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -17,9 +17,7 @@ from torch import Tensor
 
 from unmask.cloze import Cloze
 from unmask.models.conditional_model import ConditionalModel
-
-Progress = Callable[[int, int], None]
-"""Called with (passes done, passes in all)."""
+from unmask.runs.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class _Passes:
     def add(self, n: int) -> None:
         self.done += n
         if self.report:
-            self.report(self.done, self.total)
+            self.report(self.done, self.total, "passes of the model")
 
 
 def pass_count(sizes: list[int]) -> int:

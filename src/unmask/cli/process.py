@@ -1,0 +1,196 @@
+"""The process around a command: its streams, its signals, its warnings, and how it ends.
+
+Exit codes: 0, 1 where some of the work failed, 2 for what the user can mend, 130 for an interrupt (Ctrl-C, SIGTERM and SIGHUP
+alike), 141 where the reader of standard output has left. Nothing here loads more than Python's own modules, so that signals
+are heard before anything large is imported.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from unmask.errors import InputError, UnmaskError
+
+MISTAKE, INTERRUPTED, NO_READER = 2, 130, 141
+PATIENCE = 0.5
+"""Seconds after an interrupt in which another one means the same: a closing terminal sends several."""
+SHOW_CURSOR = "\x1b[?25h"
+ADVICE = {
+    errno.ENOSPC: "free some space, or write elsewhere",
+    errno.EDQUOT: "free some space, or write elsewhere",
+    errno.EACCES: "change its permissions, or name another",
+    errno.EPERM: "change its permissions, or name another",
+    errno.EROFS: "name a place that can be written",
+    errno.EISDIR: "name a file",
+    errno.ENOTDIR: "name a path whose folders are folders",
+    errno.ENOENT: "check the path",
+    errno.EEXIST: "name another path",
+    errno.ENAMETOOLONG: "name a shorter path",
+    errno.ELOOP: "name a path whose links lead somewhere",
+    errno.EMFILE: "allow more open files",
+}
+
+
+class _Interrupt:
+    """Whether an interrupt was heard, and when."""
+
+    heard: float | None = None
+
+
+def listen() -> None:
+    """Make SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; one that comes again later ends the process at once.
+
+    A signal that the parent process ignores (nohup, a job in the background) stays ignored.
+    """
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupted)
+    sys.unraisablehook = _unraisable
+
+
+def interrupted() -> bool:
+    """Whether an interrupt was heard, also one that some library turned into another error."""
+    return _Interrupt.heard is not None
+
+
+def leave_now(code: int = INTERRUPTED) -> None:
+    """End the process without waiting for anything; files are written whole or not at all, so none is damaged."""
+    with suppress(Exception):
+        if sys.__stderr__ is not None and sys.__stderr__.isatty():
+            sys.__stderr__.write(SHOW_CURSOR)
+            sys.__stderr__.flush()
+    os._exit(code)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    now = time.monotonic()
+    if _Interrupt.heard is None:
+        _Interrupt.heard = now
+        raise KeyboardInterrupt
+    if now - _Interrupt.heard > PATIENCE:
+        leave_now()
+
+
+def _unraisable(found: Any) -> None:
+    """An interrupt where Python cannot raise it, as in a destructor, still ends the process."""
+    if issubclass(found.exc_type, KeyboardInterrupt):
+        leave_now()
+    sys.__unraisablehook__(found)
+
+
+def prepare_streams() -> None:
+    """Standard streams that can be used: a character that the terminal lacks shows as its number, a closed one is refused."""
+    open_ones = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
+    for stream in open_ones:
+        with suppress(AttributeError, ValueError, OSError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:  # a file opened later must not take the place of a standard stream
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        raise InputError("standard output is closed, and results are printed there: send it to a file or to /dev/null")
+
+
+def flush_output() -> None:
+    """What was printed has arrived, or this raises."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def abandon_output() -> None:
+    """Nothing is left to be written when Python closes standard output; it could not be."""
+    with suppress(AttributeError, ValueError, OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def one_line_warnings() -> Iterator[None]:
+    """Warnings to the user as one line each on standard error, once; those to developers are not shown."""
+    import logging
+
+    shown: set[str] = set()
+
+    def show(text: str) -> None:
+        line = one_line(text)
+        if line not in shown:
+            shown.add(line)
+            tell(f"warning: {line}")
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            show(record.getMessage())
+
+    def show_warning(message: Warning | str, category: type[Warning], *rest: object, **named: object) -> None:
+        show(str(message))
+
+    log, lines = logging.getLogger("unmask"), Lines(logging.WARNING)
+    with warnings.catch_warnings():
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show_warning  # type: ignore[assignment]
+        log.addHandler(lines)
+        propagate, log.propagate = log.propagate, False
+        try:
+            yield
+        finally:
+            log.propagate = propagate
+            log.removeHandler(lines)
+
+
+def tell(line: str) -> None:
+    """A line on standard error, where there is one."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+def one_line(text: str) -> str:
+    """The text in one line, what cannot be printed as its escape."""
+    return " ".join("".join(c if c.isprintable() or c.isspace() else repr(c)[1:-1] for c in text).split())
+
+
+def explained(error: BaseException) -> str | None:
+    """The line for an error that the user can mend; None for a defect of ours, whose traceback is needed."""
+    if isinstance(error, UnmaskError):
+        return str(error)
+    if isinstance(error, OSError):
+        what = repr(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "reading or writing failed"
+        advice = ADVICE.get(error.errno or 0, "check it and try again")
+        return f"{what} ({error.strerror or _first_line(error)}): {advice}"
+    if isinstance(error, MemoryError) or _allocation_failed(error):
+        return f"out of memory ({_first_line(error)}): ask for less at once (candidates, chains, sites), or a smaller model"
+    if isinstance(error, RecursionError):
+        return "something given is nested too deeply to be read: flatten it"
+    if isinstance(error, OverflowError):
+        return f"a number is too large ({_first_line(error)}): give a smaller one"
+    if isinstance(error, UnicodeError):
+        return f"text that cannot be read or written in its encoding ({_first_line(error)}): use UTF-8"
+    if isinstance(error, EOFError):
+        return f"a file ends too early ({_first_line(error)}): it is damaged, make or copy it again"
+    return None
+
+
+def _allocation_failed(error: BaseException) -> bool:
+    """torch raises a plain RuntimeError where the CPU's memory is not enough."""
+    told = str(error).lower()
+    return isinstance(error, RuntimeError) and any(
+        sign in told for sign in ("not enough memory", "can't allocate memory", "out of memory")
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:160] if lines else type(error).__name__
