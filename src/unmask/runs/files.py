@@ -1,58 +1,275 @@
-"""Files that survive a kill: written whole or not at all, and a disk that refuses told in one line."""
+"""Files that survive a kill: written whole or not at all, read whole or refused in one line.
+
+Writing, for any content (parents are made, a link keeps pointing where it did, a folder or a device is never replaced):
+
+    write_atomically(path, bytes or text)      write_json(path, value)      write_table(path, rows or frame or Arrow table)
+    write_arrays(path, name=array, ...)        with atomic_path(path) as temporary: ...        with writing(path): ...
+
+Reading, where damage is an `InputError` that ends with `remedy`, what the user can do about it:
+
+    read_bytes   read_text   read_json   read_table   read_arrays      with reading(path): ...
+
+A path that a user gave comes in through `user_path`, which understands `~` and refuses what can name no file.
+"""
 
 from __future__ import annotations
 
 import errno
+import io
+import json
+import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unmask import __version__
 from unmask.errors import InputError
+from unmask.runs.provenance import provenance
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas
+    import pyarrow
+
+begun = provenance
+ELSEWHERE = "choose another folder for it"
+AGAIN = "make the file again"
+TEMPORARY = ".*.tmp"
+"""Names of files that a kill left half written; they may be deleted, in a folder of one's own."""
+
+
+def user_path(given: str | os.PathLike[str], name: str = "path") -> Path:
+    """The path that a user gave under the argument `name`, with `~` replaced by the home folder."""
+    text = os.fspath(given)
+    if not text or "\0" in text:
+        raise InputError(f"{name} {text!r} names no file: give a path")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise InputError(f"{name} {text!r} starts with ~, and there is no such home folder: write the path out") from None
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turns a disk that refuses into a one-line error."""
+def writing(path: Path, remedy: str = ELSEWHERE) -> Iterator[None]:
+    """Turns a disk that refuses into one line."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise InputError(f"no space left on the disk of {str(path)!r}: free some and give the same command again") from None
-        raise InputError(f"{str(path)!r} cannot be written ({error.strerror or error}): choose another --out folder") from None
+        raise InputError(f"{str(path)!r} cannot be written ({_reason(error)}): {remedy}") from None
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """The file appears whole or not at all, also after a crash of the machine."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with writing(path):
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        folder = os.open(path.parent, os.O_RDONLY)
+@contextmanager
+def reading(path: Path, remedy: str = "check the path and its permissions") -> Iterator[None]:
+    """Turns a file that cannot be read into one line."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"file {str(path)!r} does not exist: {remedy}") from None
+    except IsADirectoryError:
+        raise InputError(f"{str(path)!r} is a folder: give a file") from None
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be read ({_reason(error)}): {remedy}") from None
+
+
+def make_folder(path: Path, remedy: str = ELSEWHERE) -> None:
+    """The folder and those above it, where they are not there yet."""
+    with writing(path, remedy):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def atomic_path(path: Path, remedy: str = ELSEWHERE) -> Iterator[Path]:
+    """A temporary path to write to; it takes the place of `path`, synced to the disk, if the block ends without an error."""
+    with writing(path, remedy):
+        target = Path(os.path.realpath(path))
+        if target.is_dir():
+            raise InputError(f"{str(path)!r} is a folder: name a file")
+        if target.exists() and not target.is_file():
+            raise InputError(f"{str(path)!r} is no regular file: name one that may be replaced")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
-            os.fsync(folder)
+            yield temporary
+            _sync(temporary, os.O_RDWR)
+            os.replace(temporary, target)
+            _sync(target.parent, os.O_RDONLY)
         finally:
-            os.close(folder)
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
 
-def begun() -> dict[str, Any]:
-    """Date, versions and hardware of what computes the numbers."""
-    import platform
-    from datetime import UTC, datetime
+def write_atomically(path: Path, content: bytes | memoryview | str, remedy: str = ELSEWHERE) -> None:
+    """The file appears whole or not at all, also after a crash of the machine; text is written as UTF-8."""
+    try:
+        data = content.encode() if isinstance(content, str) else content
+    except UnicodeEncodeError as error:
+        raise InputError(f"{str(path)!r} cannot hold a lone surrogate (character {error.start}): correct the text") from None
+    with atomic_path(path, remedy) as temporary:
+        temporary.write_bytes(data)
 
-    import torch
-    import transformers
 
-    versions = {
-        "unmask": __version__,
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "python": platform.python_version(),
-    }
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "gpu": gpu, "versions": versions}
+def write_json(path: Path, value: object, remedy: str = ELSEWHERE) -> None:
+    """A value as indented JSON; see `plain` for NumPy's numbers and for infinity."""
+    write_atomically(path, as_json(value) + "\n", remedy)
+
+
+def as_json(value: object) -> str:
+    """Indented JSON that every parser reads."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def write_table(
+    path: Path,
+    rows: Sequence[Mapping[str, Any]] | pandas.DataFrame | pyarrow.Table,
+    columns: pyarrow.Schema | None = None,
+    about: Mapping[str, Any] | None = None,
+    remedy: str = ELSEWHERE,
+) -> None:
+    """Rows as Parquet with checksums; `about` is kept in the file and comes back from `read_about`."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if isinstance(rows, pa.Table):
+        table = rows
+    elif isinstance(rows, Sequence):
+        table = pa.Table.from_pylist(list(rows), schema=columns)
+    else:
+        table = pa.Table.from_pandas(rows, schema=columns, preserve_index=False)
+    if about is not None:
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), _ABOUT: json.dumps(plain(about))})
+    buffer = pa.BufferOutputStream()
+    parquet.write_table(table, buffer, write_page_checksum=True)
+    write_atomically(path, memoryview(buffer.getvalue()), remedy)
+
+
+def write_arrays(path: Path, remedy: str = ELSEWHERE, **arrays: np.ndarray) -> None:
+    """Named NumPy arrays as .npz."""
+    import numpy
+
+    buffer = io.BytesIO()
+    numpy.savez(buffer, allow_pickle=False, **arrays)
+    write_atomically(path, buffer.getbuffer(), remedy)
+
+
+def read_bytes(path: Path, remedy: str = "check the path and its permissions") -> bytes:
+    """The content of a file."""
+    with reading(path, remedy):
+        return path.read_bytes()
+
+
+def read_text(path: Path, remedy: str = AGAIN) -> str:
+    """The UTF-8 text of a file; a byte-order mark is dropped."""
+    try:
+        return read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{str(path)!r} is not UTF-8 text (byte {error.start}): {remedy}") from None
+
+
+def read_json(path: Path, remedy: str = AGAIN) -> Any:
+    """The value of a JSON file."""
+    try:
+        return parse_json(read_text(path, remedy))
+    except ValueError as error:
+        raise InputError(f"{str(path)!r} is damaged ({error}): {remedy}") from None
+
+
+def read_object(path: Path, keys: Sequence[str] = (), remedy: str = AGAIN) -> dict[str, Any]:
+    """The JSON object of a file, which must have `keys`."""
+    value = read_json(path, remedy)
+    if not isinstance(value, dict):
+        raise InputError(f"{str(path)!r} is damaged (it holds a JSON {type(value).__name__}, not an object): {remedy}")
+    for key in keys:
+        if key not in value:
+            raise InputError(f"{str(path)!r} is damaged (it lacks {key!r}): {remedy}")
+    return value
+
+
+def parse_json(text: str) -> Any:
+    """The value that JSON `text` states, if it can be written again; a `ValueError` says in a few words what is wrong."""
+    try:
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}" if "\n" in text.strip() else f"column {error.colno}"
+        raise ValueError(f"not JSON: {error.msg} at {where}") from None
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair, which is no character") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except ValueError:
+        raise ValueError("a whole number with thousands of digits") from None
+    return value
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None, remedy: str = AGAIN) -> pyarrow.Table:
+    """The rows of a Parquet file."""
+    from pyarrow import parquet
+
+    with _damage(path, remedy):
+        return parquet.ParquetFile(io.BytesIO(read_bytes(path, remedy)), page_checksum_verification=True).read(columns)
+
+
+def read_about(path: Path, remedy: str = AGAIN) -> dict[str, Any]:
+    """What `write_table` was told about the rows; empty where it was told nothing."""
+    from pyarrow import parquet
+
+    with _damage(path, remedy):
+        metadata = parquet.read_schema(io.BytesIO(read_bytes(path, remedy))).metadata or {}
+        return dict(parse_json(metadata[_ABOUT].decode())) if _ABOUT in metadata else {}
+
+
+def read_arrays(path: Path, names: Sequence[str] = (), remedy: str = AGAIN) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file, which must hold `names`; nothing in it is ever run."""
+    import numpy
+
+    with _damage(path, remedy), numpy.load(io.BytesIO(read_bytes(path, remedy)), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    for name in names:
+        if name not in arrays:
+            raise InputError(f"{str(path)!r} is damaged (it lacks {name!r}): {remedy}")
+    return arrays
+
+
+def plain(value: Any) -> Any:
+    """Values that JSON can hold: tuples become lists, NumPy's numbers numbers, infinity and NaN words, other things text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, (bool, str, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return str(value)
+
+
+_ABOUT = b"unmask"
+
+
+@contextmanager
+def _damage(path: Path, remedy: str) -> Iterator[None]:
+    """A file that its own format's reader cannot read, whatever that reader raises."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        line = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
+        raise InputError(f"{str(path)!r} is damaged ({line}): {remedy}") from None
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__

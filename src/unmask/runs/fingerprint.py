@@ -1,0 +1,67 @@
+"""What identifies a content: weights, a tokenizer, a text, a file. Equal content, equal hash; one changed bit, another hash.
+
+    fingerprint(network.state_dict(), tokenizer_json)    all bytes of all tensors, their names, types and shapes, and the rest
+    content_hash("text" or bytes)                        of a text
+    file_hash(path)                                      of a file, as stored
+
+SHA-256, cut to 16 hexadecimal digits. Tensors are hashed side by side (hashing does not hold Python's lock), so a
+BERT-base takes a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from unmask.runs.files import reading
+
+DIGITS = 16
+
+
+def fingerprint(tensors: Mapping[str, Any], *further: str | bytes) -> str:
+    """Of named tensors (PyTorch's or NumPy's, on any device) and of further contents such as a tokenizer's JSON."""
+    names = sorted(tensors)
+    with ThreadPoolExecutor() as pool:
+        digests = list(pool.map(_tensor_digest, (tensors[name] for name in names)))
+    whole = hashlib.sha256()
+    for name, digest in zip(names, digests, strict=True):
+        whole.update(len(name.encode()).to_bytes(8, "little") + name.encode() + digest)
+    for content in further:
+        whole.update(hashlib.sha256(_bytes(content)).digest())
+    return whole.hexdigest()[:DIGITS]
+
+
+def content_hash(content: str | bytes) -> str:
+    """Of a text or of bytes."""
+    return hashlib.sha256(_bytes(content)).hexdigest()[:DIGITS]
+
+
+def file_hash(path: Path) -> str:
+    """Of a file's bytes, as stored."""
+    with reading(path), path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:DIGITS]
+
+
+def _tensor_digest(tensor: Any) -> bytes:
+    digest = hashlib.sha256(f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}".encode())
+    digest.update(_tensor_bytes(tensor))
+    return digest.digest()
+
+
+def _tensor_bytes(tensor: Any) -> Any:
+    """The numbers in C order as a buffer, not copied where they already lie so."""
+    import numpy as np
+
+    if hasattr(tensor, "detach"):
+        import torch
+
+        flat = tensor.detach().cpu().contiguous().flatten()
+        return (flat.view(torch.uint8) if flat.numel() else flat.to(torch.uint8)).numpy()
+    return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content

@@ -1,0 +1,275 @@
+"""One run folder: what was asked, what is done, and how to go on. Safe against a kill at any moment.
+
+    settings.json    what was asked, by which command ("kind"), and its provenance ("begun")
+    .lock            held while a run writes; it dies with its process
+    parts/           Parquet files that appear as the run goes; each knows its run, its name, its model and its predecessor
+
+The folder is looked at before anything is written: one that holds something else, or a run with other settings, is refused
+and left as it was.
+
+    with RunFolder(out, "evaluate", settings, model=fingerprint, same_content={"model": "weights"}) as folder:
+        done = folder.rows(columns)          # an Arrow table of what earlier runs stored, empty at first
+        folder.store(rows, columns)          # the next part; when this returns, the rows are on the disk
+        write_json(folder.path / "table.json", {...})       # all further files by the writers of `runs.files`
+
+Settings are plain values. They must be those of the stored run, with two exceptions: a setting in `same_content` may be
+written differently as long as the setting that it points to (a hash) is the same, and a number in `may_grow` may be larger
+than before. While settings.json is the only file, new settings take its place.
+
+A part's name is its series and a number: `part-000003`, `group-0002-00000150`. Each part names the one before it in its
+series. A part that was copied, comes from another run or was computed with another model is an error when the folder is
+entered. One that was deleted is told by `gaps`; what that means is the room's to say: compute its rows again, or refuse.
+`read_settings` and `read_parts` are for those who only look, while a run goes on or after it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+from unmask.errors import InputError
+from unmask.runs.files import (
+    TEMPORARY,
+    make_folder,
+    plain,
+    read_about,
+    read_object,
+    read_table,
+    user_path,
+    write_json,
+    write_table,
+    writing,
+)
+from unmask.runs.provenance import provenance
+
+if TYPE_CHECKING:
+    import pyarrow
+
+FORMAT = 2
+"""Of the folder. Runs that state none are of an unmask whose parts did not know themselves: readable, not continued."""
+FOLDERS_OWN = ("kind", "format", "run", "begun")
+"""Entries of settings.json that are not the user's."""
+ANOTHER = "choose another --out folder"
+DELETE_PART = "delete it and give the same command again"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of rows: its run, the model that computed them, and the part before it in its series (None for the first)."""
+
+    path: Path
+    run: str = ""
+    model: str = ""
+    before: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Series and number."""
+        return self.path.stem
+
+    @property
+    def series(self) -> str:
+        """The name without its number."""
+        return self.name.rpartition("-")[0]
+
+
+class RunFolder:
+    """The folder of one run, held for writing between `with` and its end."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        kind: str,
+        settings: Mapping[str, Any],
+        *,
+        model: str = "",
+        same_content: Mapping[str, str] | None = None,
+        may_grow: Collection[str] = (),
+        inside: str = "",
+        remedy: str = DELETE_PART,
+    ) -> None:
+        """`path` is where results go; settings, lock and parts lie there too, or in its subfolder `inside`.
+
+        kind     the command, such as `evaluate`
+        model    the fingerprint of the model, kept with every part
+        remedy   what the user can do about a damaged part
+        """
+        self.path = user_path(path, "out")
+        self.own = self.path / inside
+        self.kind, self.model, self.remedy = kind, model, remedy
+        self.settings: dict[str, Any] = plain(settings)
+        self._same_content, self._may_grow = dict(same_content or {}), frozenset(may_grow)
+        self._lock: IO[bytes] | None = None
+        self._run = ""
+        self._parts: list[Part] = []
+
+    def __enter__(self) -> RunFolder:
+        self._look()
+        self._take_lock()
+        try:
+            self._settle(self._look())
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._release()
+
+    def store(
+        self, rows: Sequence[Mapping[str, Any]] | pyarrow.Table, columns: pyarrow.Schema | None = None, name: str | None = None
+    ) -> None:
+        """Keep rows as the part `name`, or as the next of the series `part`."""
+        numbers = [int(part.name.rpartition("-")[2]) for part in self.parts("part")] if name is None else []
+        part = Part(self.own / "parts" / f"{name or f'part-{max(numbers, default=-1) + 1:06d}'}.parquet")
+        earlier = [other.name for other in self.parts(part.series) if other.name < part.name]
+        part = Part(part.path, self._run, self.model, earlier[-1] if earlier else None)
+        about = {"part": part.name, "run": part.run, "model": part.model, "before": part.before}
+        write_table(part.path, rows, columns, about, ANOTHER)
+        others = [other for other in self._parts if other.name != part.name]
+        self._parts = sorted([*others, part], key=lambda known: known.name)
+
+    def parts(self, series: str | None = None) -> list[Part]:
+        """The parts of one series, or all, in the order of their names."""
+        return [part for part in self._parts if series is None or part.series == series]
+
+    def gaps(self, series: str | None = None) -> list[str]:
+        """Names of parts that are gone although another follows them."""
+        parts = self.parts(series)
+        names = {part.name for part in parts}
+        return [part.before for part in parts if part.before is not None and part.before not in names]
+
+    def rows(self, columns: pyarrow.Schema, series: str | None = None) -> pyarrow.Table:
+        """The rows of all parts of one series, or of all."""
+        return read_rows(self.parts(series), columns, self.remedy)
+
+    def drop(self, part: Part) -> None:
+        """Delete a part; its rows will be computed again."""
+        with writing(part.path):
+            part.path.unlink(missing_ok=True)
+        self._parts.remove(part)
+
+    def _look(self) -> dict[str, Any] | None:
+        """The stored settings if that run may go on; None if there is no run and one may begin. Writes nothing."""
+        with writing(self.path, ANOTHER):
+            if self.path.exists() and not self.path.is_dir():
+                raise InputError(f"{str(self.path)!r} is a file: {ANOTHER}")
+            there = (self.own / "settings.json").is_file()
+            files = (path for path in self.path.rglob("*") if path.is_file() and not path.name.startswith("."))
+            more = any(path != self.own / "settings.json" for path in files)
+        if not there:
+            if more:
+                raise InputError(f"folder {str(self.path)!r} is not empty and holds no run: {ANOTHER}")
+            return None
+        stored = read_settings(self.path, self.kind, self.own.relative_to(self.path).as_posix())
+        if stored.get("format") != FORMAT or any(name not in stored for name in FOLDERS_OWN):
+            raise InputError(f"{str(self.path)!r} holds a run of an earlier unmask, which cannot be continued: {ANOTHER}")
+        if not more:
+            return {**{name: stored[name] for name in FOLDERS_OWN}, **self.settings}
+        self._refuse_other_settings(stored)
+        return stored
+
+    def _refuse_other_settings(self, stored: Mapping[str, Any]) -> None:
+        hashes = self._same_content.values()
+        for name in dict.fromkeys([*self.settings, *stored]):
+            before, now = stored.get(name), self.settings.get(name)
+            if name in FOLDERS_OWN or name in hashes or (name in self._may_grow and _has_grown(before, now)):
+                continue
+            if content := self._same_content.get(name):
+                if (before is None) == (now is None) and stored.get(content) == self.settings.get(content):
+                    continue
+                before, now = f"{before} ({stored.get(content)})", f"{now} ({self.settings.get(content)})"
+            if before != now:
+                raise InputError(
+                    f"{str(self.path)!r} holds a run with {name} {_show(before)}, not {_show(now)}: "
+                    "give the same settings to continue it, or another --out folder"
+                )
+
+    def _settle(self, stored: dict[str, Any] | None) -> None:
+        """Under the lock: settings written where they are new or have grown, parts read, leftovers of a kill removed."""
+        new = {"kind": self.kind, "format": FORMAT, "run": secrets.token_hex(8), "begun": provenance()}
+        grown = {name: self.settings[name] for name in self._may_grow if name in self.settings}
+        settings = {**new, **self.settings} if stored is None else {**stored, **grown}
+        self._run = str(settings["run"])
+        self._parts = read_parts(self.own, self._run, self.remedy)
+        for part in self._parts:
+            if part.model != self.model:
+                raise InputError(f"{str(part.path)!r} was computed with another model ({part.model}): {self.remedy}")
+        if settings != (read_object(self.own / "settings.json") if stored else None):
+            write_json(self.own / "settings.json", settings, ANOTHER)
+        with writing(self.path, ANOTHER):
+            (self.own / "parts").mkdir(exist_ok=True)
+            for folder in {self.path, self.own, self.own / "parts"}:
+                for stale in folder.glob(TEMPORARY):
+                    stale.unlink(missing_ok=True)
+
+    def _take_lock(self) -> None:
+        import fcntl
+
+        make_folder(self.own, ANOTHER)
+        with writing(self.own / ".lock", ANOTHER):
+            self._lock = open(self.own / ".lock", "ab")
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._release()
+                raise InputError(f"another run is writing to {str(self.path)!r}: wait for it, or {ANOTHER}") from None
+
+    def _release(self) -> None:
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+
+def read_settings(path: Path, kind: str, inside: str = "") -> dict[str, Any]:
+    """settings.json of the run in folder `path`, which must be of the command `kind` (a run that states none is taken)."""
+    file = path / inside / "settings.json"
+    if not file.is_file():
+        raise InputError(f"folder {str(path)!r} holds no run: give the --out folder of an `unmask {kind}` run")
+    stored = read_object(file, remedy="start again in another --out folder")
+    if stored.get("kind", kind) != kind:
+        raise InputError(f"folder {str(path)!r} holds a run of `unmask {stored['kind']}`, not of `unmask {kind}`: {ANOTHER}")
+    return stored
+
+
+def read_parts(folder: Path, run: str | None = None, remedy: str = DELETE_PART) -> list[Part]:
+    """The parts in `folder`/parts by name; with `run` (settings["run"]), those of that run alone, and copies are refused."""
+    parts = []
+    for path in sorted((folder / "parts").glob("*.parquet")):
+        about = read_about(path, remedy)
+        if run is not None and about.get("run") != run:
+            raise InputError(f"{str(path)!r} is not a part of this run: move it out of the folder")
+        if about.get("part", path.stem) != path.stem:
+            raise InputError(f"{str(path)!r} is a copy of the part {about['part']!r}: move it out of the folder")
+        parts.append(Part(path, str(about.get("run", "")), str(about.get("model", "")), about.get("before")))
+    return parts
+
+
+def read_rows(parts: Sequence[Part], columns: pyarrow.Schema, remedy: str = DELETE_PART) -> pyarrow.Table:
+    """The rows of the parts, which must have `columns`."""
+    import pyarrow
+
+    tables = [columns.empty_table()]
+    for part in parts:
+        table = read_table(part.path, remedy=remedy)
+        if not table.schema.equals(columns):
+            raise InputError(f"{str(part.path)!r} is damaged (it has other columns): {remedy}")
+        tables.append(table.replace_schema_metadata(columns.metadata))
+    return pyarrow.concat_tables(tables)
+
+
+def _has_grown(before: object, now: object) -> bool:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (before, now))
+    return numbers and before < now  # type: ignore[operator]
+
+
+def _show(value: object) -> str:
+    if value is None or value == []:
+        return "unset"
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,54 @@
+"""The lines of a user's text file: plain, .gz or .xz; whatever is wrong with it is told with the file and the line."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from unmask.errors import InputError
+from unmask.runs.files import reading
+
+_BLOCK = 1 << 20
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(number from 1, line without its end) of a UTF-8 file; a byte-order mark is dropped."""
+    offset = 0
+    for number, raw in enumerate(_raw_lines(path), 1):
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{path} line {number}: byte {offset + error.start} is not UTF-8: convert the file, for example with iconv"
+            ) from None
+        offset += len(raw) + 1
+        yield number, line.removesuffix("\r")
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    rest, number = b"", 0
+    with reading(path):
+        try:
+            with _open(path) as stream:
+                while block := stream.read(_BLOCK):
+                    *lines, rest = (rest + block).split(b"\n")
+                    number += len(lines)
+                    yield from lines
+        except (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+            raise InputError(
+                f"{path} is damaged or not compressed as its name says ({error}; after line {number}): make it again"
+            ) from None
+    if rest:
+        yield rest
+
+
+def _open(path: Path) -> IO[bytes]:
+    if path.suffix == ".xz":
+        return lzma.open(path, "rb")
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    return path.open("rb")

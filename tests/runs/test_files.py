@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unmask.errors import InputError
+from unmask.runs import files
+
+
+def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
+    text = str(error.value)
+    assert "\n" not in text and ": " in text
+    return text
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
+    files.write_atomically(tmp_path / "deep" / "x", b"before")
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "Input/output error")))
+    with pytest.raises(InputError, match=r"cannot be written \(Input/output error\)"):
+        files.write_atomically(tmp_path / "deep" / "x", b"after")
+    assert (tmp_path / "deep" / "x").read_bytes() == b"before"
+    assert os.listdir(tmp_path / "deep") == ["x"]
+
+
+def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="no space left on the disk of .*: free some") as error:
+        files.write_json(tmp_path / "x.json", {})
+    one_line(error)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_device_is_not_replaced():
+    with pytest.raises(InputError, match="'/dev/full' is no regular file: name one"):
+        files.write_atomically(Path("/dev/full"), "text")
+    assert Path("/dev/full").is_char_device()
+
+
+def test_a_folder_or_a_path_through_a_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match="is a folder: name a file"):
+        files.write_atomically(tmp_path, "text")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match=r"cannot be written \(.*\): choose another folder"):
+        files.write_atomically(tmp_path / "file" / "x", "text")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_link_is_written_through(tmp_path):
+    (tmp_path / "real").write_text("before")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    files.write_atomically(tmp_path / "link", "after")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "after"
+
+
+def test_a_folder_without_permission_is_one_line():
+    """As another user where the tests are run by root, whom permissions do not bind."""
+    with tempfile.TemporaryDirectory() as locked:
+        os.chmod(locked, 0o555)
+        user = os.geteuid()
+        try:
+            if user == 0:
+                os.seteuid(65534)
+            with pytest.raises(InputError, match=r"cannot be written \(Permission denied\)"):
+                files.write_atomically(Path(locked) / "x", "text")
+        finally:
+            os.seteuid(user)
+            os.chmod(locked, 0o755)
+
+
+def test_a_lone_surrogate_is_not_written(tmp_path):
+    with pytest.raises(InputError, match="lone surrogate"):
+        files.write_atomically(tmp_path / "x", "a\ud800")
+    assert not any(tmp_path.iterdir())
+
+
+def test_user_paths(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert files.user_path("~/runs") == tmp_path / "runs"
+    for bad in ("", "a\0b", "~nobody-of-this-name/x"):
+        with pytest.raises(InputError, match="out '") as error:
+            files.user_path(bad, "out")
+        one_line(error)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_json_comes_back_as_it_was(value):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.json"
+        try:
+            files.write_json(path, value)
+        except InputError as error:
+            assert "surrogate" in str(error)
+            return
+        assert files.read_json(path) == value
+
+
+def test_json_holds_numpy_and_what_is_not_finite(tmp_path):
+    value = {
+        "n": np.int64(3),
+        "x": np.float32(0.5),
+        "a": np.arange(3),
+        "inf": float("inf"),
+        "nan": np.nan,
+        "p": Path("x"),
+        1: (2,),
+    }
+    files.write_json(tmp_path / "x.json", value)
+    assert json.loads((tmp_path / "x.json").read_text()) == {
+        "n": 3,
+        "x": 0.5,
+        "a": [0, 1, 2],
+        "inf": "Infinity",
+        "nan": "NaN",
+        "p": "x",
+        "1": [2],
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"{", "not JSON"),
+        (b"", "not JSON"),
+        (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+        (b'{"n": ' + b"9" * 5000 + b"}", "thousands of digits"),
+        (b'{"t": "\\ud800"}', "half of a surrogate pair"),
+        (b'{"t": "\xff"}', "not UTF-8 text .byte 7."),
+        (b"[1]", "a JSON list, not an object"),
+        (b"{}", "it lacks 'seed'"),
+    ],
+)
+def test_a_damaged_json_file_is_one_line_with_the_remedy(tmp_path, content, said):
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(InputError, match=rf"x.json' is .*{said}.*: start again") as error:
+        files.read_object(tmp_path / "x.json", ["seed"], "start again")
+    one_line(error)
+
+
+def test_missing_files_and_folders_for_files_are_one_line(tmp_path):
+    for read in (files.read_bytes, files.read_text, files.read_json, files.read_table, files.read_arrays, files.read_about):
+        with pytest.raises(InputError, match="does not exist") as error:
+            read(tmp_path / "nothing")
+        one_line(error)
+        with pytest.raises(InputError, match="is a folder: give a file") as error:
+            read(tmp_path)
+        one_line(error)
+
+
+@given(st.text())
+def test_any_text_is_json_or_a_short_reason(text):
+    try:
+        files.parse_json(text)
+    except ValueError as error:
+        assert str(error) and "\n" not in str(error)
+
+
+def test_tables_come_back_with_what_is_known_about_them(tmp_path):
+    rows = [{"pair": 1, "text": "a"}, {"pair": 2, "text": "b"}]
+    files.write_table(tmp_path / "a", rows, about={"model": "abc", "rows": 2})
+    files.write_table(tmp_path / "b", pd.DataFrame(rows))
+    assert files.read_table(tmp_path / "a").to_pylist() == files.read_table(tmp_path / "b").to_pylist() == rows
+    assert files.read_table(tmp_path / "a", ["pair"]).column_names == ["pair"]
+    assert files.read_about(tmp_path / "a") == {"model": "abc", "rows": 2} and files.read_about(tmp_path / "b") == {}
+
+
+def test_a_table_cut_at_any_byte_or_with_any_byte_changed_is_not_read_wrong(tmp_path):
+    rows = [{"pair": n, "x": n / 7} for n in range(20)]
+    files.write_table(tmp_path / "a", rows, about={"rows": 20})
+    whole = (tmp_path / "a").read_bytes()
+    for cut in range(len(whole)):
+        (tmp_path / "a").write_bytes(whole[:cut])
+        with pytest.raises(InputError, match="damaged .*: make the file again") as error:
+            files.read_table(tmp_path / "a")
+        one_line(error)
+    draw = np.random.default_rng(0)
+    for place in draw.choice(len(whole), 200, replace=False):
+        (tmp_path / "a").write_bytes(whole[:place] + bytes([whole[place] ^ 1 << draw.integers(8)]) + whole[place + 1 :])
+        try:
+            assert files.read_table(tmp_path / "a")["x"].to_pylist() == [row["x"] for row in rows]
+        except (InputError, KeyError):
+            continue
+
+
+def test_arrays_come_back_or_are_refused(tmp_path):
+    files.write_arrays(tmp_path / "a", x=np.arange(3.0), n=np.array(4))
+    found = files.read_arrays(tmp_path / "a", ["x", "n"])
+    assert found["x"].tolist() == [0.0, 1.0, 2.0] and int(found["n"]) == 4
+    with pytest.raises(InputError, match="lacks 'y'"):
+        files.read_arrays(tmp_path / "a", ["y"])
+    whole = (tmp_path / "a").read_bytes()
+    for cut in range(0, len(whole), 7):
+        (tmp_path / "a").write_bytes(whole[:cut])
+        with pytest.raises(InputError, match="damaged"):
+            files.read_arrays(tmp_path / "a", ["x", "n"])

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from unmask.errors import InputError
+from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings
+
+COLUMNS = pa.schema([("n", pa.int64())])
+SETTINGS = {"model": "m", "weights": "w1", "sweeps": 10, "names": ("a", "b"), "seed": None}
+
+
+def opened(path, settings=None, **options) -> RunFolder:
+    options = {"model": "w1", "same_content": {"model": "weights"}, "may_grow": ["sweeps"], **options}
+    return RunFolder(path, "count", SETTINGS if settings is None else settings, **options)
+
+
+def numbers(folder: RunFolder, series: str | None = None) -> list[int]:
+    return folder.rows(COLUMNS, series)["n"].to_pylist()
+
+
+@pytest.fixture
+def run(tmp_path) -> Path:
+    with opened(tmp_path / "run") as folder:
+        for start in (0, 10, 20):
+            folder.store([{"n": start}, {"n": start + 1}], COLUMNS)
+    return tmp_path / "run"
+
+
+def everything(folder: Path) -> dict[str, object]:
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def test_a_run_goes_on_where_it_stopped(run):
+    with opened(run) as folder:
+        assert numbers(folder) == [0, 1, 10, 11, 20, 21]
+        folder.store([{"n": 30}], COLUMNS)
+        assert [part.name for part in folder.parts()] == [f"part-00000{i}" for i in range(4)]
+    stored = read_settings(run, "count")
+    assert stored["sweeps"] == 10 and stored["names"] == ["a", "b"] and {"date", "command", "versions"} <= stored["begun"].keys()
+    parts = read_parts(run, stored["run"])
+    assert read_rows(parts, COLUMNS)["n"].to_pylist() == [0, 1, 10, 11, 20, 21, 30]
+    assert [part.model for part in parts] == ["w1"] * 4
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seed": 1}, "seed unset, not 1"),
+        ({"sweeps": 9}, "sweeps 10, not 9"),
+        ({"names": ["a"]}, "names a,b, not a"),
+        ({"weights": "w2"}, r"model m \(w1\), not m \(w2\)"),
+        ({"model": None}, r"model m \(w1\), not None \(w1\)"),
+        ({"more": 3}, "more unset, not 3"),
+    ],
+)
+def test_other_settings_are_refused_by_name_and_nothing_is_touched(run, change, said):
+    before = everything(run)
+    with pytest.raises(InputError, match=f"holds a run with {said}: give the same settings"):
+        opened(run, {**SETTINGS, **change}).__enter__()
+    assert everything(run) == before
+
+
+def test_a_setting_that_is_gone_is_another_setting(run):
+    with pytest.raises(InputError, match="holds a run with names a,b, not unset"):
+        opened(run, {name: value for name, value in SETTINGS.items() if name != "names"}).__enter__()
+
+
+def test_settings_may_grow_and_be_written_differently(run):
+    with opened(run, {**SETTINGS, "sweeps": 20, "model": "./m"}) as folder:
+        assert len(numbers(folder)) == 6
+    stored = json.loads((run / "settings.json").read_text())
+    assert stored["sweeps"] == 20 and stored["model"] == "m"
+
+
+def test_settings_alone_may_be_replaced(tmp_path):
+    with opened(tmp_path / "run"):
+        pass
+    with opened(tmp_path / "run", {**SETTINGS, "seed": 7}) as folder:
+        folder.store([{"n": 1}], COLUMNS)
+    assert read_settings(tmp_path / "run", "count")["seed"] == 7
+    with pytest.raises(InputError, match="seed 7, not unset"):
+        opened(tmp_path / "run").__enter__()
+
+
+@pytest.mark.parametrize("there", ["thesis.txt", "figures/a.png", ".lock and thesis.txt"])
+def test_a_folder_with_something_else_in_it_is_left_as_it_was(tmp_path, there):
+    for name in there.split(" and "):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    before = everything(tmp_path)
+    with pytest.raises(InputError, match="not empty and holds no run: choose another --out"):
+        opened(tmp_path).__enter__()
+    with pytest.raises(InputError, match="not empty and holds no run"):
+        opened(tmp_path, inside="training").__enter__()
+    assert everything(tmp_path) == before
+
+
+def test_a_file_for_a_folder_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="file' is a file: choose another --out"):
+        opened(tmp_path / "file").__enter__()
+    with pytest.raises(InputError, match=r"cannot be written \(Not a directory\): choose another --out"):
+        opened(tmp_path / "file" / "run").__enter__()
+
+
+def test_a_run_of_another_command_or_of_an_earlier_unmask_is_refused(run):
+    with pytest.raises(InputError, match="holds a run of `unmask count`, not of `unmask sample`"):
+        RunFolder(run, "sample", SETTINGS).__enter__()
+    old = {"model": "m", "weights": "w1", "begun": {"date": "2024"}}
+    (run / "settings.json").write_text(json.dumps(old))
+    before = everything(run)
+    with pytest.raises(InputError, match="a run of an earlier unmask, which cannot be continued: choose another"):
+        opened(run).__enter__()
+    assert everything(run) == before
+    assert read_settings(run, "count") == old and len(read_parts(run)) == 3
+
+
+def test_a_copied_part_a_strange_one_and_one_of_another_model_are_refused(run, tmp_path):
+    copy = run / "parts" / "part-000003.parquet"
+    shutil.copy(run / "parts" / "part-000000.parquet", copy)
+    with pytest.raises(InputError, match="part-000003.parquet' is a copy of the part 'part-000000': move it out"):
+        opened(run).__enter__()
+    copy.unlink()
+    with opened(tmp_path / "other") as folder:
+        folder.store([{"n": 5}], COLUMNS, "part-000003")
+    shutil.copy(tmp_path / "other" / "parts" / "part-000003.parquet", copy)
+    with pytest.raises(InputError, match="part-000003.parquet' is not a part of this run: move it out"):
+        opened(run).__enter__()
+    copy.unlink()
+    with pytest.raises(InputError, match=r"part-000000.parquet' was computed with another model \(w1\): delete it"):
+        opened(run, model="w2").__enter__()
+    with opened(run) as folder:
+        assert len(numbers(folder)) == 6
+
+
+def test_a_deleted_part_is_told(run):
+    (run / "parts" / "part-000001.parquet").unlink()
+    with opened(run) as folder:
+        assert folder.gaps() == ["part-000001"] and numbers(folder) == [0, 1, 20, 21]
+        folder.store([{"n": 10}], COLUMNS)
+        assert folder.parts()[-1].name == "part-000003"
+
+
+def test_series_are_apart(tmp_path):
+    with opened(tmp_path / "run") as folder:
+        for name in ("group-0000-00000005", "group-0001-00000005", "group-0000-00000010", "group-0001-00000010"):
+            folder.store([{"n": len(folder.parts())}], COLUMNS, name)
+    (tmp_path / "run" / "parts" / "group-0001-00000005.parquet").unlink()
+    with opened(tmp_path / "run") as folder:
+        assert numbers(folder, "group-0000") == [0, 2] and numbers(folder, "group-0001") == [3]
+        assert folder.gaps("group-0000") == [] and folder.gaps("group-0001") == ["group-0001-00000005"]
+        folder.drop(folder.parts("group-0001")[0])
+        assert folder.gaps() == [] and not list((tmp_path / "run" / "parts").glob("group-0001*"))
+
+
+def test_what_a_kill_left_is_removed_in_ones_own_folder_only(run, tmp_path):
+    for place in (run / ".table.md.17.tmp", run / "parts" / ".part-000003.parquet.17.tmp"):
+        place.write_text("half")
+    with opened(run):
+        pass
+    assert not list(run.rglob("*.tmp"))
+    (tmp_path / "strange").mkdir()
+    for name in (".draft.tmp", "thesis.txt"):
+        (tmp_path / "strange" / name).write_text("mine")
+    with pytest.raises(InputError):
+        opened(tmp_path / "strange").__enter__()
+    assert (tmp_path / "strange" / ".draft.tmp").read_text() == "mine"
+
+
+def test_every_file_cut_at_every_byte_opens_right_or_is_refused_in_one_line(run):
+    for path in [run / "settings.json", run / "parts" / "part-000001.parquet"]:
+        whole = path.read_bytes()
+        for cut in range(len(whole)):
+            path.write_bytes(whole[:cut])
+            try:
+                with opened(run) as folder:
+                    assert numbers(folder) == [0, 1, 10, 11, 20, 21]
+            except InputError as error:
+                assert "\n" not in str(error) and path.name in str(error), cut
+                assert "another --out folder" in str(error) or "delete it" in str(error)
+        path.write_bytes(whole)
+    (run / "parts" / "part-000001.parquet").unlink()
+    with opened(run) as folder:
+        assert numbers(folder) == [0, 1, 20, 21]
+
+
+def hold(path: str, ready: object, finish: object) -> None:
+    with opened(path):
+        ready.set()  # type: ignore[attr-defined]
+        finish.wait(60)  # type: ignore[attr-defined]
+
+
+def test_two_processes_cannot_share_a_folder_and_a_killed_one_gives_it_back(tmp_path):
+    context = multiprocessing.get_context("fork")
+    ready, finish = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(str(tmp_path / "run"), ready, finish))
+    other.start()
+    assert ready.wait(60)
+    with pytest.raises(InputError, match="another run is writing to .*: wait for it, or choose another"):
+        opened(tmp_path / "run").__enter__()
+    other.kill()
+    other.join()
+    with opened(tmp_path / "run") as folder:
+        folder.store([{"n": 1}], COLUMNS)
+
+
+def test_the_subfolder_of_a_result(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with opened("~/model", inside="training") as folder:
+        assert folder.path == tmp_path / "model" and folder.own == tmp_path / "model" / "training"
+        folder.store([{"n": 1}], COLUMNS)
+    assert sorted(os.listdir(tmp_path / "model")) == ["training"]
+    with opened("~/model", inside="training") as folder:
+        assert numbers(folder) == [1]

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import gzip
+import lzma
+
+import pytest
+
+from unmask.errors import InputError
+from unmask.runs.lines import numbered_lines
+
+TEXT = "\ufeffone\r\ntwo\n\n\N{SNOWMAN}\n"
+
+
+@pytest.mark.parametrize(("name", "pack"), [("a.txt", bytes), ("a.txt.gz", gzip.compress), ("a.txt.xz", lzma.compress)])
+def test_lines_with_their_numbers(tmp_path, name, pack):
+    (tmp_path / name).write_bytes(pack(TEXT.encode()))
+    assert list(numbered_lines(tmp_path / name)) == [(1, "one"), (2, "two"), (3, ""), (4, "\N{SNOWMAN}")]
+
+
+@pytest.mark.parametrize(("name", "pack"), [("a.gz", gzip.compress), ("a.xz", lzma.compress)])
+def test_a_damaged_archive_is_one_line(tmp_path, name, pack):
+    whole = pack(TEXT.encode() * 50)
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0xFF
+    for content in [*(whole[:cut] for cut in range(1, len(whole))), bytes(flipped), b"plain text\n"]:
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match="is damaged or not compressed as its name says .*: make it again") as error:
+            list(numbered_lines(tmp_path / name))
+        assert "\n" not in str(error.value) and name in str(error.value)
+
+
+def test_bytes_that_are_no_text_have_a_line_and_a_place(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"fine\nbad \xff\n")
+    with pytest.raises(InputError, match="a.txt line 2: byte 9 is not UTF-8: convert the file"):
+        list(numbered_lines(tmp_path / "a.txt"))
+
+
+def test_a_folder_and_nothing_are_one_line(tmp_path):
+    with pytest.raises(InputError, match="is a folder: give a file"):
+        list(numbered_lines(tmp_path))
+    with pytest.raises(InputError, match="does not exist"):
+        list(numbered_lines(tmp_path / "nothing.gz"))
