@@ -4,15 +4,13 @@ from unmask.cli import process
 
 
 def main() -> None:
-    """The console script."""
+    """The console script. After an interrupt it does not wait for Python to take down what was loaded."""
     process.listen()
     try:
         from unmask.cli.app import main as run
 
         run()
-    except KeyboardInterrupt:
-        process.leave_now()
-    except Exception:
+    except BaseException:
         if process.interrupted():
             process.leave_now()
         raise

@@ -35,7 +35,7 @@ class OneLineErrors(TyperGroup):
 
     def _run(self, args: Sequence[str] | None, **extra: Any) -> int:
         try:
-            process.prepare_streams()
+            process.prepare()
             code = super().main(args, standalone_mode=False, **extra)
             process.flush_output()
             return code if isinstance(code, int) else 0

@@ -88,8 +88,12 @@ def _unraisable(found: Any) -> None:
     sys.__unraisablehook__(found)
 
 
-def prepare_streams() -> None:
-    """Standard streams that can be used: a character that the terminal lacks shows as its number, a closed one is refused."""
+def prepare() -> None:
+    """A place to work in: streams that can be used, where a character that the terminal lacks shows as its number."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:  # relative paths lead nowhere then, and torch's libraries are not found
+        raise InputError("the working directory was deleted: change to another") from None
     open_ones = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
     for stream in open_ones:
         with suppress(AttributeError, ValueError, OSError):

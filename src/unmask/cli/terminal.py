@@ -24,21 +24,22 @@ PATIENCE = 1.0
 """Seconds before a progress bar appears."""
 LINE_SECONDS = 15.0
 """Seconds between the lines that stand for a bar where standard error is no terminal."""
-NARROWEST = 40
+NARROWEST, USUAL = 24, 80
+"""Columns: a terminal that claims fewer than the first is taken to have the second."""
 
 
-def console(at_least: int = NARROWEST) -> Console:
+def console(at_least: int = 0) -> Console:
     """Standard output, `at_least` so many columns wide. Text is text: no markup, no emoji codes, no colours by guesswork."""
     return _plain(Console(highlight=False, markup=False, emoji=False), at_least)
 
 
 def messages() -> Console:
     """Standard error, for what is no result: progress, and where files are."""
-    return _plain(Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True), NARROWEST)
+    return _plain(Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True))
 
 
-def _plain(screen: Console, at_least: int) -> Console:
-    screen.width = max(screen.width, at_least)
+def _plain(screen: Console, at_least: int = 0) -> Console:
+    screen.width = max(screen.width if screen.width >= NARROWEST else USUAL, at_least)
     return screen
 
 

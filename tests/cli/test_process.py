@@ -1,0 +1,155 @@
+"""What surrounds a command: streams that are closed, full or narrow, signals, warnings, and errors as one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import unmask
+from unmask.cli import process
+from unmask.cli.app import app
+
+SOURCE = str(Path(unmask.__file__).parents[1])
+TWO = "the [MASK] sat on the [MASK] ."
+
+
+def start(*args: object, **options: object) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": SOURCE, "COLUMNS": "80", **options.pop("env", {})}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    command = [sys.executable, "-m", "unmask", *map(str, args)]
+    return subprocess.Popen(command, text=True, encoding="utf-8", env=environment, **streams)
+
+
+def run(*args: object, text: str | None = None, **options: object) -> tuple[int, str, str]:
+    begun = start(*args, stdin=subprocess.PIPE if text is not None else subprocess.DEVNULL, **options)
+    out, err = begun.communicate(text, timeout=120)
+    return begun.returncode, out or "", err or ""
+
+
+def shell(line: str) -> tuple[int, str, str]:
+    environment = {**os.environ, "PYTHONPATH": SOURCE, "PYTHON": sys.executable}
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("$PYTHON -m unmask --version >/dev/full", 2, "error: reading or writing failed (No space left on device)"),
+        ("$PYTHON -m unmask --help >/dev/full", 2, "error: reading or writing failed (No space left on device)"),
+        ("$PYTHON -m unmask --version >&-", 2, "error: standard output is closed"),
+        ("$PYTHON -m unmask fill - <&-", 2, "error: standard input is closed"),
+        ("$PYTHON -m unmask fill --file /", 2, "error: '/' cannot be read (Is a directory)"),
+    ],
+)
+def test_streams_that_cannot_be_used_are_told_in_one_line(line, code, said):
+    found, out, err = shell(line)
+    assert (found, out) == (code, "") and err.startswith(said) and len(err.splitlines()) == 1
+
+
+def test_without_standard_error_the_exit_code_still_tells():
+    assert shell("$PYTHON -m unmask fill x --model /nowhere 2>&-") == (2, "", "")
+
+
+def test_a_reader_that_leaves_is_no_error():
+    code, out, err = shell("set -o pipefail; $PYTHON -m unmask --help | true")
+    assert (code, out, err) == (process.NO_READER, "", "")
+
+
+def test_an_ascii_terminal_and_no_columns(tiny_folder):
+    code, out, err = run("fill", TWO, "--model", tiny_folder, env={"PYTHONIOENCODING": "ascii", "COLUMNS": "0"})
+    assert code == 0 and err == "" and out.isascii() and "balanced joint of 2 blanks" in out
+    assert len([line for line in out.splitlines() if "sat on the" in line]) == 11
+
+
+def test_json_stays_json_on_an_ascii_terminal(tiny_folder):
+    code, out, err = run("fill", TWO + " café 🎲", "--model", tiny_folder, "--json", env={"PYTHONIOENCODING": "ascii"})
+    assert code == 0 and out.isascii() and json.loads(out)["text"] == TWO + " café 🎲"
+
+
+def test_a_working_directory_that_is_gone(tmp_path):
+    (tmp_path / "gone").mkdir()
+    code, out, err = shell(f"cd {tmp_path}/gone && rmdir ../gone && $PYTHON -m unmask fill '{TWO}'")
+    assert (code, out, err) == (2, "", "error: the working directory was deleted: change to another\n")
+
+
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGHUP, 1), (signal.SIGINT, 2)])
+def test_signals_end_with_130_and_no_traceback(number, times):
+    begun = start("fill", "-", stdin=subprocess.PIPE)
+    wait_until_signals_are_heard(begun)
+    for _ in range(times):
+        begun.send_signal(number)
+        time.sleep(0.02)
+    out, err = begun.communicate(timeout=60)
+    assert (begun.returncode, out, err) == (process.INTERRUPTED, "", "")
+
+
+@pytest.mark.parametrize("after", [0.0, 0.5, 1.5])
+def test_an_interrupt_while_things_are_loaded(after):
+    begun = start("fill", "The [MASK] [MASK] at the casino.", "--candidates", "900")
+    wait_until_signals_are_heard(begun)
+    time.sleep(after)
+    begun.send_signal(signal.SIGINT)
+    out, err = begun.communicate(timeout=60)
+    assert (begun.returncode, out, err) == (process.INTERRUPTED, "", "")
+
+
+def test_a_signal_that_the_parent_ignores_stays_ignored():
+    line = "trap '' HUP; exec $PYTHON -m unmask fill - <<< $(sleep 1) & sleep 0.8; kill -HUP $!; wait $!"
+    code, out, err = shell(line)
+    assert code == 2 and err.startswith("error: standard input has no text")
+
+
+def wait_until_signals_are_heard(begun: subprocess.Popen[str]) -> None:
+    """Until the process has come past Python's own start, during which no program can hear one."""
+    for _ in range(600):
+        status = Path(f"/proc/{begun.pid}/status").read_text()
+        caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
+        if caught >> (signal.SIGTERM - 1) & 1:
+            return
+        time.sleep(0.01)
+    raise AssertionError("the process never listened")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError(13, "Permission denied", "/root/x"), "'/root/x' (Permission denied): change its permissions"),
+        (OSError(28, "No space left on device"), "reading or writing failed (No space left on device): free some space"),
+        (MemoryError(), "out of memory"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes"), "out of memory"),
+        (RecursionError("maximum recursion depth exceeded"), "nested too deeply"),
+        (OverflowError("int too large to convert to float"), "a number is too large (int too large"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "use UTF-8"),
+        (EOFError("Ran out of input"), "a file ends too early (Ran out of input)"),
+    ],
+)
+def test_errors_of_the_machine_are_one_line(monkeypatch, tiny_folder, error, said):
+    def failing(*args: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr("unmask.answers.filling.fill", failing)
+    result = CliRunner().invoke(app, ["fill", TWO, "--model", str(tiny_folder)])
+    assert result.exit_code == 2 and result.stdout == ""
+    assert result.stderr.startswith("error: ") and said in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_a_warning_is_one_line_told_once(monkeypatch, tiny_folder):
+    def warning(*args: object, **options: object) -> None:
+        for _ in range(3):
+            warnings.warn("the chain is\nreducible", UserWarning, stacklevel=1)
+            warnings.warn("not for users", DeprecationWarning, stacklevel=1)
+        raise unmask.InputError("enough")
+
+    monkeypatch.setattr("unmask.answers.filling.fill", warning)
+    result = CliRunner().invoke(app, ["fill", TWO, "--model", str(tiny_folder)])
+    assert result.stderr == "warning: the chain is reducible\nerror: enough\n"
