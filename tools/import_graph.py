@@ -1,6 +1,6 @@
 """The import graph between the rooms of src/unmask: checked against their order, and drawn.
 
-    python tools/import_graph.py [FIGURE]     prints imports against the order and cycles of modules; exits with 1 if there are any
+    python tools/import_graph.py [FIGURE]     prints imports against the order, and cycles of modules; exits with 1 if any
 
 An import counts wherever it stands: at the top, inside a function, for types only, or as a "module:attribute" string.
 Two kinds of fault are told: an import of a room that is not to the left, and modules whose top-level imports go in a circle.
