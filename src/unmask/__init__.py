@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from unmask import lab
     from unmask.answers.comparison import Comparison, compare
     from unmask.answers.filling import Completion, Filling, fill
     from unmask.cloze import Cloze
@@ -40,6 +41,7 @@ _HOME = {
     "derive": "unmask.joints",
     "derive_all": "unmask.joints",
     "fill": "unmask.answers.filling",
+    "lab": "unmask.lab",
     "summarise": "unmask.joints.metrics",
     "unary_tables": "unmask.tables.unary",
 }
@@ -62,6 +64,7 @@ __all__ = [
     "derive",
     "derive_all",
     "fill",
+    "lab",
     "summarise",
     "unary_tables",
 ]
@@ -70,7 +73,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'unmask' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = import_module(_HOME[name]) if _HOME[name] == f"unmask.{name}" else getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from made_up import made_up_lines
 
 from unmask.training.layout import Vocabulary
-from unmask.training.tokenizer import train_tokenizer
+from unmask.training.tokenizer import count_words, train_tokenizer
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def lines() -> list[str]:
 
 @pytest.fixture(scope="session")
 def tokenizer(lines: list[str]) -> Tokenizer:
-    return train_tokenizer(lines, 160)
+    return train_tokenizer(count_words((line, 1) for line in lines), 160)
 
 
 @pytest.fixture(scope="session")

@@ -121,11 +121,11 @@ def test_lengths_and_holdout_depend_on_the_line_alone() -> None:
 def _tokenizer() -> Tokenizer:
     from made_up import made_up_lines
 
-    from unmask.training.tokenizer import train_tokenizer
+    from unmask.training.tokenizer import count_words, train_tokenizer
 
     global _cached
     if _cached is None:
-        _cached = train_tokenizer([*made_up_lines(50), "zz z"], 120)
+        _cached = train_tokenizer(count_words((line, 1) for line in [*made_up_lines(50), "zz z"]), 120)
     return _cached
 
 

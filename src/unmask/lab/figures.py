@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.runs.files import atomic_path
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -45,11 +47,11 @@ def panels(titles: Sequence[str], widths: Sequence[float] | None = None, height:
 
 
 def save(draw: Callable[[], Figure], path: Path) -> None:
-    """Draw in the lab's style and write a PNG."""
+    """Draw in the lab's style and write a PNG, whole or not at all."""
     from matplotlib import rc_context
 
-    with rc_context(STYLE):
-        draw().savefig(path, dpi=150)
+    with rc_context(STYLE), atomic_path(path) as temporary:
+        draw().savefig(temporary, dpi=150, format="png")
 
 
 def plain_numbers(axis: Any) -> None:

@@ -7,7 +7,7 @@ With s the score of the joint and E_K f = E[f(x) | x_{-K}, K], a masked loss see
 
 and Gamma = A^-1 B A^-1 with A the mean Hessian and B the covariance of what one sample contributes to the gradient:
 
-    one mask a sample            B = E_K Cov(s_K),      and A = B for the block loss, A = I_k = E_K E Cov(s | x_{-K})
+    one mask per sample          B = E_K Cov(s_K),      and A = B for the block loss, A = I_k = E_K E Cov(s | x_{-K})
     all masks averaged           B = Cov(E[s_K | x]),   for the block loss Cov((I - P) s) with P the block dynamics
 
 v' I_k v is the Dirichlet form of v's under the block dynamics, so Gamma_k <= I^-1 / gap_k (theorem 1). Maximum likelihood
@@ -51,7 +51,7 @@ def block_information(model: LabModel, law: MaskLaw) -> Matrix:
 
 
 def block_covariance(model: LabModel, law: MaskLaw) -> Matrix:
-    """Gamma of the block loss with one mask a sample: I_k^-1."""
+    """Gamma of the block loss with one mask per sample: I_k^-1."""
     information = block_information(model, law)
     return sandwich(information, information)
 
@@ -66,7 +66,7 @@ def averaged_block_covariance(model: LabModel, law: MaskLaw) -> Matrix:
 
 
 def factorised_covariance(model: LabModel, law: MaskLaw) -> Matrix:
-    """Gamma of the factorised loss with one mask a sample."""
+    """Gamma of the factorised loss with one mask per sample."""
     if law.adaptive:
         raise InputError(
             f"{law.name}: the factorised loss is computed for masks that do not look at x; use uniform or weighted ones"

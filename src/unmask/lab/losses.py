@@ -43,7 +43,7 @@ class MaskedLoss:
 
     @cached_property
     def groups(self) -> list[Groups]:
-        """One grouping a mask."""
+        """The grouping of each mask."""
         return [_groups(self.family, mask) for mask in self.law.masks]
 
     @cached_property

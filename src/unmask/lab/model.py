@@ -84,7 +84,7 @@ class LabModel:
 
 
 def table_model(joint: ArrayLike, name: str = "table") -> LabModel:
-    """A model given by its probabilities p[x_1, ..., x_N], with one free log-weight a possible state but the last."""
+    """A model given by its probabilities p[x_1, ..., x_N], with one free log-weight per possible state but the last."""
     cells = np.asarray(joint, dtype=np.float64)
     if cells.ndim < 1 or not np.isfinite(cells).all() or cells.min(initial=0.0) < 0 or not np.isclose(cells.sum(), 1, atol=1e-6):
         raise InputError(f"{name}: a table of probabilities needs numbers of at least 0 that sum to 1, not to {cells.sum():.6g}")

@@ -5,15 +5,19 @@ A folder is the lab's if it holds the manifest `lab.json`; a folder with anythin
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unmask.errors import InputError
 from unmask.lab import figures
-from unmask.lab.studies.study import Study, Table
+from unmask.lab.studies.study import Study, Table, without_markdown
+from unmask.runs.files import read_object, reading, user_path, write_atomically, write_json
+
+if TYPE_CHECKING:
+    import pandas
 
 MANIFEST = "lab.json"
 REPORT = "report.md"
@@ -34,46 +38,79 @@ sampled or approximated unless a table says so.
 """
 
 
-def prepare(out: Path) -> None:
-    """Make `out`, unless it is a folder with something else in it."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file: name a new folder")
-    if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file():
-        raise InputError(f"--out {out} is not empty and holds no lab report ({MANIFEST}): name a new or empty folder")
-    out.mkdir(parents=True, exist_ok=True)
-    if not (out / MANIFEST).is_file():
-        _write_json(out / MANIFEST, {"made_by": "unmask lab", "studies": {}})
+@dataclass(frozen=True)
+class Report:
+    """All studies, and the command that makes them."""
+
+    studies: Sequence[Study]
+    command: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers of each study by its name."""
+        return {study.name: study.to_dict() for study in self.studies}
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per finding."""
+        import pandas
+
+        rows = [(s.name, s.title, without_markdown(finding)) for s in self.studies for finding in s.findings]
+        return pandas.DataFrame(rows, columns=["study", "title", "finding"])
+
+    def write(self, out: Path) -> Path:
+        """report.md in the folder where the studies are saved."""
+        write_atomically(out / REPORT, self.markdown())
+        return out / REPORT
+
+    def markdown(self) -> str:
+        """The report, with links to the figures beside it."""
+        contents = "\n".join(f"{number}. [{s.title}](#{s.name})" for number, s in enumerate(self.studies, 1))
+        made_by = f"Made by `{self.command}`; the numbers behind every figure are in the JSON file beside it.\n"
+        parts = [INTRODUCTION, made_by, contents + "\n"]
+        for study in self.studies:
+            parts.append(f'<a id="{study.name}"></a>\n\n## {study.title}\n')
+            parts.append(f"*On the slides:* {study.slide}\n")
+            parts += [f"- {finding}" for finding in study.findings]
+            parts.append(f"\n![{study.caption}]({study.name}.png)\n\n*{study.caption}*\n")
+            parts += [markdown(table) for table in study.tables]
+        return "\n".join(parts) + "\n"
+
+    def _repr_html_(self) -> str:
+        return "".join(study._repr_html_() for study in self.studies)
+
+
+def refuse_other_folders(out: str | os.PathLike[str]) -> Path:
+    """`out` as a path, if it is new, empty or the lab's; nothing is written."""
+    folder = user_path(out, "out")
+    with reading(folder):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"out {str(folder)!r} is a file: name a new folder")
+        if not folder.is_dir() or not any(folder.iterdir()):
+            return folder
+    if not (folder / MANIFEST).is_file():
+        raise InputError(f"out {str(folder)!r} is not empty and holds no lab report ({MANIFEST}): name a new or empty folder")
+    _manifest(folder)
+    return folder
 
 
 def save(study: Study, out: Path) -> list[Path]:
     """Write the study's figure and numbers into `out`, and note them in the manifest."""
-    prepare(out)
     image, numbers = out / f"{study.name}.png", out / f"{study.name}.json"
-    figures.save(study.draw, image)
-    _write_json(numbers, {"study": study.name, "title": study.title, **study.numbers})
-    manifest = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+    manifest = _manifest(out)
     manifest["studies"][study.name] = {"title": study.title, "figure": image.name, "numbers": numbers.name}
-    _write_json(out / MANIFEST, manifest)
+    write_json(out / MANIFEST, manifest)
+    figures.save(study.draw, image)
+    write_json(numbers, study.to_dict())
     return [image, numbers]
 
 
-def write_report(studies: Sequence[Study], out: Path, command: str) -> Path:
-    """The Markdown report over studies already saved in `out`."""
-    contents = "\n".join(f"{number}. [{s.title}](#{s.name})" for number, s in enumerate(studies, 1))
-    parts = [
-        INTRODUCTION,
-        f"Made by `{command}`; the numbers behind every figure are in the JSON file beside it.\n",
-        contents + "\n",
-    ]
-    for study in studies:
-        parts.append(f'<a id="{study.name}"></a>\n\n## {study.title}\n')
-        parts.append(f"*On the slides:* {study.slide}\n")
-        parts += [f"- {finding}" for finding in study.findings]
-        parts.append(f"\n![{study.caption}]({study.name}.png)\n\n*{study.caption}*\n")
-        parts += [markdown(table) for table in study.tables]
-    path = out / REPORT
-    path.write_text("\n".join(parts) + "\n", encoding="utf-8")
-    return path
+def _manifest(out: Path) -> dict[str, Any]:
+    if not (out / MANIFEST).exists():
+        return {"made_by": "unmask lab", "studies": {}}
+    remedy = "delete it, or name a new folder"
+    manifest = read_object(out / MANIFEST, ("studies",), remedy)
+    if not isinstance(manifest["studies"], dict):
+        raise InputError(f"{str(out / MANIFEST)!r} is damaged (its studies are no object): {remedy}")
+    return manifest
 
 
 def markdown(table: Table) -> str:
@@ -87,20 +124,3 @@ def markdown(table: Table) -> str:
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _plain(value: Any) -> Any:
-    """Numbers JSON can hold: infinity and NaN become words."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, bool) or value is None or isinstance(value, (str, int)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else ("NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity")
-    return _plain(value.item()) if hasattr(value, "item") else str(value)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from math import prod
+from math import inf, log2, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +37,7 @@ class Space:
         if not self.sizes or min(self.sizes) < 1:
             raise InputError(f"a space of sizes {list(self.sizes)}: give at least one site, each with at least one value")
         if self.states > MAX_STATES:
-            raise InputError(
-                f"{self.sites} sites of {_values(self.sizes)} make {self.states:,} states and the lab enumerates at most "
-                f"{MAX_STATES:,}: {_what_fits(max(self.sizes))}"
-            )
+            raise _too_many(self.sites, _values(self.sizes), self.states, max(self.sizes))
 
     @property
     def sites(self) -> int:
@@ -81,6 +78,20 @@ class Space:
         width = prod(self.sizes[i] for i in mask)
         index = np.arange(self.states).reshape(self.sizes)
         return np.moveaxis(index, mask, range(self.sites - len(mask), self.sites)).reshape(-1, width)
+
+
+def refuse_too_many(sites: int, size: int) -> None:
+    """Say what would fit, before anything of that size is made."""
+    if sites * log2(size) > log2(MAX_STATES):
+        states = size**sites if sites * log2(size) < 128 else inf
+        raise _too_many(sites, f"{size} values", states, size)
+
+
+def _too_many(sites: int, values: str, states: float, size: int) -> InputError:
+    return InputError(
+        f"{sites:,} sites of {values} make {f'{states:,}' if states < inf else 'far too many'} states and the lab enumerates at "
+        f"most {MAX_STATES:,}: {_what_fits(size)}"
+    )
 
 
 def _values(sizes: tuple[int, ...]) -> str:

@@ -14,11 +14,11 @@ from itertools import combinations
 
 import numpy as np
 
+from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.lab.model import LabModel
+from unmask.lab.options import GRAPHS
 from unmask.lab.space import Space, Vector
-
-GRAPHS = ("complete", "cycle", "path")
 
 
 def edges(graph: str, sites: int) -> list[tuple[int, int]]:
@@ -26,15 +26,11 @@ def edges(graph: str, sites: int) -> list[tuple[int, int]]:
     if graph == "complete":
         return list(combinations(range(sites), 2))
     path = [(i, i + 1) for i in range(sites - 1)]
-    if graph == "path":
-        return path
-    if graph == "cycle":
-        return path + ([(0, sites - 1)] if sites > 2 else [])
-    raise InputError(f"graph {graph!r} is unknown: use one of {', '.join(GRAPHS)}")
+    return path + ([(0, sites - 1)] if one_of("graph", graph, GRAPHS) == "cycle" and sites > 2 else [])
 
 
 def parse_fields(text: str, sites: int) -> Vector:
-    """One field a site, from `0.1` (all alike), `a,b,c,...` (one each), `a:b` (evenly from a to b) or `normal:SD:SEED`."""
+    """One field per site, from `0.1` (all alike), `a,b,c,...` (one each), `a:b` (evenly from a to b) or `normal:SD:SEED`."""
     try:
         if text.startswith("normal:"):
             _, sd, seed = text.split(":")
@@ -51,7 +47,7 @@ def parse_fields(text: str, sites: int) -> Vector:
 
 
 def ising(coupling: float | Sequence[float], fields: Vector, graph: str = "complete", name: str | None = None) -> LabModel:
-    """The Ising model on `graph`, with one coupling for all edges or one an edge; parameters: couplings, then fields."""
+    """The Ising model on `graph`, with one coupling for all edges or one per edge; parameters: couplings, then fields."""
     sites = len(fields)
     space = Space((2,) * sites)
     pairs = edges(graph, sites)
@@ -69,7 +65,7 @@ def curie_weiss(sites: int, coupling: float, field: float | Vector = 0.0) -> Lab
 
 
 def potts(states: int, coupling: float, fields: Vector, graph: str = "complete") -> LabModel:
-    """The Potts model with q = `states` values; parameters: couplings, then q - 1 fields a site (the last value has none)."""
+    """The Potts model with q = `states` values; parameters: couplings, then q - 1 fields per site (the last value has none)."""
     sites = len(fields)
     space = Space((states,) * sites)
     pairs = edges(graph, sites)

@@ -17,10 +17,12 @@ from unmask.training.packing import PackedRows, pack_cached
 from unmask.training.segments import Segmentation
 from unmask.training.settings import TrainSettings
 from unmask.training.token_store import StoredTokens, tokenise
-from unmask.training.tokenizer import load_tokenizer, special_id, train_tokenizer
+from unmask.training.tokenizer import count_words, load_tokenizer, special_id, train_tokenizer
 from unmask.training.validation import validation_rows
 
 Report = Callable[[str], None]
+_FORMAT = 2
+"""Of cached tokenizers: 1 was trained with ties broken at random."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +99,12 @@ def _tokenised(path: Path, tokenizer: Tokenizer, cut: Segmentation, cache: Path,
 def _trained_tokenizer(
     sources: Sequence[Source], vocab: int, cut: Segmentation, cache: Path, field: str, report: Report
 ) -> Tokenizer:
-    key = [[(fingerprint(s.path), s.weight) for s in sources], vocab, cut.holdout, field]
+    key = [_FORMAT, [(fingerprint(s.path), s.weight) for s in sources], vocab, cut.holdout, field]
     file = cache / f"tokenizer-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]}.json"
     if file.exists():
         return Tokenizer.from_file(str(file))
 
-    def lines() -> Iterator[str]:
+    def lines() -> Iterator[tuple[str, int]]:
         count = 0
         for source in sources:
             for line in read_lines(source.path, field):
@@ -110,11 +112,11 @@ def _trained_tokenizer(
                 if count % 50_000 == 0:
                     report(f"training the tokenizer: {count:,} lines")
                 if not cut.holds_out(line):
-                    yield from [line] * max(1, round(source.weight))
+                    yield line, max(1, round(source.weight))
         if not count:
             raise InputError(f"the corpus is empty: no text in {', '.join(str(s.path) for s in sources)}")
 
     report("training the tokenizer")
-    tokenizer = train_tokenizer(lines(), vocab)
+    tokenizer = train_tokenizer(count_words(lines()), vocab)
     write_atomic(file, tokenizer.to_str(), "free some space, or name another folder with --cache")
     return tokenizer

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from unmask.errors import InputError
+from unmask.training.wordpiece import CONTINUES, learn_pieces
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+LONGEST_WORD = 100
+"""Characters; a longer word is unknown."""
 
 
-def train_tokenizer(lines: Iterable[str], vocab_size: int) -> Tokenizer:
+def count_words(lines: Iterable[tuple[str, int]]) -> Counter[str]:
+    """How often each word occurs in lines that count so many times each; punctuation marks are words of their own."""
+    normalizer, splitter = _normalizer(), pre_tokenizers.BertPreTokenizer()
+    chunks: Counter[str] = Counter()
+    for line, times in lines:
+        for chunk in line.split(" "):
+            chunks[chunk] += times
+    words: Counter[str] = Counter()
+    for chunk, count in chunks.items():
+        for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(chunk)):
+            if len(word) <= LONGEST_WORD:
+                words[word] += count
+    return words
+
+
+def train_tokenizer(words: Mapping[str, int], vocab_size: int) -> Tokenizer:
     """A cased WordPiece tokenizer of at most `vocab_size` tokens, the special ones first (ids 0 to 4)."""
-    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
-
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
-    tokenizer.normalizer = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
+    pieces = learn_pieces(words, vocab_size - len(SPECIAL_TOKENS), min(256, vocab_size // 8))
+    vocabulary = {token: i for i, token in enumerate(dict.fromkeys([*SPECIAL_TOKENS, *pieces]))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD))
+    tokenizer.normalizer = _normalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece(prefix="##")
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size,
-        limit_alphabet=min(256, vocab_size // 8),
-        special_tokens=list(SPECIAL_TOKENS),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(lines, trainer)
-    start, end = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    tokenizer.decoder = decoders.WordPiece(prefix=CONTINUES)
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:0 [SEP]:0", special_tokens=[("[CLS]", start), ("[SEP]", end)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:0 [SEP]:0",
+        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
     )
     return tokenizer
 
@@ -58,5 +72,9 @@ def special_id(tokenizer: Tokenizer, token: str) -> int:
 
 def tokenizer_config(max_length: int) -> dict[str, object]:
     """What tokenizer_config.json says, so that AutoTokenizer loads the folder."""
-    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
     return {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **names}
+
+
+def _normalizer() -> normalizers.Normalizer:
+    return normalizers.BertNormalizer(strip_accents=False, lowercase=False)

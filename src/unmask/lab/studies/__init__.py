@@ -1,1 +1,1 @@
-"""The studies of `unmask lab`: one statement of the slides a file."""
+"""The studies of `unmask lab`: one statement of the slides per file."""

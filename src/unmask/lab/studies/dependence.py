@@ -6,7 +6,7 @@ number of samples that a masked loss needs.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -18,23 +18,15 @@ from unmask.lab.dynamics import gibbs
 from unmask.lab.information import block_covariance, fisher_information, worst_cost
 from unmask.lab.mask_law import uniform_masks
 from unmask.lab.model import LabModel
+from unmask.lab.options import Dependence
 from unmask.lab.space import Vector
 from unmask.lab.spectrum import mixing_time, spectral_gap
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
-from unmask.lab.studies.study import Study, Table, Tick
+from unmask.lab.studies.study import Study, Table
+from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Options:
-    """The model (its coupling is swept), the couplings of the curves and of the table, and the mask sizes."""
-
-    model: ModelSettings = field(default_factory=lambda: ModelSettings(sites=6, coupling=0.0))
-    couplings: str = "0:0.6:13"
-    table_couplings: str = "0.1,0.3,0.6"
-    k: str = "1,2,3"
 
 
 @dataclass(frozen=True)
@@ -73,22 +65,23 @@ def pair_information(model: LabModel) -> float:
     return float(np.mean([entropies.mutual_information(i, j) for i, j in pairs])) if pairs else 0.0
 
 
-def run(options: Options, tick: Tick | None = None) -> Study:
+def run(options: Dependence, progress: Progress | None = None) -> Study:
     """Compute the study."""
-    sizes = parse_sizes(options.k, options.model.sites)
-    swept = parse_numbers(options.couplings, "--couplings")
-    shown = parse_numbers(options.table_couplings, "--table-couplings")
+    settings = ModelSettings.of(options)
+    sizes = parse_sizes(options.k, settings.build().space.sites)
+    swept = parse_numbers(options.couplings, "couplings")
+    shown = parse_numbers(options.table_couplings, "table_couplings")
     everything = sorted(set(swept) | set(shown))
     points: list[Point] = []
     laws: dict[float, Vector] = {}
     dependence: dict[float, float] = {}
     for done, coupling in enumerate(everything):
-        model = options.model.at(coupling)
+        model = settings.at(coupling)
         laws[coupling] = agreement_law(model)
         dependence[coupling] = pair_information(model)
         points += [measure(model, coupling, k) for k in sizes]
-        if tick:
-            tick(done + 1, len(everything))
+        if progress:
+            progress(done + 1, len(everything), "couplings")
     rows = [
         (f"{p.coupling:g}", p.k, dependence[p.coupling], p.gap, p.mixing_time, p.worst_cost)
         for p in points
@@ -120,7 +113,7 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         findings,
         [
             Table(
-                f"{options.model.describe().split(', coupling')[0]}, fields {options.model.fields}, by coupling",
+                f"{settings.describe().split(', coupling')[0]}, fields {settings.fields}, by coupling",
                 ("coupling", "k", "mutual information of two sites, nats", "gap", "t_mix", "samples, worst direction"),
                 rows,
                 "t_mix: steps until within 1/4 of the law, from any start. Samples: multiples of what maximum likelihood needs.",
@@ -131,7 +124,7 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         "law of the number of sites that take one value, one hump or two.",
         lambda: _draw(points, sizes, {c: laws[c] for c in shown}),
         {
-            "options": {**asdict(options), "model": options.model.describe()},
+            "options": {**options.to_dict(), "model": settings.describe()},
             "points": [asdict(p) | {"pair_information": dependence[p.coupling]} for p in points],
             "agreement_laws": {f"{c:g}": law.tolist() for c, law in laws.items()},
         },

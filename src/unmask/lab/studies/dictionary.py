@@ -6,7 +6,7 @@ maximum likelihood in the worst direction of parameter space, which 1 / gap boun
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,26 +16,16 @@ from unmask.lab.dynamics import block_dynamics, naive_dynamics
 from unmask.lab.information import block_covariance, block_information, fisher_information, mean_cost, worst_cost
 from unmask.lab.mask_law import MaskLaw, surprise_masks, uniform_masks
 from unmask.lab.model import LabModel
+from unmask.lab.options import Dictionary
 from unmask.lab.space import Vector
 from unmask.lab.spectrum import dirichlet_form, mixing_time, spectral_gap, stationary_law, total_variation
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
-from unmask.lab.studies.study import Study, Table, Tick
+from unmask.lab.studies.study import Study, Table
 from unmask.lab.tensorisation import tensorisation_constant
+from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Options:
-    """The model, the mask sizes, the couplings to sweep, and how strongly adaptive masks prefer surprising tokens."""
-
-    model: ModelSettings = field(default_factory=lambda: ModelSettings(sites=6, coupling=0.25))
-    k: str = "all"
-    couplings: str = "0:0.5:11"
-    adaptive_k: int = 2
-    sharpness: float = 1.0
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,18 +65,19 @@ def _identity_error(model: LabModel, information: Vector, chain: Vector, v: Vect
     return abs(float(v @ information @ v) - dirichlet_form(chain, model.p, model.score @ v))
 
 
-def run(options: Options, tick: Tick | None = None) -> Study:
+def run(options: Dictionary, progress: Progress | None = None) -> Study:
     """Compute the study."""
-    model = options.model.build()
+    settings = ModelSettings.of(options)
+    model = settings.build()
     sizes = parse_sizes(options.k, model.space.sites)
-    couplings = () if options.model.table else parse_numbers(options.couplings, "--couplings")
+    couplings = () if settings.table is not None else parse_numbers(options.couplings, "couplings")
     total, done = len(sizes) + 1 + len(couplings), 0
 
     def step() -> None:
         nonlocal done
         done += 1
-        if tick:
-            tick(done, total)
+        if progress:
+            progress(done, total, "gaps and information")
 
     adaptive = surprise_masks(model, options.adaptive_k, options.sharpness)
     rows = []
@@ -100,7 +91,7 @@ def run(options: Options, tick: Tick | None = None) -> Study:
     naive_tv = total_variation(stationary_law(naive), model.p)
     sweep = []
     for coupling in couplings:
-        other = options.model.at(coupling)
+        other = settings.at(coupling)
         fisher = fisher_information(other)
         for k in sizes:
             law = uniform_masks(other.space, k)
@@ -130,7 +121,7 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         f"settles on another law, {naive_tv:.3f} away in total variation.",
     ]
     table = Table(
-        f"{options.model.describe()}: sampling (left) and learning (right) with the same masks",
+        f"{settings.describe()}: sampling (left) and learning (right) with the same masks",
         ("masks", "gap", "1/gap", "t_mix", "samples, worst direction", "samples, mean direction", "AT constant ≥"),
         [
             (
@@ -168,7 +159,7 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         "table, mask size by mask size.",
         lambda: _draw(rows[: len(sizes)], sizes, sweep),
         {
-            "options": {**asdict(options), "model": options.model.describe()},
+            "options": {**options.to_dict(), "model": settings.describe()},
             "rows": [asdict(r) for r in rows],
             "sweep": sweep,
             "adaptive": {"right_invariance": invariance, "naive_tv": naive_tv},

@@ -1,6 +1,6 @@
 """Theorem 2: masking more is statistically better, and the two assumptions that the sentence needs.
 
-    Gamma_{k+1} <= Gamma_k   for one mask a sample and joint block conditionals.
+    Gamma_{k+1} <= Gamma_k   for one mask per sample and joint block conditionals.
 
 It fails for factorised heads, which transformers have, and when all masks of each sample are averaged. A Monte Carlo over
 samples checks the closed forms.
@@ -8,7 +8,7 @@ samples checks the closed forms.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,24 +26,14 @@ from unmask.lab.information import (
 )
 from unmask.lab.mask_law import uniform_masks
 from unmask.lab.model import LabModel
+from unmask.lab.options import Masking
 from unmask.lab.spectrum import slowest
 from unmask.lab.studies.settings import ModelSettings
-from unmask.lab.studies.study import Study, Table, Tick
+from unmask.lab.studies.study import Study, Table
+from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Options:
-    """`model`: the closed forms; `slow`: where averaging all masks goes wrong; `learned`: the Monte Carlo."""
-
-    model: ModelSettings = field(default_factory=lambda: ModelSettings(sites=6, coupling=0.25, fields="-0.5:0.5"))
-    slow: ModelSettings = field(default_factory=lambda: ModelSettings(sites=5, coupling=0.5))
-    learned: ModelSettings = field(default_factory=lambda: ModelSettings(sites=5, coupling=0.25, fields="normal:0.2:3"))
-    samples: int = 4000
-    fits: int = 300
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,16 +65,17 @@ def drops(curve: list[Matrix]) -> list[float]:
     return [least_eigenvalue(a - b) if np.isfinite(b).all() else -np.inf for a, b in zip(curve, curve[1:], strict=False)]
 
 
-def run(options: Options, tick: Tick | None = None) -> Study:
+def run(options: Masking, progress: Progress | None = None) -> Study:
     """Compute the study."""
-    model = options.model.build()
+    settings = ModelSettings.of(options)
+    slow_settings = ModelSettings(options.slow_sites, options.slow_coupling)
+    learn_settings = ModelSettings(options.learn_sites, options.learn_coupling, options.learn_fields)
+    model, learned, slow = settings.build(), learn_settings.build(), slow_direction(slow_settings.build())
     curves = covariances(model)
-    slow = slow_direction(options.slow.build())
     slow_curves, slow_best = covariances(slow), 1 / float(fisher_information(slow)[0, 0])
     block, factorised, averaged = ([_trace(g) for g in curve] for curve in (curves.block, curves.factorised, curves.averaged))
     slow_one, slow_all = ([float(g[0, 0]) / slow_best for g in curve] for curve in (slow_curves.block, slow_curves.averaged))
-    learned = options.learned.build()
-    learnt = _learn(learned, options, tick)
+    learnt = _learn(learned, options, progress)
     closed = {
         "block": [_trace(block_covariance(learned, uniform_masks(learned.space, k))) for k in range(1, learned.space.sites + 1)],
         "factorised": [
@@ -96,7 +87,7 @@ def run(options: Options, tick: Tick | None = None) -> Study:
     worst_average = max(b / a for a, b in zip(slow_all, slow_all[1:], strict=False))
     differences = _differences(learnt, closed)
     findings = [
-        "**As stated, it is true**: with one random mask a sample and the joint probability of the masked block, the total "
+        "**As stated, it is true**: with one random mask per sample and the joint probability of the masked block, the total "
         f"variance falls from {block[0]:.0f} (k=1) to {block[-1]:.0f} (k={len(block)}, which is maximum likelihood), in every "
         "direction of parameter space (table: every eigenvalue of Γ_k - Γ_k+1 is at least zero, to rounding).",
         "**It needs the joint of the block.** A transformer head scores each masked token alone, given the visible ones. "
@@ -107,9 +98,9 @@ def run(options: Options, tick: Tick | None = None) -> Study:
             if np.isinf(factorised[-1])
             else "."
         ),
-        "**It needs one mask a sample.** If every sample is seen under *all* its masks, averaging is never worse than one "
+        "**It needs one mask per sample.** If every sample is seen under *all* its masks, averaging is never worse than one "
         "mask, but the order in k is lost: along the direction where single-site Gibbs is slowest "
-        f"({options.slow.describe()}) k=1 is already as good as maximum likelihood, and from one k to the next the variance "
+        f"({slow_settings.describe()}) k=1 is already as good as maximum likelihood, and from one k to the next the variance "
         f"{f'grows by up to {worst_average:.1f} times' if worst_average > 1.001 else 'does not grow'}. It is ⟨s,L²s⟩/⟨s,Ls⟩² "
         "with L = I - P_k: least exactly when the score s is an eigenfunction of the sampler.",
         f"**The closed forms are what fits show**: {options.fits} fits to {options.samples:,} samples for each k and each "
@@ -121,15 +112,24 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         "Theorem 2: masking more is better, under two assumptions",
         "“Masking more is (statistically) better.”",
         findings,
-        _tables(options, sizes, (block, factorised, averaged), curves, (slow_one, slow_all), learnt, closed),
+        _tables(
+            options,
+            (settings, slow_settings, learn_settings),
+            sizes,
+            (block, factorised, averaged),
+            curves,
+            (slow_one, slow_all),
+            learnt,
+            closed,
+        ),
         "Left: total asymptotic variance by mask size; joint block conditionals fall, factorised heads turn up again and end "
-        "at infinity. Middle: one direction of parameter space, relative to maximum likelihood; with one mask a sample the "
+        "at infinity. Middle: one direction of parameter space, relative to maximum likelihood; with one mask per sample the "
         "cost falls, with all masks averaged it is lower but not monotone. Right: fits to samples (dots, two standard "
         "errors) on the closed forms (lines).",
         lambda: _draw(sizes, (block, factorised, averaged), (slow_one, slow_all), learnt, closed),
         {
-            "options": {**asdict(options), "model": options.model.describe(), "slow": options.slow.describe()}
-            | {"learned": options.learned.describe()},
+            "options": options.to_dict()
+            | {"model": settings.describe(), "slow": slow_settings.describe(), "learned": learn_settings.describe()},
             "trace": {"block": block, "factorised": factorised, "averaged": averaged},
             "least_eigenvalue_of_drop": {
                 "block": drops(curves.block),
@@ -147,7 +147,7 @@ def _trace(matrix: Matrix) -> float:
     return float(np.trace(matrix))
 
 
-def _learn(model: LabModel, options: Options, tick: Tick | None) -> dict[str, list[Learning]]:
+def _learn(model: LabModel, options: Masking, progress: Progress | None) -> dict[str, list[Learning]]:
     plan: list[tuple[Loss, int]] = [("block", k) for k in range(1, model.space.sites + 1)]
     plan += [("factorised", k) for k in range(1, model.space.sites)]
     done, total = 0, options.fits * len(plan)
@@ -155,8 +155,8 @@ def _learn(model: LabModel, options: Options, tick: Tick | None) -> dict[str, li
     def step() -> None:
         nonlocal done
         done += 1
-        if tick:
-            tick(done, total)
+        if progress:
+            progress(done, total, "fits")
 
     out: dict[str, list[Learning]] = {"block": [], "factorised": []}
     for index, (loss, k) in enumerate(plan):
@@ -171,7 +171,8 @@ def _differences(learnt: dict[str, list[Learning]], closed: dict[str, list[float
 
 
 def _tables(
-    options: Options,
+    options: Masking,
+    models: tuple[ModelSettings, ModelSettings, ModelSettings],
     sizes: list[int],
     traces: tuple[list[float], ...],
     curves: Curves,
@@ -179,21 +180,22 @@ def _tables(
     learnt: dict[str, list[Learning]],
     closed: dict[str, list[float]],
 ) -> list[Table]:
+    whole, slow_model, learned = models
     falls = [[*drops(curve), "-"] for curve in (curves.block, curves.factorised, curves.averaged)]
     main = Table(
-        f"{options.model.describe()}: trace of Γ_k, and the least eigenvalue of Γ_k - Γ_k+1",
+        f"{whole.describe()}: trace of Γ_k, and the least eigenvalue of Γ_k - Γ_k+1",
         ("k", "joint block", "factorised head", "all masks averaged", "least eig., block", "factorised", "averaged"),
         [(k, *(t[i] for t in traces), *(_clean(f[i]) for f in falls)) for i, k in enumerate(sizes)],
         "Every coupling and every field is a parameter. A negative least eigenvalue means that some direction got worse with "
         "more masking.",
     )
     one_direction = Table(
-        f"{options.slow.describe()}: variance along the slowest direction, maximum likelihood = 1",
-        ("k", "one mask a sample", "all masks averaged"),
+        f"{slow_model.describe()}: variance along the slowest direction, maximum likelihood = 1",
+        ("k", "one mask per sample", "all masks averaged"),
         [(k + 1, *pair) for k, pair in enumerate(zip(*slow, strict=True))],
     )
     monte_carlo = Table(
-        f"{options.learned.describe()}: n·MSE over {options.fits} fits to n={options.samples:,} samples",
+        f"{learned.describe()}: n·MSE over {options.fits} fits to n={options.samples:,} samples",
         ("k", "joint block: fits", "± s.e.", "theory", "factorised: fits", "± s.e.", "theory"),
         [
             (k + 1, r.mean, r.standard_error, t, *_factorised_cells(k, learnt["factorised"], closed["factorised"]))
@@ -243,7 +245,7 @@ def _draw(
     left.set_xticks(sizes)
     left.legend(loc="upper left")
     steps = range(1, len(slow[0]) + 1)
-    middle.plot(steps, slow[0], "o-", color=figures.BLUE, label="one mask a sample")
+    middle.plot(steps, slow[0], "o-", color=figures.BLUE, label="one mask per sample")
     middle.plot(steps, slow[1], "^-", color=figures.GREEN, label="all masks averaged")
     for x, y in zip(steps[:-1], slow[1], strict=False):
         middle.annotate(f"{y:.2f}", (x, y), (0, 7), textcoords="offset points", ha="center", color=figures.GREEN, fontsize=9)

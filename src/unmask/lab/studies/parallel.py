@@ -6,7 +6,7 @@ far off it is grows with k and with the dependence inside the masked block, E TC
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,23 +15,16 @@ from unmask.lab import figures
 from unmask.lab.correlation import masked_total_correlation
 from unmask.lab.dynamics import gibbs, parallel_step
 from unmask.lab.mask_law import uniform_masks
+from unmask.lab.options import Parallel
 from unmask.lab.space import Vector
 from unmask.lab.spectrum import stationary_law, total_variation
 from unmask.lab.studies.dependence import agreement_law
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
-from unmask.lab.studies.study import Study, Table, Tick
+from unmask.lab.studies.study import Study, Table
+from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Options:
-    """The model of the table, the mask sizes, and the couplings to compare it with."""
-
-    model: ModelSettings = field(default_factory=lambda: ModelSettings(sites=5, coupling=0.4, fields="-0.35:0.35"))
-    k: str = "all"
-    couplings: str = "0,0.1,0.2,0.3,0.4"
 
 
 @dataclass(frozen=True)
@@ -44,22 +37,23 @@ class Point:
     total_correlation: float
 
 
-def run(options: Options, tick: Tick | None = None) -> Study:
+def run(options: Parallel, progress: Progress | None = None) -> Study:
     """Compute the study."""
-    model = options.model.build()
+    settings = ModelSettings.of(options)
+    model = settings.build()
     sizes = parse_sizes(options.k, model.space.sites)
-    swept = () if options.model.table else parse_numbers(options.couplings, "--couplings")
-    own = options.model.coupling
+    swept = () if settings.table is not None else parse_numbers(options.couplings, "couplings")
+    own = settings.coupling
     points: list[Point] = []
     couplings = sorted({*swept, own})
     for done, coupling in enumerate(couplings):
-        other = model if coupling == own else options.model.at(coupling)
+        other = model if coupling == own else settings.at(coupling)
         for k in sizes:
             law = uniform_masks(other.space, k)
             tv = total_variation(stationary_law(parallel_step(other, law)), other.p)
             points.append(Point(coupling, k, tv, masked_total_correlation(other, law)))
-        if tick:
-            tick(done + 1, len(couplings))
+        if progress:
+            progress(done + 1, len(couplings), "couplings")
     mine = [p for p in points if p.coupling == own]
     exact = [total_variation(stationary_law(gibbs(model, k)), model.p) for k in sizes]
     shown = sizes[-2:]
@@ -87,7 +81,7 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         findings,
         [
             Table(
-                options.model.describe(),
+                settings.describe(),
                 ("k", "TV(parallel law, p)", "TV(Gibbs law, p)", "E TC(x_K | x_-K), nats"),
                 [(p.k, _clean(p.tv), _clean(e), _clean(p.total_correlation)) for p, e in zip(mine, exact, strict=True)],
                 "TV: total variation, from 0 (the same law) to 1.",
@@ -97,7 +91,7 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         "dependence inside the masked block. Right: how many sites take the last value, under p and under the parallel step.",
         lambda: _draw(points, couplings, sizes, laws),
         {
-            "options": {**asdict(options), "model": options.model.describe()},
+            "options": {**options.to_dict(), "model": settings.describe()},
             "points": [asdict(p) for p in points],
             "gibbs_tv": exact,
         },

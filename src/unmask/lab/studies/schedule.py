@@ -6,7 +6,6 @@ sum_k (1/k) E_{|K|=k} [masked cross-entropy] = H(p)       averaged over all orde
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from unmask.errors import InputError
 from unmask.lab import figures
 from unmask.lab.correlation import Entropies, masked_cross_entropy
 from unmask.lab.model import LabModel
+from unmask.lab.options import Schedule
 from unmask.lab.schedules import (
     contiguous,
     extreme_schedule,
@@ -28,7 +28,8 @@ from unmask.lab.schedules import (
     unmasking_law,
 )
 from unmask.lab.studies.settings import ModelSettings
-from unmask.lab.studies.study import Study, Table, Tick
+from unmask.lab.studies.study import Study, Table
+from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,18 +38,10 @@ MAX_SITES = 10
 FIXED = ("neighbours together", "surest sites first", "random order", "spread apart", "best possible")
 
 
-@dataclass(frozen=True)
-class Options:
-    """The model, how many random orders to average, and their seed."""
-
-    model: ModelSettings = field(default_factory=lambda: ModelSettings(sites=8, coupling=0.6, fields="0.2", graph="path"))
-    orders: int = 200
-    seed: int = 0
-
-
-def run(options: Options, tick: Tick | None = None) -> Study:
+def run(options: Schedule, progress: Progress | None = None) -> Study:
     """Compute the study."""
-    model = options.model.build()
+    settings = ModelSettings.of(options)
+    model = settings.build()
     sites = model.space.sites
     if not 2 <= sites <= MAX_SITES:
         raise InputError(f"{sites} sites: the best schedule is searched over all groupings of 2 to {MAX_SITES} sites")
@@ -56,16 +49,14 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         raise InputError(
             f"{model.name}: schedules reach contexts of probability zero; smooth the table so that every state is possible"
         )
-    if options.orders < 1:
-        raise InputError(f"{options.orders} random orders: use at least 1")
     generator = np.random.default_rng(options.seed)
     entropies = Entropies(model)
     entropy = float(entr(model.p).sum())
     rows: list[dict[str, Any]] = []
     for steps in range(1, sites + 1):
-        rows.append(_row(model, steps, options, generator, entropies))
-        if tick:
-            tick(steps, sites)
+        rows.append(_row(model, steps, options.orders, generator, entropies))
+        if progress:
+            progress(steps, sites, "steps")
     error = max(row["identity_error"] for row in rows)
     path_sum = sum(masked_cross_entropy(model, k) / k for k in range(1, sites + 1))
     half = rows[1]
@@ -83,7 +74,7 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         f"{rows[-1]['KL, keep the surest tokens']:.2f} in {sites}), and their entropy goes from "
         f"{rows[0]['entropy, keep the surest tokens']:.2f} to {rows[-1]['entropy, keep the surest tokens']:.2f} nats (p has "
         f"{entropy:.2f}). That is a search for a likely text: good for one translation, not for sampling. Choosing the surest "
-        "*site* before drawing keeps p exactly at one site a step.",
+        "*site* before drawing keeps p exactly at one site per step.",
         f"**The average over all masks is the entropy**: Σ_k (1/k) E[masked cross-entropy] = {path_sum:.6f} nats, H(p) = "
         f"{entropy:.6f} nats.",
     ]
@@ -95,7 +86,7 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         findings,
         [
             Table(
-                f"{options.model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
+                f"{settings.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
                 ("steps", *FIXED, "worst possible"),
                 [(r["steps"], *(_clean(r[name]) for name in (*FIXED, "worst possible"))) for r in rows],
                 f"Exact conditionals at every step; even groups. Random order: mean of {options.orders}.",
@@ -116,12 +107,12 @@ def run(options: Options, tick: Tick | None = None) -> Study:
                 f"H(p) = {entropy:.3f} nats. Sites are numbered from 1.",
             ),
         ],
-        "Left: orders that do not look at the values being drawn; each reaches zero at one site a step, and the grouping "
+        "Left: orders that do not look at the values being drawn; each reaches zero at one site per step, and the grouping "
         "decides how soon. Middle: keeping the tokens that came out surest moves away from p with every step; redrawing random "
         "sites comes near p but does not reach it. Right: the entropy of the samples, against that of p.",
         lambda: _draw(rows, sites, entropy),
         {
-            "options": {**asdict(options), "model": options.model.describe()},
+            "options": {**options.to_dict(), "model": settings.describe()},
             "entropy": entropy,
             "sum_of_masked_cross_entropies": path_sum,
             "rows": rows,
@@ -129,12 +120,12 @@ def run(options: Options, tick: Tick | None = None) -> Study:
     )
 
 
-def _row(model: LabModel, steps: int, options: Options, generator: np.random.Generator, entropies: Entropies) -> dict[str, Any]:
+def _row(model: LabModel, steps: int, orders: int, generator: np.random.Generator, entropies: Entropies) -> dict[str, Any]:
     sites = model.space.sites
     fixed = {"neighbours together": contiguous(sites, steps), "spread apart": spread(sites, steps)}
     costs = {name: sum(schedule_cost(model, schedule, entropies)) for name, schedule in fixed.items()}
     error = max(abs(costs[name] - kl(model.p, unmasking_law(model, schedule))) for name, schedule in fixed.items())
-    random = [sum(schedule_cost(model, shuffled(sites, steps, generator), entropies)) for _ in range(options.orders)]
+    random = [sum(schedule_cost(model, shuffled(sites, steps, generator), entropies)) for _ in range(orders)]
     best, schedule = extreme_schedule(model, steps)
     sure, redrawn = greedy_law(model, steps, "sure token"), mask_predict_law(model, steps)
     return {

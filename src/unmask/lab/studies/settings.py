@@ -1,43 +1,54 @@
-"""Which model a study looks at, as a user gives it."""
+"""Which model a study looks at, built from what a user gave."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from unmask import checks
 from unmask.errors import InputError
 from unmask.lab.model import LabModel, table_model
+from unmask.lab.options import MOST_VALUES, SpinOptions
+from unmask.lab.space import MAX_STATES, refuse_too_many
 from unmask.lab.spins import curie_weiss, ising, parse_fields, potts
+from unmask.runs.files import parse_json, read_bytes, reading, user_path
+
+LARGEST_FILE = 1 << 20
+"""Bytes of a table's file: 4,096 numbers need far less."""
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Ising spins (`states` = 2) or Potts values on a graph; or, if `table` is given, an explicit joint from a file."""
+    """Ising spins (`states` = 2) or Potts values on a graph; or, if `table` is given, an explicit joint."""
 
     sites: int
     coupling: float
     fields: str = "0"
     graph: str = "complete"
     states: int = 2
-    table: Path | None = None
+    table: Any = None
+
+    @classmethod
+    def of(cls, options: SpinOptions) -> ModelSettings:
+        """The model that a study's options describe; one without a coupling of its own is swept."""
+        coupling, table = getattr(options, "coupling", 0.0), getattr(options, "table", None)
+        return cls(options.sites, coupling, options.fields, options.graph, options.states, table)
 
     def build(self) -> LabModel:
         """The model."""
         if self.table is not None:
             return load_table(self.table)
-        if self.sites < 2 or self.states < 2:
-            raise InputError(f"{self.sites} sites of {self.states} values: use at least 2 of each")
-        fields = parse_fields(self.fields, self.sites)
-        if self.states != 2:
-            return potts(self.states, self.coupling, fields, self.graph)
-        return (
-            curie_weiss(self.sites, self.coupling, fields)
-            if self.graph == "complete"
-            else ising(self.coupling, fields, self.graph)
-        )
+        states = checks.whole("states", self.states, 2, MAX_STATES)
+        sites = checks.whole("sites", self.sites, 2, 2**63)
+        refuse_too_many(sites, states)
+        fields = parse_fields(self.fields, sites)
+        if states != 2:
+            return potts(states, self.coupling, fields, self.graph)
+        return curie_weiss(sites, self.coupling, fields) if self.graph == "complete" else ising(self.coupling, fields, self.graph)
 
     def at(self, coupling: float) -> LabModel:
         """The same model with another coupling."""
@@ -46,50 +57,71 @@ class ModelSettings:
     def describe(self) -> str:
         """One line for tables and captions."""
         if self.table is not None:
-            return f"table {self.table.name}"
+            return _name(self.table)
         kind = "Ising" if self.states == 2 else f"Potts (q={self.states})"
         return f"{kind}, {self.graph} graph, N={self.sites}, coupling {self.coupling:g}, fields {self.fields}"
 
 
-def load_table(path: Path) -> LabModel:
-    """A joint p[x_1, ..., x_N] from a .npy file or nested lists in a .json file."""
-    try:
-        cells = (
-            np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.array(json.loads(path.read_text()), dtype=float)
-        )
-    except (OSError, ValueError, TypeError) as problem:
-        raise InputError(f"table {path}: cannot be read as .npy or as nested lists of numbers in .json ({problem})") from None
+def load_table(table: str | Path | Sequence[Any] | np.ndarray) -> LabModel:
+    """A joint p[x_1, ..., x_N]: an array, a .npy file, or nested lists in a .json file."""
+    name = _name(table)
+    if isinstance(table, str | Path):
+        cells = _read_table(user_path(table, "table"))
+    else:
+        cells = np.asarray(table, dtype=np.float64)
     if cells.ndim < 2 or min(cells.shape) < 2:
-        raise InputError(f"table {path}: of shape {cells.shape}; use at least 2 sites of at least 2 values")
-    return table_model(cells, f"table {path.name}")
+        raise InputError(f"{name} is of shape {cells.shape}: use at least 2 sites of at least 2 values")
+    return table_model(cells, name)
 
 
-def parse_numbers(text: str, option: str) -> tuple[float, ...]:
+def _read_table(path: Path) -> np.ndarray:
+    with reading(path):
+        size = path.stat().st_size
+    if size > LARGEST_FILE:
+        raise InputError(f"table {path} has {size:,} bytes: a joint has at most {MAX_STATES:,} numbers")
+    try:
+        if path.suffix == ".npy":
+            return np.asarray(np.lib.format.open_memmap(path, mode="r"), dtype=np.float64)
+        return np.array(parse_json(read_bytes(path).decode()), dtype=np.float64)
+    except (OSError, ValueError, TypeError) as problem:
+        why = " ".join(str(problem).split())[:160]
+        raise InputError(f"table {path} cannot be read ({why}): give .npy, or nested lists of numbers in .json") from None
+
+
+def _name(table: Any) -> str:
+    return f"table {Path(table).name}" if isinstance(table, str | Path) else f"table of shape {np.shape(table)}"
+
+
+def parse_numbers(text: str, name: str) -> tuple[float, ...]:
     """Numbers from `0.1,0.3` or `FIRST:LAST:COUNT`."""
     try:
         if ":" in text:
             first, last, count = text.split(":")
-            return tuple(float(v) for v in np.linspace(float(first), float(last), int(count)))
-        return tuple(float(part) for part in text.split(","))
+            values = np.linspace(float(first), float(last), checks.whole(name, int(count), 1, MOST_VALUES))
+            numbers = tuple(float(v) for v in values)
+        else:
+            numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"{option} {text!r}: use numbers with commas, or FIRST:LAST:COUNT") from None
+        raise InputError(f"{name} {text!r} is not understood: use numbers with commas, or FIRST:LAST:COUNT") from None
+    if not np.isfinite(numbers).all():
+        raise InputError(f"{name} {text!r} is not finite: use numbers with commas, or FIRST:LAST:COUNT")
+    return numbers
 
 
 def parse_sizes(text: str, sites: int) -> tuple[int, ...]:
     """Mask sizes from `all`, `1,2,3` or `1:4` (both ends in)."""
+    usage = f"k {text!r} is not understood: use all, numbers with commas, or FIRST:LAST"
     try:
         if text == "all":
             return tuple(range(1, sites + 1))
-        if ":" in text:
-            first, last = (int(part) for part in text.split(":"))
-            sizes = tuple(range(first, last + 1))
-        else:
-            sizes = tuple(int(part) for part in text.split(","))
+        ends = [int(part) for part in text.split(":" if ":" in text else ",")]
     except ValueError:
-        raise InputError(f"k {text!r}: use all, numbers with commas, or FIRST:LAST") from None
-    for k in sizes:
+        raise InputError(usage) from None
+    for k in ends:
         if not 1 <= k <= sites:
             raise InputError(f"k = {k} masked sites of {sites}: use k from 1 to {sites}")
-    if not sizes:
-        raise InputError(f"k {text!r} names no size: use all, numbers with commas, or FIRST:LAST")
-    return sizes
+    if ":" not in text:
+        return tuple(ends)
+    if len(ends) != 2 or ends[0] > ends[1]:
+        raise InputError(usage)
+    return tuple(range(ends[0], ends[1] + 1))

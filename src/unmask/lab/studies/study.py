@@ -1,17 +1,18 @@
-"""What a study hands back: words, tables, numbers and a figure, for the terminal and for the report alike."""
+"""What a study hands back: words, tables, numbers and a figure, for the terminal, the report and a notebook alike."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from unmask.runs.files import plain
 
-Tick = Callable[[int, int], None]
-"""Called with (units done, units in all)."""
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,12 @@ class Table:
         """The cells as text."""
         return [[show(cell) for cell in row] for row in self.rows]
 
+    def to_frame(self) -> pandas.DataFrame:
+        """The table as a data frame, numbers as they are."""
+        import pandas
+
+        return pandas.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
+
 
 @dataclass(frozen=True)
 class Study:
@@ -40,6 +47,19 @@ class Study:
     caption: str
     draw: Callable[[], Figure]
     numbers: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints and NAME.json holds: options, and every number behind tables and figure."""
+        return dict(plain({"study": self.name, "title": self.title, **self.numbers}))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The first table, which is the study's main one; `tables` has all."""
+        return self.tables[0].to_frame()
+
+    def _repr_html_(self) -> str:
+        findings = "".join(f"<li>{escape(without_markdown(finding))}</li>" for finding in self.findings)
+        tables = "".join(f"<p><b>{escape(t.title)}</b></p>{_html(t)}<p>{escape(t.note)}</p>" for t in self.tables)
+        return f"<h3>{escape(self.title)}</h3><ul>{findings}</ul>{tables}"
 
 
 def show(cell: object) -> str:
@@ -59,3 +79,14 @@ def show(cell: object) -> str:
     cell = float(f"{cell:.3e}")
     digits = max(0, 3 - math.floor(math.log10(abs(cell))))
     return f"{cell:,.{digits}f}"
+
+
+def without_markdown(finding: str) -> str:
+    """A finding without its stars."""
+    return finding.replace("*", "")
+
+
+def _html(table: Table) -> str:
+    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.cells())
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -7,7 +7,6 @@ p("w w") = 1/4 and p(impossible) = 1/2 under the product, and TC = ln 2.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,23 +17,14 @@ from unmask.lab.correlation import Entropies
 from unmask.lab.dynamics import Transition, block_dynamics, gibbs, parallel_step, product_conditional
 from unmask.lab.mask_law import uniform_masks
 from unmask.lab.model import LabModel, table_model
+from unmask.lab.options import Stutter
 from unmask.lab.space import Space, Vector
 from unmask.lab.spectrum import mixing_time, stationary_law, total_variation
-from unmask.lab.studies.study import Study, Table, Tick
+from unmask.lab.studies.study import Study, Table
+from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Options:
-    """Weight of the first placement in the pair; the largest number of slots; slots, noise and steps of the repair."""
-
-    weight: float = 0.5
-    slots: int = 8
-    repair_slots: int = 4
-    noise: float = 0.001
-    steps: int = 24
 
 
 def stutter_pair(weight: float = 0.5) -> LabModel:
@@ -66,12 +56,8 @@ def tell(model: LabModel, law: Vector) -> dict[str, float]:
     }
 
 
-def run(options: Options, tick: Tick | None = None) -> Study:
+def run(options: Stutter, progress: Progress | None = None) -> Study:
     """Compute the study."""
-    if options.slots < 2 or options.repair_slots < 2 or options.steps < 1:
-        raise InputError(
-            f"{options.slots} slots, {options.repair_slots} to repair in {options.steps} steps: use at least 2 slots and 1 step"
-        )
     pair = stutter_pair(options.weight)
     product = product_conditional(pair.space, pair.p, (0, 1))
     correlation = Entropies(pair).total_correlation((0, 1))
@@ -81,8 +67,8 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         model = slots_model(slots)
         drawn = tell(model, product_conditional(model.space, model.p, tuple(range(slots))))
         by_slots.append({"slots": slots, **drawn, "total_correlation": Entropies(model).total_correlation(range(slots))})
-        if tick:
-            tick(slots - 1, options.slots)
+        if progress:
+            progress(slots - 1, options.slots, "slots")
     noisy = slots_model(options.repair_slots, options.noise)
     samplers = _samplers(noisy)
     start = product_conditional(noisy.space, noisy.p, tuple(range(options.repair_slots)))
@@ -92,8 +78,8 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         for name, chain in samplers.items()
         for law in [stationary_law(chain)]
     ]
-    if tick:
-        tick(options.slots, options.slots)
+    if progress:
+        progress(options.slots, options.slots, "slots")
     one_slot = next(iter(repair.values()))
     findings = [
         "**One parallel draw stutters.** The two sentences “s w” and “w t” are all there is (probabilities "
@@ -140,7 +126,7 @@ def run(options: Options, tick: Tick | None = None) -> Study:
         "repeated, step by step.",
         lambda: _draw(pair, product, by_slots, repair),
         {
-            "options": asdict(options),
+            "options": options.to_dict(),
             "pair": {"stutter": stutter, "impossible": impossible, "total_correlation": correlation},
             "slots": by_slots,
             "repair": repair,
