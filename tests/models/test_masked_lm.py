@@ -263,3 +263,19 @@ def test_head_that_mixes_positions_still_gives_the_full_forward_numbers(make_net
     torch.testing.assert_close(got, loop_log_prob(network, rows, PREDICTED), atol=1e-4, rtol=0)
     got = collected(model, [VARIED], torch.arange(5, 9)[:, None], PREDICTED)
     torch.testing.assert_close(got, loop_log_prob(network, rows, PREDICTED), atol=1e-4, rtol=0)
+
+
+def test_the_fingerprint_covers_every_weight_and_the_tokenizer(tiny_folder, tmp_path):
+    import shutil
+
+    from unmask.models.masked_lm import MaskedLM
+
+    model, again = (MaskedLM.load(tiny_folder, device="cpu") for _ in range(2))
+    assert model.fingerprint == again.fingerprint
+    list(again.network.parameters())[-1].data.view(-1)[-1] += 1e-6
+    assert MaskedLM(again.network, again.tokenizer).fingerprint != model.fingerprint
+    swapped = shutil.copytree(tiny_folder, tmp_path / "swapped")
+    text = (swapped / "tokenizer.json").read_text()
+    text = text.replace('"cat"', '"?"').replace('"dog"', '"cat"').replace('"?"', '"dog"')
+    (swapped / "tokenizer.json").write_text(text)
+    assert MaskedLM.load(swapped, device="cpu").fingerprint != model.fingerprint

@@ -26,7 +26,8 @@ from unmask.models.encoder.one_position import hidden_at_one
 from unmask.models.encoder.post_norm_encoder import find_post_norm_encoder
 from unmask.models.encoder.substitution import Substitution
 from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
-from unmask.models.tokenizing import TextTokenizer, refuse_foreign_tokenizer
+from unmask.models.tokenizing import TextTokenizer, refuse_foreign_tokenizer, tokenizer_json
+from unmask.runs.fingerprint import fingerprint
 
 logger = logging.getLogger(__name__)
 LARGEST_DIFFERENCE = 1e-3
@@ -85,6 +86,11 @@ class MaskedLM:
         """The token ids that can stand in a text: all but `special_ids`."""
         special = set(self.special_ids)
         return tuple(i for i in range(self.vocab_size) if i not in special)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identifies the model: all its weights, and its tokenizer."""
+        return fingerprint(self.network.state_dict(), tokenizer_json(self.tokenizer))
 
     def cloze(self, text: str, positions: Sequence[int] | None = None, targets: Sequence[str] | None = None) -> Cloze:
         """The text as ids with its blanks: those written in it, or the tokens at `positions`. See `blanks.cloze_of`."""

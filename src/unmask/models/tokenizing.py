@@ -11,6 +11,7 @@ Four rules on top of a Hugging Face tokenizer:
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -135,6 +136,12 @@ class TextTokenizer:
                 spread += [character for character in piece if not character.isspace()]
             place += len(piece)
         return " ".join(spread)
+
+
+def tokenizer_json(tokenizer: Any) -> str:
+    """All that a tokenizer does, as text: its own serialisation, or its vocabulary where it has none."""
+    core = getattr(tokenizer, "core", None) or getattr(tokenizer, "backend_tokenizer", None)
+    return str(core.to_str()) if core is not None else json.dumps(sorted(tokenizer.get_vocab().items()))
 
 
 def refuse_foreign_tokenizer(tokenizer: Any, vocab_size: int) -> None:
