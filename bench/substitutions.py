@@ -27,12 +27,13 @@ def random_bert_base(device: str, dtype: str) -> MaskedLM:
 
     from unmask.models.bundled import english_model_path
     from unmask.models.encoder.head import widen_output
-    from unmask.models.loading import load_tokenizer, resolve_dtype
+    from unmask.models.folder_tokenizer import read_folder_tokenizer
+    from unmask.models.loading import resolve_dtype
 
     torch.manual_seed(0)
     network = BertForMaskedLM(BertConfig(vocab_size=28996, initializer_range=0.05)).to(device, resolve_dtype(dtype)).eval()
     widen_output(network)
-    return MaskedLM(network, load_tokenizer(str(english_model_path()), local=True))
+    return MaskedLM(network, read_folder_tokenizer(english_model_path()))
 
 
 def best_time(run: Callable[[], None], device: torch.device, repeats: int) -> float:

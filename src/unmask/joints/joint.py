@@ -165,7 +165,7 @@ class Joint:
         return self._tokens(where), best
 
     def _tokens(self, cells: Tensor) -> Tensor:
-        places = torch.unravel_index(cells, self.shape)
+        places = [cells // prod(self.shape[t + 1 :]) % self.shape[t] for t in range(self.sites)]
         return torch.stack([c[p] for c, p in zip(self.tables.candidates, places, strict=True)], -1)
 
     def sample(self, n: int, seed: int) -> Tensor:

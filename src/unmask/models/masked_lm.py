@@ -21,7 +21,7 @@ from unmask.errors import InputError
 from unmask.models.batching import RowBatches, RowCost, default_budget
 from unmask.models.blanks import cloze_of
 from unmask.models.bundled import english_model_path
-from unmask.models.encoder.head import HALF_TYPES, PositionedHead, widen_output
+from unmask.models.encoder.head import HALF_TYPES, head_of, widen_output
 from unmask.models.encoder.one_position import hidden_at_one
 from unmask.models.encoder.post_norm_encoder import find_post_norm_encoder
 from unmask.models.encoder.substitution import Substitution
@@ -49,7 +49,7 @@ class MaskedLM:
         self.device, self.dtype = first.device, first.dtype
         self.max_length = longest_text(network, tokenizer)
         refuse_foreign_tokenizer(tokenizer, network.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
-        self.head = PositionedHead(network)
+        self.head = head_of(network)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
         self.mask_id = self.words.mask_id

@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 
 from unmask.errors import InputError
-from unmask.models.loading import quiet_transformers, resolve_device
+from unmask.models.hugging_face import quiet_transformers
+from unmask.models.loading import resolve_device
 
 if TYPE_CHECKING:
     from unmask.sampling.chain import SampleRun

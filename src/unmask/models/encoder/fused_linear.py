@@ -53,4 +53,5 @@ def _fusible(module: nn.Linear, x: Tensor) -> bool:
         and x.dtype == module.weight.dtype
         and torch.backends.mkldnn.is_available()
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and (x.dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported())
     )

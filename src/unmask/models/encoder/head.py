@@ -4,6 +4,7 @@ A masked language model is head(encoder(ids)), and the head works on each positi
 head(encoder(ids))[positions] = head(encoder(ids)[positions]). A forward hook on the encoder gathers the rows of its last
 hidden state at the positions asked for before the architecture's own head code sees them: with V = 30,000 and 16 tokens a
 row, that saves fifteen sixteenths of the logits. `of_hidden` puts given hidden states in the encoder's place altogether.
+Our own network offers its encoder and its head apart, so that nothing need be hooked.
 """
 
 from __future__ import annotations
@@ -18,10 +19,37 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unmask.errors import ModelError
+from unmask.models.encoder.bert import BertMaskedLM
 
 logger = logging.getLogger(__name__)
 HALF_TYPES = (torch.bfloat16, torch.float16)
 TENSOR_CORE_ROWS = 64
+
+
+def head_of(network: nn.Module) -> OwnHead | PositionedHead:
+    """The head of a network, at chosen positions."""
+    return OwnHead(network) if isinstance(network, BertMaskedLM) else PositionedHead(network)
+
+
+class OwnHead:
+    """The head of our own network. Logits come out in float32 or wider."""
+
+    position_by_position = True
+
+    def __init__(self, network: BertMaskedLM) -> None:
+        self.network = network
+
+    def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
+        """Logits at `positions`; one forward pass."""
+        return self.of_hidden(_rows_at(self.network.bert(ids), positions))
+
+    def of_hidden(self, hidden: Float[Tensor, "n p d"]) -> Float[Tensor, "n p V"]:
+        """The head alone, on last hidden states that the caller has computed."""
+        return _widened(self.network.head(hidden))
+
+    def logits_width(self, mask_id: int) -> int:
+        """The number of logits a position."""
+        return self.network.get_output_embeddings().out_features
 
 
 class PositionedHead:

@@ -1,0 +1,245 @@
+"""BERT as a masked language model, its parts named as Hugging Face's checkpoints name them.
+
+Embedding   e_j = LayerNorm(word[x_j] + type[0] + position[j])
+Layer       a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),   h' = LayerNorm(a + W_2 act(W_1 a))
+Head        logits = D LayerNorm(act(W h)) + b                       (D: the word embeddings, where the two are tied)
+
+The forward pass is the plain definition, without dropout. It serves without importing transformers, which takes more processor
+time than a small model's answer. `BertShape.of` is strict: a configuration with anything in it that this file does not know
+gives None, and the caller takes transformers' own code instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+ACTIVATIONS = {"gelu": nn.GELU(), "gelu_new": nn.GELU("tanh"), "gelu_pytorch_tanh": nn.GELU("tanh"), "relu": nn.ReLU()}
+ONLY_AS_HERE: dict[str, tuple[object, ...]] = {
+    "model_type": ("bert",),
+    "position_embedding_type": ("absolute",),
+    "is_decoder": (False,),
+    "is_encoder_decoder": (False,),
+    "add_cross_attention": (False,),
+    "cross_attention_hidden_size": (None,),
+    "tie_encoder_decoder": (False,),
+    "pruned_heads": ({}, None),
+    "torchscript": (False,),
+}
+"""Settings that would make another network: understood with these values only."""
+WITHOUT_EFFECT = frozenset(
+    """
+    _name_or_path architectures attention_probs_dropout_prob bad_words_ids begin_suppress_tokens bos_token_id
+    chunk_size_feed_forward classifier_dropout cls_token_id decoder_start_token_id directionality diversity_penalty
+    do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
+    finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing hidden_dropout_prob id2label
+    initializer_range label2id length_penalty mask_token_id max_length min_length no_repeat_ngram_size num_beam_groups
+    num_beams num_return_sequences output_attentions output_hidden_states output_scores pad_token_id pooler_fc_size
+    pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type prefix problem_type
+    remove_invalid_values repetition_penalty return_dict return_dict_in_generate sep_token_id suppress_tokens
+    task_specific_params temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype transformers_version
+    typical_p use_bfloat16 use_cache
+    """.split()
+)
+"""Settings that do not enter the logits: training, generation, other heads, bookkeeping."""
+
+
+@dataclass(frozen=True)
+class BertShape:
+    """What config.json says of the network, under config.json's own names."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    hidden_act: str
+    max_position_embeddings: int
+    type_vocab_size: int
+    layer_norm_eps: float
+    tie_word_embeddings: bool = True
+    model_type: str = "bert"
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> BertShape | None:
+        """The shape that a config.json states, or None where it states anything that is not understood here."""
+        ours = {field.name for field in fields(cls)}
+        if config.get("model_type") != "bert" or set(config) - ours - set(ONLY_AS_HERE) - WITHOUT_EFFECT:
+            return None
+        if any(config[key] not in allowed for key, allowed in ONLY_AS_HERE.items() if key in config):
+            return None
+        try:
+            shape = cls(**{key: config[key] for key in ours if key in config})
+        except TypeError:
+            return None
+        return shape if shape._sound() else None
+
+    def _sound(self) -> bool:
+        counts = (
+            self.vocab_size,
+            self.hidden_size,
+            self.num_hidden_layers,
+            self.num_attention_heads,
+            self.intermediate_size,
+            self.max_position_embeddings,
+            self.type_vocab_size,
+        )
+        return (
+            all(type(count) is int and count > 0 for count in counts)
+            and self.hidden_size % self.num_attention_heads == 0
+            and isinstance(self.hidden_act, str)
+            and self.hidden_act in ACTIVATIONS
+            and type(self.layer_norm_eps) is float
+            and type(self.tie_word_embeddings) is bool
+        )
+
+
+class Logits(NamedTuple):
+    """What a forward pass returns."""
+
+    logits: Tensor
+
+
+class BertMaskedLM(nn.Module):
+    """An encoder, `bert`, and the head, `cls.predictions`; built without memory, to be filled with a checkpoint's tensors."""
+
+    def __init__(self, config: BertShape) -> None:
+        super().__init__()
+        self.config = config
+        self.bert = BertEncoder(config)
+        self.cls = nn.ModuleDict({"predictions": Predictions(config)})
+
+    @property
+    def base_model(self) -> BertEncoder:
+        """The network below the head."""
+        return self.bert
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The table of word embeddings."""
+        return self.bert.embeddings.word_embeddings
+
+    def get_output_embeddings(self) -> nn.Linear:
+        """The last linear map, from states to logits."""
+        return self._predictions.decoder
+
+    def set_output_embeddings(self, decoder: nn.Linear) -> None:
+        """Another last linear map."""
+        self._predictions.decoder = decoder
+        self._predictions.bias = decoder.bias
+
+    def forward(self, input_ids: Int[Tensor, "n T"]) -> Logits:
+        """Logits at all positions."""
+        return Logits(self.head(self.bert(input_ids)))
+
+    def head(self, hidden: Float[Tensor, "... d"]) -> Float[Tensor, "... V"]:
+        """Logits from last hidden states, each position by itself."""
+        logits: Tensor = self._predictions(hidden)
+        return logits
+
+    def tied(self) -> dict[str, str]:
+        """The tensors that are one with another where the word embeddings serve as the last linear map."""
+        if not self.config.tie_word_embeddings:
+            return {}
+        return {
+            "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+            "cls.predictions.decoder.bias": "cls.predictions.bias",
+        }
+
+    @property
+    def _predictions(self) -> Predictions:
+        predictions = self.cls["predictions"]
+        assert isinstance(predictions, Predictions)
+        return predictions
+
+
+class BertEncoder(nn.Module):
+    """Embeddings and layers."""
+
+    def __init__(self, config: BertShape) -> None:
+        super().__init__()
+        self.embeddings = Embeddings(config)
+        self.encoder: Any = nn.Module()
+        self.encoder.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+
+    def forward(self, input_ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
+        """Last hidden states."""
+        states = self.embeddings(input_ids)
+        for layer in self.encoder.layer:
+            states = layer(states)
+        return states
+
+
+class Embeddings(nn.Module):
+    """Word, position and type; texts are of type 0 throughout."""
+
+    def __init__(self, config: BertShape) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.word_embeddings = _table(config.vocab_size, width)
+        self.position_embeddings = _table(config.max_position_embeddings, width)
+        self.token_type_embeddings = _table(config.type_vocab_size, width)
+        self.LayerNorm = _norm(config)
+
+    def forward(self, input_ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
+        """The first layer's input."""
+        placed = self.word_embeddings(input_ids) + self.token_type_embeddings.weight[0]
+        normed: Tensor = self.LayerNorm(placed + self.position_embeddings.weight[: input_ids.shape[1]])
+        return normed
+
+
+class Layer(nn.Module):
+    """One layer. The nesting of its parts is that of the checkpoints' names."""
+
+    def __init__(self, config: BertShape) -> None:
+        super().__init__()
+        width, inner = config.hidden_size, config.intermediate_size
+        self.heads = config.num_attention_heads
+        self.attention: Any = nn.Module()
+        self.attention.self = nn.ModuleDict({name: _linear(width, width) for name in ("query", "key", "value")})
+        self.attention.output = nn.ModuleDict({"dense": _linear(width, width), "LayerNorm": _norm(config)})
+        self.intermediate = nn.ModuleDict({"dense": _linear(width, inner), "intermediate_act_fn": ACTIVATIONS[config.hidden_act]})
+        self.output = nn.ModuleDict({"dense": _linear(inner, width), "LayerNorm": _norm(config)})
+
+    def forward(self, states: Float[Tensor, "n T d"]) -> Float[Tensor, "n T d"]:
+        """The states after this layer."""
+        mix, out = self.attention.self, self.attention.output
+        split = [mix[name](states).unflatten(-1, (self.heads, -1)).transpose(1, 2) for name in ("query", "key", "value")]
+        mixed = functional.scaled_dot_product_attention(*split).transpose(1, 2).flatten(2)
+        attended = out["LayerNorm"](out["dense"](mixed) + states)
+        inner = self.intermediate["intermediate_act_fn"](self.intermediate["dense"](attended))
+        after: Tensor = self.output["LayerNorm"](self.output["dense"](inner) + attended)
+        return after
+
+
+class Predictions(nn.Module):
+    """The head; `bias` lies beside the decoder, whose bias it is, because checkpoints store it there."""
+
+    def __init__(self, config: BertShape) -> None:
+        super().__init__()
+        self.transform = nn.ModuleDict({"dense": _linear(config.hidden_size, config.hidden_size), "LayerNorm": _norm(config)})
+        self.activation = ACTIVATIONS[config.hidden_act]
+        self.decoder = _linear(config.hidden_size, config.vocab_size)
+        self.bias = nn.Parameter(self.decoder.bias.detach().clone())
+
+    def forward(self, hidden: Float[Tensor, "... d"]) -> Float[Tensor, "... V"]:
+        """Logits."""
+        logits: Tensor = self.decoder(self.transform["LayerNorm"](self.activation(self.transform["dense"](hidden))))
+        return logits
+
+
+def _table(rows: int, width: int) -> nn.Embedding:
+    return nn.Embedding(rows, width, _weight=torch.empty(rows, width, device="meta"))
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    return nn.Linear(inputs, outputs, device="meta")
+
+
+def _norm(config: BertShape) -> nn.LayerNorm:
+    return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, device="meta")

@@ -1,0 +1,60 @@
+"""A BERT checkpoint's folder straight into our own network: config.json and model.safetensors, nothing of transformers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from unmask.models.encoder.bert import BertMaskedLM, BertShape
+from unmask.models.source import Source
+
+WEIGHTS = "model.safetensors"
+UNUSED_BY_LOGITS = ("bert.pooler.", "cls.seq_relationship.", "bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
+OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+
+
+def read_own_bert(source: Source, dtype: torch.dtype) -> BertMaskedLM | None:
+    """The network, or None where the folder holds anything else than exactly its tensors: transformers reads it then.
+
+    Tensors that logits do not use (pooler, next sentence) may lie beside.
+    """
+    shape = BertShape.of(source.config) if source.local else None
+    if shape is None or not (source.folder / WEIGHTS).is_file():
+        return None
+    network = BertMaskedLM(shape)
+    tensors = _tensors_for(network, source.folder / WEIGHTS)
+    if tensors is None:
+        return None
+    tied = network.tied()
+    converted = {name: tensor.to(dtype) for name, tensor in tensors.items() if name not in tied}
+    network.load_state_dict(converted | {name: converted[of] for name, of in tied.items()}, assign=True)
+    for name, of in tied.items():
+        place, _, last = name.rpartition(".")
+        setattr(network.get_submodule(place), last, network.get_parameter(of))
+    return network.eval()
+
+
+def _tensors_for(network: BertMaskedLM, path: Path) -> dict[str, Tensor] | None:
+    """The file's tensors, if they are the network's, in number and shape."""
+    from safetensors.torch import load_file
+
+    try:
+        stored = load_file(path)
+    except Exception:
+        return None
+    tensors = {_new_name(name): tensor for name, tensor in stored.items() if not name.startswith(UNUSED_BY_LOGITS)}
+    for name, of in network.tied().items():
+        if of not in tensors or not torch.equal(tensors.setdefault(name, tensors[of]), tensors[of]):
+            return None
+    expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    if expected != {name: tensor.shape for name, tensor in tensors.items()}:
+        return None
+    return tensors if all(tensor.is_floating_point() for tensor in tensors.values()) else None
+
+
+def _new_name(name: str) -> str:
+    for old, new in OLD_NAMES.items():
+        name = name.removesuffix(old) + new if name.endswith(old) else name
+    return name

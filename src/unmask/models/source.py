@@ -1,0 +1,73 @@
+"""Where a checkpoint comes from: a folder on disk, or a name on the hub (its cache, where the hub is out of reach)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from unmask.errors import ModelError
+
+PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+
+
+class Source:
+    """A model's name, told apart: a folder is read without touching the network."""
+
+    def __init__(self, name: str) -> None:
+        self.name = os.path.expanduser(name)
+        self.local = os.path.isdir(self.name)
+        if os.path.isfile(self.name):
+            raise ModelError(f"model {name!r} is a file: give the folder that it lies in")
+        looks_like_path = self.name.startswith((".", "/", "~", os.sep)) or self.name.count("/") > 1
+        if not self.local and (looks_like_path or not self.name):
+            raise ModelError(f"model folder {name!r} does not exist: give a folder with config.json and weights, or a hub name")
+
+    @property
+    def folder(self) -> Path:
+        """The folder, where the source is one."""
+        return Path(self.name)
+
+    @cached_property
+    def files_only(self) -> bool:
+        """Whether only files that are here already are read."""
+        return self.local or not _hub_has_an_address()
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """What the folder's config.json says; empty for a hub name."""
+        if not self.local:
+            return {}
+        path = self.folder / "config.json"
+        if not path.is_file():
+            raise ModelError(f"folder {self.name!r} has no config.json: give a checkpoint saved with save_pretrained")
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, OSError, RecursionError) as error:
+            raise ModelError(f"{str(path)!r} is not valid JSON ({first_line(error)}): save the checkpoint again") from None
+        if not isinstance(config, dict):
+            raise ModelError(f"{str(path)!r} is not understood (it holds no JSON object): save the checkpoint again")
+        return config
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error of another library, short enough to stand inside a message of one line."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:160]
+
+
+def _hub_has_an_address() -> bool:
+    """Whether the hub's name resolves; asked first, because the hub's client tries again for half a minute."""
+    from huggingface_hub import constants
+
+    if any(os.environ.get(name) for name in PROXY_VARIABLES):
+        return True
+    try:
+        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
+    except OSError:
+        return False
+    return True
