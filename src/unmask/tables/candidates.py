@@ -12,26 +12,52 @@ Special tokens ([CLS], [PAD], [MASK], [UNK], ...) are outside the support of a f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from unmask import checks
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
-from unmask.tables.unary import pass_count
+from unmask.runs.progress import Progress
+from unmask.tables.unary import alike, masked_logits, pass_count, rows_at_once
 
 SMALL_VOCABULARY = 64
 """A vocabulary of at most so many regular tokens (amino acids, characters) is taken whole, where the limits allow."""
 LARGEST_DEFAULT = 512
 DEFAULT_PASSES = 1500
 """What a default answer may cost: about two seconds of the bundled model on a CPU."""
+MOST_CANDIDATES = 10**7
 MAX_PASSES = 200_000
 MAX_CELLS = 1_000_000_000
 """Beyond these a joint is refused unless asked for with force: hours on a CPU, and gigabytes for each table."""
 NEIGHBOURS = 64
 """How many likely tokens of every other blank the second term of the score looks at."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which tokens each blank of a cloze may take, before any pass of the model.
+
+    allowed   token ids that may stand in a blank
+    sets      the candidates of each blank where they are known already; None where the likeliest are to be found
+    size      how many candidates per blank
+    passes    passes of the model that finding them takes
+    """
+
+    cloze: Cloze
+    allowed: Tensor
+    sets: tuple[Tensor, ...] | None
+    size: int
+    passes: int
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many candidates each blank has."""
+        return [self.size] * len(self.cloze.block) if self.sets is None else [len(c) for c in self.sets]
 
 
 def choose_candidates(
@@ -40,27 +66,57 @@ def choose_candidates(
     candidates: int | Sequence[Sequence[int]] | None = None,
     exact: bool = False,
     force: bool = False,
+    alphabet: Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
     """Token ids for each blank: every regular token if `exact`, the given sets, or the `candidates` most likely of each.
 
-    Gold tokens of the cloze, where known, are always among them.
+    Gold tokens of the cloze, where known, are always among them. `alphabet`: the token ids that may stand in a blank.
     """
-    regular = regular_tokens(model)
+    return find_candidates(model, [plan_candidates(model, cloze, candidates, exact, force, alphabet)])[0]
+
+
+def plan_candidates(
+    model: ConditionalModel,
+    cloze: Cloze,
+    candidates: int | Sequence[Sequence[int]] | None = None,
+    exact: bool = False,
+    force: bool = False,
+    alphabet: Sequence[int] | None = None,
+) -> Plan:
+    """How the candidates of `choose_candidates` will be found; refuses what cannot be done, before any pass."""
+    allowed = regular_tokens(model) if alphabet is None else _alphabet(alphabet, regular_tokens(model), cloze)
     k = len(cloze.block)
     if exact and candidates is not None:
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
-    if candidates is not None and not isinstance(candidates, int):
-        sets = _given_sets(candidates, regular, k)
-        check_feasible([len(c) for c in sets], len(regular), force)
-        return sets
-    if isinstance(candidates, int) and candidates < 1:
-        raise InputError(f"{candidates} candidates a blank were asked for: give 1 or more")
-    whole = exact or k == 1 or (candidates is None and _small_enough(len(regular), k))
-    size = len(regular) if whole else min(candidates or default_size(k), len(regular))
-    check_feasible([size] * k, len(regular), force)
-    if size == len(regular):
-        return (regular,) * k
-    return likely_tokens(model, cloze, size, regular)
+    if candidates is not None and not isinstance(candidates, int) and hasattr(candidates, "__len__"):
+        sets = _given_sets(candidates, allowed, k)
+        check_feasible([len(c) for c in sets], len(allowed), force)
+        return Plan(cloze, allowed, sets, max(len(c) for c in sets), 0)
+    if candidates is not None:
+        candidates = checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
+    whole = exact or k == 1 or (candidates is None and _small_enough(len(allowed), k))
+    default = default_size(k) if alphabet is None else _largest(k, len(allowed), MAX_PASSES, MAX_CELLS)
+    size = len(allowed) if whole else min(candidates or default, len(allowed))
+    check_feasible([size] * k, len(allowed), force)
+    if size == len(allowed):
+        return Plan(cloze, allowed, (allowed,) * k, size, 0)
+    return Plan(cloze, allowed, None, size, 1 + k * min(NEIGHBOURS, len(allowed)))
+
+
+def find_candidates(model: ConditionalModel, plans: Sequence[Plan], progress: Progress | None = None) -> list[tuple[Tensor, ...]]:
+    """The candidates of several clozes; the passes of texts of one length run together."""
+    found = [plan.sets for plan in plans]
+    done, total = 0, sum(plan.passes for plan in plans)
+    open_ones = [i for i, plan in enumerate(plans) if plan.sets is None]
+    for members in alike(open_ones, lambda i: (len(plans[i].cloze.ids), len(plans[i].cloze.block))):
+        some = [plans[i] for i in members]
+        scores = _scores(model, [plan.cloze for plan in some], [plan.allowed for plan in some], NEIGHBOURS)
+        for i, plan, score in zip(members, some, scores, strict=True):
+            found[i] = _best(plan.cloze, score, plan.allowed, plan.size)
+        done += sum(plan.passes for plan in some)
+        if progress:
+            progress(done, total, "passes for candidates")
+    return [sets for sets in found if sets is not None]
 
 
 def regular_tokens(model: ConditionalModel) -> Tensor:
@@ -71,7 +127,7 @@ def regular_tokens(model: ConditionalModel) -> Tensor:
 
 
 def default_size(sites: int) -> int:
-    """The largest number of candidates a blank that keeps the passes within DEFAULT_PASSES; at least 2."""
+    """The largest number of candidates per blank that keeps the passes within DEFAULT_PASSES; at least 2."""
     return max(2, _largest(sites, LARGEST_DEFAULT, DEFAULT_PASSES, MAX_CELLS))
 
 
@@ -87,7 +143,7 @@ def check_feasible(sizes: Sequence[int], vocabulary: int, force: bool = False) -
     advice = f"use --candidates {fits} or fewer, or --force" if fits > 1 else "use fewer blanks, or --force"
     raise InputError(
         f"{k} blanks with {' x '.join(f'{n:,}' for n in sizes)} candidates need {passes:,} passes of the model and "
-        f"{cells:,} cells a table (limits {MAX_PASSES:,} and {MAX_CELLS:,}): {advice}"
+        f"{cells:,} cells per table (limits {MAX_PASSES:,} and {MAX_CELLS:,}): {advice}"
     )
 
 
@@ -95,22 +151,58 @@ def likely_tokens(
     model: ConditionalModel, cloze: Cloze, size: int, regular: Tensor, neighbours: int = NEIGHBOURS
 ) -> tuple[Tensor, ...]:
     """The `size` tokens of each blank with the highest score (see above), best first."""
-    k = len(cloze.block)
-    ids = torch.tensor([cloze.ids], device=model.device)
-    block = torch.tensor([cloze.block], device=model.device)
-    masked = model.logits(ids, block)[0].float().softmax(-1)[:, regular]
-    weight, place = masked.topk(min(neighbours, len(regular)))
-    score = masked / 2
+    return _best(cloze, _scores(model, [cloze], [regular], neighbours)[0], regular, size)
+
+
+def _scores(model: ConditionalModel, clozes: Sequence[Cloze], allowed: Sequence[Tensor], neighbours: int) -> list[Tensor]:
+    """For each cloze, all of one length and one number of blanks, the score (k, allowed tokens)."""
+    k = len(clozes[0].block)
+    masked = [m.float().softmax(-1)[:, a] for m, a in zip(masked_logits(model, clozes), allowed, strict=True)]
+    likely = [m.topk(min(neighbours, m.shape[1])) for m in masked]
+    scores = [m / 2 for m in masked]
     for s in range(k):
         beside = [t for t in range(k) if t != s]
-        rows = ids.repeat(place.shape[1], 1)
-        rows[:, cloze.block[s]] = regular[place[s]]
-        given = model.logits(rows, block[:, beside].expand(len(rows), -1)).float().softmax(-1)[..., regular]
-        mean = torch.einsum("y,ytx->tx", weight[s] / weight[s].sum(), given)
-        score[beside] += mean / (2 * (k - 1))
+        rows, positions = [], []
+        for cloze, (_, place), tokens in zip(clozes, likely, allowed, strict=True):
+            texts = torch.tensor([cloze.ids], device=model.device).repeat(place.shape[1], 1)
+            texts[:, cloze.block[s]] = tokens[place[s]]
+            rows.append(texts)
+            positions.append(torch.tensor([[cloze.block[t] for t in beside]], device=model.device).expand(len(texts), -1))
+        for i, logits in enumerate(_in_calls(model, rows, positions)):
+            weight = likely[i].values[s]
+            given = logits.float().softmax(-1)[..., allowed[i]]
+            scores[i][beside] += torch.einsum("y,ytx->tx", weight / weight.sum(), given) / (2 * (k - 1))
+    return scores
+
+
+def _in_calls(model: ConditionalModel, rows: Sequence[Tensor], positions: Sequence[Tensor]) -> Iterator[Tensor]:
+    """The logits of each text's rows; as many texts per call as fill a batch of the model."""
+    waiting: list[int] = []
+    most = rows_at_once(model, rows[0].shape[1])
+    for i in range(len(rows)):
+        waiting.append(i)
+        if i + 1 == len(rows) or sum(len(rows[j]) for j in [*waiting, i + 1]) > most:
+            logits = model.logits(torch.cat([rows[j] for j in waiting]), torch.cat([positions[j] for j in waiting]))
+            yield from logits.split([len(rows[j]) for j in waiting])
+            waiting = []
+
+
+def _best(cloze: Cloze, score: Tensor, allowed: Tensor, size: int) -> tuple[Tensor, ...]:
     if cloze.gold is not None:
-        score[regular == torch.tensor(cloze.gold, device=model.device)[:, None]] = torch.inf
-    return tuple(regular[score[t].topk(size).indices] for t in range(k))
+        score[allowed == torch.tensor(cloze.gold, device=allowed.device)[:, None]] = torch.inf
+    return tuple(allowed[one.topk(size).indices] for one in score)
+
+
+def _alphabet(alphabet: Sequence[int], regular: Tensor, cloze: Cloze) -> Tensor:
+    known, given = set(regular.tolist()), list(dict.fromkeys(int(i) for i in alphabet))
+    wrong = [i for i in given if i not in known]
+    if wrong or not given:
+        what = f"has {wrong[0]}, which is no regular token of the model" if wrong else "is empty"
+        raise InputError(f"the alphabet {what}: name tokens that can stand in a text")
+    missing = [i for i in cloze.gold or () if i not in set(given)]
+    if missing:
+        raise InputError(f"the target with token id {missing[0]} is not in the alphabet: add it, or choose another target")
+    return torch.tensor(given, device=regular.device)
 
 
 def _small_enough(vocabulary: int, sites: int) -> bool:
@@ -130,7 +222,7 @@ def _largest(sites: int, most: int, passes: int, cells: int) -> int:
 
 def _given_sets(candidates: Sequence[Sequence[int]], regular: Tensor, sites: int) -> tuple[Tensor, ...]:
     if len(candidates) != sites:
-        raise InputError(f"{len(candidates)} candidate sets for {sites} blanks: give one set a blank")
+        raise InputError(f"{len(candidates)} candidate sets for {sites} blanks: give one set per blank")
     known = set(regular.tolist())
     for t, tokens in enumerate(candidates):
         wrong = [i for i in tokens if i not in known]

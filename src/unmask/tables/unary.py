@@ -1,16 +1,20 @@
 """The unary conditionals of a block, as k log-probability tables over the values of the block.
 
 For a block of k positions and candidate sets C_1..C_k of tokens, table t holds log q_t(x_t | x_{S\\t}, rest) for all
-x in C_1 x ... x C_k, normalised along axis t *within* C_t. For a pair these are A and B of the paper. The only step
-that runs the model: |C|^(k-1) passes a table, one with the whole block masked, and for k > 2 those of the chain.
+x in C_1 x ... x C_k, normalised along axis t *within* C_t. For a pair these are A and B of the paper. They take |C|^(k-1)
+passes of the model per table, one with the whole block masked, and for k > 2 those of the chain.
+
+Several blocks may be asked about at once (`tables_of`): a question of few rows then shares its batches with those of other
+texts of the same length. The numbers are those of single calls but for the rounding of the last bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +22,10 @@ from torch import Tensor
 from unmask.cloze import Cloze
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
+
+Item = TypeVar("Item")
+ROWS = 256
+"""Rows of a batch of a model that does not say how many are best."""
 
 
 @dataclass(frozen=True)
@@ -66,31 +74,50 @@ def unary_tables(
     progress: Progress | None = None,
 ) -> Tables:
     """The tables of `cloze`'s block over `candidates` (k vectors of token ids), by default the whole vocabulary."""
-    k = len(cloze.block)
-    masked_logits = model.logits(
-        torch.tensor([cloze.ids], device=model.device), torch.tensor([cloze.block], device=model.device)
-    )[0]
-    if candidates is None:
-        candidates = [torch.arange(model.vocab_size)] * k
-    axes = tuple(c.to(model.device) for c in candidates)
-    log_m = masked_logits.to(dtype or torch.promote_types(masked_logits.dtype, torch.float32)).log_softmax(-1)
-    inside = [log_m[t][axes[t]] for t in range(k)]
-    passes = _Passes(pass_count([len(c) for c in axes]), progress)
-    passes.add(1)
-    filled = [_conditional(model, cloze, axes, t, [s for s in range(k) if s != t], log_m.dtype, passes) for t in range(k)]
-    between = range(1, k - 1)
-    forward = [_conditional(model, cloze, axes, t, list(range(t)), log_m.dtype, passes) for t in between]
-    backward = [_conditional(model, cloze, axes, t, list(range(t + 1, k)), log_m.dtype, passes) for t in reversed(between)]
-    return Tables(
-        candidates=axes,
-        log_q=tuple(f[0] for f in filled),
-        log_inside=tuple(f[1] for f in filled),
-        log_total=tuple(f[2] for f in filled),
-        log_masked=tuple(m.log_softmax(-1) for m in inside),
-        log_masked_inside=tuple(float(m.logsumexp(-1)) for m in inside),
-        log_forward=tuple(q + mass for q, mass, _ in forward),
-        log_backward=tuple(q + mass for q, mass, _ in backward),
-    )
+    return tables_of(model, [cloze], [candidates], dtype, progress)[0]
+
+
+def tables_of(
+    model: ConditionalModel,
+    clozes: Sequence[Cloze],
+    candidates: Sequence[Sequence[Tensor] | None],
+    dtype: torch.dtype | None = None,
+    progress: Progress | None = None,
+) -> list[Tables]:
+    """The tables of several blocks, whose passes run together; one entry of `candidates` per cloze."""
+    every = torch.arange(model.vocab_size)
+    axes = [
+        tuple(c.to(model.device) for c in given or [every] * len(cloze.block))
+        for cloze, given in zip(clozes, candidates, strict=True)
+    ]
+    passes = _Passes(sum(pass_count([len(c) for c in sets]) for sets in axes), progress)
+    masked = [
+        logits.to(dtype or torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+        for logits in masked_logits(model, clozes)
+    ]
+    passes.add(len(clozes))
+    blocks = [_Block(cloze, sets, log_m, model.vocab_size) for cloze, sets, log_m in zip(clozes, axes, masked, strict=True)]
+    _ask(model, [question for block in blocks for question in block.questions], passes)
+    return [block.tables() for block in blocks]
+
+
+def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze]) -> list[Tensor]:
+    """For each cloze the logits (k, V) at its block, with all of it masked; texts and blocks of one size pass together."""
+    found: list[Tensor | None] = [None] * len(clozes)
+    for members in alike(clozes, lambda cloze: (len(cloze.ids), len(cloze.block))):
+        ids = torch.tensor([clozes[i].ids for i in members], device=model.device)
+        block = torch.tensor([clozes[i].block for i in members], device=model.device)
+        for i, logits in zip(members, model.logits(ids, block), strict=True):
+            found[i] = logits
+    return [logits for logits in found if logits is not None]
+
+
+def pass_count(sizes: list[int]) -> int:
+    """Passes of the model that the tables of candidate sets of these sizes take."""
+    k = len(sizes)
+    unary = sum(prod(sizes[:t] + sizes[t + 1 :]) for t in range(k))
+    chains = sum(prod(sizes[:t]) + prod(sizes[t + 1 :]) for t in range(1, k - 1))
+    return 1 + unary + chains
 
 
 class _Passes:
@@ -105,46 +132,132 @@ class _Passes:
             self.report(self.done, self.total, "passes of the model")
 
 
-def pass_count(sizes: list[int]) -> int:
-    """Passes of the model that the tables of candidate sets of these sizes take."""
-    k = len(sizes)
-    unary = sum(prod(sizes[:t] + sizes[t + 1 :]) for t in range(k))
-    chains = sum(prod(sizes[:t]) + prod(sizes[t + 1 :]) for t in range(1, k - 1))
-    return 1 + unary + chains
+class _Question:
+    """log q(x_t | x_given; the block's other positions masked), for all values of `given`: rows to ask, a table to fill.
 
-
-def _conditional(
-    model: ConditionalModel,
-    cloze: Cloze,
-    axes: tuple[Tensor, ...],
-    t: int,
-    given: list[int],
-    dtype: torch.dtype,
-    passes: _Passes,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """log q(x_t | x_given; the block's other positions masked), its log mass inside C_t, and its logits' total.
-
-    All three have k axes; an axis that is neither t nor in `given` has size 1, the last two have size 1 at t too.
+    The tables have k axes; an axis that is neither t nor in `given` has size 1, and those of mass and total also at t.
     """
-    values = torch.cartesian_prod(*[axes[s] for s in given]).reshape(-1, len(given)) if given else axes[t].new_empty((1, 0))
-    whole = torch.equal(axes[t], torch.arange(model.vocab_size, device=axes[t].device))
-    before = prod(len(axes[s]) for s in given if s < t)
-    log_q = torch.empty((before, len(axes[t]), len(values) // before), dtype=dtype, device=axes[t].device)
-    total = torch.empty(len(values), dtype=dtype, device=axes[t].device)
-    mass = torch.zeros_like(total)
-    for rows, logits in model.substitutions(cloze.ids, [cloze.block[s] for s in given], values, cloze.block[t]):
-        log_p = torch.log_softmax(logits, -1, dtype=dtype)
-        total[rows] = logits.amax(-1).to(dtype) - log_p.amax(-1)
-        if not whole:
-            log_p = log_p[:, axes[t]]
-            mass[rows] = log_p.logsumexp(-1)
-            total[rows] += mass[rows]
-            log_p -= mass[rows, None]
-        _write(log_q, rows, log_p)
-        passes.add(len(logits))
-    shape = [len(axes[s]) if s in given else 1 for s in range(len(axes))]
-    cells = log_q.reshape([*shape[:t], len(axes[t]), *shape[t + 1 :]])
-    return cells, mass.reshape(shape), total.reshape(shape)
+
+    def __init__(self, cloze: Cloze, axes: tuple[Tensor, ...], t: int, given: list[int], vocab_size: int, dtype: torch.dtype):
+        self.ids, self.vary, self.predict = cloze.ids, [cloze.block[s] for s in given], cloze.block[t]
+        self.t, self.support = t, axes[t]
+        self.values = (
+            torch.cartesian_prod(*[axes[s] for s in given]).reshape(-1, len(given)) if given else axes[t].new_empty((1, 0))
+        )
+        self.whole = torch.equal(axes[t], torch.arange(vocab_size, device=axes[t].device))
+        self.shape = [len(axes[s]) if s in given else 1 for s in range(len(axes))]
+        before = prod(len(axes[s]) for s in given if s < t)
+        self.log_q = torch.empty((before, len(axes[t]), len(self.values) // before), dtype=dtype, device=axes[t].device)
+        self.total = torch.empty(len(self.values), dtype=dtype, device=axes[t].device)
+        self.mass = torch.zeros_like(self.total)
+
+    def answer(self, rows: slice, logits: Tensor) -> None:
+        """Keep what the logits of these rows tell."""
+        log_p = torch.log_softmax(logits, -1, dtype=self.total.dtype)
+        self.total[rows] = logits.amax(-1).to(self.total.dtype) - log_p.amax(-1)
+        if not self.whole:
+            log_p = log_p[:, self.support]
+            self.mass[rows] = log_p.logsumexp(-1)
+            self.total[rows] += self.mass[rows]
+            log_p -= self.mass[rows, None]
+        _write(self.log_q, rows, log_p)
+
+    def texts(self, rows: slice) -> Tensor:
+        """The rows written out, as token ids."""
+        values = self.values[rows]
+        texts = torch.tensor(self.ids, device=values.device).repeat(len(values), 1)
+        texts[:, self.vary] = values
+        return texts
+
+    def answers(self) -> tuple[Tensor, Tensor, Tensor]:
+        """log q, its log mass inside the candidates, and its logits' total."""
+        cells = self.log_q.reshape([*self.shape[: self.t], len(self.support), *self.shape[self.t + 1 :]])
+        return cells, self.mass.reshape(self.shape), self.total.reshape(self.shape)
+
+
+class _Block:
+    """The questions of one block, and the tables that their answers make."""
+
+    def __init__(self, cloze: Cloze, axes: tuple[Tensor, ...], log_masked: Tensor, vocab_size: int) -> None:
+        k = len(axes)
+        self.axes = axes
+        self.inside = [log_masked[t][axes[t]] for t in range(k)]
+
+        def question(t: int, given: Iterable[int]) -> _Question:
+            return _Question(cloze, axes, t, list(given), vocab_size, log_masked.dtype)
+
+        between = range(1, k - 1)
+        self.filled = [question(t, [s for s in range(k) if s != t]) for t in range(k)]
+        self.forward = [question(t, range(t)) for t in between]
+        self.backward = [question(t, range(t + 1, k)) for t in reversed(between)]
+        self.questions = [*self.filled, *self.forward, *self.backward]
+
+    def tables(self) -> Tables:
+        log_q, log_inside, log_total = zip(*(question.answers() for question in self.filled), strict=True)
+        forward, backward = ([q + mass for q, mass, _ in (x.answers() for x in part)] for part in (self.forward, self.backward))
+        return Tables(
+            candidates=self.axes,
+            log_q=log_q,
+            log_inside=log_inside,
+            log_total=log_total,
+            log_masked=tuple(m.log_softmax(-1) for m in self.inside),
+            log_masked_inside=tuple(float(m.logsumexp(-1)) for m in self.inside),
+            log_forward=tuple(forward),
+            log_backward=tuple(backward),
+        )
+
+
+def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passes) -> None:
+    """Answer all questions: one that fills batches by itself through what its rows share, small ones of a length together."""
+    for members in alike(questions, lambda question: len(question.ids)):
+        group = [questions[i] for i in members]
+        at_once = rows_at_once(model, len(group[0].ids))
+        small = [question for question in group if len(question.values) < at_once]
+        together = small if len({question.ids for question in small}) > 1 else []
+        for question in group if not together else [q for q in group if len(q.values) >= at_once]:
+            for rows, logits in model.substitutions(question.ids, question.vary, question.values, question.predict):
+                question.answer(rows, logits)
+                passes.add(len(logits))
+        for batch in _batches(together, at_once):
+            texts = torch.cat([question.texts(rows) for question, rows in batch])
+            sizes = [rows.stop - rows.start for _, rows in batch]
+            predict = torch.tensor([question.predict for question, _ in batch], device=texts.device)
+            logits = model.logits(texts, predict.repeat_interleave(torch.tensor(sizes, device=texts.device))[:, None])[:, 0]
+            for (question, rows), part in zip(batch, logits.split(sizes), strict=True):
+                question.answer(rows, part)
+            passes.add(len(texts))
+
+
+def _batches(questions: Sequence[_Question], at_once: int) -> Iterator[list[tuple[_Question, slice]]]:
+    """The rows of all questions in their order, `at_once` at a time."""
+    batch: list[tuple[_Question, slice]] = []
+    free = at_once
+    for question in questions:
+        start = 0
+        while start < len(question.values):
+            rows = slice(start, min(len(question.values), start + free))
+            batch.append((question, rows))
+            free -= rows.stop - start
+            start = rows.stop
+            if not free:
+                yield batch
+                batch, free = [], at_once
+    if batch:
+        yield batch
+
+
+def rows_at_once(model: ConditionalModel, tokens: int) -> int:
+    """Rows that fill a batch of the model."""
+    most = getattr(model, "rows_at_once", None)
+    return max(1, most(tokens, 1)) if most else ROWS
+
+
+def alike(items: Sequence[Item], key: Callable[[Item], object]) -> list[list[int]]:
+    """The indices of items of one key, group by group, in the order of their first."""
+    groups: dict[object, list[int]] = {}
+    for i, item in enumerate(items):
+        groups.setdefault(key(item), []).append(i)
+    return list(groups.values())
 
 
 def _write(table: Tensor, rows: slice, values: Tensor) -> None:
