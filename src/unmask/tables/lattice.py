@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 from math import log
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.errors import InputError
@@ -79,7 +79,7 @@ class Lattice:
         texts = torch.arange(len(value), device=value.device)
         revealed = torch.full_like(texts, value.shape[1] - 1)
         order = torch.empty((len(value), self.sites), dtype=torch.long, device=value.device)
-        members = _members(self.sites, value.device)
+        members = revealed_sets(self.sites, value.device)
         for step in reversed(range(self.sites)):
             inside = members[revealed].nonzero()[:, 1].reshape(len(value), step + 1)
             before = revealed[:, None] - (1 << inside)
@@ -145,7 +145,8 @@ def log_mean_of_sampled(log_probs: Float[Tensor, "n m"]) -> tuple[Float[Tensor, 
     m = log_probs.shape[1]
     total = log_probs.logsumexp(1)
     share = (log_probs - total[:, None]).exp().nan_to_num(nan=1 / m)
-    return total - log(m), share.std(1) * m**0.5
+    spread = share.std(1) if m > 1 else torch.full_like(total, torch.nan)
+    return total - log(m), spread * m**0.5
 
 
 def _prepared(conditionals: Conditionals, texts: Tensor, sites: Tensor) -> tuple[Tensor, Tensor]:
@@ -156,14 +157,14 @@ def _prepared(conditionals: Conditionals, texts: Tensor, sites: Tensor) -> tuple
 
 
 @lru_cache(maxsize=64)
-def _members(k: int, device: torch.device) -> Tensor:
-    """(2^k, k): whether set S holds site i."""
+def revealed_sets(k: int, device: torch.device | None = None) -> Bool[Tensor, "sets k"]:
+    """Whether set S, a bit mask, holds site i."""
     return ((torch.arange(2**k, device=device)[:, None] >> torch.arange(k, device=device)) & 1).bool()
 
 
 def _levels_up(k: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """For sizes s = 1..k: the c sets of that size, and for each (c, s) the set without one of its sites, and that site."""
-    members = _members(k, device)
+    members = revealed_sets(k, device)
     sizes = members.sum(1)
     for size in range(1, k + 1):
         sets = (sizes == size).nonzero().flatten()
@@ -173,7 +174,7 @@ def _levels_up(k: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, T
 
 def _levels_down(k: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
     """For sizes 0..k-1: the sets of that size, and the sites hidden from each."""
-    members = _members(k, device)
+    members = revealed_sets(k, device)
     sizes = members.sum(1)
     for size in range(k):
         sets = (sizes == size).nonzero().flatten()

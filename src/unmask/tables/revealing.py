@@ -51,12 +51,13 @@ class Conditionals:
         at_once = self._rows_at_once(positions.shape[1])
         column = torch.arange(positions.shape[1], device=rows.device)
         for start in range(0, len(rows), at_once):
-            log_q = self._log_softmax(rows[start : start + at_once], positions[start : start + at_once])
+            log_q = self.distributions(rows[start : start + at_once], positions[start : start + at_once])
             mine = ((row_of >= start) & (row_of < start + len(log_q))).nonzero().flatten()
             answer[mine] = log_q[row_of[mine, None] - start, column, targets[mine]].double()
         return answer
 
-    def _log_softmax(self, rows: Tensor, positions: Tensor) -> Tensor:
+    def distributions(self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
+        """log q(. | rows) at `positions`, whole, in one call; -inf outside the support."""
         logits = self.model.logits(rows, positions)
         self.passes += len(rows)
         if self._outside is not None:

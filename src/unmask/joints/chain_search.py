@@ -1,0 +1,273 @@
+"""The most probable fillings under the chain rule averaged over all orders, over the whole vocabulary, found best first.
+
+p(x) needs no normaliser and no candidate sets, only the passes over the 2^k - 1 states of x (`unmask.tables.lattice`). The
+search spends its passes in rounds, some on the states where the chain rule comes most often, the others on completing the
+fillings that look best so far, and shares each between all orders and fillings (`unmask.tables.exploration`). It reports
+
+- exact probabilities of every filling whose states are all passed; their sum is the mass seen, never above 1;
+- a bound that no other filling exceeds: fillings at or above it are certain to be the best, in their order.
+
+Beyond EXACT_SITES a filling has too many states. Fillings are then found by beams along a few orders, and their probability
+is the mean over sampled orders, with its standard error; the mass is an estimate too, and no place is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import exp, fsum
+
+import numpy as np
+import torch
+
+from unmask.runs.progress import Progress
+from unmask.tables.exploration import Exploration, State, Variant
+from unmask.tables.lattice import along_orders, log_mean_of_sampled, random_orders
+from unmask.tables.revealing import Conditionals
+
+EXACT_SITES = 8
+"""255 passes per filling."""
+BEAMS_FROM = 5
+"""With fewer blanks the flow alone reaches whole fillings soon; with so many, most passes go to completing fillings."""
+BEAM = 8
+BEAM_ORDERS = 4
+FIRST_ROUND = 8
+ROUND = 64
+"""States per round: few while little is known, then enough to fill the model's batches."""
+LEAST_ORDERS = 8
+MOST_ORDERS = 128
+MOST_BYTES = 2**31
+"""What the kept distributions may hold."""
+ROUNDING = 1e-6
+"""Relative error of single-precision log-probabilities, allowed for before a place is called certain."""
+Accept = Callable[[int, tuple[int, ...]], bool]
+"""Whether a filling (the number of its variant, its tokens) is wanted."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A filling of a variant, the log of weight times p(x), and its standard error in nats (0: exact)."""
+
+    variant: int
+    tokens: tuple[int, ...]
+    log_prob: float
+    standard_error: float = 0.0
+
+
+@dataclass(frozen=True)
+class ChainSearch:
+    """What a search has found: fillings, best first; `bound` holds for every filling that is not among them.
+
+    stopped     why it ended: "certain" (the best are), "mass" (enough is seen), "exhausted" (nothing is left to look at),
+                "passes" or "memory" (what it may use is used up)
+    """
+
+    fillings: list[Found]
+    bound: float
+    passes: int
+    stopped: str
+    exact: bool
+
+    @property
+    def mass(self) -> float:
+        """The sum of the probabilities found: a lower bound of the mass seen, an estimate where they are."""
+        return fsum(exp(found.log_prob) for found in self.fillings)
+
+    @property
+    def certain(self) -> int:
+        """How many fillings from the top are certain to be the best ones, in this order."""
+        if not self.exact:
+            return 0
+        return sum(exp(found.log_prob) * (1 - ROUNDING) >= self.bound for found in self.fillings)
+
+
+def search_fillings(
+    conditionals: Conditionals,
+    variants: Sequence[Variant],
+    top: int = 10,
+    passes: int = 1500,
+    mass: float | None = None,
+    wanted: Sequence[State] = (),
+    accept: Accept | None = None,
+    orders: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> ChainSearch:
+    """Fillings of the variants, until the `top` best are certain, or with `mass` until so much is seen, within `passes`.
+
+    `wanted` fillings are scored whatever they cost. Only fillings that `accept` agrees to are found or count in the bound.
+    `orders` and `seed`: of the sampled orders beyond EXACT_SITES; by default as many as let `top` fillings be scored.
+    """
+    run = _Run(conditionals, variants, accept, progress, passes)
+    if max(variant.sites for variant in variants) > EXACT_SITES:
+        return run.by_sampled_orders(top, wanted, orders, torch.Generator().manual_seed(seed))
+    return run.best_first(top, mass, wanted)
+
+
+class _Run:
+    def __init__(
+        self,
+        conditionals: Conditionals,
+        variants: Sequence[Variant],
+        accept: Accept | None,
+        progress: Progress | None,
+        budget: int,
+    ) -> None:
+        self.conditionals, self.accept, self.progress, self.budget = conditionals, accept, progress, budget
+        self.before = conditionals.passes
+        self.states = Exploration(conditionals, variants)
+        self.found: dict[int, float] = {}
+        self.refused: set[int] = set()
+        self.begun: dict[int, None] = {}
+
+    @property
+    def passes(self) -> int:
+        return self.conditionals.passes - self.before
+
+    def best_first(self, top: int, mass: float | None, wanted: Sequence[State]) -> ChainSearch:
+        """Exact probabilities, best first."""
+        states = self.states
+        states.reveal([states.states[root] for root in states.roots])
+        states.reveal([state for filling in wanted for state in states.missing(filling)])
+        self._score([states.number(filling) for filling in wanted])
+        for variant in range(len(states.variants)):
+            if states.variants[variant].sites >= BEAMS_FROM:
+                self._beams(variant, BEAM)
+        stopped = ""
+        while not stopped:
+            self._settle()
+            bound = states.bound(np.array([*self.found, *self.refused], dtype=np.int64))
+            stopped = self._enough(top, mass, bound)
+            room = self.budget - self.passes
+            following = [] if stopped else self._next_states(min(max(FIRST_ROUND, self.passes // 4), ROUND, room))
+            if not stopped and not following:
+                stopped = "passes" if room <= 0 else "exhausted"
+            states.reveal(following)
+            if self.progress:
+                self.progress(min(self.passes, self.budget), self.budget, "passes")
+        fillings = [Found(states.states[x][0], states.states[x][1:], log_prob) for x, log_prob in self.found.items()]
+        return ChainSearch(sorted(fillings, key=lambda f: -f.log_prob), bound, self.passes, stopped, exact=True)
+
+    def by_sampled_orders(self, top: int, wanted: Sequence[State], orders: int | None, generator: torch.Generator) -> ChainSearch:
+        """Beams for a third of the passes, then sampled orders, the same ones for all fillings of a variant."""
+        states = self.states
+        states.reveal([states.states[root] for root in states.roots])
+        for variant, v in enumerate(states.variants):
+            self._beams(variant, max(1, self.budget // (3 * BEAM_ORDERS * v.sites * len(states.variants))))
+        sites = max(variant.sites for variant in states.variants)
+        room = max(0, self.budget - self.passes) // sites
+        orders = orders or min(MOST_ORDERS, max(LEAST_ORDERS, room // top))
+        chosen = dict.fromkeys([*(states.number(filling) for filling in wanted), *self._candidates()[: max(1, room // orders)]])
+        fillings: list[Found] = []
+        for variant, v in enumerate(states.variants):
+            mine = [states.states[x][1:] for x in chosen if states.states[x][0] == variant]
+            if mine:
+                fillings += _sampled(self.conditionals, variant, v, mine, orders, generator)
+        bound = states.bound(np.array([*chosen, *self.refused], dtype=np.int64))
+        return ChainSearch(sorted(fillings, key=lambda f: -f.log_prob), bound, self.passes, "passes", exact=False)
+
+    def _enough(self, top: int, mass: float | None, bound: float) -> str:
+        if bound == 0:
+            return "exhausted"
+        if mass is not None and fsum(map(exp, self.found.values())) >= mass:
+            return "mass"
+        best = sorted(self.found.values(), reverse=True)[:top]
+        if mass is None and len(best) == top and exp(best[-1]) * (1 - ROUNDING) >= bound:
+            return "certain"
+        return "memory" if self.states.bytes >= MOST_BYTES else ""
+
+    def _next_states(self, room: int) -> list[State]:
+        """States missing from the fillings that look best, and those with the largest flow."""
+        if room <= 0:
+            return []
+        states = self.states
+        open_ones = np.flatnonzero((np.frombuffer(states.passed, np.uint8) == 0) & (np.frombuffer(states.hidden, np.int8) > 0))
+        by_flow = open_ones[np.argsort(-states.flow[open_ones], kind="stable")[:room]]
+        visited = [states.states[n] for n in by_flow if states.flow[n] > 0]
+        few = max(variant.sites for variant in states.variants) < BEAMS_FROM
+        share = max(room // 2 if few else room - room // 8, room - len(visited))
+        return list(dict.fromkeys([*self._completing(share), *visited]))[:room]
+
+    def _completing(self, room: int) -> list[State]:
+        """States missing from fillings: those begun before come first, then those that look best."""
+        wanted: dict[State, None] = {}
+        self.begun = {x: None for x in self.begun if x not in self.found}
+        for x in [*self.begun, *self._candidates()]:
+            if len(wanted) >= room:
+                break
+            self.begun[x] = None
+            wanted.update(dict.fromkeys(self.states.missing(self.states.states[x])))
+        return list(wanted)[:room]
+
+    def _candidates(self) -> list[int]:
+        """Fillings reached and not yet settled, by the mean of p_o over the orders known."""
+        states = self.states
+        whole = np.flatnonzero((np.frombuffer(states.hidden, np.int8) == 0) & (states.flow > 0))
+        whole = whole[~np.isin(whole, [*self.found, *self.refused])]
+        guess = states.flow[whole] / states.cover[whole]
+        return [x for x in whole[np.argsort(-guess, kind="stable")[: 4 * ROUND]].tolist() if self._accepted(x)]
+
+    def _accepted(self, x: int) -> bool:
+        if self.accept is None or x in self.refused:
+            return x not in self.refused
+        state = self.states.states[x]
+        if not self.accept(state[0], state[1:]):
+            self.refused.add(x)
+            return False
+        return True
+
+    def _settle(self) -> None:
+        """Exact probabilities of the fillings that have become complete."""
+        reached = [x for x in self.states.reached_by_all() if x not in self.found and self._accepted(x)]
+        self._score([x for x in [*reached, *self.begun, *self._candidates()] if not self._missing(x)])
+
+    def _missing(self, x: int) -> bool:
+        return bool(self.states.missing(self.states.states[x]))
+
+    def _score(self, numbers: Sequence[int]) -> None:
+        by_sites: dict[int, list[int]] = {}
+        for x in dict.fromkeys(numbers):
+            by_sites.setdefault(len(self.states.states[x]), []).append(x)
+        for alike in by_sites.values():
+            log_probs = self.states.log_probs([self.states.states[x] for x in alike])
+            self.found.update(zip(alike, log_probs, strict=True))
+
+    def _beams(self, variant: int, width: int) -> None:
+        """Beams along a few orders at once: one call per step for all of them."""
+        states = self.states
+        root = states.states[states.roots[variant]]
+        orders = _beam_orders(states.variants[variant].sites, states.surest(root))
+        beams: list[list[tuple[float, State]]] = [[(0.0, root)] for _ in orders]
+        for step in range(len(root) - 1):
+            states.reveal([state for beam in beams for _, state in beam])
+            beams = [
+                sorted(
+                    ((value + log_q, after) for value, state in beam for log_q, after in states.moves(state, order[step], width)),
+                    reverse=True,
+                )[:width]
+                for beam, order in zip(beams, orders, strict=True)
+            ]
+
+
+def _beam_orders(sites: int, surest: list[int]) -> list[list[int]]:
+    forward = list(range(sites))
+    return [forward, forward[::-1], surest, surest[::-1]]
+
+
+def _sampled(
+    conditionals: Conditionals,
+    variant: int,
+    v: Variant,
+    fillings: Sequence[tuple[int, ...]],
+    orders: int,
+    generator: torch.Generator,
+) -> list[Found]:
+    drawn = random_orders(1, orders, v.sites, generator).expand(len(fillings), -1, -1)
+    texts = torch.tensor([v.cloze.filled(values) for values in fillings])
+    sites = torch.tensor([v.cloze.block]).expand(len(fillings), -1)
+    log_prob, error = log_mean_of_sampled(along_orders(conditionals, texts, sites, drawn))
+    weight = float(np.log(v.weight))
+    return [
+        Found(variant, tuple(x), value + weight, spread)
+        for x, value, spread in zip(fillings, log_prob.tolist(), error.tolist(), strict=True)
+    ]

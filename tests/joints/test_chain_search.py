@@ -1,0 +1,142 @@
+"""The best-first search against brute force over all fillings."""
+
+from itertools import product
+from math import exp
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unmask.cloze import Cloze
+from unmask.joints.chain_search import EXACT_SITES, search_fillings
+from unmask.models.tabular import TabularMLM
+from unmask.tables.exploration import Variant
+from unmask.tables.lattice import lattice
+from unmask.tables.revealing import Conditionals
+
+
+def blank(vocab, sites):
+    """A text of blanks only."""
+    return Cloze((vocab,) * sites, tuple(range(sites)))
+
+
+def brute_force(model, variants):
+    """(probability, variant, tokens) of all fillings, best first."""
+    rows = []
+    for number, variant in enumerate(variants):
+        fillings = list(product(range(model.vocab_size), repeat=variant.sites))
+        texts = torch.tensor([variant.cloze.filled(values) for values in fillings])
+        sites = torch.tensor([variant.cloze.block]).expand(len(texts), -1)
+        p = lattice(Conditionals(model), texts, sites).log_mean.exp() * variant.weight
+        rows += [(float(value), number, values) for values, value in zip(fillings, p, strict=True)]
+    return sorted(rows, reverse=True)
+
+
+SHAPES = [(30, 2, 45), (9, 3, 150), (5, 4, 350), (4, 3, 50)]
+"""Tokens, blanks, and the passes allowed: of the 61, 271, 671 and 61 states that there are."""
+
+
+def test_two_hundred_random_models_have_their_true_top_ten_or_it_is_not_called_certain():
+    right = sure = 0
+    for seed in range(200):
+        vocab, sites, budget = SHAPES[seed % 4]
+        model = TabularMLM.random(vocab, sites, seed, scale=[2.0, 4.0, 8.0][seed % 3])
+        variants = [Variant(blank(vocab, sites))]
+        found = search_fillings(Conditionals(model), variants, top=10, passes=budget)
+        expected = brute_force(model, variants)
+        p = {tokens: value for value, _, tokens in expected}
+        for filling in found.fillings:
+            assert exp(filling.log_prob) == pytest.approx(p[filling.tokens], rel=1e-9)
+        assert found.mass <= 1 + 1e-12
+        assert found.passes <= budget
+        certain = found.fillings[: found.certain]
+        assert [f.tokens for f in certain] == [tokens for _, _, tokens in expected[: found.certain]]
+        assert (found.stopped == "passes") == (found.certain < 10)
+        sure += found.certain >= 10
+        right += [f.tokens for f in found.fillings[:10]] == [tokens for _, _, tokens in expected[:10]]
+    assert right >= 160
+    assert sure >= 90
+
+
+def test_a_search_cut_short_goes_wrong_and_never_calls_that_certain():
+    wrong = 0
+    for seed in range(40):
+        model = TabularMLM.random(9, 3, seed, scale=2.0)
+        variants = [Variant(blank(9, 3))]
+        found = search_fillings(Conditionals(model), variants, top=3, passes=30)
+        if [f.tokens for f in found.fillings[:3]] != [tokens for _, _, tokens in brute_force(model, variants)[:3]]:
+            wrong += 1
+            assert found.certain < 3
+    assert wrong > 5
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 999), st.integers(1, 40), st.integers(1, 6), st.floats(0.1, 0.9))
+def test_variants_weights_and_budgets(seed, budget, top, weight):
+    model = TabularMLM.random(3, 4, seed, scale=2.0)
+    variants = [
+        Variant(Cloze((3, 0, 1, 2), (0,)), weight),
+        Variant(Cloze((3, 3, 0, 2), (1, 0)), (1 - weight) / 2),
+        Variant(Cloze((0, 3, 3, 3), (1, 2, 3)), (1 - weight) / 2),
+    ]
+    found = search_fillings(Conditionals(model), variants, top=top, passes=budget)
+    expected = brute_force(model, variants)
+    p = {(variant, tokens): value for value, variant, tokens in expected}
+    assert sum(p.values()) == pytest.approx(1, abs=1e-12)
+    seen = {(f.variant, f.tokens) for f in found.fillings}
+    assert len(seen) == len(found.fillings)
+    for f in found.fillings:
+        assert exp(f.log_prob) == pytest.approx(p[f.variant, f.tokens], rel=1e-9)
+    assert found.mass <= 1 + 1e-12
+    assert found.bound >= max((value for key, value in p.items() if key not in seen), default=0) - 1e-12
+
+
+def test_everything_is_found_when_the_passes_suffice():
+    model = TabularMLM.random(3, 3, seed=1)
+    found = search_fillings(Conditionals(model), [Variant(blank(3, 3))], top=1000, passes=1000)
+    assert found.stopped == "exhausted"
+    assert found.passes == 1 + 9 + 27
+    assert len(found.fillings) == found.certain == 27
+    assert found.mass == pytest.approx(1, abs=1e-12)
+    assert found.bound == 0
+
+
+def test_a_mass_is_reached_and_not_much_more():
+    model = TabularMLM.random(4, 4, seed=6, scale=2.0)
+    low = search_fillings(Conditionals(model), [Variant(blank(4, 4))], passes=10_000, mass=0.3)
+    high = search_fillings(Conditionals(model), [Variant(blank(4, 4))], passes=10_000, mass=0.9)
+    assert low.stopped == high.stopped == "mass"
+    assert 0.3 <= low.mass < 0.9 <= high.mass
+    assert low.passes < high.passes
+
+
+def test_only_what_is_accepted_is_found_and_bounded():
+    model = TabularMLM.random(4, 3, seed=9, scale=2.0)
+    variants = [Variant(blank(4, 3))]
+    found = search_fillings(Conditionals(model), variants, passes=10_000, accept=lambda _, tokens: sum(tokens) % 2 == 0)
+    expected = [row for row in brute_force(model, variants) if sum(row[2]) % 2 == 0][:10]
+    assert [f.tokens for f in found.fillings[:10]] == [tokens for _, _, tokens in expected]
+    assert found.certain >= 10
+
+
+def test_wanted_fillings_are_scored_whatever_their_rank():
+    model = TabularMLM.random(4, 3, seed=2, scale=3.0)
+    variants = [Variant(blank(4, 3))]
+    worst = brute_force(model, variants)[-1]
+    found = search_fillings(Conditionals(model), variants, top=1, passes=12, wanted=[(0, *worst[2])])
+    mine = [f for f in found.fillings if f.tokens == worst[2]]
+    assert exp(mine[0].log_prob) == pytest.approx(worst[0], rel=1e-9)
+
+
+def test_many_blanks_are_sampled_with_an_error_that_holds(tiny):
+    cloze = Cloze((2, *[4] * (EXACT_SITES + 2), 3), tuple(range(1, EXACT_SITES + 3)))
+    conditionals = Conditionals(tiny)
+    found = search_fillings(conditionals, [Variant(cloze)], top=3, passes=600, seed=3)
+    assert not found.exact and found.certain == 0
+    assert len(found.fillings) >= 3
+    texts = torch.tensor([cloze.filled(f.tokens) for f in found.fillings])
+    exact = lattice(conditionals, texts, torch.tensor([cloze.block]).expand(len(texts), -1)).log_mean
+    off = [(f.log_prob - float(e)) / f.standard_error for f, e in zip(found.fillings, exact, strict=True)]
+    assert max(map(abs, off)) < 4.5
+    assert all(f.standard_error > 0 for f in found.fillings)
