@@ -25,6 +25,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("joints",),
     ("answers",),
     ("sampling",),
+    ("scoring",),
     ("evaluation", "training", "lab"),
     ("translation",),
     ("serve",),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unmask.joints import CONSTRUCTIONS, Joint, derive, derive_all
     from unmask.joints.metrics import block_metrics, summarise
     from unmask.models.masked_lm import MaskedLM
+    from unmask.scoring.score import score
     from unmask.tables.unary import Tables, unary_tables
 
 _HOME = {
@@ -42,6 +43,7 @@ _HOME = {
     "derive_all": "unmask.joints",
     "fill": "unmask.answers.filling",
     "lab": "unmask.lab",
+    "score": "unmask.scoring.score",
     "summarise": "unmask.joints.metrics",
     "unary_tables": "unmask.tables.unary",
 }
@@ -65,6 +67,7 @@ __all__ = [
     "derive_all",
     "fill",
     "lab",
+    "score",
     "summarise",
     "unary_tables",
 ]

@@ -18,6 +18,7 @@ from unmask.cli.diagnose import diagnose
 from unmask.cli.evaluate import evaluate
 from unmask.cli.fill import fill
 from unmask.cli.sample import sample
+from unmask.cli.score import score
 from unmask.cli.train import train
 from unmask.errors import InputError
 
@@ -96,6 +97,7 @@ app.command()(fill)
 app.command()(compare)
 app.command()(dependence)
 app.command()(evaluate)
+app.command()(score)
 app.command()(sample)
 app.command()(diagnose)
 app.command()(train)

@@ -1,0 +1,260 @@
+"""`unmask score`: a number for each sentence, by a named definition."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unmask.cli import options
+from unmask.errors import InputError
+from unmask.scoring.registry import SCORES
+
+if TYPE_CHECKING:
+    from unmask.scoring.minimal_pairs import PairScores
+    from unmask.scoring.results import Scores
+
+
+def score(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE|-|SENTENCE...",
+            help="A file with one text per line, or .jsonl; - for standard input; or sentences themselves. Two sentences are "
+            "compared token by token.",
+            show_default=False,
+        ),
+    ] = None,
+    score: Annotated[str, typer.Option("--score", "-s", help=f"Names with commas between them: {', '.join(SCORES)}.")] = "pll",
+    pairs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--pairs",
+            parser=options.path,
+            metavar="PATH",
+            help="Minimal pairs instead: .jsonl with sentence_good and sentence_bad, or a folder of such files.",
+        ),
+    ] = None,
+    definitions: Annotated[bool, typer.Option("--definitions", help="Print what each score is, and leave.")] = False,
+    model: options.Model = None,
+    rows: Annotated[str, typer.Option("--rows", help="What a row is: texts, words or tokens.")] = "texts",
+    tokens: Annotated[bool, typer.Option("--tokens", help="Put each text's words and tokens into its row.")] = False,
+    unit: Annotated[str, typer.Option("--unit", help="nats or bits.")] = "nats",
+    long: Annotated[
+        str, typer.Option("--long", help="Texts longer than the model: refuse (a row with a reason) or windows.")
+    ] = "refuse",
+    input: Annotated[
+        str | None, typer.Option("--input", help="How lines are read: text or jsonl; as the file's name says if left out.")
+    ] = None,
+    exact_tokens: Annotated[
+        int | None, typer.Option("--exact-tokens", help="any_order, order_bounds: exact up to so many tokens (14).")
+    ] = None,
+    orders: Annotated[
+        int | None, typer.Option("--orders", help="any_order, order_bounds: orders sampled for longer texts (64).")
+    ] = None,
+    joint: Annotated[str | None, typer.Option("--joint", "-j", help="pair: how joints are derived (balanced).")] = None,
+    candidates: Annotated[int | None, typer.Option("--candidates", "-n", help="pair: tokens considered per site (64).")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of sampled orders (0).")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            parser=options.path,
+            metavar="FOLDER",
+            help="Folder of the run; the same command continues one that was stopped.",
+        ),
+    ] = None,
+    format: Annotated[str, typer.Option("--format", help="jsonl, csv, or (with --out) parquet.")] = "jsonl",
+    engine: Annotated[str, typer.Option("--engine", help="local (this process), or ray (with --out).")] = "local",
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Workers on Ray.")] = None,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    json: options.Json = False,
+) -> None:
+    """Score sentences: pseudo-likelihoods, chain rules over orders, energies."""
+    from unmask.cli import terminal
+
+    if definitions:
+        _print_definitions()
+        return
+    texts = _texts(inputs or [], pairs)
+    from_file = isinstance(texts, Path)
+    with terminal.progress(quiet=json, lines=out is not None) as report:
+        from unmask.scoring.output import LineWriter, check_format
+        from unmask.scoring.results import Scores
+        from unmask.scoring.run import RowShape
+        from unmask.scoring.score import score as score_texts
+        from unmask.scoring.settings import ScoreSettings
+
+        check_format(format, tokens, on_stream=out is None)
+        seen = _Rows()
+        lines = from_file and out is None and not json
+        if lines:
+            columns = RowShape(rows, unit, tokens).columns(ScoreSettings.of(score))
+            seen.write = LineWriter(sys.stdout.write, columns.names, format)
+        try:
+            found = score_texts(
+                texts,
+                score,
+                pairs=pairs,
+                model=model,
+                rows=rows,
+                tokens=tokens or (not from_file and not pairs and rows == "texts" and format == "jsonl"),
+                unit=unit,
+                long=long,
+                input=input,
+                exact_tokens=exact_tokens,
+                orders=orders,
+                joint=joint,
+                candidates=candidates,
+                seed=seed,
+                out=out,
+                format=format,
+                engine=engine,
+                workers=workers,
+                device=device,
+                dtype=dtype,
+                sink=seen.see if lines else None,
+                progress=report,
+            )
+        except KeyboardInterrupt:
+            if out is not None:
+                terminal.messages().print(f"stopped; what was scored is kept in {out}, and the same command goes on")
+            raise
+    if json:
+        terminal.print_json(found.to_dict())
+    elif not isinstance(found, Scores):
+        _print_pairs(found)
+    elif not from_file and out is None:
+        _print_sentences(found, rows)
+    if isinstance(found, Scores) and not lines:
+        for row in found:
+            seen.see(row)
+    seen.tell_missing()
+    if out is not None:
+        terminal.messages().print(f"rows are in {out / f'scores.{format}'}")
+
+
+class _Rows:
+    """Prints rows, where they are printed as they come, and counts the texts that have no score."""
+
+    def __init__(self) -> None:
+        self.items: dict[int, str] = {}
+        self.write: Callable[[Mapping[str, Any]], None] | None = None
+
+    def see(self, row: Mapping[str, Any]) -> None:
+        if self.write is not None:
+            self.write(row)
+        if row.get("reason") is not None:
+            self.items.setdefault(row["item"], row["reason"])
+
+    def tell_missing(self) -> None:
+        from unmask.cli import terminal
+
+        if self.items:
+            item, reason = next(iter(self.items.items()))
+            count = "1 text lacks" if len(self.items) == 1 else f"{len(self.items):,} texts lack"
+            terminal.messages().print(f"{count} a score, the first is text {item}: {reason}")
+
+
+def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[str] | None:
+    """A file, standard input, or sentences: what has a space in it and is no file is a sentence."""
+    if pairs:
+        if inputs:
+            raise InputError(f"{inputs[0]!r} and --pairs were both given: give one of the two")
+        return None
+    if not inputs:
+        raise InputError("no text was given: give a file, - for standard input, sentences, or --pairs")
+    files = [given for given in inputs if given == "-" or " " not in given.strip() or options.path(given).is_file()]
+    if not files:
+        return list(inputs)
+    if len(inputs) > 1:
+        raise InputError(f"{files[0]!r} is a file, or one word, among {len(inputs)} texts: give one file, or sentences")
+    return Path("-") if files[0] == "-" else options.path(files[0])
+
+
+def _print_definitions() -> None:
+    from unmask.cli import terminal
+
+    console = terminal.console(at_least=80)
+    for score in SCORES.values():
+        console.print(f"{score.name}: {score.definition}")
+        console.print(f"    {'a probability' if score.probability else 'no probability'}: {score.why}\n")
+
+
+def _print_sentences(found: Scores, rows: str) -> None:
+    from unmask.cli import terminal
+
+    console = terminal.console(at_least=80)
+    names = found.settings.scores
+    if rows != "texts":
+        shown = [column for column in found[0] if column not in ("id", "reason", "position")]
+        table = terminal.table(*shown)
+        for row in found:
+            table.add_row(*[_number(row.get(column)) for column in shown])
+        console.print(table)
+        return
+    for place, row in enumerate(found):
+        terminal.print_heading(console, row["text"])
+        table = terminal.table(found.shape.unit, "per token", "error or bounds", first=f"{row['length']} tokens")
+        for name in names:
+            each = None if row[name] is None else row[name] / row["length"]
+            table.add_row(name, _number(row[name]), _number(each), _error(row, name))
+        console.print(table)
+        if place + 1 < len(found):
+            console.print()
+    if len(found) == 2 and all(row["tokens"] for row in found) and any(SCORES[name].by_token for name in names):
+        by_token = [name for name in names if SCORES[name].by_token]
+        console.print(f"\nfirst minus second, token by token ({found.shape.unit})")
+        table = terminal.table(*by_token, first="first")
+        table.columns[0].header = "first / second"
+        for row in found.difference():
+            pair = [row["first_token"] or "-", row["second_token"] or "-"]
+            shown_pair = pair[0] if pair[0] == pair[1] else " / ".join(pair)
+            table.add_row(shown_pair, *[f"{row[f'{name}_difference']:+.3f}" for name in by_token])
+        console.print(table)
+
+
+def _error(row: Mapping[str, Any], name: str) -> str:
+    if f"{name}_se" in row and row[f"{name}_se"] is not None:
+        return f"± {row[f'{name}_se']:.3f}" if row[f"{name}_se"] else "exact"
+    if f"{name}_worst" in row and row[f"{name}_worst"] is not None:
+        return f"worst {row[f'{name}_worst']:.3f}"
+    if f"{name}_low" in row and row[f"{name}_low"] is not None:
+        return f"{row[f'{name}_low']:.3f} to {row[f'{name}_high']:.3f}"
+    return ""
+
+
+def _print_pairs(found: PairScores) -> None:
+    from unmask.cli import terminal
+
+    console = terminal.console(at_least=80)
+    for level, title in (("set", "set"), ("phenomenon", "phenomenon"), ("all", "all pairs")):
+        lines = [row for row in found.accuracy if row["level"] == level]
+        if not lines:
+            continue
+        table = terminal.table("pairs", "ties", *found.names, first=title)
+        for name in dict.fromkeys(row["name"] for row in lines):
+            mine = {row["score"]: row for row in lines if row["name"] == name}
+            first = mine[found.names[0]]
+            cells = [_percent(mine[score]) for score in found.names]
+            table.add_row(name, str(first["pairs"]), str(first["ties"]), *cells)
+        console.print(table)
+        console.print()
+    console.print("accuracy in %, with 95 % intervals; ties count half")
+    unscored = max(row["unscored"] for row in found.accuracy)
+    if unscored:
+        console.print(f"{unscored} pairs lack a score and are left out of the accuracy")
+
+
+def _percent(row: Mapping[str, Any]) -> str:
+    if row["accuracy"] is None:
+        return "-"
+    return f"{100 * row['accuracy']:.1f} [{100 * row['low']:.0f}, {100 * row['high']:.0f}]"
+
+
+def _number(value: Any) -> str:
+    return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)

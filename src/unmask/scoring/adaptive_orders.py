@@ -1,0 +1,82 @@
+"""The chain rule in an order that a rule chooses from the revealed tokens alone.
+
+    p(x) = prod over steps of q(x_i | x_S),   i = rule(S, x_S),   then S becomes S + i
+
+    confident   i maximises max_v q_i(v | x_S)                     surest first
+    margin      i maximises q_i(first) - q_i(second)               the clearest winner first
+    open        i maximises the entropy of q_i(. | x_S)            most open first
+
+The rule sees distributions given x_S and never a hidden token, so p is a probability: it is the law of the sampler that fills
+blanks in this order. Ties go to the leftmost site. One pass per token; the three rules choose different orders and share only
+the first pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.models.conditional_model import ConditionalModel
+from unmask.scoring.batch import Batch, Scored
+from unmask.scoring.masked_ranges import CPU_LOGITS, GPU_LOGITS
+from unmask.scoring.settings import ScoreSettings
+
+Rule = Callable[[Tensor], Tensor]
+"""From log-probabilities (n, h, V) at hidden sites to how eagerly each site should be revealed (n, h)."""
+
+
+def _confidence(log_q: Float[Tensor, "n h V"]) -> Float[Tensor, "n h"]:
+    return log_q.amax(-1)
+
+
+def _margin(log_q: Float[Tensor, "n h V"]) -> Float[Tensor, "n h"]:
+    first, second = log_q.topk(2, -1).values.exp().unbind(-1)
+    return first - second
+
+
+def _openness(log_q: Float[Tensor, "n h V"]) -> Float[Tensor, "n h"]:
+    return -torch.special.xlogy(log_q.exp(), log_q.exp()).sum(-1)
+
+
+RULES: dict[str, Rule] = {"confident": _confidence, "margin": _margin, "open": _openness}
+
+
+def score_adaptive(model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings) -> dict[str, Scored]:
+    """The scores `names`; k passes per text and rule."""
+    budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS
+    at_once = max(1, budget // (4 * model.vocab_size * batch.sites.shape[1]))
+    parts = [batch.part(slice(start, start + at_once)) for start in range(0, len(batch), at_once)]
+    found = {}
+    for name in names:
+        by_site = torch.cat([along_rule(model, part, RULES[name]) for part in parts])
+        found[name] = Scored(by_site.sum(1), by_site)
+    return found
+
+
+def along_rule(model: ConditionalModel, batch: Batch, rule: Rule) -> Float[Tensor, "n k"]:
+    """log q(x_i | x_S) of each site i, S being what was revealed when the rule came to it."""
+    n, k = batch.sites.shape
+    rows = batch.ids.scatter(1, batch.sites, model.mask_id)
+    hidden = torch.arange(k, device=batch.ids.device).repeat(n, 1)
+    by_site = torch.empty((n, k), dtype=torch.float64, device=batch.ids.device)
+    for _ in range(k):
+        positions = batch.sites.gather(1, hidden)
+        logits = model.logits(rows, positions)
+        log_q = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+        place = rule(log_q).argmax(1, keepdim=True)
+        site, position = hidden.gather(1, place), positions.gather(1, place)
+        token = batch.ids.gather(1, position)
+        read = log_q.gather(1, place.unsqueeze(-1).expand(-1, -1, log_q.shape[-1])).squeeze(1).gather(1, token)
+        by_site.scatter_(1, site, read.double())
+        rows = rows.scatter(1, position, token)
+        hidden = _without(hidden, place)
+    return by_site
+
+
+def _without(values: Int[Tensor, "n h"], place: Int[Tensor, "n 1"]) -> Int[Tensor, "n g"]:
+    """Each row with the entry at `place` taken out, the others in their order."""
+    keep = torch.ones_like(values, dtype=torch.bool).scatter(1, place, False)
+    return values[keep].reshape(len(values), -1)

@@ -1,0 +1,97 @@
+"""Scores whose every term masks one range of positions, which does not depend on what the model says.
+
+    pll, energy_norm   log q(x_t | rest), t masked alone          energy_raw   f_t(x_t), the logit instead
+    pll_word           t and the later pieces of its word masked
+    left_to_right      t and everything after it masked           right_to_left   t and everything before it
+
+One term is one pass: mask a range, read one position. Terms that several scores share (the last piece of a word for pll and
+pll_word, the last token for pll and left_to_right) are passed once.
+
+Windows, for texts of more tokens than the model takes: the term of t is computed in the stretch of tokens that the model takes
+(its start and end tokens kept around it) with t in the middle, moved inwards at the ends of the text. left_to_right and
+right_to_left stay probabilities, of a chain rule with a bounded memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.models.conditional_model import ConditionalModel
+from unmask.scoring.batch import Batch, Scored, longest, outside_support
+from unmask.scoring.settings import ScoreSettings
+
+CPU_LOGITS = 2**26
+GPU_LOGITS = 2**31
+"""Bytes of logits of one call; rows are made call by call, so memory does not grow with the text or the number of texts."""
+
+
+def score_ranges(model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings) -> dict[str, Scored]:
+    """The scores `names` of every text; one pass per distinct term."""
+    n, k = batch.sites.shape
+    text = torch.arange(n, device=batch.ids.device).unsqueeze(1).expand(n, k)
+    asked = torch.stack([torch.stack([text, *masked_range(batch, name), batch.sites], -1) for name in names]).flatten(0, 2)
+    terms, term_of = asked.unique(dim=0, return_inverse=True)
+    log_q, logit = _read(model, batch, terms)
+    parts = term_of.reshape(len(names), n, k)
+    impossible = outside_support(model, batch) if any(name.startswith("energy") for name in names) else {}
+    found = {}
+    for part, name in zip(parts, names, strict=True):
+        by_site = (logit if name == "energy_raw" else log_q)[part]
+        if not name.startswith("energy"):
+            found[name] = Scored(by_site.sum(1), by_site)
+            continue
+        by_site = -by_site
+        by_site[list(impossible)] = torch.nan
+        found[name] = Scored(by_site.sum(1), by_site, reasons=impossible)
+    return found
+
+
+def masked_range(batch: Batch, name: str) -> tuple[Int[Tensor, "n k"], Int[Tensor, "n k"]]:
+    """For each site the first position that is masked with it, and the first after those."""
+    sites, length = batch.sites, batch.ids.shape[1]
+    if name == "left_to_right":
+        return sites, torch.full_like(sites, length)
+    if name == "right_to_left":
+        return torch.zeros_like(sites), sites + 1
+    return sites, batch.word_end if name == "pll_word" else sites + 1
+
+
+def _read(model: ConditionalModel, batch: Batch, terms: Int[Tensor, "m 4"]) -> tuple[Float[Tensor, " m"], Float[Tensor, " m"]]:
+    """log q and logit of the token at `position` of `text`, the regular positions from `first` to before `after` masked."""
+    log_q, logit = (torch.empty(len(terms), dtype=torch.float64, device=terms.device) for _ in range(2))
+    budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS
+    at_once = max(1, budget // (4 * model.vocab_size))
+    for start in range(0, len(terms), at_once):
+        text, first, after, position = terms[start : start + at_once].unbind(1)
+        places = _places(model, batch, text, position)
+        hidden = batch.regular[text.unsqueeze(1), places] & (places >= first.unsqueeze(1)) & (places < after.unsqueeze(1))
+        rows = batch.ids[text.unsqueeze(1), places].masked_fill(hidden, model.mask_id)
+        column = (places == position.unsqueeze(1)).int().argmax(1, keepdim=True)
+        logits = model.logits(rows, column)[:, 0]
+        chosen = logits.gather(1, batch.ids[text, position].unsqueeze(1)).squeeze(1)
+        logit[start : start + at_once] = chosen.double()
+        log_q[start : start + at_once] = (chosen - logits.logsumexp(1)).double()
+    return log_q, logit
+
+
+def _places(model: ConditionalModel, batch: Batch, text: Int[Tensor, " m"], position: Int[Tensor, " m"]) -> Int[Tensor, "m L"]:
+    """Which positions of its text stand in each row: all, or the start and end tokens and a window around `position`."""
+    length, limit = batch.ids.shape[1], longest(model)
+    whole = torch.arange(length, device=text.device).expand(len(text), -1)
+    if limit is None or length <= limit:
+        return whole
+    first, after = _stretch(batch)
+    width = limit - first - (length - after)
+    start = (position - width // 2).clamp(min=first, max=after - width)
+    inside = start.unsqueeze(1) + torch.arange(width, device=text.device)
+    return torch.cat([whole[:, :first], inside, whole[:, after:]], 1)
+
+
+def _stretch(batch: Batch) -> tuple[int, int]:
+    """Where the tokens of the texts begin and end; the start and end tokens of one model are the same for all texts."""
+    columns = batch.regular.any(0).nonzero().flatten()
+    return int(columns[0]), int(columns[-1]) + 1

@@ -1,0 +1,72 @@
+"""The score `pair`: adjacent pairs from derived joints, over their shared marginals.
+
+    pair(x) = sum_{i=1}^{k-1} log mu_i(x_i, x_{i+1}) - sum_{i=2}^{k-1} (log mu_{i-1}(x_i) + log mu_i(x_i)) / 2
+
+mu_i is the joint of sites i and i+1 given all other tokens, derived by a construction from the pair's two tables. Every inner
+token stands in two pairs, so one of its two marginals is taken out again: their geometric mean, since the pairs to its left and
+right were derived in different contexts. It is pll with pairs in the place of tokens; on a law that is a product, both are
+that law. For one token it is log q, for two the joint itself, which alone are probabilities.
+
+A joint over `candidates` tokens per site is given that the pair lies among them; it is multiplied by the share of the product
+joint that they hold, so that the score does not rise when there are fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.cloze import Cloze
+from unmask.joints import Joint, derive
+from unmask.models.conditional_model import ConditionalModel
+from unmask.scoring.batch import Batch, Scored
+from unmask.scoring.masked_ranges import score_ranges
+from unmask.scoring.settings import ScoreSettings
+from unmask.tables.candidates import find_candidates, plan_candidates, regular_tokens
+from unmask.tables.unary import tables_of
+
+
+def score_pairs(model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings) -> dict[str, Scored]:
+    """The score `pair`; about 2 `candidates` passes per pair."""
+    if batch.sites.shape[1] == 1:
+        return {"pair": Scored(score_ranges(model, batch, ["pll"], settings)["pll"].values)}
+    regular = set(regular_tokens(model).tolist())
+    values, reasons = [], {}
+    for row, (ids, sites) in enumerate(zip(batch.ids, batch.sites, strict=True)):
+        if set(ids[sites].tolist()) <= regular:
+            values.append(float(pair_score(model, ids, sites, settings)))
+        else:
+            values.append(torch.nan)
+            reasons[row] = "a token that the model does not know has no joint with its neighbour"
+    return {"pair": Scored(torch.tensor(values, dtype=torch.float64), reasons=reasons)}
+
+
+def pair_score(
+    model: ConditionalModel, ids: Int[Tensor, " T"], sites: Int[Tensor, " k"], settings: ScoreSettings
+) -> Float[Tensor, ""]:
+    """pair(x) of one text of two sites or more; the passes of its pairs run together."""
+    clozes = []
+    for place in range(len(sites) - 1):
+        block = sites[place : place + 2]
+        masked = ids.scatter(0, block, model.mask_id).tolist()
+        clozes.append(Cloze(tuple(masked), tuple(block.tolist()), tuple(ids[block].tolist())))
+    candidates = find_candidates(model, [plan_candidates(model, cloze, settings.candidates, force=True) for cloze in clozes])
+    read = [
+        _logs(derive(tables, settings.joint), cloze.gold or ())
+        for tables, cloze in zip(tables_of(model, clozes, candidates), clozes, strict=True)
+    ]
+    joint, left, right = torch.tensor(read, dtype=torch.float64).unbind(1)
+    return joint.sum() - (right[:-1] + left[1:]).sum() / 2
+
+
+def _logs(joint: Joint, gold: tuple[int, ...]) -> tuple[float, ...]:
+    """log mu(x, y) of the two tokens `gold`, and the logs of their marginals."""
+    inside = joint.tables.log_mass
+    marginals = [
+        float(marginal[candidates == token].log())
+        for marginal, candidates, token in zip(joint.marginals(), joint.tables.candidates, gold, strict=True)
+    ]
+    return float(joint.log_prob(gold)) + inside, marginals[0] + inside, marginals[1] + inside

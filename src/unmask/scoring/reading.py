@@ -1,0 +1,183 @@
+"""What is scored: texts one per line, or JSON Lines with a text, with a target between words, or with a minimal pair.
+
+    {"text": "..."}                                      optional "id", which comes back with the row
+    {"before": "...", "target": "...", "after": "..."}   the target is scored, what stands around it is context
+    {"sentence_good": "...", "sentence_bad": "..."}      optional "UID" (the set) and "phenomenon" or "linguistics_term"
+
+The parts of a target's text are joined by one space, except where a part brings its own space or the next begins with a mark
+that follows a word directly.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unmask.errors import InputError
+from unmask.runs.files import parse_json
+from unmask.runs.lines import numbered_lines
+
+JSON_LINES = (".jsonl", ".ndjson", ".json")
+COMPRESSED = (".gz", ".xz")
+JOINED_TO_THE_LEFT = tuple(".,;:!?)]}%'’”")
+GOOD, BAD = "sentence_good", "sentence_bad"
+STANDARD_INPUT = "-"
+Texts = str | Path | Iterable[str | Mapping[str, Any]]
+"""One text, a file, standard input (`Path("-")`), or texts and mappings."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One text to score; `target` is the part of it that is scored, in characters, None for all of it."""
+
+    text: str
+    target: tuple[int, int] | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sentences of which the first is the acceptable one, the set that they belong to, and its phenomenon if known."""
+
+    good: str
+    bad: str
+    set: str
+    phenomenon: str | None = None
+
+
+def is_json_lines(path: Path) -> bool:
+    """Whether the file's name says that it holds JSON Lines."""
+    inner = path.with_suffix("") if path.suffix in COMPRESSED else path
+    return inner.suffix in JSON_LINES
+
+
+def items_again(texts: Texts, json_lines: bool | None = None, keep: bool = False) -> Iterable[Item]:
+    """Items that can be gone through more than once; an iterator where they cannot and `keep` does not ask for it."""
+    if isinstance(texts, Path) and str(texts) != STANDARD_INPUT:
+        return FileItems(texts, json_lines)
+    once = items_of(texts, json_lines)
+    return list(once) if keep or isinstance(texts, str | Sequence) else once
+
+
+@dataclass(frozen=True)
+class FileItems:
+    """The items of a file, read again each time."""
+
+    path: Path
+    json_lines: bool | None = None
+
+    def __iter__(self) -> Iterator[Item]:
+        return items_of(self.path, self.json_lines)
+
+
+def items_of(source: Texts, json_lines: bool | None = None) -> Iterator[Item]:
+    """Items of a file (a `Path`), of standard input (`Path("-")`), of one text (a string), or of texts and mappings.
+
+    `json_lines`: how lines are read; by default as the file's name says, and standard input as plain text.
+    """
+    if isinstance(source, Path):
+        as_json = is_json_lines(source) if json_lines is None else json_lines
+        for number, line in _lines(source):
+            yield _item(_parsed(line, source, number), f"{source} line {number}") if as_json else Item(line)
+        return
+    for number, given in enumerate([source] if isinstance(source, str) else source, 1):
+        if isinstance(given, str):
+            yield Item(given)
+        elif isinstance(given, Mapping):
+            yield _item(given, f"text {number}")
+        else:
+            raise InputError(f"text {number} is a {type(given).__name__}: give a string, or a mapping with the key text")
+
+
+def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> Iterator[Pair]:
+    """Minimal pairs of one or more JSON Lines files, of all *.jsonl of a folder, or of mappings."""
+    given = [source] if isinstance(source, str | Path) else source
+    for number, entry in enumerate(given, 1):
+        if isinstance(entry, Mapping):
+            yield _pair(entry, f"pair {number}", "pairs")
+            continue
+        path = Path(entry).expanduser()
+        if path.is_dir():
+            files = sorted(path.glob("*.jsonl"))
+            if not files:
+                raise InputError(f"folder {str(path)!r} has no .jsonl file: give a folder or a file of minimal pairs")
+        else:
+            files = [path]
+        for file in files:
+            for line_number, line in _lines(file):
+                if line.strip():
+                    yield _pair(_parsed(line, file, line_number), f"{file} line {line_number}", file.name.split(".")[0])
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    if str(path) != STANDARD_INPUT:
+        yield from numbered_lines(path.expanduser())
+        return
+    if sys.stdin is None:
+        raise InputError("standard input is closed: give a file")
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"standard input line {number}: byte {error.start} is not UTF-8: convert it, for example with iconv"
+            ) from None
+        yield number, line.rstrip("\r\n")
+
+
+def _parsed(line: str, path: Path, number: int) -> Mapping[str, Any]:
+    if not line.strip():
+        return {"text": ""}
+    try:
+        value = parse_json(line)
+    except ValueError as error:
+        raise InputError(f"{path} line {number} is {error}: give one JSON object per line") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path} line {number} is a JSON {type(value).__name__}: give one JSON object per line")
+    return value
+
+
+def _item(value: Mapping[str, Any], where: str) -> Item:
+    name = value.get("id")
+    known = None if name is None else str(name)
+    if "target" in value:
+        before, target, after = (_string(value, key, where, "") for key in ("before", "target", "after"))
+        left = before + _space(before, target)
+        return Item(left + target + _space(target, after) + after, (len(left), len(left) + len(target)), known)
+    for key in ("text", "sentence"):
+        if key in value:
+            return Item(_string(value, key, where), None, known)
+    raise InputError(f"{where} has no key 'text' (its keys are {_keys(value)}): give text, or before, target and after")
+
+
+def _pair(value: Mapping[str, Any], where: str, default_set: str) -> Pair:
+    if missing := [key for key in (GOOD, BAD) if key not in value]:
+        raise InputError(f"{where} has no key {missing[0]!r} (its keys are {_keys(value)}): give {GOOD} and {BAD}")
+    phenomenon = value.get("phenomenon", value.get("linguistics_term"))
+    return Pair(
+        _string(value, GOOD, where),
+        _string(value, BAD, where),
+        str(value.get("UID", default_set)),
+        None if phenomenon is None else str(phenomenon),
+    )
+
+
+def _string(value: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
+    found = value.get(key, default)
+    if not isinstance(found, str):
+        raise InputError(f"{where}: {key!r} is {found!r}, not text: give a string")
+    return found
+
+
+def _keys(value: Mapping[str, Any]) -> str:
+    return ", ".join(list(value)[:6]) or "none"
+
+
+def _space(left: str, right: str) -> str:
+    """What goes between two parts of a text."""
+    if not left or not right or left[-1].isspace() or right[0].isspace() or right[0] in JOINED_TO_THE_LEFT:
+        return ""
+    return " "

@@ -1,0 +1,138 @@
+"""`score`: sentences in, numbers out, by named definitions; for files of any size, and for minimal pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from unmask.answers.filling import as_model
+from unmask.checks import one_of
+from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM
+from unmask.runs.engines import ray_has_gpus, start_ray
+from unmask.runs.files import write_json
+from unmask.runs.folder import RunFolder
+from unmask.runs.progress import Progress
+from unmask.scoring.minimal_pairs import PairScores, compare_pairs
+from unmask.scoring.output import FORMATS, check_format
+from unmask.scoring.reading import Texts, items_again, pairs_of
+from unmask.scoring.results import Scores
+from unmask.scoring.rows import ROWS, UNITS
+from unmask.scoring.run import RayPool, RowShape, count_and_hash, run_in_folder, stream
+from unmask.scoring.settings import ScoreSettings
+
+ENGINES = ("local", "ray")
+INPUTS = ("text", "jsonl")
+
+
+def score(
+    texts: Texts | None = None,
+    score: str | list[str] | tuple[str, ...] = "pll",
+    *,
+    pairs: str | Path | Iterable[str | Path | Mapping[str, Any]] | None = None,
+    model: MaskedLM | str | Path | None = None,
+    rows: str = "texts",
+    tokens: bool = False,
+    unit: str = "nats",
+    long: str = "refuse",
+    input: str | None = None,
+    exact_tokens: int | None = None,
+    orders: int | None = None,
+    joint: str | None = None,
+    candidates: int | None = None,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    format: str = "jsonl",
+    engine: str = "local",
+    workers: int | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    sink: Callable[[Mapping[str, Any]], None] | None = None,
+    progress: Progress | None = None,
+) -> Scores | PairScores:
+    """Scores of texts, or of minimal pairs; `unmask.scoring.registry.SCORES` has their names and definitions.
+
+    texts      one text, several, or mappings (see `reading`); a `Path` is a file, `Path("-")` standard input
+    score      names, as a list or with commas between them
+    pairs      minimal pairs instead of texts: files of JSON Lines, folders of them, or mappings
+    model      a MaskedLM, a folder, a name on the hub, or None for the bundled English model
+    rows       what a row is: texts, words (surprisals, as reading-time studies tabulate them) or tokens
+    tokens     put each text's words and tokens into its row
+    unit       nats or bits
+    long       texts longer than the model: "refuse" (a row with a reason) or "windows" (see `masked_ranges`)
+    input      how lines are read: text or jsonl; by default as the file's name says
+    exact_tokens .. seed   options of single scores, see `ScoreSettings`
+    out        a folder: rows are kept there as they come, the same call goes on after an interrupt, and at the end there is
+               scores.jsonl, scores.csv or scores.parquet (`format`); for pairs also accuracy.json
+    engine     "local", or "ray" (with `out`): `workers` processes, each with the model
+    sink       called with each row as it comes; rows are then not kept in memory
+    progress   called with (texts done, texts in all, "texts")
+    """
+    options = {"exact_tokens": exact_tokens, "orders": orders, "joint": joint, "candidates": candidates}
+    options |= {"seed": seed}
+    settings = ScoreSettings.of(score, long, **options)
+    shape = RowShape(one_of("rows", rows, ROWS), one_of("unit", unit, UNITS), tokens)
+    one_of("format", format, FORMATS)
+    one_of("engine", engine, ENGINES)
+    if (texts is None) == (pairs is None):
+        raise InputError("give texts or pairs, one of the two")
+    if pairs is not None and (rows != "texts" or tokens or sink is not None):
+        raise InputError("minimal pairs are compared by whole sentences: leave out rows, tokens and sink")
+    if tokens and rows != "texts":
+        raise InputError(f"tokens within rows and rows per {rows[:-1]} were both asked for: choose one")
+    if engine == "ray" and out is None:
+        raise InputError("engine ray needs an out folder, where its workers' rows are kept: give one")
+    if engine == "local" and workers is not None:
+        raise InputError(f"workers {workers} belong to engine ray: leave them out, or use engine ray")
+    if input is not None and not isinstance(texts, Path):
+        raise InputError(f"input {one_of('input', input, INPUTS)} says how a file is read, and no file was given: leave it out")
+    check_format(format, tokens, on_stream=False)
+    json_lines = None if input is None else one_of("input", input, INPUTS) == "jsonl"
+    listed = None if pairs is None else list(pairs_of(pairs))
+    given: Texts = [sentence for pair in listed or () for sentence in (pair.good, pair.bad)] if texts is None else texts
+    source = items_again(given, json_lines, keep=out is not None)
+    total, identity = count_and_hash(source) if not isinstance(source, Iterator) else (0, "")
+    if not total and not isinstance(source, Iterator):
+        raise InputError("there is no text to score: give at least one")
+
+    pool = None
+    if engine == "ray":
+        if isinstance(model, MaskedLM):
+            raise InputError("engine ray loads the model in its workers: give it by name or folder")
+        start_ray()
+        device = device if device != "auto" else "cuda" if ray_has_gpus() else "cpu"
+        pool = RayPool(_absolute(model), device, dtype, workers)
+    lm = as_model(model, "cpu" if pool is not None else device, dtype)
+    if out is None:
+        kept: list[dict[str, Any]] = []
+        take = kept.append if sink is None else sink
+        for part in stream(lm, source, settings, shape, total, progress):
+            for row in part:
+                take(row)
+        found = Scores(settings, shape, tuple(kept))
+    else:
+        known = lm.fingerprint
+        asked: dict[str, Any] = settings.to_dict() | {"model": None if model is None else _shown(model), "weights": known}
+        asked |= {"texts": identity, "dtype": dtype, "rows": rows, "tokens": tokens, "unit": unit, "written_as": format}
+        with RunFolder(out, "score", asked, model=known, same_content={"model": "weights"}) as folder:
+            run_in_folder(folder, lm, source, settings, shape, format, total, pool, progress)
+            found = Scores(settings, shape, folder=folder.path)
+    if listed is None:
+        return found
+    compared = compare_pairs(listed, found.rows, settings.scores, unit)
+    if found.folder is not None:
+        write_json(found.folder / "accuracy.json", {"unit": unit, "accuracy": compared.accuracy})
+    return compared
+
+
+def _shown(model: MaskedLM | str | Path) -> str:
+    return "given" if isinstance(model, MaskedLM) else str(model)
+
+
+def _absolute(model: str | Path | None) -> str | None:
+    """A folder as workers find it, whatever their own folder is."""
+    if model is None:
+        return None
+    path = Path(model).expanduser()
+    return str(path.resolve()) if path.is_dir() else str(model)

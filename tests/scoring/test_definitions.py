@@ -1,0 +1,215 @@
+"""Every score against its definition, written out over the entries of a tabular model, and which of them are probabilities."""
+
+from __future__ import annotations
+
+from itertools import pairwise, permutations, product
+from math import exp, log
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unmask.cloze import Cloze
+from unmask.joints import derive
+from unmask.models.tabular import TabularMLM
+from unmask.scoring.batch import Batch, score_batch
+from unmask.scoring.registry import SCORES
+from unmask.scoring.settings import ScoreSettings
+from unmask.tables.unary import unary_tables
+
+ENUMERATED = list(SCORES)
+
+
+def distribution(model, text, hidden, site):
+    """q(. | x outside `hidden`) at `site`, read from the table."""
+    row = tuple(model.mask_id if t in hidden else token for t, token in enumerate(text))
+    return model.table[(site, *row)].softmax(0)
+
+
+def log_q(model, text, hidden, site):
+    return float(distribution(model, text, hidden, site)[text[site]].log())
+
+
+def chain(model, text, order):
+    hidden, total = set(range(len(text))), 0.0
+    for site in order:
+        total += log_q(model, text, hidden, site)
+        hidden.remove(site)
+    return total
+
+
+def by_rule(model, text, eagerness):
+    hidden, total = set(range(len(text))), 0.0
+    while hidden:
+        site = max(sorted(hidden), key=lambda s: eagerness(distribution(model, text, hidden, s)))
+        total += log_q(model, text, hidden, site)
+        hidden.remove(site)
+    return total
+
+
+def margin(q):
+    first, second = q.topk(2).values.tolist()
+    return first - second
+
+
+def orders(model, text):
+    return [chain(model, text, order) for order in permutations(range(len(text)))]
+
+
+def log_mean(values):
+    return log(sum(map(exp, values)) / len(values))
+
+
+def raw(model, text):
+    rows = [tuple(model.mask_id if t == s else token for t, token in enumerate(text)) for s in range(len(text))]
+    return -sum(float(model.table[(s, *row)][text[s]]) for s, row in enumerate(rows))
+
+
+def pll(model, text):
+    return sum(log_q(model, text, {t}, t) for t in range(len(text)))
+
+
+DEFINED = {
+    "pll": pll,
+    "energy_norm": lambda model, text: -pll(model, text),
+    "energy_raw": raw,
+    "left_to_right": lambda model, text: chain(model, text, range(len(text))),
+    "right_to_left": lambda model, text: chain(model, text, reversed(range(len(text)))),
+    "confident": lambda model, text: by_rule(model, text, lambda q: float(q.max())),
+    "margin": lambda model, text: by_rule(model, text, margin),
+    "open": lambda model, text: by_rule(model, text, lambda q: float(torch.special.entr(q).sum())),
+    "any_order": lambda model, text: log_mean(orders(model, text)),
+    "order_bounds": lambda model, text: max(orders(model, text)),
+}
+
+
+def scores(model, texts, names, **options):
+    found = score_batch(model, Batch.of(torch.tensor(texts)), ScoreSettings(tuple(names), **options))
+    return found if len(names) > 1 else found[names[0]]
+
+
+@settings(max_examples=15)
+@given(st.integers(2, 4), st.integers(1, 4), st.integers(0, 10**6), st.data())
+def test_scores_are_their_definitions(vocabulary, length, seed, data):
+    model = TabularMLM.random(vocabulary, length, seed)
+    text = data.draw(st.lists(st.integers(0, vocabulary - 1), min_size=length, max_size=length))
+    found = scores(model, [text], list(DEFINED))
+    for name, defined in DEFINED.items():
+        assert float(found[name].values[0]) == pytest.approx(defined(model, text), abs=1e-10), name
+    ways = orders(model, text)
+    assert float(found["order_bounds"].extra["worst"][0]) == pytest.approx(min(ways), abs=1e-10)
+    assert float(found["any_order"].extra["mean_log"][0]) == pytest.approx(sum(ways) / len(ways), abs=1e-10)
+
+
+@pytest.mark.parametrize("name", ENUMERATED)
+def test_what_is_a_probability_sums_to_one_and_what_is_none_does_not(name):
+    model = TabularMLM.random(3, 4, seed=8)
+    texts = list(product(range(3), repeat=4))
+    total = float((SCORES[name].better * scores(model, texts, [name]).values).exp().sum())
+    assert (abs(total - 1) < 1e-10) == SCORES[name].probability
+    if not SCORES[name].probability:
+        assert abs(total - 1) > 0.01
+
+
+def test_pll_of_two_tokens_that_always_agree_sums_to_the_vocabulary():
+    agree = torch.full((4, 4), 1e-12, dtype=torch.float64)
+    agree.fill_diagonal_(0.25)
+    texts = list(product(range(4), repeat=2))
+    model = TabularMLM.from_joint(agree / agree.sum())
+    assert float(scores(model, texts, ["pll"]).values.exp().sum()) == pytest.approx(4, abs=1e-6)
+    assert float(scores(model, texts, ["left_to_right"]).values.exp().sum()) == pytest.approx(1, abs=1e-10)
+
+
+def test_shares_of_sites_add_up():
+    model = TabularMLM.random(3, 4, seed=2)
+    names = [name for name in SCORES if SCORES[name].by_token]
+    found = scores(model, [[0, 1, 2, 0], [2, 2, 1, 1]], names)
+    for name in names:
+        assert torch.allclose(found[name].by_site.sum(1), found[name].values)
+
+
+def test_pieces_of_a_word_are_masked_with_the_earlier_ones():
+    model = TabularMLM.random(3, 4, seed=4)
+    text = [0, 2, 1, 1]
+    batch = Batch.of(torch.tensor([text]), word_end=torch.tensor([[1, 3, 3, 4]]))
+    found = score_batch(model, batch, ScoreSettings(("pll_word",)))["pll_word"]
+    expected = [log_q(model, text, hidden, t) for t, hidden in enumerate([{0}, {1, 2}, {2}, {3}])]
+    assert found.by_site[0].tolist() == pytest.approx(expected, abs=1e-12)
+    assert abs(float(found.values[0]) - pll(model, text)) > 1e-3
+
+
+def test_a_target_is_scored_given_what_stands_around_it():
+    model = TabularMLM.random(3, 4, seed=5)
+    text = [0, 2, 1, 1]
+    batch = Batch.of(torch.tensor([text]), sites=torch.tensor([[1, 2]]))
+    found = score_batch(model, batch, ScoreSettings(("pll", "left_to_right", "right_to_left", "any_order")))
+    value = {name: float(scored.values[0]) for name, scored in found.items()}
+    ways = [
+        log_q(model, text, {1, 2}, 1) + log_q(model, text, {2}, 2),
+        log_q(model, text, {1, 2}, 2) + log_q(model, text, {1}, 1),
+    ]
+    assert value["pll"] == pytest.approx(log_q(model, text, {1}, 1) + log_q(model, text, {2}, 2))
+    assert value["any_order"] == pytest.approx(log_mean(ways))
+    assert value["left_to_right"] == pytest.approx(log_q(model, text, {1, 2, 3}, 1) + log_q(model, text, {2, 3}, 2))
+    assert value["right_to_left"] == pytest.approx(log_q(model, text, {0, 1, 2}, 2) + log_q(model, text, {0, 1}, 1))
+
+
+def test_one_token_has_one_probability():
+    model = TabularMLM.random(5, 1, seed=1)
+    names = [name for name in ENUMERATED if not name.startswith("energy")]
+    found = scores(model, [[3]], names)
+    for name in names:
+        assert float(found[name].values[0]) == pytest.approx(log_q(model, [3], {0}, 0), abs=1e-9), name
+
+
+def test_pairs_are_joints_over_shared_marginals():
+    model = TabularMLM.random(4, 4, seed=3)
+    text = [0, 3, 1, 2]
+    pairs = []
+    for a, b in pairwise(range(4)):
+        ids = tuple(model.mask_id if t in (a, b) else token for t, token in enumerate(text))
+        joint = derive(unary_tables(model, Cloze(ids, (a, b))), "mrf").dense().exp()
+        pairs.append((joint[text[a], text[b]].log(), joint.sum(1)[text[a]].log(), joint.sum(0)[text[b]].log()))
+    whole = sum(float(pair) for pair, _, _ in pairs)
+    shared = sum(float(right + left) / 2 for (_, _, right), (_, left, _) in pairwise(pairs))
+    found = scores(model, [text], ["pair"], joint="mrf")
+    assert float(found.values[0]) == pytest.approx(whole - shared, abs=1e-9)
+
+
+def test_pairs_of_independent_tokens_are_their_law():
+    marginals = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]], dtype=torch.float64)
+    model = TabularMLM.from_joint(torch.einsum("a,b,c->abc", *marginals))
+    texts = torch.tensor(list(product(range(3), repeat=3)))
+    law = sum(marginals[t][texts[:, t]].log() for t in range(3))
+    for name in ("pair", "pll", "any_order"):
+        assert torch.allclose(scores(model, texts.tolist(), [name]).values, law, atol=1e-6)
+
+
+def test_a_pair_of_two_tokens_is_the_joint_itself():
+    model = TabularMLM.random(3, 2, seed=6)
+    texts = list(product(range(3), repeat=2))
+    assert float(scores(model, texts, ["pair"]).values.exp().sum()) == pytest.approx(1, abs=1e-9)
+
+
+def test_sampled_orders_come_with_an_error_that_covers_the_truth():
+    model = TabularMLM.random(3, 5, seed=7)
+    texts = list(product(range(3), repeat=5))[::11]
+    exact = scores(model, texts, ["any_order", "order_bounds"])
+    drawn = scores(model, texts, ["any_order", "order_bounds"], exact_tokens=0, orders=40)
+    apart = (drawn["any_order"].values - exact["any_order"].values).abs()
+    error = drawn["any_order"].extra["se"]
+    assert bool((error > 0).all()) and float((apart < 3 * error).double().mean()) > 0.9
+    assert bool((drawn["order_bounds"].values <= exact["order_bounds"].values + 1e-12).all())
+    assert bool((drawn["order_bounds"].extra["worst"] >= exact["order_bounds"].extra["worst"] - 1e-12).all())
+    assert drawn["order_bounds"].extra["exact"].tolist() == [0.0] * len(texts)
+    alone = scores(model, [texts[4]], ["any_order"], exact_tokens=0, orders=40)
+    assert float(alone.values[0]) == pytest.approx(float(drawn["any_order"].values[4]), abs=1e-12)
+
+
+def test_log_of_the_mean_lies_between_the_bounds():
+    model = TabularMLM.random(3, 4, seed=9)
+    found = scores(model, list(product(range(3), repeat=4)), ["any_order", "order_bounds"])
+    mean, lower = found["any_order"].values, found["any_order"].extra["mean_log"]
+    assert bool((found["order_bounds"].extra["worst"] <= lower).all() and (lower <= mean).all())
+    assert bool((mean <= found["order_bounds"].values).all())

@@ -1,0 +1,70 @@
+"""Minimal pairs: accuracy, ties and intervals."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from scipy.stats import binomtest
+
+import unmask
+from unmask.errors import InputError
+from unmask.scoring.minimal_pairs import share, wilson
+
+PAIRS = [
+    {"sentence_good": "The dogs ran.", "sentence_bad": "The dog a ran.", "UID": "one", "phenomenon": "x"},
+    {"sentence_good": "a cat sat", "sentence_bad": "cat a sat", "UID": "one", "phenomenon": "x"},
+    {"sentence_good": "a cat sat", "sentence_bad": "a cat sat", "UID": "two", "linguistics_term": "x"},
+    {"sentence_good": "a cat", "sentence_bad": "", "UID": "two"},
+]
+
+
+def test_accuracy_by_set_and_phenomenon(pieces):
+    found = unmask.score(pairs=PAIRS, score="pll,energy_norm,any_order", model=pieces)
+    right = [float(row["good_pll"] > row["bad_pll"]) for row in found.rows[:2]]
+    assert [row["pll_correct"] for row in found.rows] == [*right, 0.5, None]
+    assert [row["energy_norm_correct"] for row in found.rows] == [*right, 0.5, None]
+    of_pll = {(row["level"], row["name"]): row for row in found.accuracy if row["score"] == "pll"}
+    assert of_pll["set", "one"]["accuracy"] == sum(right) / 2
+    assert of_pll["set", "two"] | {"low": 0, "high": 0} == {
+        "score": "pll", "level": "set", "name": "two", "accuracy": 0.5, "low": 0, "high": 0, "pairs": 1, "ties": 1, "unscored": 1,
+    }  # fmt: skip
+    assert of_pll["phenomenon", "x"]["pairs"] == 3
+    assert of_pll["all", "all"]["accuracy"] == pytest.approx((sum(right) + 0.5) / 3)
+    assert len(found.to_frame()) == 3 * 4 and "3 pairs" not in repr(found)
+
+
+def test_identical_sentences_tie_by_every_score(pieces):
+    same = [{"sentence_good": "the unplayed dog sat", "sentence_bad": "the unplayed dog sat"}]
+    names = "pll,pll_word,left_to_right,confident,margin,open,any_order,order_bounds"
+    found = unmask.score(pairs=same, score=names, model=pieces, exact_tokens=2, orders=4)
+    assert all(found.rows[0][f"{name}_correct"] == 0.5 for name in names.split(","))
+
+
+@pytest.mark.parametrize(("right", "n"), [(0, 5), (7, 10), (300, 300), (151, 300)])
+def test_wilson_interval(right, n):
+    truth = binomtest(right, n).proportion_ci(0.95, "wilson")
+    assert wilson(right, n) == pytest.approx((truth.low, truth.high), abs=1e-9)
+
+
+def test_share_of_nothing():
+    assert share([None, None]) == {"accuracy": None, "low": None, "high": None, "pairs": 0, "ties": 0, "unscored": 2}
+
+
+def test_files_and_folders(pieces, tmp_path):
+    lines = [json.dumps({key: value for key, value in pair.items() if key.startswith("sentence")}) for pair in PAIRS[:3]]
+    (tmp_path / "agreement.jsonl").write_text("\n".join(lines[:2]) + "\n\n")
+    (tmp_path / "islands.jsonl").write_text(lines[2])
+    found = unmask.score(pairs=tmp_path, model=pieces)
+    assert [row["set"] for row in found.rows] == ["agreement", "agreement", "islands"]
+    again = unmask.score(pairs=[tmp_path / "agreement.jsonl", str(tmp_path / "islands.jsonl")], model=pieces)
+    assert again.accuracy == found.accuracy
+
+
+def test_a_missing_key_is_told_with_its_line(pieces, tmp_path):
+    file = tmp_path / "pairs.jsonl"
+    file.write_text('{"sentence_good": "a cat", "sentence_bad": "cat a"}\n{"sentence_good": "a cat", "bad": "cat a"}\n')
+    with pytest.raises(InputError, match="line 2 has no key 'sentence_bad'"):
+        unmask.score(pairs=file, model=pieces)
+    with pytest.raises(InputError, match="does not exist"):
+        unmask.score(pairs=tmp_path / "nowhere.jsonl", model=pieces)

@@ -1,0 +1,195 @@
+"""Files in, files out: streams, folders that go on after an interrupt, Ray, and the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas
+import pytest
+
+import unmask
+from unmask.errors import InputError
+
+LINES = ["The dog ran.", "", "a cat sat", "The unplayed dog sat.", "a dog", "the cat walks"]
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_formats_hold_the_same_rows(pieces, file, tmp_path):
+    rows = unmask.score(file, "pll,any_order", model=pieces).rows
+    for format in ("jsonl", "csv", "parquet"):
+        unmask.score(file, "pll,any_order", model=pieces, out=tmp_path / format, format=format)
+    written = tmp_path / "jsonl" / "scores.jsonl"
+    assert lines(written.read_text()) == rows
+    frame = pandas.read_parquet(tmp_path / "parquet" / "scores.parquet")
+    assert list(frame["pll"].dropna()) == [row["pll"] for row in rows if row["pll"] is not None]
+    with open(tmp_path / "csv" / "scores.csv") as table:
+        from_csv = list(csv.DictReader(table))
+    assert [row["text"] for row in from_csv] == LINES
+    assert [float(row["pll"]) for row in from_csv if row["pll"]] == [row["pll"] for row in rows if row["pll"] is not None]
+
+
+def test_words_and_tokens_survive_parquet(pieces, file, tmp_path):
+    found = unmask.score(file, "pll", model=pieces, tokens=True, out=tmp_path / "run", format="parquet")
+    assert found.rows == unmask.score(file, "pll", model=pieces, tokens=True).rows
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.fixture
+def long_file(tmp_path):
+    """More texts than are kept at once."""
+    path = tmp_path / "many.txt"
+    path.write_text("\n".join(LINES * 250) + "\n")
+    return path
+
+
+def test_a_stopped_run_goes_on(pieces, long_file, tmp_path):
+    whole = unmask.score(long_file, "pll", model=pieces).rows
+
+    def stop_in_the_middle(done, total, what=""):
+        assert total == 1500 and what == "texts"
+        if done > 750:
+            raise Stopped
+
+    out = tmp_path / "run"
+    with pytest.raises(Stopped):
+        unmask.score(long_file, "pll", model=pieces, out=out, progress=stop_in_the_middle)
+    assert not (out / "scores.jsonl").exists()
+    seen = []
+    found = unmask.score(long_file, "pll", model=pieces, out=out, progress=lambda done, total, what="": seen.append(done))
+    assert 0 < seen[0] <= 750, "what was done is kept"
+    assert found.rows == lines((out / "scores.jsonl").read_text())
+    assert [row["item"] for row in found] == list(range(1, 1501))
+    assert [row["pll"] for row in found] == pytest.approx([row["pll"] for row in whole], abs=1e-5, nan_ok=True)
+
+
+def test_a_lost_part_is_computed_again(pieces, long_file, tmp_path):
+    out = tmp_path / "run"
+    before = unmask.score(long_file, "pll", model=pieces, out=out).rows
+    sorted((out / "parts").iterdir())[1].unlink()
+    assert unmask.score(long_file, "pll", model=pieces, out=out).rows == before
+
+
+def test_a_folder_of_another_run_is_left_alone(pieces, file, tmp_path):
+    out = tmp_path / "run"
+    unmask.score(file, "pll", model=pieces, out=out)
+    before = (out / "scores.jsonl").read_bytes()
+    for change in ({"score": "pll_word"}, {"unit": "bits"}, {"rows": "words"}):
+        with pytest.raises(InputError, match="give the same settings"):
+            unmask.score(file, **{"score": "pll", "model": pieces, "out": out, **change})
+    file.write_text("a dog\n")
+    with pytest.raises(InputError, match="texts"):
+        unmask.score(file, "pll", model=pieces, out=out)
+    assert (out / "scores.jsonl").read_bytes() == before
+
+
+def test_rows_come_one_by_one_and_are_not_kept(pieces):
+    seen = []
+    found = unmask.score(iter(LINES), "pll", model=pieces, sink=seen.append)
+    assert [row["text"] for row in seen] == LINES and len(found) == 0
+
+
+def test_json_lines(pieces, tmp_path):
+    file = tmp_path / "texts.jsonl"
+    file.write_text('{"text": "a dog", "id": 4}\n\n{"before": "a", "target": "cat", "after": "sat"}\n{"sentence": "the dog"}\n')
+    found = unmask.score(file, model=pieces)
+    assert [row["text"] for row in found] == ["a dog", "", "a cat sat", "the dog"]
+    assert found[0]["id"] == "4" and found[1]["reason"] == "the text is empty" and found[2]["length"] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'{"text": "a dog"}\n{"txt": "a cat"}\n', "line 2 has no key 'text'"),
+        (b'{"text": "a dog"}\n{"text": 3}\n', "line 2: 'text' is 3"),
+        (b'{"text": "a dog"}\n["a cat"]\n', "line 2 is a JSON list"),
+        (b'{"text": "a dog"}\n{"text": \n', "line 2 is not JSON"),
+        (b'{"text": "a dog"}\n\xff\xfe\n', "line 2: byte 18 is not UTF-8"),
+    ],
+)
+def test_damaged_files_are_told_with_the_line(pieces, tmp_path, content, told, unmask_score):
+    file = tmp_path / "texts.jsonl"
+    file.write_bytes(content)
+    out = tmp_path / "run"
+    code, printed, message = unmask_score(file, "--out", out)
+    assert code == 2 and message.startswith("error: ") and message.count("\n") == 1 and told in message
+    assert not printed and not out.exists()
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
+@pytest.mark.slow
+def test_ray_gives_the_same_rows(pieces_folder, file, tmp_path):
+    local = unmask.score(file, "pll", model=pieces_folder, device="cpu").rows
+    found = unmask.score(file, "pll", model=pieces_folder, device="cpu", out=tmp_path / "run", engine="ray", workers=2)
+    assert [row["text"] for row in found] == LINES
+    assert [row["pll"] for row in found] == pytest.approx([row["pll"] for row in local], abs=1e-5, nan_ok=True)
+
+
+def test_command_streams_rows(unmask_score, file, pieces):
+    code, printed, message = unmask_score(file, "--score", "pll,left_to_right")
+    assert code == 0 and "1 text lacks a score, the first is text 2" in message
+    rows = unmask.score(file, "pll,left_to_right", model=pieces).rows
+    assert lines(printed) == rows
+    code, printed, _ = unmask_score("-", "--format", "csv", stdin="\n".join(LINES))
+    assert code == 0 and [row["text"] for row in csv.DictReader(printed.splitlines())] == LINES
+
+
+def test_command_reads_json_lines_from_standard_input(unmask_score):
+    code, printed, _ = unmask_score("-", "--input", "jsonl", "--rows", "words", "--unit", "bits", stdin='{"text": "a dog"}\n')
+    assert code == 0 and [row["word"] for row in lines(printed)] == ["a", "dog"]
+    code, _, message = unmask_score("-", stdin=b"a dog\n\xff\n")
+    assert code == 2 and "standard input line 2: byte 0 is not UTF-8" in message
+
+
+def test_command_compares_two_sentences(unmask_score):
+    code, printed, _ = unmask_score("The dogs sat.", "The dog sat.", "--score", "pll,order_bounds")
+    assert code == 0 and "dogs / dog" in printed and "worst" in printed
+    code, printed, _ = unmask_score("The dogs sat.", "--json")
+    assert code == 0 and json.loads(printed)["rows"][0]["text"] == "The dogs sat."
+
+
+def test_command_prints_accuracies(unmask_score, tmp_path):
+    file = tmp_path / "agreement.jsonl"
+    file.write_text('{"sentence_good": "a cat", "sentence_bad": "a cat"}\n')
+    code, printed, _ = unmask_score("--pairs", file, "--score", "pll,confident", "--out", tmp_path / "run")
+    assert code == 0 and "agreement" in printed and "50.0 [5, 95]" in printed
+    assert json.loads((tmp_path / "run" / "accuracy.json").read_text())["accuracy"][0]["ties"] == 1
+
+
+def test_command_says_what_scores_are(unmask_score):
+    code, printed, _ = unmask_score("--definitions")
+    assert code == 0 and "any_order" in printed and "a probability" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere.txt"], "'nowhere.txt' does not exist"),
+        ([], "no text was given"),
+        (["a dog", "-"], "is a file, or one word"),
+        (["a dog", "--score", "pl_word"], "did you mean pll_word"),
+        (["a dog", "--format", "parquet"], "Parquet cannot be printed"),
+        (["a dog", "--pairs", "x.jsonl"], "both given"),
+        (["a dog", "--format", "xml"], "format 'xml' is unknown"),
+    ],
+)
+def test_command_refuses_in_one_line(unmask_score, arguments, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, printed, message = unmask_score(*arguments)
+    assert (code, printed) == (2, "") and message.count("\n") == 1 and told in message
+    assert not list(Path().iterdir())

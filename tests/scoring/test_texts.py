@@ -1,0 +1,190 @@
+"""From texts to numbers: words of several tokens, targets between words, long texts, texts that cannot be scored."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unmask
+from unmask.errors import InputError
+
+
+def masked_log_q(model, ids, hidden, position):
+    """By the network's own forward pass."""
+    row = torch.tensor([ids])
+    row[0, hidden] = model.mask_id
+    return float(model.network(input_ids=row).logits[0, position].log_softmax(0)[ids[position]])
+
+
+@torch.no_grad()
+def test_pieces_of_a_word(pieces):
+    found = unmask.score("The unplayed dog ran.", "pll,pll_word,left_to_right", model=pieces, tokens=True)
+    ids = pieces.words.encode("The unplayed dog ran.")
+    assert [token["token"] for token in found[0]["tokens"]] == ["the", "un", "##play", "##ed", "dog", "ran", "."]
+    alone = [masked_log_q(pieces, ids, [t], t) for t in range(1, 8)]
+    with_later = [masked_log_q(pieces, ids, later, later[0]) for later in ([1], [2, 3, 4], [3, 4], [4], [5], [6], [7])]
+    to_come = [masked_log_q(pieces, ids, list(range(t, 8)), t) for t in range(1, 8)]
+    for name, terms in (("pll", alone), ("pll_word", with_later), ("left_to_right", to_come)):
+        assert found[0][name] == pytest.approx(sum(terms), abs=1e-4)
+        assert [-token[f"{name}_surprisal"] for token in found[0]["tokens"]] == pytest.approx(terms, abs=1e-4)
+
+
+def test_words_are_tabulated_as_reading_studies_do(pieces):
+    text = "The unplayed dog don't ran."
+    words = unmask.score(text, "pll_word", model=pieces, rows="words", unit="bits")
+    whole = unmask.score(text, "pll_word", model=pieces)
+    assert [row["word"] for row in words] == ["The", "unplayed", "dog", "don't", "ran."]
+    assert [row["word_number"] for row in words] == [1, 2, 3, 4, 5]
+    assert [row["length"] for row in words] == [1, 3, 1, 3, 2]
+    assert all(text[row["start"] : row["end"]] == row["word"] for row in words)
+    bits = sum(row["pll_word_surprisal"] for row in words)
+    assert bits * torch.log(torch.tensor(2.0)).item() == pytest.approx(-whole[0]["pll_word"], abs=1e-5)
+
+
+def test_a_target_between_words_is_its_part_of_the_whole(pieces):
+    target = {"before": "The dog", "target": "unplayed", "after": "ran.", "id": "b7"}
+    names = "pll,pll_word,left_to_right,right_to_left"
+    part = unmask.score([target], names, model=pieces)[0]
+    whole = unmask.score("The dog unplayed ran.", names, model=pieces, tokens=True)[0]
+    assert part["text"] == "The dog unplayed ran." and part["id"] == "b7" and part["length"] == 3
+    for name in names.split(","):
+        assert part[name] == pytest.approx(-sum(token[f"{name}_surprisal"] for token in whole["tokens"][2:5]), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        (("The dog", "sat", "."), "The dog sat."),
+        (("The ", "dog", " sat"), "The dog sat"),
+        (("", "Dogs", "sat"), "Dogs sat"),
+        (("a", "cat", ""), "a cat"),
+    ],
+)
+def test_parts_are_joined_as_one_writes_them(pieces, parts, text):
+    item = dict(zip(("before", "target", "after"), parts, strict=True))
+    assert unmask.score([item], model=pieces)[0]["text"] == text
+
+
+@torch.no_grad()
+def test_spaces_before_words_belong_to_the_tokens(roberta):
+    text = "The old dog sat."
+    found = unmask.score([text, {"before": "The old", "target": "dog", "after": "sat."}], "pll", model=roberta, tokens=True)
+    ids = roberta.words.encode(text)
+    assert "".join(token["token"] for token in found[0]["tokens"]) == text
+    assert [word["word"] for word in found[0]["words"]] == ["The", "old", "dog", "sat."]
+    terms = [masked_log_q(roberta, ids, [t], t) for t in range(1, len(ids) - 1)]
+    assert found[0]["pll"] == pytest.approx(sum(terms), abs=1e-4)
+    dog = next(word for word in found[0]["words"] if word["word"] == "dog")
+    assert found[1]["pll"] == pytest.approx(-dog["pll_surprisal"], abs=1e-5)
+
+
+def test_a_text_that_cannot_be_scored_keeps_its_row(pieces):
+    texts = ["The dog ran.", "", "a [MASK] sat", "the \x07 dog", "the [SEP] dog", "the zebra", "cat"]
+    found = unmask.score(texts, "pll,energy_norm,any_order", model=pieces)
+    assert [row["item"] for row in found] == list(range(1, 8))
+    reasons = [row["reason"] for row in found]
+    assert reasons[0] is None and "empty" in reasons[1] and "blank" in reasons[2]
+    assert "U+0007" in reasons[3] and "[SEP]" in reasons[4]
+    assert found[1]["pll"] is None and found[1]["any_order_se"] is None
+    assert found[5]["unknown"] == 1 and found[5]["pll"] is not None
+    assert found[5]["energy_norm"] is None and "does not know" in reasons[5]
+    assert found[6]["length"] == 1 and found[6]["pll"] == pytest.approx(found[6]["any_order"], abs=1e-5)
+
+
+@torch.no_grad()
+def test_long_texts_are_refused_or_scored_in_windows(pieces):
+    text = "the dog sat " * 6
+    refused = unmask.score(text, "pll,any_order", model=pieces)[0]
+    assert refused["pll"] is None and "20 tokens and the model takes 12" in refused["reason"]
+    found = unmask.score(text, "pll,any_order", model=pieces, long="windows", tokens=True)[0]
+    assert found["any_order"] is None and "no windows" in found["reason"]
+    ids = pieces.words.encode(text)
+    for place in range(18):
+        start = min(max(1 + place - 5, 1), 19 - 10)
+        window = [ids[0], *ids[start : start + 10], ids[-1]]
+        term = masked_log_q(pieces, window, [2 + place - start], 2 + place - start)
+        assert -found["tokens"][place]["pll_surprisal"] == pytest.approx(term, abs=1e-4)
+    short = unmask.score("the dog sat", "pll", model=pieces)[0]["pll"]
+    assert unmask.score("the dog sat", "pll", model=pieces, long="windows")[0]["pll"] == pytest.approx(short)
+
+
+def test_numbers_do_not_depend_on_the_company(pieces):
+    texts = ["The dog ran.", "a cat sat on the dog", "The dog ran.", "walks", "don't"]
+    names = "pll,confident,open,any_order,order_bounds"
+    together = unmask.score(texts, names, model=pieces, exact_tokens=3)
+    for text, row in zip(texts, together, strict=True):
+        alone = unmask.score(text, names, model=pieces, exact_tokens=3)[0]
+        for name in names.split(","):
+            assert row[name] == pytest.approx(alone[name], abs=1e-4)
+    assert together[0]["any_order"] == together[2]["any_order"]
+
+
+def test_difference_of_two_texts_adds_up(pieces):
+    found = unmask.score(["The dogs sat.", "The unplayed dog sat."], "pll,energy_raw", model=pieces, tokens=True)
+    rows = found.difference()
+    assert ("dogs", "un") in {(row["first_token"], row["second_token"]) for row in rows}
+    assert (None, "##play") in {(row["first_token"], row["second_token"]) for row in rows}
+    assert sum(row["pll_difference"] for row in rows) == pytest.approx(found[0]["pll"] - found[1]["pll"], abs=1e-4)
+    assert sum(row["energy_raw_difference"] for row in rows) == pytest.approx(
+        found[0]["energy_raw"] - found[1]["energy_raw"], abs=1e-4
+    )
+
+
+def test_proteins_letter_by_letter(tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+
+    from unmask.models.masked_lm import MaskedLM
+
+    vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"ACDEFGHIKL"])}
+    core = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    core.pre_tokenizer = pre_tokenizers.Whitespace()
+    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    network = BertForMaskedLM(
+        BertConfig(vocab_size=15, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16)
+    )
+    model = MaskedLM(network, PreTrainedTokenizerFast(tokenizer_object=core, **names))
+    found = unmask.score("ACD EF", "pll,pll_word", model=model, tokens=True)[0]
+    assert [(t["token"], t["start"]) for t in found["tokens"]] == [("A", 0), ("C", 1), ("D", 2), ("E", 4), ("F", 5)]
+    assert found["pll_word"] == pytest.approx(found["pll"], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"score": "plll"}, "did you mean pll"),
+        ({"score": "pll", "orders": 8}, "orders 8 has no effect on pll: it belongs to any_order, order_bounds"),
+        ({"score": "any_order", "orders": 1}, "orders 1 is out of range"),
+        ({"rows": "sentences"}, "rows 'sentences' is unknown"),
+        ({"unit": "bans"}, "use one of nats, bits"),
+        ({"tokens": True, "rows": "words"}, "choose one"),
+        ({"tokens": True, "format": "csv"}, "do not fit into CSV"),
+        ({"engine": "ray"}, "needs an out folder"),
+        ({"workers": 2}, "belong to engine ray"),
+        ({"input": "jsonl"}, "no file was given"),
+        ({"long": "cut"}, "long 'cut' is unknown"),
+    ],
+)
+def test_options_that_cannot_be(pieces, arguments, told):
+    with pytest.raises(InputError, match=told):
+        unmask.score("The dog ran.", model=pieces, **arguments)
+
+
+def test_nothing_to_score(pieces):
+    with pytest.raises(InputError, match="at least one"):
+        unmask.score([], model=pieces)
+    with pytest.raises(InputError, match="text 2 is a int"):
+        unmask.score(["a dog", 3], model=pieces)
+    with pytest.raises(InputError, match="one of the two"):
+        unmask.score(model=pieces)
+
+
+def test_frame_and_notebook(pieces):
+    found = unmask.score(["The dog ran.", ""], "pll,any_order", model=pieces)
+    frame = found.to_frame()
+    assert list(frame["text"]) == ["The dog ran.", ""] and "any_order_se" in frame
+    shown = found._repr_html_()
+    assert "no probability" in shown and "a mean" not in shown and "The dog ran." in shown
+    assert found.to_dict()["scores"]["pll"]["probability"] is False
+    assert [row["item"] for row in found.unscored] == [2]
