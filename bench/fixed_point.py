@@ -4,7 +4,7 @@
                                 [--accuracy 1e-3] [--most 1000]
 
 Four ways: eq. 5 from uniform marginals (the published one) and from those of the product joint, the sweeps of
-`unmask.joints.solver.balance` alone, and what the constructions do by default, stopped by its own estimate at that accuracy.
+`unmask.joints.solver.flow_sweep` alone, and what the constructions do by default, stopped by its own estimate at that accuracy.
 Accuracy is the larger total variation between the two marginals and those of a reference run on to an estimated 1e-6;
 cells read over cells of the tables count as reads. The ratio is that of the published way to the default. The last
 columns tell how many reads the default takes to stop at its stated 1e-4 and how accurate it then is, from either start;
@@ -27,9 +27,9 @@ from torch import Tensor
 from unmask.cloze import Cloze
 from unmask.evaluation.datasets import read_texts
 from unmask.evaluation.pairs import choose_pairs
-from unmask.joints.solver.balance import sweep
-from unmask.joints.solver.family import Marginals, read, start
-from unmask.joints.solver.near_compatible import TOLERANCE, near_compatible
+from unmask.joints.arnold_gokhale import TOLERANCE, family, plain_step
+from unmask.joints.solver.flow_sweep import sweep
+from unmask.joints.solver.marginals import Marginals, start
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.unary import Tables, unary_tables
 
@@ -59,7 +59,7 @@ class Problem:
 
     def default(self, initial: Marginals, tolerance: float = TOLERANCE) -> tuple[float, list[Tensor]]:
         """Reads of the tables, without that for the objective, and the marginals they lead to."""
-        joint = near_compatible(self.tables, self.alpha, tolerance=tolerance, initial=initial)
+        joint = family(self.tables, self.alpha, tolerance=tolerance, initial=initial)
         u, v = joint.marginals()
         reads = joint.report["reads"]
         assert isinstance(reads, float)
@@ -74,12 +74,12 @@ class Problem:
         return None
 
     def sweep(self, at: Marginals) -> Marginals:
-        """One step of `unmask.joints.solver.balance`."""
+        """One step of `unmask.joints.solver.flow_sweep`."""
         return sweep(self.tables, at, self.alpha)
 
     def published(self, at: Marginals) -> Marginals:
         """One step of eq. 5."""
-        return read(self.tables, at, self.alpha)[0]
+        return plain_step(self.tables, at, self.alpha)
 
 
 def clozes(model: MaskedLM, data: Path | None, pairs: int, seed: int) -> Iterator[Cloze]:
@@ -109,10 +109,10 @@ def tokens_of(model: MaskedLM, cloze: Cloze, tokens: int) -> list[Tensor]:
 
 
 def main() -> None:
-    """Print a row a pair and the summary."""
+    """Print one row per pair and the summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model")
-    parser.add_argument("--data", type=Path, help="a text a line, instead of the sentences above")
+    parser.add_argument("--data", type=Path, help="one text per line, instead of the sentences above")
     parser.add_argument("--pairs", type=int, default=8, help="of --data: half contiguous, half random")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tokens", type=int, default=1024)

@@ -30,7 +30,8 @@ from torch import Tensor
 from transformers import AutoModelForMaskedLM
 
 from unmask.cloze import Cloze
-from unmask.joints import arnold_gokhale, derive_all
+from unmask.joints import derive_all
+from unmask.joints.arnold_gokhale import arnold_gokhale
 from unmask.joints.metrics import BlockMetrics, JointMetrics, block_metrics
 from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM

@@ -31,11 +31,15 @@ from torch import Tensor
 
 from unmask.evaluation.datasets import read_texts
 from unmask.evaluation.pairs import SCHEMES, choose_pairs
-from unmask.joints import chain, hcb, mrf, product
-from unmask.joints.joint import Index, Joint, at
+from unmask.joints.arnold_gokhale import members
+from unmask.joints.chain import chain
+from unmask.joints.hcb import hcb
+from unmask.joints.joint import Joint
 from unmask.joints.metrics import block_metrics
-from unmask.joints.solver.family import Marginals
-from unmask.joints.solver.near_compatible import members
+from unmask.joints.mrf import mrf
+from unmask.joints.product import product
+from unmask.joints.solver.marginals import Marginals
+from unmask.joints.tiles import Index, at
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.unary import Tables, unary_tables
 
@@ -65,7 +69,7 @@ def arithmetic(name: str, joints: Sequence[Joint]) -> Joint:
             total = torch.logaddexp(total, joint.log_tile(index))
         return total
 
-    return Joint(name, joints[0].tables, rule, log_z=log(len(joints)))
+    return Joint(name, joints[0].tables, rule, known_log_z=log(len(joints)))
 
 
 def halves(name: str, tables: Tables, joint: Joint) -> Joint:

@@ -19,28 +19,30 @@ if TYPE_CHECKING:
     from unmask.answers.filling import Completion, Filling, fill
     from unmask.cloze import Cloze
     from unmask.errors import InputError, ModelError, UnmaskError
-    from unmask.joints import CONSTRUCTIONS, Joint, derive, derive_all
+    from unmask.joints.deriving import derive, derive_all
+    from unmask.joints.joint import Joint
     from unmask.joints.metrics import block_metrics, summarise
+    from unmask.joints.registry import CONSTRUCTIONS
     from unmask.models.masked_lm import MaskedLM
     from unmask.scoring.score import score
     from unmask.tables.unary import Tables, unary_tables
 
 _HOME = {
-    "CONSTRUCTIONS": "unmask.joints",
+    "CONSTRUCTIONS": "unmask.joints.registry",
     "Cloze": "unmask.cloze",
     "Comparison": "unmask.answers.comparison",
     "Completion": "unmask.answers.filling",
     "Filling": "unmask.answers.filling",
     "InputError": "unmask.errors",
-    "Joint": "unmask.joints",
+    "Joint": "unmask.joints.joint",
     "MaskedLM": "unmask.models.masked_lm",
     "ModelError": "unmask.errors",
     "Tables": "unmask.tables.unary",
     "UnmaskError": "unmask.errors",
     "block_metrics": "unmask.joints.metrics",
     "compare": "unmask.answers.comparison",
-    "derive": "unmask.joints",
-    "derive_all": "unmask.joints",
+    "derive": "unmask.joints.deriving",
+    "derive_all": "unmask.joints.deriving",
     "fill": "unmask.answers.filling",
     "lab": "unmask.lab",
     "score": "unmask.scoring.score",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
+from unmask.joints.tiles import tile_size, tiles
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import Tables, unary_tables
 
@@ -47,3 +50,27 @@ def without(p: torch.Tensor) -> list[torch.Tensor]:
 def distance(p: torch.Tensor, q: torch.Tensor) -> float:
     """Total variation."""
     return 0.5 * float((p - q).abs().sum())
+
+
+def tables_from(log_q: Sequence[torch.Tensor], log_masked: Sequence[torch.Tensor] | None = None) -> Tables:
+    """Tables of any size from conditionals; uniform masked distributions unless given."""
+    shape, like = log_q[0].shape, log_q[0]
+    empty = tuple(like.new_zeros([1 if s == t else n for s, n in enumerate(shape)]) for t in range(len(shape)))
+    masked = log_masked or [like.new_zeros(n).log_softmax(0) for n in shape]
+    tokens = tuple(torch.arange(n) for n in shape)
+    return Tables(tokens, tuple(log_q), empty, empty, tuple(masked), (0.0,) * len(shape))
+
+
+def large_tables(shape: Sequence[int], seed: int, scale: float = 1.5) -> Tables:
+    """Random conditionals over more cells than one tile of the streamed sums holds."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*size: int) -> torch.Tensor:
+        return scale * torch.randn(size, generator=generator, dtype=torch.float64)
+
+    tables = tables_from([normal(*shape).log_softmax(t) for t in range(len(shape))], [normal(n).log_softmax(0) for n in shape])
+    assert len(list(tiles(tables.shape, tile_size(tables)))) > 1
+    return tables
+
+
+LARGE = [(600, 500), (70, 70, 60)]

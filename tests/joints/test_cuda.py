@@ -5,7 +5,7 @@ import torch
 
 from unmask.joints import derive_all
 from unmask.joints.metrics import block_metrics
-from unmask.joints.solver.pair_form import kernels_serve
+from unmask.joints.triton.pair_form import triton_serves
 from unmask.tables.unary import Tables
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -29,7 +29,7 @@ def random_pair(seed: int, device: str) -> Tables:
 
 def test_all_joints_and_metrics_of_a_pair_are_those_of_the_cpu() -> None:
     of_cpu, of_gpu = random_pair(4, "cpu"), random_pair(4, "cuda")
-    assert kernels_serve(of_gpu) and not kernels_serve(of_cpu)
+    assert triton_serves(of_gpu) and not triton_serves(of_cpu)
     expected, found = (block_metrics(derive_all(tables), (3, 5)) for tables in (of_cpu, of_gpu))
     assert found.compatibility == pytest.approx(expected.compatibility, rel=1e-4)
     for mine, theirs in zip(found.joints, expected.joints, strict=True):

@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import CONSTRUCTIONS, Joint, arnold_gokhale, balanced, chain, hcb, mrf, mrf_logit, pseudo_gibbs
-from unmask.joints import product as product_joint
+from unmask.joints import CONSTRUCTIONS, Joint
+from unmask.joints.arnold_gokhale import arnold_gokhale, balanced, pseudo_gibbs
+from unmask.joints.chain import chain
 from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
+from unmask.joints.hcb import hcb
 from unmask.joints.metrics import BlockMetrics, JointMetrics, block_metrics, summarise
+from unmask.joints.mrf import mrf, mrf_logit
+from unmask.joints.product import product as product_joint
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 

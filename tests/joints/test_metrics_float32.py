@@ -5,10 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from unmask.joints import Joint, chain, hcb, mrf, mrf_logit, product
+from unmask.joints import Joint
+from unmask.joints.arnold_gokhale import FamilyRule
+from unmask.joints.chain import chain
 from unmask.joints.faithfulness import read_joints
+from unmask.joints.hcb import hcb
 from unmask.joints.metrics import block_metrics
-from unmask.joints.solver.family import FamilyRule
+from unmask.joints.mrf import mrf, mrf_logit
+from unmask.joints.product import product
 from unmask.tables.unary import Tables
 
 TOKENS = 300

@@ -6,9 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
-from unmask.joints import arnold_gokhale, balanced, chain, hcb, mrf, product, pseudo_gibbs
+from unmask.joints.arnold_gokhale import arnold_gokhale, balanced, pseudo_gibbs
+from unmask.joints.chain import chain
 from unmask.joints.compatibility import compatibility
+from unmask.joints.hcb import hcb
 from unmask.joints.metrics import block_metrics
+from unmask.joints.mrf import mrf
+from unmask.joints.product import product
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 

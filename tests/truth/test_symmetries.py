@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
-from unmask.joints import CONSTRUCTIONS, Joint, arnold_gokhale, derive
+from unmask.joints import CONSTRUCTIONS, Joint, derive
+from unmask.joints.arnold_gokhale import arnold_gokhale
 from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.metrics import block_metrics

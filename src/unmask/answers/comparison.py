@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from unmask.answers.filling import as_model, complete, labelled_joints
+from unmask.answers.filling import as_model, complete
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import CONSTRUCTIONS, Joint
+from unmask.joints import CONSTRUCTIONS, Joint, derive_all
 from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.metrics import Summary, block_metrics, summarise
+from unmask.joints.registry import all_named
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import choose_candidates
@@ -174,15 +175,12 @@ def compare(
 
     The tokens that stood in the blanks are known where `positions` of a whole text are given, or `targets`, one a blank.
     """
-    names = list(CONSTRUCTIONS) if joints is None else list(joints)
-    for name in names:
-        if name not in CONSTRUCTIONS:
-            raise InputError(f"construction {name!r} is unknown: use one of {', '.join(CONSTRUCTIONS)}")
-    if not names or top < 1:
-        raise InputError(f"{len(names)} constructions and {top} completions were asked for: give 1 or more of each")
+    names = list(CONSTRUCTIONS) if joints is None else [construction.name for construction in all_named(joints)]
+    if top < 1:
+        raise InputError(f"{top} completions were asked for: give 1 or more")
     lm = as_model(model, device, dtype)
     cloze = lm.cloze(text, positions, targets)
     if len(cloze.block) < 2:
         raise InputError("the text has one blank, where all constructions coincide: give two or more, or use fill")
     tables = unary_tables(lm, cloze, choose_candidates(lm, cloze, candidates, exact, force), progress=progress)
-    return Comparison(text, dict(zip(names, labelled_joints(tables, names, lm), strict=True)), lm, cloze, top)
+    return Comparison(text, dict(zip(names, derive_all(tables, names), strict=True)), lm, cloze, top)

@@ -31,7 +31,8 @@ from torch import Tensor
 from unmask.answers.filling import as_model
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import CONSTRUCTIONS, derive
+from unmask.joints import derive
+from unmask.joints.registry import named
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
@@ -76,8 +77,7 @@ def pair_matrix(
 
     candidates   how many tokens of each position (all regular ones if there are no more), or the token ids themselves
     """
-    if construction not in CONSTRUCTIONS:
-        raise InputError(f"construction {construction!r} is unknown: use one of {', '.join(CONSTRUCTIONS)}")
+    named(construction, "joint")
     k = len(cloze.block)
     if k < 2:
         raise InputError("dependence is between two blanks or more, and there is one: give another")
@@ -235,7 +235,7 @@ def dependence(
 
     text        a text with [MASK] at two blanks or more, or a whole text
     positions   which tokens of a whole text; all but the special ones if left out
-    joint       the construction of each pair's joint, one of CONSTRUCTIONS
+    joint       the construction of each pair's joint, by its name in `unmask.joints.registry`
     others      "masked" (the default for blanks) or "text" (the default for a whole text)
     candidates  how many tokens of each position to consider; exact: every regular token
     force       go on beyond 200,000 passes

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import CONSTRUCTIONS, DEFAULT_CONSTRUCTION, Joint, derive, derive_all
+from unmask.joints import DEFAULT, Joint, derive
+from unmask.joints.registry import named
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import choose_candidates
-from unmask.tables.unary import Tables, unary_tables
+from unmask.tables.unary import unary_tables
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Filling:
 def fill(
     text: str,
     model: MaskedLM | str | Path | None = None,
-    joint: str = DEFAULT_CONSTRUCTION,
+    joint: str = DEFAULT,
     candidates: int | Sequence[Sequence[int]] | None = None,
     exact: bool = False,
     top: int = 10,
@@ -109,40 +110,24 @@ def fill(
 
     text        a text with [MASK] at each blank, or a whole text with the token `positions` to blank out
     model       a MaskedLM, a folder, a name on the hub, or None for the bundled English model
-    joint       the construction, one of CONSTRUCTIONS; with one blank all of them are the model's own conditional
+    joint       the name of a construction, see `unmask.joints.registry`; with one blank all are the model's own conditional
     candidates  how many tokens of each blank to consider, or the token ids themselves; see `unmask.tables.candidates`
     exact       consider every regular token at every blank; special tokens are outside the support of a filled text
     force       go on where the number of passes or cells is beyond the limits
     progress    called with (passes done, passes in all)
     """
-    if joint not in CONSTRUCTIONS:
-        raise InputError(f"construction {joint!r} is unknown: use one of {', '.join(CONSTRUCTIONS)}")
+    construction = named(joint, "joint").name
     if top < 1:
         raise InputError(f"{top} completions were asked for: give 1 or more")
     lm = as_model(model, device, dtype)
     cloze = lm.cloze(text, positions)
     tables = unary_tables(lm, cloze, choose_candidates(lm, cloze, candidates, exact, force), progress=progress)
-    return Filling(text, labelled_joint(tables, joint, lm), derive(tables, "product"), lm, cloze, top)
+    return Filling(text, derive(tables, construction), derive(tables, "product"), lm, cloze, top)
 
 
 def as_model(model: MaskedLM | str | Path | None, device: str = "auto", dtype: str = "auto") -> MaskedLM:
     """The model itself, or the one that its name or folder leads to."""
     return model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype)
-
-
-def labelled_joint(tables: Tables, construction: str, model: MaskedLM) -> Joint:
-    """The joint of the tables, showing tokens as the model spells them. With one blank every construction coincides."""
-    joint = labelled_joints(tables, [construction if tables.sites > 1 else "product"], model)[0]
-    joint.name = construction
-    return joint
-
-
-def labelled_joints(tables: Tables, constructions: Sequence[str], model: MaskedLM) -> list[Joint]:
-    """The joints of the tables, showing tokens as the model spells them."""
-    joints = derive_all(tables, constructions)
-    for joint in joints:
-        joint.label = model.token
-    return joints
 
 
 def complete(model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: float, product_log_prob: float) -> Completion:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unmask.cli import options
+from unmask.joints.registry import FORMS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +36,7 @@ def dependence(
         ),
     ],
     joint: Annotated[
-        str, typer.Option("--joint", "-j", help=f"How a pair's joint is derived: {', '.join(options.CONSTRUCTION_NAMES)}.")
+        str, typer.Option("--joint", "-j", help=f"How a pair's joint is derived: {', '.join(FORMS)}.")
     ] = "pseudo_gibbs",
     others: Annotated[
         OthersName | None,

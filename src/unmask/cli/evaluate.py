@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unmask.cli import options
+from unmask.joints.registry import FORMS, all_named, named
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +46,7 @@ def evaluate(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the choice of pairs and of the bootstrap.")] = 0,
     joints: Annotated[
         str,
-        typer.Option("--joints", help=f"all, or some of {', '.join(options.CONSTRUCTION_NAMES)}, separated by commas."),
+        typer.Option("--joints", help=f"all, or some of {', '.join(FORMS)}, separated by commas."),
     ] = "all",
     arnold_gokhale_steps: Annotated[
         int | None,
@@ -70,7 +71,7 @@ def evaluate(
         from unmask.evaluation.evaluate import evaluate as run_evaluation
         from unmask.evaluation.plan import Request
 
-        names = options.CONSTRUCTION_NAMES if joints == "all" else tuple(name.strip() for name in joints.split(","))
+        names = tuple(construction.name for construction in all_named(joints))
         request = Request(
             model, data, pairs_file, scheme.value, pairs, seed, names, arnold_gokhale_steps, device=device, dtype=dtype
         )
@@ -95,13 +96,13 @@ def evaluate(
 
 def _print(summary: Mapping[str, Any]) -> None:
     from unmask.cli import terminal
-    from unmask.evaluation.table import HEADINGS, LABELS, cell, written
+    from unmask.evaluation.table import HEADINGS, cell, written
 
     table = terminal.table(*HEADINGS.values(), "P-NLL a token\nminus product", first=f"{summary['pairs']:,} pairs")
     for row in summary["constructions"]:
         numbers = [written(row[m]["value"], m) for m in HEADINGS]
         difference = cell(row["difference"], "difference") if "difference" in row else ""
-        table.add_row(LABELS[row["construction"]], *numbers, difference)
+        table.add_row(named(row["construction"]).label, *numbers, difference)
     terminal.console().print(table, markup=False)
 
 

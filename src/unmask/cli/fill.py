@@ -7,13 +7,12 @@ from typing import Annotated
 import typer
 
 from unmask.cli import options
+from unmask.joints.registry import DEFAULT, FORMS
 
 
 def fill(
     text: options.Text,
-    joint: Annotated[
-        str, typer.Option("--joint", "-j", help=f"How the joint is derived: {', '.join(options.CONSTRUCTION_NAMES)}.")
-    ] = "balanced",
+    joint: Annotated[str, typer.Option("--joint", "-j", help=f"How the joint is derived: {', '.join(FORMS)}.")] = DEFAULT,
     candidates: options.Candidates = None,
     exact: options.Exact = False,
     top: options.Top = 10,

@@ -11,9 +11,7 @@ import typer
 
 from unmask.checks import numbers
 from unmask.errors import InputError
-
-CONSTRUCTION_NAMES = ("product", "mrf_logit", "mrf", "hcb", "arnold_gokhale", "balanced", "pseudo_gibbs", "chain")
-"""The keys of `unmask.CONSTRUCTIONS`, here so that help texts need not load torch; a test holds the two equal."""
+from unmask.joints.registry import FORMS
 
 
 def path(given: str) -> Path:
@@ -29,7 +27,7 @@ File = Annotated[
     Path | None,
     typer.Option("--file", parser=path, metavar="PATH", help="Texts from a file, one per line, instead of TEXT."),
 ]
-Joint = Annotated[str, typer.Option("--joint", "-j", help=f"How the joint is derived: {', '.join(CONSTRUCTION_NAMES)}.")]
+Joint = Annotated[str, typer.Option("--joint", "-j", help=f"How the joint is derived: {', '.join(FORMS)}.")]
 Model = Annotated[
     str | None,
     typer.Option("--model", "-m", help="Folder or hub name of a masked language model; the bundled English model if left out."),

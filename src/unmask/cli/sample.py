@@ -12,6 +12,7 @@ import typer
 
 from unmask.cli import options
 from unmask.errors import InputError
+from unmask.joints.registry import FORMS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -106,9 +107,7 @@ def sample(
     cold: Annotated[float, typer.Option("--cold", help="Last temperature of --kernel annealing.")] = 0.1,
     joint: Annotated[
         str,
-        typer.Option(
-            "--joint", help=f"Construction of --kernel pair-joint, and of dependence: {', '.join(options.CONSTRUCTION_NAMES)}."
-        ),
+        typer.Option("--joint", help=f"Construction of --kernel pair-joint, and of dependence: {', '.join(FORMS)}."),
     ] = "pseudo_gibbs",
     candidates: Annotated[
         int, typer.Option("--candidates", help="Tokens a position of --kernel pair-joint and of measured dependence.")

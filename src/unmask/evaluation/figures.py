@@ -8,22 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unmask.evaluation.table import LABELS
+from unmask.joints.registry import named
 
 if TYPE_CHECKING:
     import pandas
-
-STYLES = {
-    "product": ("#000000", "o", "-"),
-    "mrf_logit": ("#CC79A7", "v", "--"),
-    "mrf": ("#D55E00", "^", "--"),
-    "hcb": ("#E69F00", "s", "--"),
-    "arnold_gokhale": ("#0072B2", "D", "-"),
-    "balanced": ("#009E73", "P", "-"),
-    "pseudo_gibbs": ("#56B4E9", "X", "-"),
-    "chain": ("#7F7F7F", "*", ":"),
-}
-"""Colour (told apart by colour-blind readers too), marker, line of each construction."""
 
 DISTANCES = {
     "token_distance": "tokens between the two (0: adjacent)",
@@ -79,10 +67,17 @@ def distance_figure(rows: pandas.DataFrame, column: str, path: Path, title: str 
     for place, name in enumerate(names):
         mine = known[known["construction"] == name]
         means = [mine[mine[column].between(low, high)]["pair_nll"].mean() / 2 for low, high in ranges]
-        colour, marker, line = STYLES.get(name, (f"C{place}", "o", "-"))
+        construction = named(name)
+        look = construction.style
         shift = 0.06 * (place - (len(names) - 1) / 2)
-        style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line, "markersize": 5, "linewidth": 1.4}
-        axes.plot(middle + shift, means, label=LABELS.get(name, name), **style)
+        style: dict[str, Any] = {
+            "color": look.colour,
+            "marker": look.marker,
+            "linestyle": look.line,
+            "markersize": 5,
+            "linewidth": 1.4,
+        }
+        axes.plot(middle + shift, means, label=construction.label, **style)
     names = [str(low) if low == high else f"{low}\N{EN DASH}{high}" for low, high in ranges]
     axes.set_xticks(middle, names, fontsize="small" if len(names) > MANY_BINS else None)
     axes.set_xlim(-0.6, len(ranges) - 0.4)

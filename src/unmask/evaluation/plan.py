@@ -18,7 +18,7 @@ from unmask.evaluation.pairs import Pair, choose_pairs
 from unmask.evaluation.pairs_file import pairs_as_lines, read_pairs
 from unmask.evaluation.results import COLUMNS
 from unmask.evaluation.run_folder import content_hash
-from unmask.joints import CONSTRUCTIONS
+from unmask.joints.registry import CONSTRUCTIONS, all_named
 from unmask.models.masked_lm import MaskedLM
 
 
@@ -51,13 +51,11 @@ def check(request: Request) -> None:
     """Refuse what can be refused before a model is loaded."""
     if (request.data is None) == (request.pairs_file is None):
         raise InputError("give the texts either with --data or with --pairs-file")
-    if not request.constructions:
-        raise InputError(f"no construction was asked for: use one or more of {', '.join(CONSTRUCTIONS)}")
-    for name in request.constructions:
-        if name not in CONSTRUCTIONS:
-            raise InputError(f"construction {name!r} is unknown: use one of {', '.join(CONSTRUCTIONS)}")
-    if len(set(request.constructions)) != len(request.constructions):
-        raise InputError(f"a construction is named twice in {','.join(request.constructions)}: name each once")
+    names = [construction.name for construction in all_named(request.constructions)]
+    if request.arnold_gokhale_steps is not None and "arnold_gokhale" not in names:
+        raise InputError(
+            f"arnold_gokhale_steps was given, but arnold_gokhale is not among {', '.join(names)}: add it, or leave them out"
+        )
     if request.arnold_gokhale_steps is not None and request.arnold_gokhale_steps < 1:
         raise InputError(f"{request.arnold_gokhale_steps} Arnold-Gokhale steps were asked for: use 1 or more, or leave it out")
 

@@ -21,19 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from unmask.joints.registry import named
+
 if TYPE_CHECKING:
     import pandas
 
-LABELS = {
-    "product": "MLM (product)",
-    "mrf_logit": "MRF (logit)",
-    "mrf": "MRF",
-    "hcb": "HCB",
-    "arnold_gokhale": "Arnold-Gokhale",
-    "balanced": "balanced",
-    "pseudo_gibbs": "pseudo-Gibbs",
-    "chain": "chain",
-}
 MEASURES = {"u_ppl": ("unary_nll_first", "unary_nll_second"), "p_ppl": ("pair_nll",), "a_kl": ("a_kl",), "g_kl": ("g_kl",)}
 """Measure: the columns whose sum over a pair is averaged, a token for a perplexity, a pair for a divergence."""
 HEADINGS = {"u_ppl": "U-PPL", "p_ppl": "P-PPL", "a_kl": "A-KL", "g_kl": "G-KL"}
@@ -108,7 +100,7 @@ def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed:
     best = {measure: min(row[measure]["value"] for row in rows) for measure in HEADINGS}
     lines = [_caption(summary, settings, failed), "", _line(head), _line(["---"] + ["---:"] * (len(head) - 1))]
     for row in rows:
-        cells = [LABELS.get(row["construction"], row["construction"])]
+        cells = [named(row["construction"]).label]
         for measure in HEADINGS:
             cells.append(cell(row[measure], measure, row[measure]["value"] == best[measure]))
         if differences:

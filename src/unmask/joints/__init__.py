@@ -1,42 +1,25 @@
-"""Constructions: rules from the unary conditionals of a block to a joint distribution over it."""
+"""Constructions: rules from the unary conditionals of a block to a joint distribution over it.
+
+The names below are loaded when first used; `unmask.joints.registry` lists the constructions without loading torch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from unmask.errors import InputError
-from unmask.joints.chain import chain
-from unmask.joints.hcb import hcb
-from unmask.joints.joint import Joint
-from unmask.joints.mrf import mrf, mrf_logit
-from unmask.joints.product import product
-from unmask.joints.solver.near_compatible import MEMBERS, arnold_gokhale, balanced, members, pseudo_gibbs
-from unmask.tables.unary import Tables
+from unmask.joints.registry import CONSTRUCTIONS, DEFAULT
 
-CONSTRUCTIONS: dict[str, Callable[..., Joint]] = {
-    rule.__name__: rule for rule in (product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, chain)
-}
-DEFAULT_CONSTRUCTION = "balanced"
+if TYPE_CHECKING:
+    from unmask.joints.deriving import derive, derive_all
+    from unmask.joints.joint import Joint
+
+_HOME = {"Joint": "unmask.joints.joint", "derive": "unmask.joints.deriving", "derive_all": "unmask.joints.deriving"}
+
+__all__ = ["CONSTRUCTIONS", "DEFAULT", "Joint", "derive", "derive_all"]
 
 
-def derive(tables: Tables, construction: str = DEFAULT_CONSTRUCTION, **options: object) -> Joint:
-    """The joint that `construction` derives from the tables."""
-    if construction not in CONSTRUCTIONS:
-        raise InputError(f"construction {construction!r} is unknown: use one of {', '.join(CONSTRUCTIONS)}")
-    return CONSTRUCTIONS[construction](tables, **options)
-
-
-def derive_all(
-    tables: Tables, constructions: Iterable[str] = tuple(CONSTRUCTIONS), options: Mapping[str, Mapping[str, object]] | None = None
-) -> list[Joint]:
-    """The joints of several constructions, in their order; those that are iterated share their reads of the tables.
-
-    `options`: of single constructions, by name; one that has any is iterated by itself.
-    """
-    names, given = list(constructions), options or {}
-    together = {name: MEMBERS[name] for name in names if name in MEMBERS and not given.get(name)}
-    found = dict(zip(together, members(tables, together) if together else [], strict=True))
-    return [found.get(name) or derive(tables, name, **given.get(name, {})) for name in names]
-
-
-__all__ = ["CONSTRUCTIONS", "DEFAULT_CONSTRUCTION", "Joint", "derive", "derive_all", *CONSTRUCTIONS]
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'unmask.joints' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

@@ -8,11 +8,12 @@ For a pair, forward is m_a[x] B[x,y] and needs V + 1 passes.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
-from unmask.errors import InputError
-from unmask.joints.joint import Joint, along
+from unmask.checks import one_of
+from unmask.joints.joint import Joint
 from unmask.joints.rules import MeanRule, SumRule
+from unmask.joints.tiles import along
 from unmask.tables.unary import Tables
 
 Order = Literal["forward", "backward", "mean"]
@@ -20,16 +21,15 @@ Order = Literal["forward", "backward", "mean"]
 
 def chain(tables: Tables, order: Order = "mean") -> Joint:
     """`order`: from the block's first position, from its last, or the mean of the two joints."""
+    one_of("order", order, get_args(Order))
     k = tables.sites
     forward = SumRule((along(tables.log_masked[0], 0, k), *tables.log_forward, tables.log_q[-1], tables.log_inside[-1]))
     backward = SumRule((along(tables.log_masked[-1], k - 1, k), *tables.log_backward, tables.log_q[0], tables.log_inside[0]))
     if order == "mean":
         log_z = tuple(_log_z(rule) for rule in (forward, backward))
-        return Joint("chain", tables, MeanRule((forward, backward), log_z), log_z=0.0)
-    if order not in ("forward", "backward"):
-        raise InputError(f"chain order {order!r} is unknown: use forward, backward or mean")
+        return Joint("chain", tables, MeanRule((forward, backward), log_z), known_log_z=0.0)
     rule = forward if order == "forward" else backward
-    return Joint(f"chain_{order}", tables, rule, log_z=_log_z(rule))
+    return Joint(f"chain_{order}", tables, rule, known_log_z=_log_z(rule))
 
 
 def _log_z(rule: SumRule) -> float:

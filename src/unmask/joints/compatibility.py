@@ -19,23 +19,22 @@ from math import isfinite
 import torch
 from torch import Tensor
 
-from unmask.joints.faithfulness import tile_size
-from unmask.joints.joint import at, tiles
-from unmask.joints.solver.pair_form import Linear, PairForm, kernels_serve, table_form
+from unmask.joints.tiles import at, tile_size, tiles
+from unmask.joints.triton.pair_form import Linear, PairForm, table_form, triton_serves
 from unmask.tables.unary import Tables
 
 
 def compatibility(tables: Tables) -> float:
     """Mean squared log-ratio in nats^2, in two reads of the tables for each pair of sites; zero for a single site."""
-    if kernels_serve(tables):
-        found = _pair_by_kernels(tables)
+    if triton_serves(tables):
+        found = _pair_by_triton(tables)
         if isfinite(found):
             return found
     pairs = list(combinations(range(tables.sites), 2))
     return sum(_pair(tables, s, t) for s, t in pairs) / max(1, len(pairs))
 
 
-def _pair_by_kernels(tables: Tables) -> float:
+def _pair_by_triton(tables: Tables) -> float:
     """The pair's two reads on a GPU; not finite where a ratio leaves float32's range."""
     from unmask.joints.triton.pair_sums import pair_sums
 

@@ -21,14 +21,12 @@ import torch
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.joints.joint import Joint, at, tiles
-from unmask.joints.solver.family import CACHED_CELLS, contexts
-from unmask.joints.solver.pair_form import PairForm, kernels_serve, pair_form, table_form
+from unmask.joints.joint import Joint, Rule
+from unmask.joints.tiles import CELLS_ON_CPU, at, contexts, tile_size, tiles
+from unmask.joints.triton.pair_form import PairForm, pair_form, table_form, triton_serves
 from unmask.tables.kept import kept_with_first
 from unmask.tables.unary import Tables
 
-CUDA_CELLS = 1 << 25
-"""Cells of a tile on a GPU: enough to hide the launches of the many small steps of a tile."""
 UNDERFLOW = 1e-28
 """A context that holds less than this share of the largest cell is summed again, in logarithms."""
 
@@ -64,29 +62,33 @@ def read_joints(joints: Sequence[Joint], tile_cells: int | None = None) -> list[
     """
     if any(joint.tables is not joints[0].tables for joint in joints):
         raise InputError("these joints are rules over different tables: read the joints of each block by themselves")
-    unread = [joint for joint in joints if joint not in _READ or tile_cells is not None]
+    return read_rules(joints[0].tables, [joint.rule for joint in joints], tile_cells)
+
+
+def read_rules(tables: Tables, rules: Sequence[Rule], tile_cells: int | None = None) -> list[Reading]:
+    """The same for rules that are not joints yet, over `tables`."""
+    unread = [rule for rule in rules if rule not in _READ or tile_cells is not None]
     if unread:
-        _READ.update(zip(unread, _read(unread, tile_cells), strict=True))
-    return [_READ[joint] for joint in joints]
+        _READ.update(zip(unread, _read(tables, unread, tile_cells), strict=True))
+    return [_READ[rule] for rule in rules]
 
 
-_READ: WeakKeyDictionary[Joint, Reading] = WeakKeyDictionary()
-"""A joint's rule never changes, so it is read once, by the solver that found it or by the metrics."""
+_READ: WeakKeyDictionary[Rule, Reading] = WeakKeyDictionary()
+"""A rule never changes, so it is read once, by the solver that found it or by the metrics."""
 
 
-def _read(joints: Sequence[Joint], tile_cells: int | None) -> list[Reading]:
-    tables = joints[0].tables
-    forms = [pair_form(tables, joint.rule) for joint in joints] if kernels_serve(tables) else [None]
+def _read(tables: Tables, rules: Sequence[Rule], tile_cells: int | None) -> list[Reading]:
+    forms = [pair_form(tables, rule) for rule in rules] if triton_serves(tables) else [None]
     if all(form is not None for form in forms):
-        readings = _read_by_kernels(joints, [form for form in forms if form is not None])
+        readings = _read_by_triton(tables, rules, [form for form in forms if form is not None])
         if readings is not None:
             return readings
-    sums = [_Sums(joint) for joint in joints]
+    sums = [_Sums(tables, rule) for rule in rules]
     for index in tiles(tables.shape, tile_cells or tile_size(tables)):
         q = [at(table, index).exp() for table in tables.log_q]
-        for joint_sums in sums:
-            joint_sums.add(index, q)
-    return [joint_sums.reading(_own_sums(tables)) for joint_sums in sums]
+        for of_rule in sums:
+            of_rule.add(index, q)
+    return [of_rule.reading(_own_sums(tables)) for of_rule in sums]
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class _OwnSums:
 
 @kept_with_first
 def _own_sums(tables: Tables) -> _OwnSums:
-    if kernels_serve(tables):
+    if triton_serves(tables):
         from unmask.joints.triton.pair_sums import pair_sums
 
         log_a, log_b = tables.log_q
@@ -117,18 +119,17 @@ def _own_sums(tables: Tables) -> _OwnSums:
     return _OwnSums(weight, own)
 
 
-def _read_by_kernels(joints: Sequence[Joint], forms: Sequence[PairForm]) -> list[Reading] | None:
-    """The same sums for a pair on a GPU, a read of the tables for each joint; None where they leave float32's range."""
+def _read_by_triton(tables: Tables, rules: Sequence[Rule], forms: Sequence[PairForm]) -> list[Reading] | None:
+    """The same sums for a pair on a GPU, a read of the tables for each rule; None where they leave float32's range."""
     from unmask.joints.triton.pair_sums import pair_sums
 
-    tables = joints[0].tables
     a, b = tables.log_q
     readings = []
-    for joint, form in zip(joints, forms, strict=True):
-        sums = _Sums(joint)
+    for rule, form in zip(rules, forms, strict=True):
+        sums = _Sums(tables, rule)
         likely = [int(m.argmax()) for m in tables.log_masked]
         lines = ((slice(likely[0], likely[0] + 1), slice(None)), (slice(None), slice(likely[1], likely[1] + 1)))
-        sums.shift = torch.stack([joint.rule(line).amax() for line in lines]).amax().double()
+        sums.shift = torch.stack([rule(line).amax() for line in lines]).amax().double()
         found = pair_sums(a, b, form, shift=float(sums.shift), cross=True)
         sums.mass = [found.column_mass[None, :], found.row_mass[:, None]]
         sums.cross = [found.column_cross[None, :], found.row_cross[:, None]]
@@ -138,21 +139,16 @@ def _read_by_kernels(joints: Sequence[Joint], forms: Sequence[PairForm]) -> list
     return readings
 
 
-def tile_size(tables: Tables) -> int:
-    """Cells of a tile that suit the device the tables are on."""
-    return CACHED_CELLS if tables.log_q[0].device.type == "cpu" else CUDA_CELLS
-
-
 class _Sums:
-    """The sums of one joint: `mass` = sum_{x_t} exp(r - shift), shift = largest r so far, and `cross` = sum_{x_t} q_t r."""
+    """The sums of one rule: `mass` = sum_{x_t} exp(r - shift), shift = largest r so far, and `cross` = sum_{x_t} q_t r."""
 
-    def __init__(self, joint: Joint) -> None:
-        self.joint = joint
-        self.mass, self.cross = ([contexts(joint.tables, t) for t in range(joint.sites)] for _ in range(2))
+    def __init__(self, tables: Tables, rule: Rule) -> None:
+        self.shape, self.rule = tables.shape, rule
+        self.mass, self.cross = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
         self.shift = torch.full_like(self.mass[0].flatten()[0], -torch.inf)
 
     def add(self, index: tuple[slice, ...], q: Sequence[Tensor]) -> None:
-        cells = self.joint.rule(index)
+        cells = self.rule(index)
         shift = torch.maximum(self.shift, cells.amax())
         rescale = (self.shift - shift).exp()
         work = (cells - shift.to(cells.dtype)).exp_()
@@ -166,7 +162,7 @@ class _Sums:
         log_mass = [self.shift + mass.log() for mass in self.mass]
         for t, mass in enumerate(self.mass):
             weak = torch.nonzero(mass < UNDERFLOW)
-            for some in weak.split(max(1, CACHED_CELLS // self.joint.shape[t])) if len(weak) else ():
+            for some in weak.split(max(1, CELLS_ON_CPU // self.shape[t])) if len(weak) else ():
                 log_mass[t][tuple(some.T)] = self._log_mass(t, some)
         log_z = log_mass[0].logsumexp(tuple(range(log_mass[0].dim())))
         return Reading(
@@ -177,8 +173,8 @@ class _Sums:
 
     def _log_mass(self, t: int, contexts: Tensor) -> Tensor:
         """log sum_{x_t} exp r for each row of `contexts`, places on every axis of which that of t does not matter."""
-        tokens = self.joint.shape[t]
+        tokens = self.shape[t]
         places = contexts.repeat_interleave(tokens, 0)
         places[:, t] = torch.arange(tokens, device=places.device).repeat(len(contexts))
-        cells = self.joint.rule(tuple(places.T.contiguous()))
+        cells = self.rule(tuple(places.T.contiguous()))
         return cells.double().reshape(len(contexts), tokens).logsumexp(1)

@@ -20,7 +20,7 @@ from unmask.tables.unary import Tables
 
 
 def hcb(tables: Tables, pivot: Sequence[int] | None = None) -> Joint:
-    """`pivot`: token ids, one a position; by default the mode of the product joint, as in the paper."""
+    """`pivot`: token ids, one per position; by default the mode of the product joint, as in the paper."""
     places = _pivot_places(tables, pivot)
     factors = []
     for t, log_q in enumerate(tables.log_q):
@@ -38,7 +38,7 @@ def _pivot_places(tables: Tables, pivot: Sequence[int] | None) -> list[int]:
     if pivot is None:
         return [int(m.argmax()) for m in tables.log_masked]
     if len(pivot) != tables.sites:
-        raise InputError(f"pivot {list(pivot)} has {len(pivot)} tokens for {tables.sites} blanks: give one token a blank")
+        raise InputError(f"pivot {list(pivot)} has {len(pivot)} tokens for {tables.sites} blanks: give one token per blank")
     places = []
     for token, candidates in zip(pivot, tables.candidates, strict=True):
         found = torch.nonzero(candidates == token).flatten()

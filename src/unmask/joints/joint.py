@@ -4,11 +4,13 @@
 
 A construction supplies `rule`, which reads cells of the tables and vectors at an index; everything here is a
 reduction over tiles of the first axis, so that nothing of the tables' size is made unless `dense` is asked for.
+How a joint shows itself to people is in `unmask.joints.display`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
@@ -17,70 +19,47 @@ import torch
 from torch import Tensor
 
 from unmask.errors import InputError
+from unmask.joints.tiles import Index, tile_size, tiles
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
     import pandas
 
-Index = tuple[slice | Tensor, ...]
-"""One entry an axis: all slices (a tile, axes kept), or all integer vectors of one length (single cells)."""
 Rule = Callable[[Index], Tensor]
 
-TILE_CELLS = 1 << 20
 
-
-def at(tensor: Tensor, index: Index) -> Tensor:
-    """`tensor[index]` for a tensor that may have size 1 on an axis that it does not depend on."""
-    return tensor[
-        tuple(
-            i if size > 1 else (slice(None) if isinstance(i, slice) else torch.zeros_like(i))
-            for i, size in zip(index, tensor.shape, strict=True)
-        )
-    ]
-
-
-def along(vector: Tensor, axis: int, sites: int) -> Tensor:
-    """A vector over axis `axis` of `sites`, shaped to broadcast over the others."""
-    return vector.reshape([-1 if s == axis else 1 for s in range(sites)])
-
-
-def sum_at(factors: Sequence[Tensor], index: Index) -> Tensor:
-    """Sum of the factors' cells at `index`."""
-    total = at(factors[0], index)
-    for factor in factors[1:]:
-        total = total + at(factor, index)
-    return total
-
-
-def tiles(shape: Sequence[int], cells: int | None = None) -> Iterator[tuple[slice, ...]]:
-    """Indices that cover `shape` in runs of its first axis, at most `cells` (TILE_CELLS) cells each, but at least one row."""
-    rows = max(1, (cells or TILE_CELLS) // max(1, prod(shape[1:])))
-    rest = tuple(slice(0, n) for n in shape[1:])
-    for start in range(0, shape[0], rows):
-        yield (slice(start, min(start + rows, shape[0])), *rest)
-
-
+@dataclass(frozen=True, eq=False, repr=False)
 class Joint:
-    """A normalised distribution over the block, with `report` telling how it was found (steps, objective, ...)."""
+    """A normalised distribution over the block. It is complete when built, and does not change.
 
-    def __init__(
-        self, name: str, tables: Tables, rule: Rule, report: Mapping[str, object] | None = None, log_z: float | None = None
-    ) -> None:
-        self.name = name
-        self.tables = tables
-        self.rule = rule
-        self.report = dict(report or {})
-        self.label: Callable[[int], str] = str
-        if log_z is not None:
-            self.log_z = log_z
+    name        the construction that it came from
+    tables      the block's conditionals, which also know how a token is shown
+    rule        unnormalised log-probabilities of cells
+    report      how it was found: steps, objective, pivot, ...
+    known_log_z log Z where the construction knows it; else it is summed when first asked for
+    """
+
+    name: str
+    tables: Tables
+    rule: Rule
+    report: Mapping[str, object] = field(default_factory=dict)
+    known_log_z: float | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.tables.shape
 
     @property
+    def label(self) -> Callable[[int], str]:
+        """How a token id is shown."""
+        return self.tables.label
+
+    @property
     def sites(self) -> int:
         return len(self.shape)
+
+    def _tiles(self) -> Iterator[tuple[slice, ...]]:
+        return tiles(self.shape, tile_size(self.tables))
 
     def log_tile(self, index: Index) -> Tensor:
         """Log-probabilities of the cells at `index`."""
@@ -89,9 +68,9 @@ class Joint:
     @cached_property
     def log_z(self) -> float:
         """log of the rule's normaliser."""
-        return float(
-            torch.stack([self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in tiles(self.shape)]).logsumexp(0)
-        )
+        if self.known_log_z is not None:
+            return self.known_log_z
+        return float(torch.stack([self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in self._tiles()]).logsumexp(0))
 
     def dense(self) -> Tensor:
         """All log-probabilities: prod(shape) numbers."""
@@ -119,7 +98,7 @@ class Joint:
     @cached_property
     def _log_marginals(self) -> tuple[Tensor, ...]:
         sums: list[list[Tensor]] = [[] for _ in range(self.sites)]
-        for index in tiles(self.shape):
+        for index in self._tiles():
             tile = self.log_tile(index)
             for t in range(self.sites):
                 others = tuple(s for s in range(self.sites) if s != t)
@@ -155,7 +134,7 @@ class Joint:
         best = torch.empty(0, device=self.tables.candidates[0].device)
         where = torch.empty(0, dtype=torch.long, device=best.device)
         stride = prod(self.shape[1:])
-        for index in tiles(self.shape):
+        for index in self._tiles():
             tile = self.log_tile(index).flatten()
             score, place = tile.topk(min(n, len(tile)))
             start = index[0].start * stride
@@ -184,7 +163,7 @@ class Joint:
     def entropy(self) -> float:
         """H(mu) = -sum mu log mu, in nats."""
         total = 0.0
-        for index in tiles(self.shape):
+        for index in self._tiles():
             tile = self.log_tile(index)
             total += float(torch.special.entr(tile.exp()).sum(dtype=torch.float64))
         return total
@@ -199,7 +178,7 @@ class Joint:
             return self.total_correlation()
         pair = torch.zeros(self.shape[site], self.shape[other], dtype=torch.float64, device=self._log_marginals[0].device)
         away = tuple(s for s in range(self.sites) if s not in (site, other))
-        for index in tiles(self.shape):
+        for index in self._tiles():
             part = self.log_tile(index).double().exp().sum(away)
             part = part if site < other else part.T
             rows, columns = index[site], index[other]
@@ -208,26 +187,15 @@ class Joint:
         return float(entropies - torch.special.entr(pair).sum())
 
     def to_frame(self, top: int = 20) -> pandas.DataFrame:
-        """The `top` fillings: one column a site, then log_prob and prob."""
-        import pandas
+        """The `top` fillings: one column per site, then log_prob and prob."""
+        from unmask.joints.display import frame
 
-        ids, scores = self.topk(top)
-        frame = pandas.DataFrame(
-            [[self.label(i) for i in row] for row in ids.tolist()], columns=[f"blank_{t + 1}" for t in range(self.sites)]
-        )
-        frame["log_prob"] = scores.tolist()
-        frame["prob"] = scores.double().exp().tolist()
-        return frame
+        return frame(self, top)
 
     def _repr_html_(self) -> str:
-        held = (
-            f"; the candidates hold {torch.tensor(self.tables.log_mass).exp():.1%} of the product joint"
-            if self.tables.log_mass < -1e-6
-            else ""
-        )
-        return f"<p><b>{self.name}</b> joint over {' &times; '.join(map(str, self.shape))} fillings{held}</p>" + self.to_frame(
-            10
-        ).to_html(index=False)
+        from unmask.joints.display import html
+
+        return html(self)
 
     def __repr__(self) -> str:
         return f"Joint({self.name}, shape={self.shape})"

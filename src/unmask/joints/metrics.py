@@ -25,14 +25,15 @@ import torch
 from unmask.errors import InputError
 from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import Reading, read_joints
-from unmask.joints.joint import Joint, at
+from unmask.joints.joint import Joint
+from unmask.joints.registry import CONSTRUCTIONS
+from unmask.joints.tiles import at
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
     import pandas
 
-SCORED_BY_THE_MODEL = frozenset({"product"})
-"""Constructions whose U-PPL is that of the model's own unary conditionals."""
+SCORED_BY_THE_MODEL = frozenset(name for name, construction in CONSTRUCTIONS.items() if not construction.own_unary)
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class BlockMetrics:
     compatibility: float
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a construction."""
+        """One row per construction."""
         import pandas
 
         rows = [
@@ -93,7 +94,7 @@ class Evaluation:
     blocks: int
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a construction."""
+        """One row per construction."""
         import pandas
 
         return pandas.DataFrame([vars(s) for s in self.summaries])
@@ -138,7 +139,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _joint_metrics(joint: Joint, reading: Reading, places: tuple[int, ...]) -> JointMetrics:
-    """The reading gives what runs over all contexts; the gold contexts, one line of cells a site, are summed in float64."""
+    """The reading gives what runs over all contexts; the gold contexts, one line of cells per site, are summed in float64."""
     unary_nll, gold_kl = [], []
     for t, place in enumerate(places):
         line = tuple(slice(0, n) if s == t else slice(p, p + 1) for s, (p, n) in enumerate(zip(places, joint.shape, strict=True)))
@@ -159,7 +160,7 @@ def _joint_metrics(joint: Joint, reading: Reading, places: tuple[int, ...]) -> J
 
 def _places(tables: Tables, gold: Sequence[int]) -> tuple[int, ...]:
     if len(gold) != tables.sites:
-        raise InputError(f"{len(gold)} gold tokens for {tables.sites} blanks: give one token a blank")
+        raise InputError(f"{len(gold)} gold tokens for {tables.sites} blanks: give one token per blank")
     places = []
     for t, (token, candidates) in enumerate(zip(gold, tables.candidates, strict=True)):
         found = torch.nonzero(candidates == token).flatten()

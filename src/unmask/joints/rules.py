@@ -9,10 +9,12 @@ from math import log
 import torch
 from torch import Tensor
 
-from unmask.joints.joint import Index, sum_at
+from unmask.joints.tiles import Index, sum_at
+from unmask.joints.triton.pair_form import Linear, PairForm, zeros
+from unmask.tables.unary import Tables
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SumRule:
     """r(x) = sum of factors, each a tensor with size 1 on the axes that it does not depend on."""
 
@@ -22,8 +24,31 @@ class SumRule:
         """The cells at `index`."""
         return sum_at(self.factors, index)
 
+    def pair_form(self, tables: Tables) -> PairForm | None:
+        """The sum in the form that a GPU reads, where every factor is a table or a vector."""
+        first = self.linear(tables)
+        return None if first is None else PairForm(first)
 
-@dataclass(frozen=True)
+    def linear(self, tables: Tables, constant: float = 0.0) -> Linear | None:
+        """The sum plus a constant, as tables and vectors of a pair."""
+        powers = [0, 0]
+        f, e = zeros(tables)
+        f += constant
+        for factor in self.factors:
+            if factor is tables.log_q[0]:
+                powers[0] += 1
+            elif factor is tables.log_q[1]:
+                powers[1] += 1
+            elif factor.shape[1] == 1:
+                f += factor.flatten()
+            elif factor.shape[0] == 1:
+                e += factor.flatten()
+            else:
+                return None
+        return Linear(powers[0], powers[1], f, e) if max(powers) <= 1 else None
+
+
+@dataclass(frozen=True, eq=False)
 class MeanRule:
     """r(x) = log of the mean of exp(part(x) - log_z) over parts with their normalisers."""
 
@@ -34,3 +59,10 @@ class MeanRule:
         """The cells at `index`."""
         cells = [part(index) - z for part, z in zip(self.parts, self.log_z, strict=True)]
         return reduce(torch.logaddexp, cells) - log(len(cells))
+
+    def pair_form(self, tables: Tables) -> PairForm | None:
+        """The mean of two in the form that a GPU reads."""
+        halves = [part.linear(tables, -z - log(2)) for part, z in zip(self.parts, self.log_z, strict=True)]
+        if len(halves) != 2 or halves[0] is None or halves[1] is None:
+            return None
+        return PairForm(halves[0], halves[1])

@@ -41,6 +41,7 @@ class Tables:
     log_forward     log q(x_t | x_{<t}; x_{>t} masked) for t = 2..k-1, shape (n_1..n_t, 1..1); the mass outside is not
                     renormalised away. Empty for a pair
     log_backward    the same from the last position down: log q(x_t | x_{>t}; x_{<t} masked), for t = k-1..2
+    label           how a token id is shown to people: as the model spells it, or the number itself
     """
 
     candidates: tuple[Tensor, ...]
@@ -51,6 +52,7 @@ class Tables:
     log_masked_inside: tuple[float, ...]
     log_forward: tuple[Tensor, ...] = ()
     log_backward: tuple[Tensor, ...] = ()
+    label: Callable[[int], str] = str
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -98,7 +100,7 @@ def tables_of(
     passes.add(len(clozes))
     blocks = [_Block(cloze, sets, log_m, model.vocab_size) for cloze, sets, log_m in zip(clozes, axes, masked, strict=True)]
     _ask(model, [question for block in blocks for question in block.questions], passes)
-    return [block.tables() for block in blocks]
+    return [block.tables(label=getattr(model, "token", str)) for block in blocks]
 
 
 def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze]) -> list[Tensor]:
@@ -192,7 +194,7 @@ class _Block:
         self.backward = [question(t, range(t + 1, k)) for t in reversed(between)]
         self.questions = [*self.filled, *self.forward, *self.backward]
 
-    def tables(self) -> Tables:
+    def tables(self, label: Callable[[int], str]) -> Tables:
         log_q, log_inside, log_total = zip(*(question.answers() for question in self.filled), strict=True)
         forward, backward = ([q + mass for q, mass, _ in (x.answers() for x in part)] for part in (self.forward, self.backward))
         return Tables(
@@ -204,6 +206,7 @@ class _Block:
             log_masked_inside=tuple(float(m.logsumexp(-1)) for m in self.inside),
             log_forward=tuple(forward),
             log_backward=tuple(backward),
+            label=label,
         )
 
 

@@ -2,7 +2,7 @@
 
 Two tokens that nearly determine each other (the halves of a name) exchange almost no probability with the rest, so a sweep
 moves their common scale by a sliver of what is missing, and so for any small group. But few tokens hold any mass worth
-the name. For the likely ones, rows X and columns Y, the equations of `unmask.joints.solver.balance` read
+the name. For the likely ones, rows X and columns Y, the equations of `unmask.joints.solver.flow_sweep` read
 
     sum_{y in Y} k (A v - B u)[x, y] + N[x] - D[x] u[x] = 0,     N = sum_{y not in Y} A v k,   D = sum_{y not in Y} B k,
 
@@ -23,10 +23,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.joints.joint import tiles
-from unmask.joints.solver.family import tile_size
-from unmask.joints.solver.pair_form import kernels_serve, table_form
-from unmask.joints.solver.pair_sweep import centred_rows
+from unmask.joints.solver.marginals import centred_rows
+from unmask.joints.tiles import tile_size, tiles
+from unmask.joints.triton.pair_form import table_form, triton_serves
 from unmask.tables.kept import kept_with_first
 from unmask.tables.unary import Tables
 
@@ -166,7 +165,7 @@ def _factorised(by_u: Tensor, by_v: Tensor, ends: Sequence[Tensor], out: Sequenc
 def _survey(tables: Tables) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """For each x sum_y A and sum_y A B, for each y sum_x B and sum_x A B; one read of the tables (on a GPU three)."""
     log_a, log_b = tables.log_q
-    if kernels_serve(tables):
+    if triton_serves(tables):
         from unmask.joints.triton.pair_sums import pair_sums
 
         of_a, of_b, of_both = (pair_sums(log_a, log_b, table_form(tables, *powers)) for powers in ((1, 0), (0, 1), (1, 1)))

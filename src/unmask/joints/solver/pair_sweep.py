@@ -1,9 +1,9 @@
-"""The sweep of `unmask.joints.solver.balance` for a pair, for several members of the family in one read of the tables.
+"""The sweep of `unmask.joints.solver.flow_sweep` for a pair, for several members of the family in one read of the tables.
 
     u[x] <- sum_y A v k / sum_y B k,    v[y] <- sum_x B u k / sum_x A k,    k[x, y] = 1 / (u[x]^beta + v[y]^beta)
 
 A member's marginals are one row of a matrix: log v, then log u. On a CPU the members share the exponentials of a tile;
-on a GPU, where a kernel is bound by memory, each has its own two reads, and shares the small steps between them.
+on a GPU, which is bound by memory, each has its own two reads, and shares the small steps between them.
 """
 
 from __future__ import annotations
@@ -14,28 +14,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.joints.joint import tiles
-from unmask.joints.solver.family import bound_of, tile_size
-from unmask.joints.solver.pair_form import kernels_serve
+from unmask.joints.solver.marginals import centred_rows
+from unmask.joints.tiles import tile_size, tiles
+from unmask.joints.triton.pair_form import triton_serves
 from unmask.tables.unary import Tables
-
-
-def centred_rows(points: Float[Tensor, "m n"], dtype: torch.dtype) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m 1"]]:
-    """`unmask.joints.solver.family.centred` for each row."""
-    low, high = points.amin(1, keepdim=True), points.amax(1, keepdim=True)
-    c = (high + low.clamp_min(-1e6)) / 2
-    return (points - c).clamp(-bound_of(dtype), bound_of(dtype)), c
 
 
 def sweep_pair(tables: Tables, points: Float[Tensor, "m n"], alpha: Float[Tensor, "m 1"]) -> Float[Tensor, "m n"]:
     """New u from v and old u, then a new v from them; the sum of v is one."""
     dtype = tables.log_q[0].dtype
     log_v, log_u = centred_rows(points, dtype)[0].split([tables.shape[1], tables.shape[0]], 1)
-    swept = (_by_kernels if kernels_serve(tables) else _by_tiles)(tables, log_v, log_u, alpha)
+    swept = (_by_triton if triton_serves(tables) else _by_tiles)(tables, log_v, log_u, alpha)
     return swept - swept[:, : tables.shape[1]].logsumexp(1, keepdim=True)
 
 
-def _by_kernels(tables: Tables, log_v: Tensor, log_u: Tensor, alpha: Tensor) -> Tensor:
+def _by_triton(tables: Tables, log_v: Tensor, log_u: Tensor, alpha: Tensor) -> Tensor:
     from unmask.joints.triton.pair_flows import column_flows, row_flows
 
     log_a, log_b = tables.log_q

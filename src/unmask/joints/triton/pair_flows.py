@@ -1,8 +1,8 @@
-"""The two sums of a sweep over a pair's tables (see `unmask.joints.solver.balance`), each in one read of them on a GPU.
+"""The two sums of a sweep over a pair's tables (see `unmask.joints.solver.flow_sweep`), each in one read of them on a GPU.
 
     rows      sum_y A v k,  sum_y B k        columns    sum_x B u k,  sum_x A k        k = 1 / (u^beta + v^beta)
 
-What is computed is what `balance` states; a block of cells stays in registers while it is summed, partial sums of blocks
+What is computed is what `flow_sweep` states; a block of cells stays in registers while it is summed, partial sums of blocks
 are added in float64 in a fixed order.
 """
 

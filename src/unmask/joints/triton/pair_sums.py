@@ -1,8 +1,8 @@
 """Row and column sums of a rule over a pair's two tables, in one read of them on a GPU.
 
-The cells are those of `unmask.joints.solver.pair_form`. A block of them stays in registers while it is summed along both axes;
+The cells are those of `unmask.joints.triton.pair_form`. A block of them stays in registers while it is summed along both axes;
 the partial sums of blocks are added in float64, always in the same order, so that a run repeats itself to the last bit.
-On a CPU the same sums stream out of `unmask.joints.joint.tiles`.
+On a CPU the same sums stream out of `unmask.joints.tiles`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from unmask.joints.solver.pair_form import PairForm
+from unmask.joints.triton.pair_form import PairForm
 
 ROWS, COLUMNS, SLAB, WARPS = 512, 128, 4, 4
 """Cells of one program: ROWS x COLUMNS, SLAB rows at a time."""

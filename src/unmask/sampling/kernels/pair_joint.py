@@ -19,7 +19,8 @@ from torch import Tensor
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import CONSTRUCTIONS, derive
+from unmask.joints import derive
+from unmask.joints.registry import named
 from unmask.sampling.kernels.block import block_conditionals, density
 from unmask.sampling.kernels.metropolis_kernel import MetropolisKernel
 from unmask.sampling.randomness import Randomness
@@ -42,8 +43,7 @@ class PairJoint(MetropolisKernel):
             )
         if self.candidates < 1:
             raise InputError(f"{self.candidates} candidates: give at least one")
-        if self.construction not in CONSTRUCTIONS:
-            raise InputError(f"construction {self.construction!r} is unknown: use one of {', '.join(CONSTRUCTIONS)}")
+        named(self.construction)
 
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 2"]) -> tuple[ChainState, StepInfo]:
         """Propose a pair of tokens at a pair of sites of each chain."""

@@ -21,22 +21,20 @@ whole lines of every site but the first, so within one read the marginals m_1.. 
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from unmask.joints.joint import at, tiles
-from unmask.joints.solver.family import Marginals, centred, contexts, tile_size
+from unmask.joints.solver.marginals import Marginals, centred, flat, unflat
 from unmask.joints.solver.pair_sweep import sweep_pair
+from unmask.joints.tiles import at, contexts, tile_size, tiles
 from unmask.tables.unary import Tables
 
 
 def sweep(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
     """One read of the tables: new marginals m_1.., then a new m_0 from them. The sum of m_0 is one."""
     if tables.sites != 2:
-        return _scaled(_sweep_sites(tables, log_mu, alpha))
-    point = torch.cat([m.flatten() for m in log_mu])
-    log_v, log_u = sweep_pair(tables, point[None, :], point.new_full((1, 1), alpha))[0].split([m.numel() for m in log_mu])
-    return log_v[None, :], log_u[:, None]
+        return _scaled(sweep_sites(tables, log_mu, alpha))
+    point = flat(log_mu)
+    return unflat(sweep_pair(tables, point[None, :], point.new_full((1, 1), alpha))[0], log_mu)
 
 
 def _scaled(log_mu: Marginals) -> Marginals:
@@ -45,7 +43,8 @@ def _scaled(log_mu: Marginals) -> Marginals:
     return tuple(m - log_z for m in log_mu)
 
 
-def _sweep_sites(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
+def sweep_sites(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
+    """The sweep of any number of sites, its scale left as it comes."""
     dtype = tables.log_q[0].dtype
     m, _ = centred(log_mu, dtype)
     above, below = contexts(tables, 0), contexts(tables, 0)

@@ -2,7 +2,7 @@
 
 import torch
 
-from unmask.joints.solver.fixed_point import accelerate
+from unmask.joints.solver.anderson import accelerate
 
 
 def linear_map(rates, seed=0):

@@ -1,0 +1,184 @@
+"""Arnold-Gokhale (Torroba Hennigen & Kim 2023, eqs. 4 and 5), and the near-compatible family that it is one end of.
+
+The joint whose conditionals are nearest to the model's: minimise over mu
+
+    J(mu) = sum_t sum_{x_{-t}}  w_t(x_{-t})  KL( q_t(. | x_{-t}) || mu(. | x_{-t}) )                             (eq. 4)
+
+With the weights held fixed J is convex in log mu, and its stationary point is
+
+    mu = ( sum_t w_t q_t ) / ( sum_t w_t / mu_{-t} ),      mu_{-t} = mu with site t summed out,                  (eq. 5)
+
+for a pair, with u and v the row and column sums of mu:  (w_y A + w_x B) / (w_y / v + w_x / u). The family takes
+w_t = mu_{-t}^alpha, so that contexts count alike (alpha = 0), as often as they occur (alpha = 1), or between:
+
+    arnold_gokhale  alpha = 0     closest conditionals when every context counts alike, however absurd
+    balanced        alpha = 1/2   contexts count by the square root of their probability
+    pseudo_gibbs    alpha = 1     contexts count by their probability; the stationary law of random-scan pseudo-Gibbs
+
+Eq. 5 read as an iteration is `plain_step`, which the tests compare with; `steps=n` is n of these from the uniform
+distribution, as published (n = 50 in the paper). Without `steps` the same fixed point is found by `unmask.joints.solver` in far
+fewer reads of the tables: until the marginals are estimated to lie within `tolerance` of it in total variation, so that no
+event at one blank (or, of k blanks, at k - 1) has a probability that is off by more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import torch
+from torch import Tensor
+
+from unmask.checks import whole
+from unmask.joints.faithfulness import read_rules
+from unmask.joints.joint import Joint
+from unmask.joints.registry import CONSTRUCTIONS, member
+from unmask.joints.solver.marginals import Marginals, centred, start
+from unmask.joints.solver.solve import solve
+from unmask.joints.tiles import Index, at, contexts, sum_at, tile_size, tiles
+from unmask.joints.triton.pair_form import Linear, PairForm, zeros
+from unmask.tables.unary import Tables
+
+TOLERANCE = 1e-4
+MAX_READS = 500
+MAX_STEPS = 1_000_000
+
+
+class FamilyRule:
+    """The unnormalised log cells of eq. 5, given the marginals of the member with parameter `alpha`.
+
+    The rule is homogeneous of degree one in the marginals: they are divided by e^c, and c is added to the cells.
+
+    log_weight   log w_t
+    inverse      w_t / mu_{-t}
+    """
+
+    def __init__(self, tables: Tables, log_mu: Marginals, alpha: float) -> None:
+        dtype = tables.log_q[0].dtype
+        shifted, self.c = centred(tuple(m.double() for m in log_mu), dtype)
+        self.log_q = tables.log_q
+        self.log_weight = [(alpha * m).to(dtype) for m in shifted]
+        self.inverse = [((alpha - 1) * m).exp().to(dtype) for m in shifted]
+
+    def __call__(self, index: Index) -> Tensor:
+        """The cells at `index`."""
+        over = [at(q, index) + at(w, index) for q, w in zip(self.log_q, self.log_weight, strict=True)]
+        highest = over[0]
+        for term in over[1:]:
+            highest = torch.maximum(highest, term)
+        above = (over[0] - highest).exp_()
+        for term in over[1:]:
+            above += term.sub_(highest).exp_()
+        return above.div_(sum_at(self.inverse, index)).log_().add_(highest).add_(self.c)
+
+    def pair_form(self, tables: Tables) -> PairForm:
+        """The same cells as a GPU reads them."""
+        (v, u), (below_v, below_u), (f, e) = self.log_weight, self.inverse, zeros(tables)
+        first, second = Linear(1, 0, f + self.c, v.flatten()), Linear(0, 1, u.flatten() + self.c, e)
+        return PairForm(first, second, (below_u.flatten().log(), below_v.flatten().log()))
+
+
+def plain_step(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
+    """One step of eq. 5: the marginals of the rule at `log_mu`, normalised. One read of the tables."""
+    rule = FamilyRule(tables, log_mu, alpha)
+    weight, sums = [w.exp() for w in rule.log_weight], [contexts(tables, t) for t in range(tables.sites)]
+    for index in tiles(tables.shape, tile_size(tables)):
+        parts = [at(q, index).exp().mul_(at(w, index)) for q, w in zip(tables.log_q, weight, strict=True)]
+        cells = torch.stack(parts).sum(0).div_(sum_at(rule.inverse, index))
+        for t, total in enumerate(sums):
+            at(total, index).add_(cells.sum(t, keepdim=True))
+    return tuple(total.log() - sums[0].sum().log() for total in sums)
+
+
+def family(
+    tables: Tables,
+    alpha: float,
+    steps: int | None = None,
+    tolerance: float = TOLERANCE,
+    max_reads: int = MAX_READS,
+    initial: Marginals | None = None,
+) -> Joint:
+    """The member with parameter `alpha`; its report tells steps, reads, change, error, converged, objective and log_z.
+
+    `initial`: log marginals to start from, by default those of the product joint, or uniform ones with `steps`.
+    """
+    name = member(alpha).name
+    if steps is None:
+        return members(tables, {name: alpha}, tolerance, max_reads, initial)[0]
+    return _published(tables, name, alpha, steps, initial)
+
+
+def members(
+    tables: Tables,
+    alphas: Mapping[str, float],
+    tolerance: float = TOLERANCE,
+    max_reads: int = MAX_READS,
+    initial: Marginals | None = None,
+) -> list[Joint]:
+    """Several members by name, each until converged; those of a pair are found side by side, in shared reads."""
+    if tables.sites == 1:
+        return [_single(tables, name) for name in alphas]
+    found = solve(tables, list(alphas.values()), tolerance, max_reads, initial)
+    reports = []
+    for alpha, solution in zip(alphas.values(), found, strict=True):
+        numbers = asdict(solution)
+        del numbers["log_mu"]
+        reports.append({"alpha": alpha, **numbers, "reads": solution.reads + 1})
+    return _joints(tables, alphas, [solution.log_mu for solution in found], reports)
+
+
+def _published(tables: Tables, name: str, alpha: float, steps: int, initial: Marginals | None = None) -> Joint:
+    """The joint of step `steps`: eq. 5 at the marginals of the step before."""
+    whole("steps", steps, 1, MAX_STEPS)
+    if tables.sites == 1:
+        return _single(tables, name)
+    log_mu, change = start(tables, uniform=True) if initial is None else initial, float("nan")
+    for _ in range(steps - 1):
+        new = plain_step(tables, log_mu, alpha)
+        change = max(0.5 * float((n.exp() - o.exp()).abs().sum()) for n, o in zip(new, log_mu, strict=True))
+        log_mu = new
+    report = {"alpha": alpha, "steps": steps, "reads": steps, "change": change, "converged": False}
+    return _joints(tables, {name: alpha}, [log_mu], [report])[0]
+
+
+def _joints(
+    tables: Tables, alphas: Mapping[str, float], marginals: Sequence[Marginals], reports: Sequence[Mapping[str, object]]
+) -> list[Joint]:
+    """With normaliser and objective, from one read of the tables for all."""
+    rules = [FamilyRule(tables, log_mu, alpha) for log_mu, alpha in zip(marginals, alphas.values(), strict=True)]
+    joints = []
+    for name, rule, report, reading in zip(alphas, rules, reports, read_rules(tables, rules), strict=True):
+        at_the_answer = {
+            "log_z": reading.log_z,
+            "objective": reading.objective,
+            "objective_mean": reading.average_kl,
+        }
+        joints.append(Joint(name, tables, rule, {**report, **at_the_answer}, reading.log_z))
+    return joints
+
+
+def _single(tables: Tables, name: str) -> Joint:
+    return Joint(name, tables, lambda index: tables.log_q[0][index], known_log_z=0.0)
+
+
+def _named(tables: Tables, name: str, steps: int | None, tolerance: float) -> Joint:
+    alpha = CONSTRUCTIONS[name].alpha
+    assert alpha is not None
+    if steps is not None:
+        return _published(tables, name, alpha, steps)
+    return members(tables, {name: alpha}, tolerance)[0]
+
+
+def arnold_gokhale(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
+    """alpha = 0 (eqs. 4 and 5)."""
+    return _named(tables, "arnold_gokhale", steps, tolerance)
+
+
+def balanced(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
+    """alpha = 1/2."""
+    return _named(tables, "balanced", steps, tolerance)
+
+
+def pseudo_gibbs(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
+    """alpha = 1."""
+    return _named(tables, "pseudo_gibbs", steps, tolerance)

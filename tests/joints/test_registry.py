@@ -1,0 +1,86 @@
+"""The registry of constructions: names, numbers in names, options; and that each entry tells the truth about its rule."""
+
+import pytest
+import torch
+from joint_cases import random_tables
+
+from unmask.errors import InputError
+from unmask.joints import CONSTRUCTIONS, DEFAULT, derive, derive_all
+from unmask.joints.registry import all_named, named
+
+
+@pytest.mark.parametrize("name", CONSTRUCTIONS)
+def test_every_construction_derives_a_joint_of_its_own_name(name):
+    assert derive(random_tables((2, 3), 1), name).name == name == CONSTRUCTIONS[name].name
+    assert CONSTRUCTIONS[name].label
+
+
+def test_no_two_constructions_look_alike_in_a_figure():
+    assert len({(c.style.colour, c.style.marker) for c in CONSTRUCTIONS.values()}) == len(CONSTRUCTIONS)
+    assert len({c.label for c in CONSTRUCTIONS.values()}) == len(CONSTRUCTIONS)
+    assert DEFAULT in CONSTRUCTIONS
+
+
+@pytest.mark.parametrize("name", CONSTRUCTIONS)
+def test_the_cells_of_those_said_to_be_normalised_sum_to_one_and_those_of_others_do_not(name):
+    joint = derive(random_tables((2, 4), 5), name)
+    mass = float(joint.rule((slice(None), slice(None))).exp().sum())
+    assert (abs(mass - 1) < 1e-4) == CONSTRUCTIONS[name].normalised
+
+
+def test_a_number_in_a_name_is_the_member_s():
+    tables = random_tables((2, 4), 6)
+    for alpha, name in ((0.0, "arnold_gokhale"), (0.5, "balanced"), (1.0, "pseudo_gibbs")):
+        found = derive(tables, f"family:{alpha}", tolerance=1e-9)
+        assert found.report["alpha"] == alpha and found.name == f"family:{alpha}"
+        torch.testing.assert_close(found.dense(), derive(tables, name, tolerance=1e-9).dense(), rtol=0, atol=1e-7)
+    between = derive(tables, "family:0.25").dense()
+    assert float((between - derive(tables, "balanced").dense()).abs().max()) > 1e-3
+
+
+def test_names_with_commas_and_numbers_are_told_apart():
+    assert [c.name for c in all_named("product, family:0.5,chain")] == ["product", "family:0.5", "chain"]
+    assert [c.name for c in all_named("all")] == list(CONSTRUCTIONS)
+    assert [c.name for c in all_named(["mrf", "hcb"])] == ["mrf", "hcb"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("balance", r"joint 'balance' is unknown: did you mean balanced\? Use one of product, .*family:ALPHA"),
+        ("family", "joint 'family' is unknown"),
+        ("family:", "joint 'family:' is not understood|numbers with commas"),
+        ("family:2", "alpha 2.0 is out of range"),
+        ("family:nan", "alpha nan is out of range"),
+        (3, "joint 3 is unknown"),
+    ],
+)
+def test_unknown_names_are_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        named(given, "joint")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [("mrf,mrf", "joints names mrf twice"), ([], "joints names no construction"), ("mrf,", "joints '' is unknown")],
+)
+def test_lists_that_name_nothing_or_one_twice_are_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        all_named(given)
+
+
+def test_an_option_that_a_construction_does_not_take_is_refused():
+    tables = random_tables((2, 3), 1)
+    with pytest.raises(InputError, match="construction mrf has no option 'steps': it takes none"):
+        derive(tables, "mrf", steps=3)
+    with pytest.raises(InputError, match="construction hcb has no option 'order': its options are pivot"):
+        derive_all(tables, ["hcb"], {"hcb": {"order": "mean"}})
+    assert derive(tables, "chain", order="forward").name == "chain_forward"
+
+
+def test_one_blank_is_the_model_s_own_conditional_under_every_name():
+    tables = random_tables((1, 4), 2)
+    for name in CONSTRUCTIONS:
+        joint = derive(tables, name)
+        assert joint.name == name
+        torch.testing.assert_close(joint.dense(), tables.log_masked[0])

@@ -1,0 +1,112 @@
+"""The GPU's reads of pairs against the tiles that every device runs, through Triton's interpreter."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from math import isclose
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+if not os.environ.get("TRITON_INTERPRET"):
+    pytest.skip("compiled here, and held by test_cuda.py beside this file", allow_module_level=True)
+
+
+from unmask.errors import InputError
+from unmask.joints import CONSTRUCTIONS, Joint, derive, derive_all
+from unmask.joints.faithfulness import read_joints
+from unmask.joints.metrics import block_metrics
+from unmask.joints.rules import SumRule
+from unmask.joints.solver.flow_sweep import sweep
+from unmask.joints.solver.marginals import start
+from unmask.joints.triton.pair_form import Linear, PairForm, pair_form, table_form, triton_serves
+from unmask.tables.unary import Tables
+
+
+@pytest.fixture(scope="module")
+def tables() -> Tables:
+    """A pair's tables in float32, of a size that fills no block of a GPU program evenly."""
+    generator = torch.Generator().manual_seed(3)
+    n, m = 21, 150
+    logits = [3 * torch.randn(n, m, generator=generator) for _ in range(2)]
+    masked = [torch.randn(size, generator=generator).log_softmax(0) for size in (n, m)]
+    return Tables(
+        candidates=(torch.arange(n), torch.arange(m)),
+        log_q=tuple(f.log_softmax(t) for t, f in enumerate(logits)),
+        log_inside=(torch.zeros(1, m), torch.zeros(n, 1)),
+        log_total=tuple(f.logsumexp(t, keepdim=True) for t, f in enumerate(logits)),
+        log_masked=tuple(masked),
+        log_masked_inside=(0.0, 0.0),
+    )
+
+
+@pytest.fixture
+def by_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Triton read tables on a CPU."""
+    monkeypatch.setenv("UNMASK_TRITON", "on")
+
+
+@pytest.mark.parametrize("name", CONSTRUCTIONS)
+def test_every_construction_has_a_pair_form_with_its_cells(tables: Tables, name: str) -> None:
+    joint = derive(tables, name)
+    form = pair_form(tables, joint.rule)
+    assert form is not None
+
+    def cells(part: Linear) -> torch.Tensor:
+        return part.a * tables.log_q[0] + part.b * tables.log_q[1] + part.f[:, None] + part.e[None, :]
+
+    expected = cells(form.first)
+    if form.second is not None:
+        expected = torch.logaddexp(expected, cells(form.second))
+    if form.below is not None:
+        expected = expected - torch.logaddexp(form.below[0][:, None], form.below[1][None, :])
+    torch.testing.assert_close(expected, joint.rule((slice(None), slice(None))), rtol=1e-5, atol=2e-5)
+
+
+def test_a_rule_that_is_no_pair_form_is_left_to_the_tiles(tables: Tables) -> None:
+    assert pair_form(tables, lambda index: tables.log_q[0][index] * 2) is None
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+def test_a_sweep_by_triton_is_a_sweep(tables: Tables, alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = start(tables)
+    expected = sweep(tables, given, alpha)
+    monkeypatch.setenv("UNMASK_TRITON", "on")
+    for found, wanted in zip(sweep(tables, given, alpha), expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_joints_and_metrics_by_triton_are_those_of_the_tiles(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_tiles = block_metrics(derive_all(tables), (4, 7))
+    monkeypatch.setenv("UNMASK_TRITON", "on")
+    by_triton = block_metrics(derive_all(replace(tables)), (4, 7))
+    assert isclose(by_triton.compatibility, by_tiles.compatibility, rel_tol=1e-5)
+    for found, wanted in zip(by_triton.joints, by_tiles.joints, strict=True):
+        for key in ("joint_nll", "a_kl", "g_kl", "objective"):
+            assert isclose(getattr(found, key), getattr(wanted, key), rel_tol=1e-4, abs_tol=1e-5), (found.construction, key)
+
+
+class MistakenRule(SumRule):
+    """A sum that claims to be the first table."""
+
+    def pair_form(self, tables: Tables) -> PairForm:
+        return table_form(tables, 1, 0)
+
+
+def test_triton_reads_the_form_that_a_rule_claims(tables: Tables, by_triton: None) -> None:
+    """Control: a form that is not the rule's gives other sums, so the tests above do see what Triton reads."""
+    right, wrong = (Joint("field", tables, rule(tables.log_q)) for rule in (SumRule, MistakenRule))
+    readings = read_joints([right, wrong])
+    assert abs(readings[0].average_kl - readings[1].average_kl) > 0.1
+
+
+def test_a_block_of_a_model_on_a_cpu_is_left_to_the_tiles(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not triton_serves(tables)
+    monkeypatch.setenv("UNMASK_TRITON", "on")
+    assert triton_serves(tables)
+    assert not triton_serves(replace(tables, log_q=tuple(q.double() for q in tables.log_q)))
+    monkeypatch.setenv("UNMASK_TRITON", "of")
+    with pytest.raises(InputError, match="UNMASK_TRITON 'of' is unknown: did you mean off"):
+        triton_serves(tables)
