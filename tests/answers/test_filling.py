@@ -87,7 +87,7 @@ def test_html_escapes_what_the_user_typed(tiny):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"joint": "mrff"}, "'mrff' is unknown: use one of product"), ({"top": 0}, "0 comp")]
+    ("options", "message"), [({"joint": "mrff"}, "'mrff' is unknown: did you mean mrf"), ({"top": 0}, "0 comp")]
 )
 def test_fill_refuses(tiny, options, message):
     with pytest.raises(InputError, match=message):

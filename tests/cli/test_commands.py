@@ -128,7 +128,7 @@ def test_positions_that_cannot_be_blanked(model):
 
 
 def test_bad_options(model, tmp_path):
-    assert "'mrff' is unknown: use one of product, mrf_logit" in refused("fill", TWO, *model, "--joint", "mrff")
+    assert "'mrff' is unknown: did you mean mrf? Use one of product, mrf_logit" in refused("fill", TWO, *model, "--joint", "mrff")
     assert "--top" in refused("fill", TWO, *model, "--top", 0)
     assert "--candidates" in refused("fill", TWO, *model, "--candidates", "many")
     assert "both given" in refused("fill", TWO, *model, "--exact", "--candidates", 3)
@@ -204,4 +204,4 @@ def test_a_real_process_fills_with_the_bundled_model():
 def test_a_real_process_fails_in_one_line(tiny_folder):
     done = unmask_process("fill", "the [MASK] sat .", "--model", str(tiny_folder), "--joint", "mrff")
     assert done.returncode == 2 and done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("error: construction 'mrff'")
+    assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("error: joint 'mrff'")

@@ -74,7 +74,7 @@ def test_bad_pairs_are_one_line_and_exit_code_2(tiny_folder, tmp_path, lines, me
     [
         (["--pairs", "0"], "--pairs"),
         (["--scheme", "diagonal"], "'diagonal' is not one of"),
-        (["--joints", "mrf,magic"], "construction 'magic' is unknown"),
+        (["--joints", "mrf,magic"], "joints 'magic' is unknown"),
         (["--pairs", "100000"], "give only"),
         (["--device", "abacus"], "device 'abacus' is not known"),
     ],

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from unmask.cli import options
-from unmask.joints.registry import DEFAULT, FORMS
+from unmask.joints.registry import DEFAULT
 
 
 def fill(
     text: options.Text,
-    joint: Annotated[str, typer.Option("--joint", "-j", help=f"How the joint is derived: {', '.join(FORMS)}.")] = DEFAULT,
+    joint: options.Joint = DEFAULT,
     candidates: options.Candidates = None,
     exact: options.Exact = False,
     top: options.Top = 10,
