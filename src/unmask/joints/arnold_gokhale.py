@@ -50,7 +50,7 @@ class FamilyRule:
     The rule is homogeneous of degree one in the marginals: they are divided by e^c, and c is added to the cells.
 
     log_weight   log w_t
-    inverse      w_t / mu_{-t}
+    log_inverse  log of w_t / mu_{-t}, and `inverse` that ratio
     """
 
     def __init__(self, tables: Tables, log_mu: Marginals, alpha: float) -> None:
@@ -58,7 +58,8 @@ class FamilyRule:
         shifted, self.c = centred(tuple(m.double() for m in log_mu), dtype)
         self.log_q = tables.log_q
         self.log_weight = [(alpha * m).to(dtype) for m in shifted]
-        self.inverse = [((alpha - 1) * m).exp().to(dtype) for m in shifted]
+        self.log_inverse = [((alpha - 1) * m).to(dtype) for m in shifted]
+        self.inverse = [m.exp() for m in self.log_inverse]
 
     def __call__(self, index: Index) -> Tensor:
         """The cells at `index`."""
@@ -73,9 +74,9 @@ class FamilyRule:
 
     def pair_form(self, tables: Tables) -> PairForm:
         """The same cells as a GPU reads them."""
-        (v, u), (below_v, below_u), (f, e) = self.log_weight, self.inverse, zeros(tables)
+        (v, u), (below_v, below_u), (f, e) = self.log_weight, self.log_inverse, zeros(tables)
         first, second = Linear(1, 0, f + self.c, v.flatten()), Linear(0, 1, u.flatten() + self.c, e)
-        return PairForm(first, second, (below_u.flatten().log(), below_v.flatten().log()))
+        return PairForm(first, second, (below_u.flatten(), below_v.flatten()))
 
 
 def plain_step(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
