@@ -10,13 +10,15 @@ the chain rule from left to right; nats per word, and the share of words whose e
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 from tokenizers import Tokenizer
 
-from unmask.models.loading import load_checkpoint
+from unmask.models.masked_lm import MaskedLM
+from unmask.training.corpus import Source
 from unmask.training.encoder import PackedBert
 from unmask.training.layout import Vocabulary
 from unmask.training.masking import parse_scheme
@@ -32,7 +34,7 @@ def held_out(text: Path, folder: Path, device: torch.device) -> tuple[TokenPart,
     """The text's sentences in a model's tokens."""
     tokenizer = load_tokenizer(folder)
     with TemporaryDirectory() as cache:
-        part = tokenise(text, tokenizer, Segmentation((4,), 128, 0.0), Path(cache)).train
+        part = tokenise(Source.file(text), tokenizer, Segmentation((4,), 128, 0.0), Path(cache)).train
         return TokenPart(part.ids[:].copy(), part.lengths), Vocabulary.of(tokenizer, device)
 
 
@@ -55,33 +57,26 @@ def hidden_words(text: Path, tokenizer: Tokenizer, max_tokens: int, words: int) 
 
 
 @torch.no_grad()
-def by_words(model: torch.nn.Module, text: Path, folder: Path, max_tokens: int, words: int) -> tuple[float, float]:
+def by_words(model: MaskedLM, text: Path, folder: Path, max_tokens: int, words: int) -> tuple[float, float]:
     """Nats per hidden word, and the share of words whose every piece is the most probable given those before it."""
     tokenizer = load_tokenizer(folder)
-    device = next(model.parameters()).device
     mask = tokenizer.token_to_id("[MASK]")
     hidden = hidden_words(text, tokenizer, max_tokens, words)
-    rows = [
-        (n, [mask if i in word[k:] else t for i, t in enumerate(ids)], p, ids[p])
-        for n, (ids, word) in enumerate(hidden)
-        for k, p in enumerate(word)
-    ]
+    by_length: dict[int, list[tuple[int, list[int], int, int]]] = defaultdict(list)
+    for n, (ids, word) in enumerate(hidden):
+        for k, p in enumerate(word):
+            by_length[len(ids)].append((n, [mask if i in word[k:] else t for i, t in enumerate(ids)], p, ids[p]))
     loss, right = 0.0, torch.ones(len(hidden), dtype=torch.bool)
-    for begin in range(0, len(rows), 256):
-        some = rows[begin : begin + 256]
-        longest = max(len(ids) for _, ids, _, _ in some)
-        padded = torch.tensor([ids + [0] * (longest - len(ids)) for _, ids, _, _ in some], device=device)
-        seen = torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for _, ids, _, _ in some], device=device)
-        at = torch.tensor([p for _, _, p, _ in some])
-        logits = model(input_ids=padded, attention_mask=seen).logits[torch.arange(len(some)), at].float().log_softmax(-1).cpu()
-        gold = torch.tensor([g for _, _, _, g in some])
-        loss -= float(logits.gather(1, gold.unsqueeze(1)).sum())
-        right[[n for (n, _, _, g), best in zip(some, logits.argmax(-1).tolist(), strict=True) if best != g]] = False
+    for rows in by_length.values():
+        texts, at, gold = (torch.tensor([row[i] for row in rows]) for i in (1, 2, 3))
+        log_q = model.logits(texts, at.unsqueeze(1))[:, 0].float().log_softmax(-1).cpu()
+        loss -= float(log_q.gather(1, gold.unsqueeze(1)).sum())
+        right[[n for (n, _, _, g), best in zip(rows, log_q.argmax(-1).tolist(), strict=True) if best != g]] = False
     return loss / len(hidden), float(right.float().mean())
 
 
 def main() -> None:
-    """Print a row a model."""
+    """Print a row per model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path)
     parser.add_argument("models", type=Path, nargs="+")
@@ -93,12 +88,12 @@ def main() -> None:
     print(f"{options.text.name}, sentences of up to {options.max_tokens} tokens: nats / accuracy")
     print("model".ljust(24) + "".join(s.rjust(16) for s in SCHEMES) + "whole word".rjust(16))
     for folder in options.models:
-        network, _ = load_checkpoint(folder, device, torch.float32)
+        model = MaskedLM.load(folder, device=device)
         part, vocabulary = held_out(options.text, folder, device)
         rows = validation_rows([part], options.max_tokens, 128, vocabulary.pad, options.limit)
-        bert = PackedBert(network)
+        bert = PackedBert(model.network)
         figures = [validate(bert, rows, vocabulary, parse_scheme(s)) for s in SCHEMES]
-        words = by_words(network, options.text, folder, options.max_tokens, options.words)
+        words = by_words(model, options.text, folder, options.max_tokens, options.words)
         cells = [f"{f.loss:.3f} / {f.accuracy:.1%}" for f in figures] + [f"{words[0]:.3f} / {words[1]:.1%}"]
         print(folder.name.ljust(24) + "".join(c.rjust(16) for c in cells), flush=True)
 

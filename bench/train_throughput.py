@@ -1,17 +1,18 @@
-"""Tokens a second of `unmask train`'s step, and the share of the card's arithmetic peak, beside the library's own forward pass.
+"""Tokens per second of `unmask train`'s step, and the share of the card's arithmetic peak, beside the library's own forward pass.
 
     PYTHONPATH=src python bench/train_throughput.py [--shape shipped pilot base] [--steps 30] [--peak 990] [--no-plain]
 
 A step is everything a run does: rows from memory, masks, forward, backward, clipping, optimiser. Rows are full (segments of
 24 tokens for the small shapes, of 128 for BERT-base). Arithmetic counted for a token: three times (forward, and twice that
 backward) 24 L d^2 + 4 L n d for L layers of width d and segments of n tokens, and 2 (d^2 + d V) for each masked position.
-The plain side trains the same shape on the same tokens through BertForMaskedLM's own forward in bfloat16, one segment a row,
+The plain side trains the same shape on the same tokens through BertForMaskedLM's own forward in bfloat16, one segment per row,
 labels at the same share of positions, uncompiled, as a short script would.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 
 import numpy as np
@@ -23,7 +24,7 @@ from unmask.training.packing import PackedRows
 from unmask.training.prepare import Held, Prepared
 from unmask.training.settings import TrainSettings
 
-# name: layers, width, heads, vocabulary, tokens of a segment, row length, tokens a step
+# name: layers, width, heads, vocabulary, tokens of a segment, row length, tokens per step
 SHAPES = {
     "shipped": (5, 320, 5, 8192, 24, 128, 131072),
     "pilot": (6, 256, 4, 8192, 24, 128, 65536),
@@ -52,7 +53,7 @@ def flops_per_token(layers: int, width: int, vocab: int, segment: int, masked_sh
     return 3 * (encoder + masked_share * 2 * (width**2 + width * vocab))
 
 
-def seconds_a_step(step, steps: int, device: torch.device) -> float:  # type: ignore[no-untyped-def]
+def seconds_per_step(step, steps: int, device: torch.device) -> float:  # type: ignore[no-untyped-def]
     """Wall time of a step after warming up, device work included."""
 
     def wait() -> None:
@@ -71,7 +72,12 @@ def seconds_a_step(step, steps: int, device: torch.device) -> float:  # type: ig
 
 def plain_step(trainer: Trainer, segment: int, share: float):  # type: ignore[no-untyped-def]
     """A training step as a short script writes it: BertForMaskedLM with labels, autocast, AdamW."""
-    model, device = trainer.model, trainer.device
+    from transformers import BertConfig, BertForMaskedLM
+
+    shape, device = trainer.model.config, trainer.device
+    model = BertForMaskedLM(
+        BertConfig(**dataclasses.asdict(shape), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    ).to(device)
     optimiser = torch.optim.AdamW(model.parameters(), 1e-4)
     rows = trainer.settings.batch_tokens // segment
     generator = torch.Generator(device).manual_seed(0)
@@ -102,13 +108,13 @@ def print_profile(trainer: Trainer, device: torch.device) -> None:
     key = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
     rows = sorted(found.key_averages(), key=lambda row: -getattr(row, key))
     total = sum(getattr(row, key) for row in rows) / 3e3
-    print(f"  {total:.1f} ms of {'device' if device.type == 'cuda' else 'CPU'} time a step")
+    print(f"  {total:.1f} ms of {'device' if device.type == 'cuda' else 'CPU'} time per step")
     for row in rows[:22]:
         print(f"    {getattr(row, key) / 3e3:7.3f} ms  {row.count // 3:4d} x  {row.key[:90]}", flush=True)
 
 
 def main() -> None:
-    """Print one block a shape."""
+    """Print one block per shape."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", nargs="+", choices=sorted(SHAPES), default=["shipped", "base"])
     parser.add_argument("--steps", type=int, default=30)
@@ -134,18 +140,18 @@ def main() -> None:
             torch.cuda.synchronize()
         starting = time.perf_counter() - began
         share = trainer.scheme.moments(segment).mean
-        seconds = seconds_a_step(trainer.step, options.steps, device)
+        seconds = seconds_per_step(trainer.step, options.steps, device)
         tokens = batch * trainer.fill[row]
         rate = tokens / seconds
         achieved = rate * flops_per_token(layers, width, vocab, segment, share) / 1e12
         print(f"{name}: {layers} layers x {width}, vocabulary {vocab:,}, rows of {row} tokens, {options.optimiser}, {device}")
         peak = f"{achieved:.1f} TFLOP/s = {achieved / options.peak:.1%} of {options.peak:g}"
-        print(f"  {rate:,.0f} tokens/s, {1e3 * seconds:.1f} ms a step, {peak}")
+        print(f"  {rate:,.0f} tokens/s, {1e3 * seconds:.1f} ms per step, {peak}")
         print(f"  first step after {starting:.1f} s (compilation included)", flush=True)
         if options.profile:
             print_profile(trainer, device)
         if not options.no_plain:
-            plain = tokens / seconds_a_step(plain_step(trainer, segment, share), max(3, options.steps // 4), device)
+            plain = tokens / seconds_per_step(plain_step(trainer, segment, share), max(3, options.steps // 4), device)
             print(f"  the library's own forward pass: {plain:,.0f} tokens/s; ratio {rate / plain:.1f}")
         del trainer
 

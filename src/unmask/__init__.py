@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
     from unmask.scoring.score import score
     from unmask.tables.unary import Tables, unary_tables
+    from unmask.training.result import TrainingRun
+    from unmask.training.run import train
 
 _HOME = {
     "CONSTRUCTIONS": "unmask.joints.registry",
@@ -38,6 +40,7 @@ _HOME = {
     "MaskedLM": "unmask.models.masked_lm",
     "ModelError": "unmask.errors",
     "Tables": "unmask.tables.unary",
+    "TrainingRun": "unmask.training.result",
     "UnmaskError": "unmask.errors",
     "block_metrics": "unmask.joints.metrics",
     "compare": "unmask.answers.comparison",
@@ -47,6 +50,7 @@ _HOME = {
     "lab": "unmask.lab",
     "score": "unmask.scoring.score",
     "summarise": "unmask.joints.metrics",
+    "train": "unmask.training.run",
     "unary_tables": "unmask.tables.unary",
 }
 
@@ -61,6 +65,7 @@ __all__ = [
     "MaskedLM",
     "ModelError",
     "Tables",
+    "TrainingRun",
     "UnmaskError",
     "__version__",
     "block_metrics",
@@ -71,6 +76,7 @@ __all__ = [
     "lab",
     "score",
     "summarise",
+    "train",
     "unary_tables",
 ]
 

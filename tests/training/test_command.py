@@ -2,63 +2,89 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
+import json
+import shlex
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
 
+import unmask
 from unmask.cli.app import app
+from unmask.cli.train import train as command
 from unmask.models.masked_lm import MaskedLM
 
 OPTIONS = ["--layers", "1", "--width", "16", "--heads", "2", "--vocab", "160", "--max-length", "32", "--segment-lengths", "16,32"]
 RUN = ["--batch-tokens", "256", "--steps", "4", "--device", "cpu", "--licence", "cc0-1.0"]
 
 
-def call(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["unmask", *arguments])
-    with pytest.raises(SystemExit) as end:
-        app(arguments)
-    return int(end.value.code or 0)
+def call(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
 
 
-def test_train_writes_a_folder_that_unmask_loads(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_train_writes_a_folder_that_unmask_loads(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
-    arguments = ["train", str(corpus), "--out", str(out), "--cache", str(tmp_path / "cache"), *OPTIONS, *RUN]
-    assert call(arguments, monkeypatch) == 0
-    assert f"{out}: finished at step 4, validation " in capsys.readouterr().out
-    assert f"    unmask {' '.join(arguments)}" in (out / "README.md").read_text()
+    arguments = ["train", corpus, "--out", out, *OPTIONS, *RUN, "--cache", tmp_path / "cache"]
+    code, printed, _ = call(*arguments)
+    assert code == 0 and f"{out}: finished at step 4 of 4, validation " in printed
     model = MaskedLM.load(out, device="cpu")
     cloze = model.cloze("The old sailor [MASK] boats on Monday.")
     logits = model.logits(torch.tensor([cloze.ids]), torch.tensor([cloze.block]))
     assert logits.shape == (1, 1, model.vocab_size) and bool(logits.isfinite().all())
-    assert call(arguments, monkeypatch) == 2
-    assert f"error: {out} exists and is not empty" in capsys.readouterr().err
-    other = ["train", str(corpus), "--out", str(tmp_path / "other"), "--init", str(out), "--layers", "3", *RUN]
-    assert call(other, monkeypatch) == 2
-    assert f"error: --layers 3, but {out} has 1" in capsys.readouterr().err
+    code, _, told = call(*arguments)
+    assert code == 2 and told.startswith(f"error: '{out}' exists and is not empty") and told.count("\n") == 1
+    code, _, told = call("train", corpus, "--out", tmp_path / "other", "--init", out, "--layers", "3", *RUN)
+    assert code == 2 and f"error: layers 3 was given, but {out} has 1" in told
+
+
+def test_the_model_card_has_a_command_that_makes_the_same_weights(corpus: Path, tmp_path: Path) -> None:
+    out, again = tmp_path / "model", tmp_path / "again"
+    assert call("train", corpus, "--out", out, *OPTIONS, *RUN, "--cache", tmp_path / "cache")[0] == 0
+    card = (out / "README.md").read_text()
+    words = shlex.split(next(line for line in card.splitlines() if line.startswith("    unmask train")))
+    code, printed, _ = call(*[again if word == str(out) else word for word in words[1:]], "--json")
+    assert code == 0 and json.loads(printed)["status"] == "finished"
+    first, second = load_file(out / "model.safetensors"), load_file(again / "model.safetensors")
+    assert first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
+
+
+def test_the_command_has_the_arguments_of_the_function_with_their_defaults() -> None:
+    options, arguments = inspect.signature(command).parameters, inspect.signature(unmask.train).parameters
+    assert set(options) - {"as_json"} == set(arguments) - {"progress"}
+    for name, argument in arguments.items():
+        if name in ("segment_lengths", "progress"):
+            continue
+        assert options[name].default == argument.default, name
+
+
+def test_a_paused_run_says_how_to_go_on(corpus: Path, tmp_path: Path) -> None:
+    arguments = ["train", corpus, "--out", tmp_path / "model", *OPTIONS, *RUN, "--cache", tmp_path / "cache"]
+    code, printed, told = call(*arguments, "--max-minutes", "0")
+    assert code == 0 and "paused at step 1 of 4" in printed and "add --resume to the same command to go on" in told
+    code, printed, _ = call(*arguments, "--resume", "--json")
+    assert code == 0 and json.loads(printed)["step"] == 4
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--size", "huge"], 'size "huge" is unknown'),
-        (["--segment-lengths", "a,b"], '--segment-lengths "a,b": give whole numbers'),
+        (["--size", "huge"], "size 'huge' is unknown"),
+        (["--segment-lengths", "a,b"], "segment_lengths 'a,b' is not understood"),
         (["--weight", "1", "--weight", "2"], "2 weights for 1 corpus files"),
-        (["--valid-share", "0"], "--valid-share 0: give a share between 0 and 1"),
-        (["--masking", "half"], 'masking "half" is unknown'),
+        (["--valid-share", "0"], "valid_share 0 is out of range"),
+        (["--masking", "half"], "masking 'half' is unknown"),
+        (["--layers", "0"], "layers 0 is out of range"),
+        (["--steps", "-5"], "steps -5 is out of range"),
+        (["--max-minutes", "nan"], "max_minutes nan is out of range"),
+        (["--lr", "inf"], "lr inf is out of range"),
+        (["--valid", "/"], "valid '/' is not a file"),
     ],
 )
-def test_wrong_options_end_in_one_line(
-    corpus: Path,
-    tmp_path: Path,
-    options: list[str],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert call(["train", str(corpus), "--out", str(tmp_path / "model"), *options], monkeypatch) == 2
-    assert f"error: {message}" in capsys.readouterr().err
+def test_wrong_options_end_in_one_line(corpus: Path, tmp_path: Path, options: list[str], message: str) -> None:
+    code, _, told = call("train", corpus, "--out", tmp_path / "model", "--device", "cpu", *options)
+    assert code == 2 and told.startswith(f"error: {message}") and told.count("\n") == 1
     assert not (tmp_path / "model").exists()

@@ -6,6 +6,7 @@ import gzip
 import json
 import lzma
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -13,11 +14,15 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError
-from unmask.training.corpus import Source, read_lines, sources
+from unmask.training.corpus import Source, sources
 from unmask.training.segments import Segmentation, Segmenter, sentences
 
 TEXT = "Grüße aus dem Hafen.\n\n  The second line.  \nThe last line"
 LINES = ["Grüße aus dem Hafen.", "The second line.", "The last line"]
+
+
+def read(path: Path, field: str = "text") -> list[str]:
+    return list(Source.file(path, field=field).lines())
 
 
 def test_all_formats_give_the_same_lines(tmp_path: Path) -> None:
@@ -26,54 +31,96 @@ def test_all_formats_give_the_same_lines(tmp_path: Path) -> None:
     (tmp_path / "a.txt.xz").write_bytes(lzma.compress(TEXT.encode()))
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"text": line, "id": 1}) for line in LINES))
     for name in ("a.txt", "a.txt.gz", "a.txt.xz", "a.jsonl"):
-        assert list(read_lines(tmp_path / name)) == LINES
+        assert read(tmp_path / name) == LINES
+    (source,) = sources([*TEXT.split("\n"), "two\nlines"])
+    assert list(source.lines()) == [*LINES, "two lines"]
 
 
-def test_lines_across_read_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unmask.training.corpus._BLOCK", 3)
-    (tmp_path / "a.txt").write_text(TEXT)
-    assert list(read_lines(tmp_path / "a.txt")) == LINES
-
-
-@pytest.mark.parametrize("ending", [".txt", ".txt.gz", ".txt.xz"])
-def test_undecodable_bytes_are_named_by_file_and_offset(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unmask.training.corpus._BLOCK", 5)
-    raw = "Grüße\nzwei\n".encode() + b"ab\xffcd\n"
-    packed = {".txt": raw, ".txt.gz": gzip.compress(raw), ".txt.xz": lzma.compress(raw)}[ending]
+@pytest.mark.parametrize("ending", [".txt", ".txt.gz", ".txt.xz", ".jsonl"])
+def test_undecodable_bytes_are_named_by_file_line_and_offset(tmp_path: Path, ending: str) -> None:
+    raw = '{"text": "Grüße"}\n{"text": "zwei"}\n'.encode() + b"ab\xffcd\n"
+    packed = {".txt.gz": gzip.compress(raw), ".txt.xz": lzma.compress(raw)}.get(ending, raw)
     path = tmp_path / f"bad{ending}"
     path.write_bytes(packed)
-    with pytest.raises(InputError, match=rf"bad{ending}: byte {raw.index(255)} \(line 3\) is not UTF-8"):
-        list(read_lines(path))
+    with pytest.raises(InputError, match=rf"bad{ending} line 3: byte {raw.index(255)} is not UTF-8"):
+        read(path)
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("a.txt.xz", b"not xz"), ("a.txt.gz", b"not gz"), ("b.txt.xz", lzma.compress(b"x" * 9999)[:-20])]
+    ("name", "content"),
+    [
+        ("a.txt.xz", b"not xz"),
+        ("a.txt.gz", b"not gz"),
+        ("b.txt.xz", lzma.compress(b"x" * 9999)[:-20]),
+        ("b.txt.gz", gzip.compress(b"x" * 9999)[:-10]),
+        ("c.txt.gz", gzip.compress(bytes(range(256)) * 99)[:60] + b"\xff" * 40),
+    ],
 )
 def test_damaged_archives(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match="damaged or not a compressed file"):
-        list(read_lines(tmp_path / name))
+    with pytest.raises(InputError, match=f"{name} is damaged or not compressed as its name says") as told:
+        read(tmp_path / name)
+    assert "\n" not in str(told.value)
 
 
-def test_jsonl_without_the_field(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n{"body": "two"}\n')
-    with pytest.raises(InputError, match='line 2: no text under "text"'):
-        list(read_lines(tmp_path / "a.jsonl"))
-    (tmp_path / "b.jsonl").write_text('{"body": "two"}\n')
-    assert list(read_lines(tmp_path / "b.jsonl", "body")) == ["two"]
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"body": "two"}', 'no text under "text"'),
+        ('{"text": 3}', 'no text under "text"'),
+        ('["text"]', 'no text under "text"'),
+        ("text", "not JSON"),
+        ('{"text": "cut', "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"text": "a", "n": ' + "9" * 5000 + "}", "thousands of digits"),
+        (r'{"text": "half \ud800 of it"}', "half of a surrogate pair"),
+        (r'{"text": "fine", "other": "\udfff"}', "half of a surrogate pair"),
+    ],
+    ids=lambda value: value[:24],
+)
+def test_lines_of_json_that_hold_no_text(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one"}\n' + line + "\n")
+    with pytest.raises(InputError, match=f"a.jsonl line 2: .*{message}.*--field") as told:
+        read(path)
+    assert "\n" not in str(told.value)
+    path.write_text('{"body": "two"}\n')
+    assert read(path, "body") == ["two"]
+
+
+@given(st.lists(st.text(max_size=30), max_size=6))
+def test_any_text_survives_jsonl(texts: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.jsonl"
+        path.write_text("\n".join(json.dumps({"text": text}) for text in texts), encoding="utf-8")
+        assert read(path) == [" ".join(text.split()) for text in texts if text.split()]
+
+
+def test_half_of_a_surrogate_pair_in_memory_is_told() -> None:
+    (source,) = sources(["good", "half \ud800"])
+    with pytest.raises(InputError, match="text 2: half of a surrogate pair"):
+        list(source.lines())
 
 
 def test_sources_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a file"):
-        Source(tmp_path / "missing.txt")
+        sources(tmp_path / "missing.txt")
     (tmp_path / "a.pdf").write_text("x")
     with pytest.raises(InputError, match="unknown ending"):
-        Source(tmp_path / "a.pdf")
+        sources([tmp_path / "a.pdf"])
+    with pytest.raises(InputError, match="is not a file"):
+        sources([str(tmp_path)])
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(InputError, match="weight 0"):
-        Source(tmp_path / "a.txt", 0.0)
-    with pytest.raises(InputError, match="2 weights for 1 corpus files"):
+    with pytest.raises(InputError, match="weight 0.0 is out of range"):
+        sources([tmp_path / "a.txt"], [0.0])
+    with pytest.raises(InputError, match="2 weights for 1 corpus files: give one --weight per file"):
         sources([tmp_path / "a.txt"], [1.0, 2.0])
+    with pytest.raises(InputError, match="names files, and 'A text.' is none"):
+        sources([str(tmp_path / "a.txt"), "A text."])
+    with pytest.raises(InputError, match="corpus holds a int"):
+        sources([3])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="the corpus is empty"):
+        sources([])
 
 
 @given(st.text("Ab.!? \"'()9", max_size=60))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
-import io
 import json
 import math
 import os
@@ -13,29 +11,23 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from made_up import made_up_lines
-from rich.console import Console
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
+import unmask
 from unmask.errors import InputError, UnmaskError
-from unmask.training import checkpoint, loop
 from unmask.training.checkpoint import CheckpointFolder
-from unmask.training.corpus import Source
-from unmask.training.files import DiskFullError
-from unmask.training.model import shape_of
-from unmask.training.prepare import Held
-from unmask.training.run import Outputs, Result, train
-from unmask.training.settings import TrainSettings
 
-SMALL = TrainSettings(
-    layers=2, width=32, heads=2, vocab=160, max_length=32, segment_lengths=(32,), buckets=(32,), masking="uniform:0.15-0.5",
-    optimiser="adamw", batch_tokens=512, lr=1e-2, warmup=10, steps=24, seed=3,
-)  # fmt: skip
+SMALL: dict[str, Any] = {
+    "layers": 2, "width": 32, "heads": 2, "vocab": 160, "max_length": 32, "segment_lengths": (32,), "masking": "uniform:0.15-0.5",
+    "optimiser": "adamw", "batch_tokens": 512, "lr": 1e-2, "warmup": 10, "steps": 24, "seed": 3, "device": "cpu",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -54,17 +46,16 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def go(shared: Path, out: Path, settings: TrainSettings = SMALL, **options: object) -> Result:
-    outputs = Outputs(out, cache=shared / "cache", device="cpu", **options)  # type: ignore[arg-type]
-    held = Held(shared / "valid.txt")
-    return train([Source(shared / "corpus.txt")], settings, outputs, held, console=Console(file=io.StringIO()))
+def go(shared: Path, out: Path, **options: Any) -> unmask.TrainingRun:
+    given = {"valid": shared / "valid.txt", "cache": shared / "cache", **SMALL, **options}
+    return unmask.train(shared / "corpus.txt", out=out, **given)
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("whole") / "model"
-    assert go(shared, out).status == "finished"
+    assert go(shared, out).finished
     return load_file(out / "model.safetensors")
 
 
@@ -72,20 +63,28 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
+def weights(out: Path) -> dict[str, torch.Tensor]:
+    return load_file(out / "model.safetensors")
+
+
+def checkpoints_of(out: Path) -> CheckpointFolder:
+    return CheckpointFolder(out / "training" / "checkpoints")
+
+
 @pytest.mark.parametrize(
     "change", [{}, {"optimiser": "muon"}, {"loss": "block", "masking": "k:3"}], ids=["adamw", "muon", "block"]
 )
 def test_a_model_learns_far_below_the_unigram_entropy(shared: Path, tmp_path: Path, change: dict[str, str]) -> None:
     steps = 120 if change else 300
-    settings = dataclasses.replace(SMALL, steps=steps, **change)  # type: ignore[arg-type]
-    result = go(shared, tmp_path / "model", settings, half=True, licence="cc0-1.0", command="unmask train corpus.txt")
+    out = tmp_path / "model"
+    made = go(shared, out, steps=steps, half=True, licence="cc0-1.0", **change)
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(out)
     counts = Counter(i for line in made_up_lines(120, seed=1) for i in tokenizer(line, add_special_tokens=False)["input_ids"])
     entropy = -sum(n / counts.total() * math.log(n / counts.total()) for n in counts.values())
-    assert result.figures.loss < 0.45 * entropy
-    model, report = AutoModelForMaskedLM.from_pretrained(tmp_path / "model", output_loading_info=True)
+    assert made.validation.loss < 0.45 * entropy
+    model, report = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
     assert not report["missing_keys"] and not report["unexpected_keys"]
     assert model.dtype == torch.float16
     ids = tokenizer("The old sailor [MASK] boats on Monday.", return_tensors="pt")
@@ -93,153 +92,235 @@ def test_a_model_learns_far_below_the_unigram_entropy(shared: Path, tmp_path: Pa
         probabilities = model.float()(**ids).logits[0, 4].softmax(-1)
     if not change:
         assert tokenizer.convert_ids_to_tokens(int(probabilities.argmax())) == "steers"
-    card = (tmp_path / "model" / "README.md").read_text()
+    card = (out / "README.md").read_text()
+    command = f"unmask train {shared / 'corpus.txt'} --out {out} --layers 2 --width 32"
     for part in (
         "license: cc0-1.0",
         "corpus.txt | ",
         f"{steps} steps",
-        f"loss {result.figures.loss:.4f} nats",
-        "unmask train corpus.txt",
+        f"loss {made.validation.loss:.4f} nats",
+        command,
+        "--half",
     ):
         assert part in card
-    assert not (tmp_path / "model" / "training" / "checkpoints").exists()
-    log = [json.loads(line) for line in (tmp_path / "model" / "training" / "log.jsonl").read_text().splitlines()]
-    assert log[-1]["valid_loss"] == pytest.approx(result.figures.loss, abs=1e-4)
+    assert not (out / "training" / "checkpoints").exists()
+    log = made.to_frame()
+    assert log["valid_loss"].dropna().iloc[-1] == pytest.approx(made.validation.loss, abs=1e-4)
+    assert log["step"].is_monotonic_increasing and log["step"].iloc[-1] == steps
+    assert json.loads(json.dumps(made.to_dict()))["validation"]["loss"] == made.validation.loss
+    assert f"finished at step {steps}" in made._repr_html_()
+
+
+def test_texts_in_memory_train_the_model_of_their_file(
+    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
+) -> None:
+    given = {**SMALL, "cache": shared / "cache", "out": tmp_path / "model"}
+    made = unmask.train(made_up_lines(600), valid=made_up_lines(120, seed=1), **given)
+    assert made.finished and same(weights(tmp_path / "model"), uninterrupted)
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "| 600 texts | " in card and "unmask train '(600 texts)'" in card
+
+
+def test_another_process_with_another_hash_seed_and_no_cache_gives_the_same_bits(
+    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
+) -> None:
+    run_apart(shared, tmp_path / "model", {"cache": str(tmp_path / "cache")}, PYTHONHASHSEED="77").wait()
+    assert same(weights(tmp_path / "model"), uninterrupted)
+
+
+def run_apart(
+    shared: Path, out: Path, options: dict[str, Any], pause: float = 0.0, **environment: str
+) -> subprocess.Popen[bytes]:
+    program = """if True:
+        import json, sys, time
+        from pathlib import Path
+        shared, here, out, options, pause = sys.argv[1:]
+        sys.path.insert(0, here)
+        from test_run import go
+        go(Path(shared), Path(out), progress=lambda *told: time.sleep(float(pause)), **json.loads(options))
+    """
+    arguments = [program, str(shared), str(Path(__file__).parent), str(out), json.dumps(options), str(pause)]
+    path = os.pathsep.join(p for p in sys.path if p)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, **environment}
+    return subprocess.Popen([sys.executable, "-c", *arguments], env=environment)
 
 
 def test_kill_minus_9_and_resume_give_the_uninterrupted_weights(
     shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     out = tmp_path / "model"
-    program = """if True:
-        import sys, time
-        from pathlib import Path
-        sys.path.insert(0, sys.argv[2])
-        from test_run import go
-        from unmask.training import loop
-        step = loop.Trainer.step
-        loop.Trainer.step = lambda self, n: (time.sleep(0.05), step(self, n))[1]
-        go(Path(sys.argv[1]), Path(sys.argv[3]), checkpoint_every=5)
-    """
-    arguments = [sys.executable, "-c", program, str(shared), str(Path(__file__).parent), str(out)]
-    path = os.pathsep.join(p for p in sys.path if p)
-    child = subprocess.Popen(arguments, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path})
-    checkpoints = CheckpointFolder(out / "training" / "checkpoints")
-    deadline = time.monotonic() + 60
-    while checkpoints.latest is None and time.monotonic() < deadline and child.poll() is None:
+    child = run_apart(shared, out, {"checkpoint_every": 5, "valid_every": 1}, pause=0.05)
+    deadline = time.monotonic() + 120
+    while checkpoints_of(out).latest is None and time.monotonic() < deadline and child.poll() is None:
         time.sleep(0.005)
-    child.send_signal(signal.SIGKILL)
+    with pytest.raises(InputError, match="another run is writing to"):
+        go(shared, out, resume=True)
+    child.kill()
     assert child.wait() == -signal.SIGKILL
-    assert checkpoints.latest is not None and not (out / "model.safetensors").exists()
-    assert go(shared, out, resume=True).status == "finished"
-    assert same(load_file(out / "model.safetensors"), uninterrupted)
+    assert checkpoints_of(out).latest is not None and not (out / "model.safetensors").exists()
+    made = go(shared, out, resume=True)
+    assert made.finished and same(weights(out), uninterrupted)
+    steps = made.to_frame()["step"]
+    assert steps.is_monotonic_increasing and steps.iloc[-1] == 24
+
+
+def test_two_runs_into_one_folder_are_not_mixed(shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]) -> None:
+    """Both begin while the folder is empty; one of them finishes, the other ends in one line."""
+    out = tmp_path / "model"
+    children = [run_apart(shared, out, {"valid_every": 1}, pause=0.1) for _ in range(2)]
+    assert sorted(child.wait() for child in children) == [0, 1]
+    assert same(weights(out), uninterrupted)
 
 
 def test_another_seed_gives_other_weights(shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]) -> None:
-    go(shared, tmp_path / "model", dataclasses.replace(SMALL, seed=4))
-    assert not same(load_file(tmp_path / "model" / "model.safetensors"), uninterrupted)
+    go(shared, tmp_path / "model", seed=4)
+    assert not same(weights(tmp_path / "model"), uninterrupted)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_a_model_and_a_checkpoint_that_resumes_exactly(
-    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    step = loop.Trainer.step
+def interrupt_at(step: int, number: int = signal.SIGINT) -> Callable[..., None]:
+    """A progress callback that sends this process one signal."""
+    sent: list[int] = []
 
-    def interrupted(self: loop.Trainer, n: int) -> object:
-        if n == 7:
+    def report(done: int, total: int, what: str = "") -> None:
+        if total and done >= step and not sent:
+            sent.append(done)
             os.kill(os.getpid(), number)
-        return step(self, n)
 
-    monkeypatch.setattr(loop.Trainer, "step", interrupted)
-    result = go(shared, tmp_path / "model")
-    assert (result.status, result.step) == ("interrupted", 8)
-    assert "interrupted at step 8 of 24" in (tmp_path / "model" / "README.md").read_text()
-    assert (tmp_path / "model" / "model.safetensors").exists()
-    monkeypatch.undo()
-    assert go(shared, tmp_path / "model", resume=True).status == "finished"
-    assert same(load_file(tmp_path / "model" / "model.safetensors"), uninterrupted)
+    return report
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_leaves_a_model_and_a_checkpoint_that_resumes_exactly(
+    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], number: int
+) -> None:
+    out = tmp_path / "model"
+    made = go(shared, out, valid_every=1, progress=interrupt_at(7, number))
+    assert made.status == "interrupted" and 7 <= made.step <= 8
+    assert f"interrupted at step {made.step} of 24" in (out / "README.md").read_text()
+    assert (out / "model.safetensors").exists()
+    assert go(shared, out, resume=True).finished
+    assert same(weights(out), uninterrupted)
 
 
 def test_a_time_limit_pauses(shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]) -> None:
-    result = go(shared, tmp_path / "model", max_minutes=0.0)
-    assert (result.status, result.step) == ("paused", 1)
-    assert go(shared, tmp_path / "model", resume=True).status == "finished"
-    assert same(load_file(tmp_path / "model" / "model.safetensors"), uninterrupted)
+    made = go(shared, tmp_path / "model", max_minutes=0.0)
+    assert (made.status, made.step) == ("paused", 1)
+    assert go(shared, tmp_path / "model", resume=True).finished
+    assert same(weights(tmp_path / "model"), uninterrupted)
 
 
 def test_the_regulariser_trains_and_resumes(shared: Path, tmp_path: Path) -> None:
-    settings = dataclasses.replace(SMALL, steps=8, compatibility=0.1, compatibility_rows=4, optimiser="muon")
-    go(shared, tmp_path / "whole", settings)
-    go(shared, tmp_path / "parts", settings, max_minutes=0.0)
-    go(shared, tmp_path / "parts", settings, resume=True)
-    whole = load_file(tmp_path / "whole" / "model.safetensors")
-    assert same(load_file(tmp_path / "parts" / "model.safetensors"), whole)
-    go(shared, tmp_path / "without", dataclasses.replace(settings, compatibility=0.0))
-    assert not same(load_file(tmp_path / "without" / "model.safetensors"), whole)
+    options = {"steps": 8, "compatibility": 0.1, "compatibility_rows": 4, "optimiser": "muon"}
+    go(shared, tmp_path / "whole", **options)
+    go(shared, tmp_path / "parts", **options, max_minutes=0.0)
+    go(shared, tmp_path / "parts", **options, resume=True)
+    assert same(weights(tmp_path / "parts"), weights(tmp_path / "whole"))
+    go(shared, tmp_path / "without", **{**options, "compatibility": 0.0})
+    assert not same(weights(tmp_path / "without"), weights(tmp_path / "whole"))
 
 
-@pytest.mark.parametrize("what", ["loss", "gradient"])
-def test_a_number_that_is_no_number_stops_naming_step_and_batch(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    step = loop.Trainer.step
-
-    def spoiled(self: loop.Trainer, n: int) -> loop.StepNumbers:
-        numbers = step(self, n)
-        if n != 13:
-            return numbers
-        return (
-            numbers._replace(loss=numbers.loss * math.nan) if what == "loss" else numbers._replace(norm=numbers.norm * math.inf)
-        )
-
-    monkeypatch.setattr(loop.Trainer, "step", spoiled)
+def test_numbers_that_are_no_numbers_stop_the_run_in_one_line(shared: Path, tmp_path: Path) -> None:
+    go(shared, tmp_path / "first", steps=1)
+    spoiled = tmp_path / "spoiled"
+    (tmp_path / "first").rename(spoiled)
+    huge = {name: tensor * 1e30 if "word_embeddings" in name else tensor for name, tensor in weights(spoiled).items()}
+    save_file(huge, spoiled / "model.safetensors", {"format": "pt"})
+    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
     with pytest.raises(
-        UnmaskError, match=rf"the {what} of step 13 .*its batch: epoch \d+, bucket of 32 tokens, 16 rows .*step-00000010.pt"
+        UnmaskError,
+        match=r"the (loss|gradient) of step 0 is not a finite number; its batch: epoch 0, bucket of 32 tokens, 16 rows .*"
+        "there is no checkpoint yet; try a lower --lr",
     ):
-        go(shared, tmp_path / "model", checkpoint_every=5)
-    state = CheckpointFolder(tmp_path / "model" / "training" / "checkpoints").load()
-    assert state["step"] == 10 and all(bool(v.isfinite().all()) for v in state["model"].values())
+        go(shared, tmp_path / "model", init=spoiled, **shape)
+    assert not (tmp_path / "model" / "model.safetensors").exists()
+
+
+def test_only_finite_numbers_make_a_checkpoint(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(1, {"model": {"w": torch.ones(3)}})
+    for bad in (math.nan, math.inf, -math.inf):
+        with pytest.raises(
+            UnmaskError, match=r"model.w is not finite after step 2; the last good checkpoint is .*step-00000001.pt"
+        ):
+            folder.save(
+                2, {"model": {"v": torch.ones(2), "w": torch.tensor([1.0, bad])}, "optimisers": [{"step": torch.tensor(3)}]}
+            )
+    assert [p.name for p in folder.paths()] == ["step-00000001.pt"]
 
 
 def test_a_full_disk_keeps_the_last_good_checkpoint(
     shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = checkpoint.write_atomic
+    out = tmp_path / "model"
+    write = Path.write_bytes
 
-    def full(path: Path, content: bytes, remedy: str) -> None:
-        if "00000015" in path.name:
-            monkeypatch.setattr(Path, "write_bytes", no_space)
-        write(path, content, remedy)
-
-    def no_space(self: Path, data: bytes) -> int:
-        with self.open("wb") as stream:
-            stream.write(bytes(data)[:100])
+    def full(self: Path, data: bytes) -> int:
+        if "00000015" not in self.name:
+            return write(self, data)
+        write(self, bytes(data)[:100])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "write_atomic", full)
-    with pytest.raises(
-        DiskFullError,
-        match="no space left while writing .*step-00000015.pt: the last good checkpoint is .*step-00000010.pt.*--resume",
-    ):
-        go(shared, tmp_path / "model", checkpoint_every=5)
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(InputError, match="no space left on the disk of .*step-00000015.pt"):
+        go(shared, out, checkpoint_every=5)
     monkeypatch.undo()
-    folder = CheckpointFolder(tmp_path / "model" / "training" / "checkpoints")
-    assert [p.name for p in folder.folder.iterdir() if p.suffix != ".pt"] == []
-    assert go(shared, tmp_path / "model", resume=True).status == "finished"
-    assert same(load_file(tmp_path / "model" / "model.safetensors"), uninterrupted)
+    assert [p.name for p in (out / "training" / "checkpoints").iterdir()] == ["step-00000005.pt", "step-00000010.pt"]
+    assert go(shared, out, resume=True).finished
+    assert same(weights(out), uninterrupted)
 
 
-def test_a_torn_checkpoint_falls_back_to_the_one_before(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path)
-    for step in (1, 2, 3):
-        folder.save(step, {"model": {"w": torch.full((2,), float(step))}})
-    assert [p.name for p in folder.paths()] == ["step-00000002.pt", "step-00000003.pt"]
-    folder.paths()[-1].write_bytes(b"torn")
-    assert folder.load()["step"] == 2
-    folder.paths()[0].write_bytes(b"torn")
-    with pytest.raises(InputError, match="2 checkpoints, none readable"):
-        folder.load()
+def damage(path: Path, how: str) -> None:
+    if how == "torn":
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    elif how == "empty":
+        path.write_bytes(b"")
+    else:
+        state = torch.load(path, weights_only=True)
+        if how == "keys":
+            state.pop("optimisers", None)
+        elif how == "step":
+            state["step"] = 99
+        elif how == "shape":
+            state["model"]["bert.embeddings.LayerNorm.weight"] = torch.ones(7)
+        elif how == "moments":
+            next(iter(state["optimisers"][0]["state"].values()))["exp_avg"] = torch.ones(7)
+        elif how == "nan":
+            state["model"]["bert.embeddings.LayerNorm.weight"][0] = math.nan
+        elif how == "other":
+            state["settings"]["lr"] = 1.0
+        torch.save(state, path)
+
+
+@pytest.mark.parametrize("how", ["torn", "empty", "keys", "step", "shape", "moments", "nan", "other"])
+def test_a_damaged_checkpoint_is_passed_over_or_told_and_deleting_it_helps(
+    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], how: str
+) -> None:
+    out = tmp_path / "model"
+    go(shared, out, valid_every=1, checkpoint_every=5, progress=interrupt_at(11))
+    older, newest = checkpoints_of(out).paths()
+    damage(newest, how)
+    with pytest.warns(UserWarning, match=rf"'{newest}' is damaged .*going on from step 10 instead"):
+        assert go(shared, out, resume=True, max_minutes=0.0).status == "paused"
+    for path in checkpoints_of(out).paths():
+        damage(path, how)
+    with pytest.raises(InputError, match="is damaged .*, and there is no other: delete it to begin again at the first step"):
+        go(shared, out, resume=True)
+    for path in checkpoints_of(out).paths():
+        path.unlink()
+    assert go(shared, out, resume=True).finished
+    assert same(weights(out), uninterrupted)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"kind": "sample"}', b"{}"])
+def test_damaged_settings_are_told_in_one_line(shared: Path, tmp_path: Path, content: bytes) -> None:
+    out = tmp_path / "model"
+    go(shared, out, max_minutes=0.0)
+    (out / "training" / "settings.json").write_bytes(content)
+    before = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
+    with pytest.raises(InputError) as told:
+        go(shared, out, resume=True)
+    assert "\n" not in str(told.value) and "another --out folder" in str(told.value)
+    assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
 
 
 def test_folders_that_must_not_be_overwritten(shared: Path, tmp_path: Path) -> None:
@@ -250,74 +331,140 @@ def test_folders_that_must_not_be_overwritten(shared: Path, tmp_path: Path) -> N
         go(shared, out)
     with pytest.raises(InputError, match="no run to resume"):
         go(shared, out, resume=True)
+    with pytest.raises(InputError, match="exists and is not empty"):
+        go(shared, out / "notes.txt")
     assert [p.name for p in out.iterdir()] == ["notes.txt"]
 
 
 def test_resuming_with_other_settings_names_them(shared: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
     go(shared, out, max_minutes=0.0)
-    with pytest.raises(
-        InputError, match=r"with other settings: --masking \(was uniform:0.15-0.5, now k:2\); --lr \(was 0.01, now 0.02\);"
-    ):
-        go(shared, out, dataclasses.replace(SMALL, lr=0.02, masking="k:2"), resume=True)
+    with pytest.raises(InputError, match="holds a run with masking uniform:0.15-0.5, not k:2"):
+        go(shared, out, masking="k:2", resume=True)
     other = shared.parent / f"{shared.name}-other"
     other.mkdir(exist_ok=True)
     (other / "corpus.txt").write_text("\n".join(made_up_lines(500, seed=9)) + "\n")
     (other / "valid.txt").write_text((shared / "valid.txt").read_text())
-    with pytest.raises(InputError, match=r"corpus, tokenizer or segmentation \(was"):
+    with pytest.raises(InputError, match="holds a run with corpus .*, not "):
         go(other, out, resume=True)
-    assert go(shared, out, resume=True).status == "finished"
+    assert go(shared, out, resume=True).finished
     with pytest.raises(InputError, match="is finished"):
         go(shared, out, resume=True)
 
 
 def test_an_empty_or_short_corpus_leaves_no_folder(shared: Path, tmp_path: Path) -> None:
-    empty, short = tmp_path / "empty.txt", tmp_path / "short.txt"
-    empty.write_text("\n \n")
-    short.write_text("The old baker kneads dough on Friday.\n" * 3)
-    outputs = Outputs(tmp_path / "model", cache=tmp_path / "cache", device="cpu")
-    with pytest.raises(InputError, match="the corpus is empty"):
-        train([Source(empty)], SMALL, outputs, Held(shared / "valid.txt"), console=Console(file=io.StringIO()))
+    short = ["The old baker kneads dough on Friday."] * 3
+    given = {**SMALL, "out": tmp_path / "model", "cache": tmp_path / "cache"}
+    for empty in ([], ["", "  \n"]):
+        with pytest.raises(InputError, match="the corpus is empty"):
+            unmask.train(empty, valid=shared / "valid.txt", **given)
     with pytest.raises(InputError, match="shorter than one batch"):
-        train([Source(short)], SMALL, outputs, Held(shared / "valid.txt"), console=Console(file=io.StringIO()))
+        unmask.train(short, valid=shared / "valid.txt", **given)
     with pytest.raises(InputError, match="no held-out segment"):
-        train([Source(short)], SMALL, outputs, Held(share=1e-9), console=Console(file=io.StringIO()))
+        unmask.train(short, valid_share=1e-9, **given)
     assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"size": "huge"}, "size 'huge' is unknown"),
+        ({"layers": 0}, "layers 0 is out of range: give a whole number from 1 to"),
+        ({"layers": 2.5}, "layers 2.5 is not a whole number"),
+        ({"layers": True}, "layers True is not a whole number"),
+        ({"layers": 10**6}, "layers 1000000 is out of range"),
+        ({"width": -8}, "width -8 is out of range"),
+        ({"heads": 0}, "heads 0 is out of range"),
         ({"width": 30, "heads": 4}, "not a multiple of 4 heads"),
-        ({"buckets": (16,)}, "rising lengths that end with --max-length 32"),
+        ({"width": 1 << 16, "heads": 2, "layers": 1000}, "take at least .* GB to train, and cpu has .* GB: give smaller"),
+        ({"vocab": 10}, "vocab 10 is out of range: give a whole number from 64"),
+        ({"max_length": 0}, "max_length 0 is out of range"),
+        ({"max_length": 30, "segment_lengths": (24,)}, "give rising multiples of 8 that end with --max-length 30"),
+        ({"buckets": (16,)}, "give rising multiples of 8 that end with --max-length 32"),
         ({"buckets": (12, 32)}, "multiples of 8"),
-        ({"segment_lengths": (64,)}, "segment lengths"),
-        ({"loss": "hinge"}, "give factorised or block"),
-        ({"optimiser": "sgd"}, "give adamw or muon"),
-        ({"precision": "int8"}, "give auto, float32 or bfloat16"),
-        ({"lr": 0.0}, "--lr and --clip must be above 0"),
-        ({"vocab": 10}, "--vocab 10"),
-        ({"layers": 0}, "--layers 0"),
-        ({"masking": "all"}, "masking .* is unknown"),
+        ({"buckets": ()}, "buckets is empty"),
+        ({"buckets": "a"}, "buckets 'a' is not understood"),
+        ({"segment_lengths": (64,)}, "segment_lengths 64 is out of range: give a whole number from 4 to 32"),
+        ({"segment_lengths": ()}, "segment_lengths is empty"),
+        ({"loss": "hinge"}, "loss 'hinge' is unknown: use one of factorised, block"),
+        ({"optimiser": "sgd"}, "optimiser 'sgd' is unknown: use one of muon, adamw"),
+        ({"precision": "int8"}, "precision 'int8' is unknown"),
+        ({"masking": "all"}, "masking 'all' is unknown"),
+        ({"masking": "k:inf"}, "masking 'k:inf' is unknown"),
+        ({"masking": "nan*k:1+1*k:2"}, "masking .* is unknown"),
+        ({"replacement": "nan,0,0"}, "sum to 1"),
+        ({"replacement": "1,a,0"}, "replacement '1,a,0' is not understood"),
+        ({"lr": 0.0}, "lr 0.0 is out of range: give a number above 0"),
+        ({"lr": math.inf}, "lr inf is out of range"),
+        ({"lr": math.nan}, "lr nan is out of range"),
+        ({"warmup": -1}, "warmup -1 is out of range"),
+        ({"steps": -5}, "steps -5 is out of range"),
+        ({"steps": 10**12}, "steps 1000000000000 is out of range"),
+        ({"epochs": 0, "steps": 0}, "epochs 0 is out of range"),
+        ({"epochs": math.nan}, "epochs nan is out of range"),
+        ({"batch_tokens": 0}, "batch_tokens 0 is out of range"),
+        ({"batch_tokens": 16}, "shorter than one batch"),
+        ({"weight_decay": 2}, "weight_decay 2 is out of range"),
+        ({"weight_decay": math.nan}, "weight_decay nan is out of range"),
+        ({"beta2": 1}, "beta2 1 is out of range: give a number above 0 and at most 0.999999"),
+        ({"clip": 0}, "clip 0 is out of range"),
+        ({"compatibility": -1}, "compatibility -1 is out of range"),
+        ({"compatibility": math.inf}, "compatibility inf is out of range"),
+        ({"compatibility_rows": -1}, "compatibility_rows -1 is out of range"),
+        ({"seed": -1}, "seed -1 is out of range"),
+        ({"valid_share": 0, "valid": None}, "valid_share 0 is out of range: give a share between 0 and 1"),
+        ({"valid_share": math.nan, "valid": None}, "valid_share nan is out of range"),
+        ({"valid_max_tokens": 0}, "valid_max_tokens 0 is out of range"),
+        ({"valid_every": -1}, "valid_every -1 is out of range"),
+        ({"checkpoint_every": -1}, "checkpoint_every -1 is out of range"),
+        ({"max_minutes": math.nan}, "max_minutes nan is out of range"),
+        ({"max_minutes": -1}, "max_minutes -1 is out of range"),
+        ({"weight": [0.0]}, "weight 0.0 is out of range"),
+        ({"weight": [math.nan]}, "weight nan is out of range"),
+        ({"weight": [1, 2]}, "2 weights for 1 corpus files: give one --weight per file"),
+        ({"device": "abacus"}, "device 'abacus' is not known"),
+        ({"tokenizer": "/nowhere"}, "no tokenizer at /nowhere"),
+        ({"init": "/nowhere"}, "init '/nowhere' has no tokenizer.json"),
+        ({"valid": "/nowhere.txt"}, "valid '/nowhere.txt' is not a file"),
+        ({"out": ""}, "out '' names no file"),
+        ({"out": "/dev/full"}, "'/dev/full' exists and is not empty"),
+        ({"cache": "/dev/full"}, "cannot be written"),
     ],
 )
-def test_settings_that_cannot_be(change: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        dataclasses.replace(SMALL, **change)  # type: ignore[arg-type]
+def test_options_that_cannot_be(shared: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    given = {"out": tmp_path / "model", **change}
+    with pytest.raises(UnmaskError, match=message) as told:
+        go(shared, **given)
+    assert "\n" not in str(told.value) and not (tmp_path / "model").exists()
 
 
-def test_device_that_is_not_there(shared: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match='device "abacus" cannot be used'):
-        train([Source(shared / "corpus.txt")], SMALL, Outputs(tmp_path / "model", device="abacus"))
+def test_numpy_numbers_are_numbers(shared: Path, tmp_path: Path) -> None:
+    import numpy as np
+
+    made = go(shared, tmp_path / "model", steps=np.int64(1), lr=np.float32(0.01), segment_lengths=np.array([16, 32]))
+    assert made.finished and json.dumps(made.to_dict())
 
 
 def test_a_run_goes_on_from_a_model_folder(shared: Path, tmp_path: Path) -> None:
-    go(shared, tmp_path / "first", dataclasses.replace(SMALL, steps=60))
-    first = load_file(tmp_path / "first" / "model.safetensors")
-    settings = dataclasses.replace(SMALL, steps=1, lr=1e-12, init=str(tmp_path / "first"))
-    go(shared, tmp_path / "second", settings)
-    second = load_file(tmp_path / "second" / "model.safetensors")
-    assert first.keys() == second.keys() and all((first[k] - second[k]).abs().max() < 1e-9 for k in first)
-    assert shape_of(tmp_path / "first") == {"layers": 2, "width": 32, "heads": 2, "vocab": len(first["cls.predictions.bias"])}
-    with pytest.raises(InputError, match="is not a BERT model"):
-        shape_of(tmp_path)
+    first, second = tmp_path / "first", tmp_path / "second"
+    go(shared, first, steps=60)
+    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    go(shared, second, steps=1, lr=1e-12, init=first, **shape)
+    assert weights(first).keys() == weights(second).keys()
+    assert all((weights(first)[k] - weights(second)[k]).abs().max() < 1e-9 for k in weights(first))
+    with pytest.raises(InputError, match=f"layers 3 was given, but {first} has 2: leave out --layers, or --init"):
+        go(shared, tmp_path / "third", init=first, **{**shape, "layers": 3})
+    with pytest.raises(InputError, match="max_length 64 is more than the 32 positions"):
+        go(shared, tmp_path / "third", init=first, max_length=64, **shape)
+    go(shared, second / "on", init=first, max_minutes=0.0, steps=3, **shape)
+    with pytest.raises(InputError, match="holds a run with init "):
+        go(shared, second / "on", init=second, steps=3, resume=True, **shape)
+
+
+@pytest.mark.parametrize("lost", ["cls.predictions.transform.dense.weight", "bert.encoder.layer.1.output.dense.bias"])
+def test_a_model_with_a_missing_part_is_no_start(shared: Path, tmp_path: Path, lost: str) -> None:
+    go(shared, tmp_path / "first", steps=1)
+    save_file({k: v for k, v in weights(tmp_path / "first").items() if k != lost}, tmp_path / "first" / "model.safetensors")
+    with pytest.raises(UnmaskError, match=lost):
+        go(shared, tmp_path / "second", init=tmp_path / "first", layers=None, width=None, heads=None, vocab=None)
+    assert not (tmp_path / "second").exists()

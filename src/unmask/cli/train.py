@@ -1,25 +1,20 @@
-"""The command `unmask train`: parses options, calls `unmask.training.run.train`, prints where the model is."""
+"""The command `unmask train`: parses options, calls `unmask.train`, prints where the model is."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 import typer
 
-SIZES: dict[str, dict[str, Any]] = {
-    "tiny": {"layers": 2, "width": 128, "heads": 2, "vocab": 4096, "batch_tokens": 2048, "lr": 4e-3},
-    "small": {"layers": 6, "width": 256, "heads": 4, "vocab": 8192, "batch_tokens": 65536, "lr": 4e-3},
-    "base": {"layers": 12, "width": 768, "heads": 12, "vocab": 28672, "batch_tokens": 65536, "lr": 1e-3},
-}
+from unmask.cli.options import Json
 
 
 def train(
-    corpus: Annotated[list[Path], typer.Argument(help="Text files, one text a line: .txt, .txt.xz, .txt.gz or .jsonl.")],
+    corpus: Annotated[list[Path], typer.Argument(help="Text files, one text per line: .txt, .txt.xz, .txt.gz or .jsonl.")],
     out: Annotated[Path, typer.Option(help="Folder for the model; must not exist, unless --resume.")],
     weight: Annotated[
-        list[float] | None, typer.Option(help="How often an epoch sees each CORPUS file; one a file, in order.")
+        list[float] | None, typer.Option(help="How often an epoch sees each CORPUS file; one per file, in order.")
     ] = None,
     size: Annotated[
         str, typer.Option(help="Default shape: tiny, small, base, or auto (tiny on a CPU, small on a GPU).")
@@ -54,7 +49,7 @@ def train(
     warmup: Annotated[int, typer.Option(help="Steps of rising learning rate; at most a tenth of all steps.")] = 500,
     steps: Annotated[int, typer.Option(help="Optimisation steps; 0 takes them from --epochs.")] = 0,
     epochs: Annotated[float, typer.Option(help="Passes over the corpus, where --steps is 0.")] = 3.0,
-    batch_tokens: Annotated[int | None, typer.Option(help="Tokens a step.")] = None,
+    batch_tokens: Annotated[int | None, typer.Option(help="Tokens of each step.")] = None,
     weight_decay: Annotated[float, typer.Option(help="Weight decay of matrices.")] = 0.01,
     beta2: Annotated[float, typer.Option(help="AdamW's second beta.")] = 0.98,
     clip: Annotated[float, typer.Option(help="Largest norm of the gradient.")] = 1.0,
@@ -65,7 +60,7 @@ def train(
     valid_max_tokens: Annotated[int | None, typer.Option(help="Validate on segments of at most this many tokens.")] = None,
     valid_every: Annotated[int, typer.Option(help="Steps between validations; 0 is a tenth of the run.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints; 0 is a twentieth of the run.")] = 0,
-    max_minutes: Annotated[float, typer.Option(help="Pause after this time, with a checkpoint for --resume.")] = float("inf"),
+    max_minutes: Annotated[float | None, typer.Option(help="Pause after this time, with a checkpoint for --resume.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     keep_checkpoints: Annotated[
         bool, typer.Option("--keep-checkpoints", help="Keep the last checkpoints of a finished run.")
@@ -75,88 +70,24 @@ def train(
     cache: Annotated[Path | None, typer.Option(help="Folder for tokenised corpora; by default ~/.cache/unmask.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
     compile: Annotated[bool | None, typer.Option(help="Compile the model; by default on a GPU.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Train a masked language model from plain text.
 
     Writes a folder that `unmask fill --model OUT` and Hugging Face's AutoModelForMaskedLM load, with a model card.
     Ctrl-C leaves a checkpoint; --resume goes on from there with the same numbers.
     """
-    import torch
+    given = {name: value for name, value in locals().items() if name != "as_json"}
+    import unmask
+    from unmask.cli.process import INTERRUPTED
+    from unmask.cli.terminal import messages, print_json, progress
 
-    from unmask.errors import InputError
-    from unmask.training.corpus import sources
-    from unmask.training.model import shape_of
-    from unmask.training.prepare import Held
-    from unmask.training.run import Outputs
-    from unmask.training.run import train as run_training
-    from unmask.training.settings import TrainSettings
-
-    name = ("small" if device != "cpu" and torch.cuda.is_available() else "tiny") if size == "auto" else size
-    if name not in SIZES:
-        raise InputError(f'size "{size}" is unknown: give tiny, small, base or auto')
-    shape: dict[str, Any] = SIZES[name]
-    fixed = shape_of(init) if init else {}
-    asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab}
-    for option, number in asked.items():
-        if init and number not in (None, fixed[option]):
-            raise InputError(f"--{option} {number}, but {init} has {fixed[option]}: leave out --{option}, or --init")
-    chosen: dict[str, Any] = {option: fixed.get(option) or number or shape[option] for option, number in asked.items()}
-    settings = TrainSettings(
-        **chosen,
-        max_length=max_length,
-        segment_lengths=_numbers(segment_lengths, "--segment-lengths"),
-        buckets=_numbers(buckets, "--buckets") if buckets else (max_length,),
-        masking=masking,
-        replacement=replacement,
-        loss=cast(Any, loss),
-        compatibility=compatibility,
-        compatibility_rows=compatibility_rows,
-        optimiser=cast(Any, optimiser),
-        lr=lr or shape["lr"],
-        warmup=warmup,
-        steps=steps,
-        batch_tokens=batch_tokens or shape["batch_tokens"],
-        weight_decay=weight_decay,
-        beta2=beta2,
-        clip=clip,
-        precision=cast(Any, precision),
-        seed=seed,
-        init=str(init) if init else "",
-    )
-    outputs = Outputs(
-        out=out,
-        resume=resume,
-        cache=cache,
-        device=device,
-        compile=compile,
-        half=half,
-        licence=licence,
-        command=_command(),
-        valid_every=valid_every,
-        checkpoint_every=checkpoint_every,
-        max_minutes=max_minutes,
-        keep_checkpoints=keep_checkpoints,
-    )
-    held = Held(valid, valid_share, valid_max_tokens)
-    result = run_training(sources(corpus, weight or ()), settings, outputs, held, tokenizer or init, epochs, field)
-    figures = f"validation {result.figures.loss:.3f} nats, {result.figures.accuracy:.1%}"
-    typer.echo(f"{out}: {result.status} at step {result.step:,}, {figures}")
-    if result.status != "finished":
-        typer.echo("add --resume to the same command to go on")
-        raise typer.Exit(130 if result.status == "interrupted" else 0)
-
-
-def _numbers(text: str, name: str) -> tuple[int, ...]:
-    from unmask.errors import InputError
-
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f'{name} "{text}": give whole numbers separated by commas') from None
-
-
-def _command() -> str:
-    import shlex
-
-    arguments = sys.argv[1:] if sys.argv[1:2] == ["train"] else ["train", *sys.argv[1:]]
-    return shlex.join(["unmask", *arguments])
+    with progress(lines=True) as report:
+        made = unmask.train(given.pop("corpus"), **given, progress=report)
+    if as_json:
+        print_json(made.to_dict())
+    else:
+        print(made)
+    if not made.finished:
+        messages().print("add --resume to the same command to go on")
+        raise typer.Exit(INTERRUPTED if made.status == "interrupted" else 0)

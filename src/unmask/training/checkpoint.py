@@ -1,17 +1,28 @@
-"""Checkpoints of a run: written whole or not at all, the last two kept, so that there is always a good one to resume from."""
+"""Checkpoints of a run: written whole or not at all, finite numbers only, the last two kept, so that there is a good one.
+
+A checkpoint is good if it reads, belongs to this run and holds finite numbers of the right shapes. A resumed run starts from
+the newest good one.
+"""
 
 from __future__ import annotations
 
 import io
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from unmask.errors import InputError
-from unmask.training.files import write_atomic
+from unmask.errors import InputError, UnmaskError
+from unmask.runs.files import write_atomically, writing
 
 KEPT = 2
+
+
+class TrainingError(UnmaskError):
+    """The numbers of a run went wrong."""
 
 
 class CheckpointFolder:
@@ -30,32 +41,74 @@ class CheckpointFolder:
         paths = self.paths()
         return paths[-1] if paths else None
 
+    def describe_latest(self) -> str:
+        """Where the last good checkpoint is, in words."""
+        return f"the last good checkpoint is {self.latest}" if self.latest else "there is no checkpoint yet"
+
     def save(self, step: int, state: dict[str, Any]) -> Path:
         """Write the state after `step` steps, then drop all but the newest two."""
+        wrong = not_finite(state)
+        if wrong:
+            raise TrainingError(
+                f"{wrong} is not finite after step {step}; {self.describe_latest()}; try a lower --lr or a longer --warmup"
+            )
         buffer = io.BytesIO()
         torch.save({**state, "step": step}, buffer)
         path = self.folder / f"step-{step:08d}.pt"
-        kept = f"the last good checkpoint is {self.latest}" if self.latest else "there is no earlier checkpoint"
-        write_atomic(path, buffer.getbuffer(), f"{kept}; free some space and run again with --resume")
-        for old in self.paths()[:-KEPT]:
-            old.unlink()
+        remedy = f"{self.describe_latest()}; make room for the next, and give the same command again with --resume"
+        write_atomically(path, buffer.getbuffer(), remedy)
+        with writing(self.folder):
+            for old in self.paths()[:-KEPT]:
+                old.unlink()
         return path
 
-    def load(self, device: torch.device | str = "cpu") -> dict[str, Any]:
-        """The newest checkpoint that reads without error."""
-        paths = self.paths()
+    def restore(self, load: Callable[[dict[str, Any]], None], device: torch.device | str = "cpu") -> int:
+        """Hand the newest good checkpoint to `load`, which raises for one that does not fit; the steps done, or 0."""
+        paths, damaged = self.paths(), ""
         for path in reversed(paths):
             try:
                 state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-            except Exception:
+                if path.name != f"step-{state['step']:08d}.pt":
+                    raise ValueError(f"it is of step {state['step']}")
+                if wrong := not_finite(state):
+                    raise ValueError(f"{wrong} is not finite")
+                load(state)
+            except Exception as error:
+                why = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
+                damaged = damaged or f"checkpoint {str(path)!r} is damaged ({why})"
                 continue
-            return state
-        what = f"{len(paths)} checkpoints, none readable," if paths else "no checkpoint"
-        raise InputError(f"{what} in {self.folder}: start a new run in another --out folder")
+            if damaged:
+                warnings.warn(f"{damaged}: going on from step {state['step']:,} instead", stacklevel=2)
+            return int(state["step"])
+        if damaged:
+            raise InputError(
+                f"{damaged}, and there is no other: delete it to begin again at the first step with the same command, "
+                "or name another --out"
+            )
+        return 0
 
     def clear(self) -> None:
         """Remove all checkpoints (the run is finished and its model is written)."""
-        for path in self.paths():
-            path.unlink()
-        if self.folder.is_dir() and not any(self.folder.iterdir()):
-            self.folder.rmdir()
+        with writing(self.folder):
+            for path in self.paths():
+                path.unlink()
+            if self.folder.is_dir() and not any(self.folder.iterdir()):
+                self.folder.rmdir()
+
+
+def not_finite(state: object) -> str:
+    """The name of a tensor in nested dictionaries and lists that holds an infinity or no number; empty if none does."""
+    named = [(name, tensor) for name, tensor in _tensors(state, "") if tensor.is_floating_point()]
+    if not named:
+        return ""
+    good = torch.stack([tensor.isfinite().all() for _, tensor in named]).cpu()
+    return "" if bool(good.all()) else named[int((~good).nonzero()[0])][0]
+
+
+def _tensors(value: object, name: str) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, dict | list | tuple):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from _tensors(item, f"{name}.{key}" if name else str(key))

@@ -1,103 +1,118 @@
-"""Reading a corpus: lines of text from .txt, .txt.xz, .txt.gz and .jsonl files, one unit of text a line."""
+"""A corpus: files (.txt, .txt.xz, .txt.gz, .jsonl) with one text per line, or texts in memory."""
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import json
-import lzma
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
+from unmask import checks
 from unmask.errors import InputError
+from unmask.runs.files import parse_json, user_path
+from unmask.runs.fingerprint import content_hash, file_hash
+from unmask.runs.lines import numbered_lines
 
 SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".jsonl")
-_BLOCK = 1 << 20
+HEAVIEST = 1_000_000
+Given = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""How a user names a corpus: a file, several files, or a list of texts."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One corpus file, and how many times an epoch its lines are seen."""
+    """One file, or texts in memory, and how many times an epoch its lines are seen; `field` holds the text of a .jsonl line."""
 
-    path: Path
+    name: str
+    path: Path | None = None
+    texts: tuple[str, ...] = ()
     weight: float = 1.0
+    field: str = "text"
 
-    def __post_init__(self) -> None:
-        if not self.path.is_file():
-            raise InputError(f"corpus {self.path} is not a file: give a {', '.join(SUFFIXES)} file")
-        if not self.path.name.endswith(SUFFIXES):
-            raise InputError(f"corpus {self.path} has an unknown ending: give a {', '.join(SUFFIXES)} file")
-        if not 0 < self.weight < 1e6:
-            raise InputError(
-                f"weight {self.weight:g} of {self.path}: give a number above 0, for example 5 to see its lines five times"
-            )
+    @classmethod
+    def file(cls, path: Path, weight: float = 1.0, field: str = "text", name: str = "corpus") -> Source:
+        """A file that was given under the argument `name`."""
+        known = ", ".join(SUFFIXES)
+        if not path.is_file():
+            raise InputError(f"{name} {str(path)!r} is not a file: give a {known} file")
+        if not path.name.endswith(SUFFIXES):
+            raise InputError(f"{name} {str(path)!r} has an unknown ending: give a {known} file")
+        return cls(path.name, path, (), checks.real("weight", weight, 0, HEAVIEST, above=True), field)
 
+    def lines(self) -> Iterator[str]:
+        """The texts that are not empty, each in one line."""
+        if self.path is None:
+            for number, text in enumerate(self.texts, 1):
+                yield from self._usable(" ".join(text.split()), f"text {number}")
+        else:
+            is_json = self.path.name.endswith(".jsonl")
+            for number, line in numbered_lines(self.path):
+                if stripped := line.strip():
+                    where = f"{self.path} line {number}"
+                    yield from self._usable(_field(stripped, self.field, where) if is_json else stripped, where)
 
-def sources(paths: Sequence[Path], weights: Sequence[float] = ()) -> tuple[Source, ...]:
-    """One source a path; `weights` is empty (all 1) or has one number a path."""
-    if weights and len(weights) != len(paths):
-        raise InputError(f"{len(weights)} weights for {len(paths)} corpus files: give one --weight a file, in their order")
-    return tuple(Source(p, w) for p, w in zip(paths, weights or [1.0] * len(paths), strict=True))
+    def _usable(self, text: str, where: str) -> Iterator[str]:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{where}: half of a surrogate pair, which is no character: correct the text") from None
+        if text:
+            yield text
 
+    @property
+    def fingerprint(self) -> str:
+        """Of the content and how it is read."""
+        if self.path is None:
+            return content_hash("\n".join(" ".join(text.split()) for text in self.texts))
+        return file_hash(self.path) + (self.field if self.path.suffix == ".jsonl" else "")
 
-def read_lines(path: Path, field: str = "text") -> Iterator[str]:
-    """The non-empty lines of a file, stripped; of a .jsonl file, the text under `field` of each line."""
-    is_json = path.name.endswith(".jsonl")
-    offset = number = 0
-    with _open(path) as stream:
-        for raw in _raw_lines(stream, path):
-            number += 1
-            try:
-                line = raw.decode("utf-8").strip()
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{path}: byte {offset + error.start} (line {number}) is not UTF-8: convert the file, for example with iconv"
-                ) from None
-            offset += len(raw)
-            if line and is_json:
-                line = _field(line, field, path, number)
-            if line:
-                yield line
-
-
-def fingerprint(path: Path) -> str:
-    """SHA-256 of a file's bytes, as stored."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _open(path: Path) -> IO[bytes]:
-    if path.name.endswith(".xz"):
-        return lzma.open(path, "rb")
-    if path.name.endswith(".gz"):
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    return path.open("rb")
+    @property
+    def size(self) -> int:
+        """About how many bytes of text there are."""
+        if self.path is None:
+            return sum(map(len, self.texts))
+        return self.path.stat().st_size * (4 if self.path.suffix in (".xz", ".gz") else 1)
 
 
-def _raw_lines(stream: IO[bytes], path: Path) -> Iterator[bytes]:
-    """Like iterating over `stream`, in blocks; a damaged archive is a user's error."""
-    rest = b""
+def sources(corpus: Given, weights: Sequence[float] | None = None, field: str = "text", name: str = "corpus") -> list[Source]:
+    """One source per file; a list of texts is one source. `weights`: one per source, all 1 if left out."""
+    given = [corpus] if isinstance(corpus, str | os.PathLike) else list(corpus)
+    if not given:
+        raise InputError(f"the {name} is empty: give files or texts")
+    for item in given:
+        if not isinstance(item, str | os.PathLike):
+            raise InputError(f"{name} holds a {type(item).__name__}: give files, or a list of texts")
+    names_a_file = [not isinstance(item, str) or _looks_like_a_file(item) for item in given]
+    are_files = isinstance(corpus, str | os.PathLike) or any(names_a_file)
+    if are_files and not all(names_a_file) and len(given) > 1:
+        text = str(given[names_a_file.index(False)])
+        raise InputError(f"{name} names files, and {text[:60]!r} is none: give files, or a list of texts")
+    count = len(given) if are_files else 1
+    weights = [1.0] * count if weights is None or len(weights) == 0 else weights
+    if len(weights) != count:
+        raise InputError(f"{len(weights)} weights for {count} corpus files: give one --weight per file, in their order")
+    if are_files:
+        return [Source.file(user_path(p, name), w, field, name) for p, w in zip(given, weights, strict=True)]
+    weight = checks.real("weight", weights[0], 0, HEAVIEST, above=True)
+    return [Source(f"{len(given):,} texts", None, tuple(map(str, given)), weight)]
+
+
+def _looks_like_a_file(text: str) -> bool:
+    if text.endswith(SUFFIXES):
+        return True
     try:
-        while block := stream.read(_BLOCK):
-            lines = (rest + block).split(b"\n")
-            rest = lines.pop()
-            for line in lines:
-                yield line + b"\n"
-    except (lzma.LZMAError, gzip.BadGzipFile, EOFError) as error:
-        raise InputError(f"{path} is damaged or not a compressed file ({error}): make it again") from None
-    if rest:
-        yield rest
+        return bool(text.strip()) and Path(text).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):
+        return False
 
 
-def _field(line: str, field: str, path: Path, number: int) -> str:
+def _field(line: str, field: str, where: str) -> str:
+    usage = f'give lines like {{"{field}": "..."}} or name the --field'
     try:
-        text = json.loads(line)[field]
-    except (json.JSONDecodeError, KeyError, TypeError):
-        text = None
+        value = parse_json(line)
+    except ValueError as error:
+        raise InputError(f"{where}: {error}; {usage}") from None
+    text = value.get(field) if isinstance(value, dict) else None
     if not isinstance(text, str):
-        raise InputError(
-            f'{path}, line {number}: no text under "{field}"; give lines like {{"{field}": "..."}} or name the --field'
-        )
+        raise InputError(f'{where}: no text under "{field}"; {usage}')
     return " ".join(text.split())

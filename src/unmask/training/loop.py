@@ -13,33 +13,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import current_thread, main_thread
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from unmask.errors import UnmaskError
+from unmask import checks
 from unmask.training import compatibility
 from unmask.training.batches import Batch, BatchPlan, seed_for
-from unmask.training.checkpoint import CheckpointFolder
+from unmask.training.checkpoint import CheckpointFolder, TrainingError
 from unmask.training.encoder import PackedBert, gather_index
 from unmask.training.layout import PackedText, Vocabulary
+from unmask.training.log import RunLog
 from unmask.training.losses import hide
 from unmask.training.masking import capacity, parse_replacement, parse_scheme
-from unmask.training.model import new_model
+from unmask.training.model import Start, new_model
 from unmask.training.optimiser import make_optimisers, rate_at
 from unmask.training.packing import PackedRows
 from unmask.training.prepare import Prepared
-from unmask.training.settings import TrainSettings
+from unmask.training.settings import MANY, TrainSettings
 from unmask.training.validation import Figures, validate
 
 _FLUSH_STEPS = 50
 _FLUSH_SECONDS = 2.0
 Status = Literal["finished", "interrupted", "paused"]
-
-
-class TrainingError(UnmaskError):
-    """The numbers of a run went wrong."""
 
 
 class StepNumbers(NamedTuple):
@@ -51,36 +48,48 @@ class StepNumbers(NamedTuple):
     tokens: int
 
 
-class Monitor(Protocol):
-    """Who watches a run."""
-
-    def progress(self, step: int, loss: float, penalty: float, rate: float, tokens_per_second: float) -> None:
-        """Called every few steps, with the mean loss and the mean compatibility penalty since the last call."""
-        ...
-
-    def validated(self, step: int, figures: Figures) -> None:
-        """Called after each validation."""
-        ...
-
-
 @dataclass(frozen=True)
 class Pace:
-    """How often to validate and to write a checkpoint, in steps, and when to pause; none of it changes the numbers."""
+    """How often to validate and to write a checkpoint, and when to pause; none of it changes the numbers.
 
-    valid_every: int
-    checkpoint_every: int
-    max_minutes: float = math.inf
+    0 steps between validations are a tenth of the run, 0 between checkpoints a twentieth; without minutes there is no pause.
+    """
+
+    valid_every: int = 0
+    checkpoint_every: int = 0
+    max_minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("valid_every", "checkpoint_every"):
+            checks.whole(name, getattr(self, name), 0, MANY)
+        if self.max_minutes is not None:
+            checks.real("max_minutes", self.max_minutes, 0, 1e7)
+
+    def validates(self, done: int, steps: int) -> bool:
+        """Whether to validate after so many steps."""
+        return done < steps and done % (self.valid_every or max(1, steps // 10)) == 0
+
+    def keeps(self, done: int, steps: int) -> bool:
+        """Whether to write a checkpoint after so many steps."""
+        return done < steps and done % (self.checkpoint_every or max(1, steps // 20)) == 0
+
+    def is_over(self, seconds: float) -> bool:
+        """Whether to pause after so much time."""
+        return self.max_minutes is not None and seconds > 60 * self.max_minutes
 
 
 class Trainer:
     """Model, optimisers and data of a run; `step(t)` makes step t."""
 
-    def __init__(self, settings: TrainSettings, prepared: Prepared, device: torch.device, compile: bool) -> None:
+    def __init__(
+        self, settings: TrainSettings, prepared: Prepared, device: torch.device, compile: bool, init: Start | None = None
+    ) -> None:
         self.settings = settings
         self.device = device
         self.vocabulary = Vocabulary.of(prepared.tokenizer, device)
         self.plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
-        self.model = new_model(settings, self.vocabulary.size, self.vocabulary.pad).to(device)
+        network = init.network if init else new_model(settings, self.vocabulary.size, self.vocabulary.pad)
+        self.model = network.to(device)
         if device.type == "cuda":
             torch.set_float32_matmul_precision("high")
             torch.backends.cuda.enable_cudnn_sdp(False)
@@ -158,7 +167,17 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state from `state`."""
+        """Take up a state from `state`; one of another run or of other shapes is a ValueError or a RuntimeError."""
+        if state["settings"] != self.settings.to_dict():
+            raise ValueError("it belongs to a run with other settings")
+        if not 0 < state["step"] <= self.settings.steps:
+            raise ValueError(f"it is of step {state['step']} of {self.settings.steps}")
+        for optimiser, part in zip(self.optimisers, state["optimisers"], strict=True):
+            parameters = [p for group in optimiser.param_groups for p in group["params"]]
+            for place, kept in part["state"].items():
+                for name, value in kept.items():
+                    if value.dim() and value.shape != parameters[place].shape:
+                        raise ValueError(f"{name} of parameter {place} has the shape {tuple(value.shape)}")
         self.model.load_state_dict(state["model"])
         for optimiser, part in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(part)
@@ -167,8 +186,8 @@ class Trainer:
 class _Ledger:
     """Losses and norms on the device, looked at every few steps; the first that is no number stops the run."""
 
-    def __init__(self, trainer: Trainer, monitor: Monitor, checkpoints: CheckpointFolder) -> None:
-        self.trainer, self.monitor, self.checkpoints = trainer, monitor, checkpoints
+    def __init__(self, trainer: Trainer, log: RunLog, checkpoints: CheckpointFolder) -> None:
+        self.trainer, self.log, self.checkpoints = trainer, log, checkpoints
         self.waiting: list[tuple[int, StepNumbers]] = []
         self.tokens = 0
         self.since = time.monotonic()
@@ -189,13 +208,13 @@ class _Ledger:
                 what = "loss" if not math.isfinite(loss) else "gradient"
                 raise TrainingError(
                     f"the {what} of step {step} is not a finite number; its batch: {self.trainer.plan.batch(step)}; "
-                    f"the last good checkpoint is {self.checkpoints.latest or 'none yet'}; try a lower --lr or a longer --warmup"
+                    f"{self.checkpoints.describe_latest()}; try a lower --lr or a longer --warmup"
                 )
         settings = self.trainer.settings
         seconds = time.monotonic() - self.since
         rate = rate_at(steps[-1], settings.steps, settings.warmup, settings.lr)
         loss, _, penalty = numbers.mean(0).tolist()
-        self.monitor.progress(steps[-1] + 1, loss, penalty, rate, self.tokens / max(seconds, 1e-9))
+        self.log.trained(steps[-1] + 1, loss, penalty, rate, self.tokens / max(seconds, 1e-9))
         self.waiting, self.tokens = [], 0
         self.restart_clock()
 
@@ -204,11 +223,11 @@ class _Ledger:
 
 
 def run(
-    trainer: Trainer, valid: PackedRows, checkpoints: CheckpointFolder, pace: Pace, monitor: Monitor, start: int = 0
+    trainer: Trainer, valid: PackedRows, checkpoints: CheckpointFolder, pace: Pace, log: RunLog, start: int = 0
 ) -> tuple[Status, int, Figures]:
     """Train from step `start` to the end, or to the first interruption; a checkpoint is written in either case."""
     steps = trainer.settings.steps
-    ledger = _Ledger(trainer, monitor, checkpoints)
+    ledger = _Ledger(trainer, log, checkpoints)
     began = time.monotonic()
     done = start
     status: Status = "finished"
@@ -216,15 +235,14 @@ def run(
         while done < steps:
             ledger.add(done, trainer.step(done))
             done += 1
-            late = time.monotonic() - began > 60 * pace.max_minutes
-            if interrupted or late:
+            if interrupted or pace.is_over(time.monotonic() - began):
                 status = "interrupted" if interrupted else "paused"
                 break
-            if done % pace.valid_every == 0 and done < steps:
+            if pace.validates(done, steps):
                 ledger.flush()
-                monitor.validated(done, trainer.validate(valid))
+                log.validated(done, trainer.validate(valid))
                 ledger.restart_clock()
-            if done % pace.checkpoint_every == 0 and done < steps:
+            if pace.keeps(done, steps):
                 ledger.flush()
                 checkpoints.save(done, trainer.state())
                 ledger.restart_clock()
@@ -232,18 +250,19 @@ def run(
         if done > start:
             checkpoints.save(done, trainer.state())
         figures = trainer.validate(valid)
-        monitor.validated(done, figures)
+        log.validated(done, figures)
     return "finished" if done == steps else status, done, figures
 
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """A list that becomes non-empty at the first SIGINT or SIGTERM; a second one ends the program as usual."""
+    """A list that becomes non-empty at the first SIGINT, SIGTERM or SIGHUP; a second one ends the program as usual."""
     seen: list[int] = []
     if current_thread() is not main_thread():
         yield seen
         return
-    former = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    heard = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    former = {s: signal.getsignal(s) for s in heard if signal.getsignal(s) not in (signal.SIG_IGN, None)}
 
     def note(number: int, frame: Any) -> None:
         seen.append(number)

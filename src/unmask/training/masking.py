@@ -15,15 +15,15 @@ mask token, so that the conditionals a model learns are those of the text and no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil, isfinite, sqrt
 from typing import NamedTuple, Protocol
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Generator, Tensor
 
+from unmask.checks import numbers
 from unmask.errors import InputError
 from unmask.training.layout import PackedText, Vocabulary
 
@@ -49,7 +49,7 @@ class MaskingScheme(Protocol):
 
 
 def noise(text: PackedText, generator: Generator) -> Tensor:
-    """Independent U(0, 1), one a token."""
+    """Independent U(0, 1), one per token."""
     return torch.rand(text.ids.shape, generator=generator, device=text.ids.device)
 
 
@@ -179,7 +179,7 @@ class Replacement:
 
     def __post_init__(self) -> None:
         shares = (self.mask, self.random, self.keep)
-        if min(shares) < 0 or abs(sum(shares) - 1) > 1e-9:
+        if not (min(shares) >= 0 and abs(sum(shares) - 1) <= 1e-9):
             raise InputError(f"replacement {shares}: give three shares for mask, random and keep that sum to 1, as 0.8,0.1,0.1")
 
     def apply(
@@ -221,10 +221,12 @@ def parse_scheme(spec: str) -> MaskingScheme:
 
 def parse_replacement(spec: str) -> Replacement:
     """Shares for mask, random, keep from "0.8,0.1,0.1"."""
-    shares: Sequence[str] = spec.split(",")
+    shares = numbers("replacement", spec, float)
     if len(shares) != 3:
-        raise InputError(f'replacement "{spec}": give three shares for mask, random and keep, as 0.8,0.1,0.1')
-    return Replacement(*[_number(s, spec) for s in shares])
+        raise InputError(
+            f"replacement {spec!r} has {len(shares)} numbers: give three shares for mask, random and keep, as 0.8,0.1,0.1"
+        )
+    return Replacement(*shares)
 
 
 def _parse_one(name: str, spec: str) -> MaskingScheme:
@@ -245,13 +247,16 @@ def _parse_one(name: str, spec: str) -> MaskingScheme:
 
 def _number(text: str, spec: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         raise _unknown(spec) from None
+    if not isfinite(number):
+        raise _unknown(spec)
+    return number
 
 
 def _unknown(spec: str) -> InputError:
     return InputError(
-        f'masking "{spec}" is unknown: give fixed:RATE, uniform:LOW-HIGH, k:NUMBER, span:RATE or words:RATE, '
+        f"masking {spec!r} is unknown: give fixed:RATE, uniform:LOW-HIGH, k:NUMBER, span:RATE or words:RATE, "
         "or a mixture such as 0.8*uniform:0.15-0.3+0.2*k:2"
     )

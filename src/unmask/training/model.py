@@ -1,56 +1,130 @@
-"""A fresh BERT for masked language modelling, in the shape the settings ask for."""
+"""The network of a run: a BERT with weights drawn from the seed, or that of a folder to start from."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from unmask.errors import InputError
+from unmask.models.encoder.bert import BertMaskedLM, BertShape
+from unmask.models.loading import load_checkpoint
+from unmask.runs.fingerprint import fingerprint
 from unmask.training.settings import TrainSettings
 
+INITIAL_DEVIATION = 0.02
 
-def new_model(settings: TrainSettings, vocab_size: int, pad: int = 0) -> Any:
-    """A BertForMaskedLM: that of `settings.init`, in float32, or one with weights drawn from the settings' seed.
 
-    A new one has no dropout, one type of segment and tied embeddings.
+def new_model(settings: TrainSettings, vocab_size: int, pad: int = 0) -> BertMaskedLM:
+    """A network with one type of segment and tied embeddings.
+
+    Weights are normal of deviation 0.02, biases 0. They are drawn in the order in which Hugging Face's BertForMaskedLM draws
+    its own (for the encoder and then for the head: torch's defaults, and the normals over them), so that a seed gives the
+    model that it gives there.
     """
-    from transformers import BertConfig, BertForMaskedLM
-
-    if settings.init:
-        return BertForMaskedLM.from_pretrained(settings.init, dtype=torch.float32, local_files_only=True).train()
-    config = BertConfig(
+    shape = BertShape(
         vocab_size=vocab_size,
         hidden_size=settings.width,
         num_hidden_layers=settings.layers,
         num_attention_heads=settings.heads,
         intermediate_size=4 * settings.width,
+        hidden_act="gelu",
         max_position_embeddings=settings.max_length,
         type_vocab_size=1,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        pad_token_id=pad,
+        layer_norm_eps=1e-12,
     )
-    with torch.random.fork_rng(devices=[]):
+    network = BertMaskedLM(shape).to_empty(device="cpu")
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(settings.seed)
-        return BertForMaskedLM(config)
+        for part in (network.bert, network.cls):
+            drawn = [m for m in part.modules() if isinstance(m, nn.Linear | nn.Embedding | nn.LayerNorm)]
+            for module in drawn:
+                module.reset_parameters()
+            for module in drawn:
+                if not isinstance(module, nn.LayerNorm):
+                    module.weight.normal_(0.0, INITIAL_DEVIATION)
+        for name, parameter in network.named_parameters():
+            if name.endswith("bias"):
+                parameter.zero_()
+        network.get_input_embeddings().weight[pad] = 0.0
+    network.tie()
+    return network
 
 
-def shape_of(folder: Path) -> dict[str, int]:
-    """The settings that a model folder fixes for a run that starts from it."""
-    try:
-        config = json.loads((folder / "config.json").read_text())
-        if config["model_type"] != "bert" or not (folder / "tokenizer.json").is_file():
-            raise KeyError("model_type")
-        names = {"layers": "num_hidden_layers", "width": "hidden_size", "heads": "num_attention_heads", "vocab": "vocab_size"}
-        return {name: int(config[key]) for name, key in names.items()}
-    except (OSError, ValueError, KeyError):
-        raise InputError(f"--init {folder} is not a BERT model: give a folder that `unmask train` wrote") from None
+@dataclass(frozen=True)
+class Start:
+    """A model to start from: its network in float32, and the fingerprint of its weights."""
+
+    folder: Path
+    network: BertMaskedLM
+    weights: str
+
+    @classmethod
+    def read(cls, folder: Path) -> Start:
+        """The masked language model of a folder, refused if it is not a whole BERT with a tokenizer.json."""
+        if not (folder / "tokenizer.json").is_file():
+            raise InputError(f"init {str(folder)!r} has no tokenizer.json: give a folder that `unmask train` wrote")
+        loaded, _ = load_checkpoint(folder, torch.device("cpu"), torch.float32)
+        network = _as_our_own(loaded, folder)
+        return cls(folder, network, fingerprint(network.state_dict()))
+
+    @property
+    def shape(self) -> dict[str, int]:
+        """The settings that it fixes."""
+        config = self.network.config
+        return {
+            "layers": config.num_hidden_layers,
+            "width": config.hidden_size,
+            "heads": config.num_attention_heads,
+            "vocab": config.vocab_size,
+        }
+
+    def refuse_other_sizes(self, max_length: int, vocab_size: int) -> None:
+        """Texts and tokens must have embeddings."""
+        config = self.network.config
+        if max_length > config.max_position_embeddings:
+            raise InputError(
+                f"max_length {max_length} is more than the {config.max_position_embeddings} positions of {str(self.folder)!r}: "
+                "give a smaller --max-length"
+            )
+        if vocab_size > config.vocab_size:
+            raise InputError(
+                f"the tokenizer has {vocab_size:,} tokens and {str(self.folder)!r} {config.vocab_size:,}: leave out --tokenizer"
+            )
 
 
-def weights_to_save(model: Any, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+def _as_our_own(loaded: Any, folder: Path) -> BertMaskedLM:
+    """The same weights in our own network, where another library's code was needed to read them."""
+    if not isinstance(loaded, BertMaskedLM):
+        if getattr(loaded.config, "model_type", None) != "bert":
+            raise InputError(f"init {str(folder)!r} is not a BERT: give a folder that `unmask train` wrote")
+        network = BertMaskedLM(BertShape(**{f.name: getattr(loaded.config, f.name) for f in fields(BertShape)}))
+        stored = loaded.state_dict()
+        network.load_state_dict({name: stored[name] for name in network.state_dict()}, assign=True)
+        network.tie()
+        loaded = network
+    if loaded.config.hidden_act != "gelu" or not loaded.config.tie_word_embeddings:
+        raise InputError(f"init {str(folder)!r} is a BERT of another kind (not gelu, or not tied): train a new one")
+    return loaded
+
+
+def config_json(network: BertMaskedLM, pad: int, dtype: torch.dtype) -> dict[str, Any]:
+    """What config.json says of the network."""
+    return {
+        **{field.name: getattr(network.config, field.name) for field in fields(BertShape)},
+        "architectures": ["BertForMaskedLM"],
+        "attention_probs_dropout_prob": 0.0,
+        "dtype": str(dtype).removeprefix("torch."),
+        "hidden_dropout_prob": 0.0,
+        "initializer_range": INITIAL_DEVIATION,
+        "pad_token_id": pad,
+    }
+
+
+def weights_to_save(network: BertMaskedLM, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """The state that a checkpoint folder holds: tied weights once, in `dtype`."""
-    state = model.state_dict()
-    return {n: t.detach().to("cpu", dtype).contiguous() for n, t in state.items() if not n.startswith("cls.predictions.decoder.")}
+    tied = network.tied()
+    return {n: t.detach().to("cpu", dtype).contiguous() for n, t in network.state_dict().items() if n not in tied}

@@ -8,9 +8,6 @@ made together, so packing works on the histogram of lengths and takes seconds fo
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +15,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask.training.files import atomic_path
+from unmask.runs.files import read_object, write_json
+from unmask.training.cache import cached
 from unmask.training.token_store import StoredTokens, TokenPart
 
-_SEGMENTS_A_COPY = 200_000
+_SEGMENTS_PER_COPY = 200_000
 
 
 @dataclass(frozen=True)
@@ -43,20 +41,17 @@ def pack_cached(
     stored: Sequence[StoredTokens], weights: Sequence[float], buckets: Sequence[int], pad: int, seed: int, cache: Path
 ) -> list[PackedRows]:
     """The training parts packed by `pack`, memory-mapped from the cache, made now if they are not there."""
-    key = [[s.fingerprint for s in stored], list(weights), list(buckets), pad, seed]
-    name = f"rows-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]}"
-    files = {length: cache / f"{name}-{length}.npy" for length in buckets}
-    counts = cache / f"{name}.json"
-    remedy = "free some space, or name another folder with --cache"
-    if not counts.exists():
+
+    def make(folder: Path) -> None:
         packed = pack([s.train for s in stored], weights, buckets, pad, seed)
         for rows in packed:
-            with atomic_path(files[rows.length], remedy) as temporary, temporary.open("wb") as stream:
-                np.save(stream, rows.ids)
-        with atomic_path(counts, remedy) as temporary:
-            temporary.write_text(json.dumps({rows.length: [rows.segments, rows.tokens] for rows in packed}))
-    held = json.loads(counts.read_text())
-    return [PackedRows(length, np.load(files[length], mmap_mode="r"), *held[str(length)]) for length in buckets]
+            np.save(folder / f"rows-{rows.length}.npy", rows.ids)
+        write_json(folder / "counts.json", {rows.length: [rows.segments, rows.tokens] for rows in packed})
+
+    inputs = [[s.fingerprint for s in stored], list(weights), list(buckets), pad, seed]
+    folder = cached(cache, "rows", inputs, make)
+    counts = read_object(folder / "counts.json")
+    return [PackedRows(n, np.load(folder / f"rows-{n}.npy", mmap_mode="r"), *counts[str(n)]) for n in buckets]
 
 
 def pack(
@@ -82,8 +77,8 @@ def pack(
         ids = np.full((rows, size), pad, dtype)
         for index, part in enumerate(parts):
             chosen = np.flatnonzero(origin[here] == index)
-            for i in range(0, len(chosen), _SEGMENTS_A_COPY):
-                some = chosen[i : i + _SEGMENTS_A_COPY]
+            for i in range(0, len(chosen), _SEGMENTS_PER_COPY):
+                some = chosen[i : i + _SEGMENTS_PER_COPY]
                 _copy(part.ids, start[here[some]], length[here[some]], ids, row[some] * size + offset[some])
         out.append(PackedRows(size, ids, len(here), int(length[here].sum(dtype=np.int64))))
     return out
@@ -123,8 +118,3 @@ def _copy(
     """target.flat[place[i] : place[i] + length[i]] = source[start[i] : start[i] + length[i]], for all i at once."""
     within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
     target.reshape(-1)[np.repeat(place, length) + within] = source[np.repeat(start, length) + within]
-
-
-def default_cache() -> Path:
-    """Where tokenised corpora are kept unless the user says otherwise."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unmask"

@@ -1,18 +1,20 @@
-"""From corpus files to what a run trains and validates on: tokenizer, packed rows, held-out rows, and their fingerprint."""
+"""From a corpus to what a run trains and validates on: tokenizer, packed rows, held-out rows, and their fingerprints."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from unmask import checks
 from unmask.errors import InputError
-from unmask.training.corpus import Source, fingerprint, read_lines
-from unmask.training.files import write_atomic
+from unmask.runs.files import write_atomically
+from unmask.runs.fingerprint import content_hash
+from unmask.runs.progress import Progress
+from unmask.training.cache import cached
+from unmask.training.corpus import Source
 from unmask.training.packing import PackedRows, pack_cached
 from unmask.training.segments import Segmentation
 from unmask.training.settings import TrainSettings
@@ -20,27 +22,29 @@ from unmask.training.token_store import StoredTokens, tokenise
 from unmask.training.tokenizer import count_words, load_tokenizer, special_id, train_tokenizer
 from unmask.training.validation import validation_rows
 
-Report = Callable[[str], None]
 _FORMAT = 2
 """Of cached tokenizers: 1 was trained with ties broken at random."""
+_LINES_PER_REPORT = 50_000
 
 
 @dataclass(frozen=True)
 class Held:
-    """What validation looks at: a file, or a share of the corpus' lines; segments of at most `max_tokens`."""
+    """What validation looks at: a source of its own, or a share of the corpus' lines; segments of at most `max_tokens`."""
 
-    file: Path | None = None
+    source: Source | None = None
     share: float = 0.02
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        if self.file is None and not 0 < self.share < 1:
-            raise InputError(f"--valid-share {self.share:g}: give a share between 0 and 1, or a --valid file")
+        if self.source is None and not 0 < checks.real("valid_share", self.share, 0, 1) < 1:
+            raise InputError(f"valid_share {self.share:g} is out of range: give a share between 0 and 1, or a --valid file")
+        if self.max_tokens is not None:
+            checks.whole("valid_max_tokens", self.max_tokens, 3, 1 << 20)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything a run needs of its data."""
+    """Everything a run needs of its data; `corpus` is the fingerprint of texts, weights and cut."""
 
     tokenizer: Tokenizer
     packed: list[PackedRows]
@@ -48,7 +52,7 @@ class Prepared:
     sources: tuple[Source, ...]
     source_tokens: tuple[int, ...]
     held: Held
-    data: str
+    corpus: str
 
     @property
     def tokens(self) -> int:
@@ -62,61 +66,60 @@ def prepare(
     held: Held,
     cache: Path,
     tokenizer_path: Path | None = None,
-    field: str = "text",
-    report: Report = lambda text: None,
+    progress: Progress | None = None,
 ) -> Prepared:
     """Tokenise and pack the sources, from the cache where it holds them."""
-    share = 0.0 if held.file else held.share
-    cut = Segmentation(settings.segment_lengths, settings.max_length, share)
+    cut = Segmentation(settings.segment_lengths, settings.max_length, 0.0 if held.source else held.share)
     if tokenizer_path is None:
-        tokenizer = _trained_tokenizer(sources, settings.vocab, cut, cache, field, report)
+        tokenizer = _trained_tokenizer(sources, settings.vocab, cut, cache, progress)
     else:
         tokenizer = load_tokenizer(tokenizer_path)
-    stored = [_tokenised(s.path, tokenizer, cut, cache, field, report) for s in sources]
+    stored = [_tokenised(source, tokenizer, cut, cache, progress) for source in sources]
     if not any(s.train.tokens for s in stored):
-        names = ", ".join(str(s.path) for s in sources)
-        raise InputError(f"the corpus is empty: no text in {names}")
+        raise _no_text(sources)
     pad = special_id(tokenizer, "[PAD]")
     weights = [s.weight for s in sources]
     packed = pack_cached(stored, weights, settings.buckets, pad, settings.seed, cache)
     limit = held.max_tokens or settings.max_length
-    if held.file:
+    if held.source:
         held_cut = Segmentation((min(limit, settings.max_length),), settings.max_length, 0.0)
-        parts = [_tokenised(held.file, tokenizer, held_cut, cache, field, report).train]
+        parts = [_tokenised(held.source, tokenizer, held_cut, cache, progress).train]
     else:
         parts = [s.valid for s in stored]
     valid = validation_rows(parts, limit, settings.max_length, pad)
-    key = [[s.fingerprint for s in stored], weights, tokenizer.to_str()]
-    data = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
-    return Prepared(tokenizer, packed, valid, tuple(sources), tuple(s.train.tokens for s in stored), held, data)
+    corpus = content_hash(repr([[s.fingerprint for s in stored], weights]))
+    return Prepared(tokenizer, packed, valid, tuple(sources), tuple(s.train.tokens for s in stored), held, corpus)
 
 
-def _tokenised(path: Path, tokenizer: Tokenizer, cut: Segmentation, cache: Path, field: str, report: Report) -> StoredTokens:
-    report(f"tokenising {path.name}")
-    return tokenise(path, tokenizer, cut, cache, field, lambda lines: report(f"tokenising {path.name}: {lines:,} lines"))
+def _tokenised(source: Source, tokenizer: Tokenizer, cut: Segmentation, cache: Path, progress: Progress | None) -> StoredTokens:
+    def report(lines: int) -> None:
+        if progress:
+            progress(lines, 0, f"lines of {source.name} tokenised")
+
+    return tokenise(source, tokenizer, cut, cache, report)
 
 
 def _trained_tokenizer(
-    sources: Sequence[Source], vocab: int, cut: Segmentation, cache: Path, field: str, report: Report
+    sources: Sequence[Source], vocab: int, cut: Segmentation, cache: Path, progress: Progress | None
 ) -> Tokenizer:
-    key = [_FORMAT, [(fingerprint(s.path), s.weight) for s in sources], vocab, cut.holdout, field]
-    file = cache / f"tokenizer-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]}.json"
-    if file.exists():
-        return Tokenizer.from_file(str(file))
-
     def lines() -> Iterator[tuple[str, int]]:
         count = 0
         for source in sources:
-            for line in read_lines(source.path, field):
+            for line in source.lines():
                 count += 1
-                if count % 50_000 == 0:
-                    report(f"training the tokenizer: {count:,} lines")
+                if progress and count % _LINES_PER_REPORT == 0:
+                    progress(count, 0, "lines read for the tokenizer")
                 if not cut.holds_out(line):
                     yield line, max(1, round(source.weight))
         if not count:
-            raise InputError(f"the corpus is empty: no text in {', '.join(str(s.path) for s in sources)}")
+            raise _no_text(sources)
 
-    report("training the tokenizer")
-    tokenizer = train_tokenizer(count_words(lines()), vocab)
-    write_atomic(file, tokenizer.to_str(), "free some space, or name another folder with --cache")
-    return tokenizer
+    def make(folder: Path) -> None:
+        write_atomically(folder / "tokenizer.json", train_tokenizer(count_words(lines()), vocab).to_str())
+
+    inputs = [_FORMAT, [(source.fingerprint, source.weight) for source in sources], vocab, cut.holdout]
+    return load_tokenizer(cached(cache, "tokenizer", inputs, make))
+
+
+def _no_text(sources: Sequence[Source]) -> InputError:
+    return InputError(f"the corpus is empty: no text in {', '.join(str(s.path or s.name) for s in sources)}")

@@ -1,163 +1,227 @@
-"""`unmask train` as a function: data, run, checkpoints and the folder that results."""
+"""`unmask.train`: a corpus in, a folder with a masked language model out."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import inspect
+import os
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import torch
-from rich.console import Console
-from rich.status import Status as Spinner
-
+from unmask import checks
 from unmask.errors import InputError
+from unmask.models.loading import resolve_device
+from unmask.runs.files import reading, user_path, write_atomically, write_json
+from unmask.runs.fingerprint import content_hash
+from unmask.runs.folder import RunFolder
+from unmask.runs.progress import Progress
+from unmask.training import presets
 from unmask.training.batches import BatchPlan
+from unmask.training.cache import default_cache
 from unmask.training.checkpoint import CheckpointFolder
-from unmask.training.corpus import Source
-from unmask.training.export import RunFacts, export_model
-from unmask.training.files import write_atomic
-from unmask.training.loop import Pace, Status, Trainer, run
-from unmask.training.packing import default_cache
-from unmask.training.prepare import Held, Prepared, Report, prepare
-from unmask.training.progress import ConsoleMonitor
-from unmask.training.settings import TrainSettings, refuse_other_settings
-from unmask.training.validation import Figures
+from unmask.training.corpus import Given, Source, sources
+from unmask.training.export import export_model, model_card
+from unmask.training.log import RunLog
+from unmask.training.loop import Pace, Trainer, run
+from unmask.training.model import Start
+from unmask.training.prepare import Held, Prepared, prepare
+from unmask.training.result import TrainingRun
+from unmask.training.settings import MANY, TrainSettings
 
-
-@dataclass(frozen=True)
-class Outputs:
-    """Where a run goes and how; none of this changes its numbers on a given device."""
-
-    out: Path
-    resume: bool = False
-    cache: Path | None = None
-    device: str = "auto"
-    compile: bool | None = None
-    half: bool = False
-    licence: str = "unknown"
-    command: str = "unmask train"
-    valid_every: int = 0
-    checkpoint_every: int = 0
-    max_minutes: float = float("inf")
-    keep_checkpoints: bool = False
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run ended."""
-
-    status: Status
-    step: int
-    figures: Figures
+Name = str | os.PathLike[str]
 
 
 def train(
-    sources: Sequence[Source],
-    settings: TrainSettings,
-    outputs: Outputs,
-    held: Held | None = None,
-    tokenizer: Path | None = None,
-    epochs: float = 3.0,
+    corpus: Given,
+    *,
+    out: Name,
+    weight: Sequence[float] | None = None,
+    size: str = "auto",
+    layers: int | None = None,
+    width: int | None = None,
+    heads: int | None = None,
+    vocab: int | None = None,
+    tokenizer: Name | None = None,
+    init: Name | None = None,
     field: str = "text",
-    console: Console | None = None,
-) -> Result:
-    """Train a model from corpus files; `settings.steps` 0 means `epochs` passes over the data, `warmup` is capped at a tenth."""
-    console = console or Console()
-    folder = outputs.out / "training"
-    _check_folder(outputs.out, outputs.resume)
-    if outputs.resume and tokenizer is None and (outputs.out / "tokenizer.json").exists():
-        tokenizer = outputs.out / "tokenizer.json"
-    device = _device(outputs.device)
-    with console.status("reading the corpus") as spinner:
-        prepared = prepare(
-            sources, settings, held or Held(), outputs.cache or default_cache(), tokenizer, field, _reporter(console, spinner)
-        )
+    max_length: int = 128,
+    segment_lengths: str | Sequence[int] = (24, 64, 128),
+    buckets: str | Sequence[int] | None = None,
+    masking: str = "uniform:0.05-0.45",
+    replacement: str = "1,0,0",
+    loss: str = "factorised",
+    compatibility: float = 0.0,
+    compatibility_rows: int = 0,
+    optimiser: str = "muon",
+    lr: float | None = None,
+    warmup: int = 500,
+    steps: int = 0,
+    epochs: float = 3.0,
+    batch_tokens: int | None = None,
+    weight_decay: float = 0.01,
+    beta2: float = 0.98,
+    clip: float = 1.0,
+    precision: str = "auto",
+    seed: int = 0,
+    valid: Given | None = None,
+    valid_share: float = 0.02,
+    valid_max_tokens: int | None = None,
+    valid_every: int = 0,
+    checkpoint_every: int = 0,
+    max_minutes: float | None = None,
+    resume: bool = False,
+    keep_checkpoints: bool = False,
+    half: bool = False,
+    licence: str = "unknown",
+    cache: Name | None = None,
+    device: str = "auto",
+    compile: bool | None = None,
+    progress: Progress | None = None,
+) -> TrainingRun:
+    """Train a masked language model from text, and leave it in the folder `out`.
+
+    `corpus` is a file, several files or a list of texts; every other argument is the option of `unmask train` with that name
+    (`unmask train --help`, docs/training.md). `progress` is called with (steps done, steps in all, what happens).
+
+    An interrupt (Ctrl-C) ends the run after its step with a checkpoint and a usable model; `resume=True` goes on with it.
+    """
+    given = locals()
+    folder = user_path(out, "out")
+    on = resolve_device(device)
+    start = None if init is None else Start.read(user_path(init, "init"))
+    asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab, "batch_tokens": batch_tokens, "lr": lr}
+    settings = TrainSettings(
+        **presets.choose(size, on, asked, start.shape if start else None, str(init)),
+        max_length=max_length,
+        segment_lengths=_lengths("segment_lengths", segment_lengths),
+        buckets=_lengths("buckets", (max_length,) if buckets is None else buckets),
+        masking=masking,
+        replacement=replacement,
+        loss=loss,  # type: ignore[arg-type]
+        compatibility=compatibility,
+        compatibility_rows=compatibility_rows,
+        optimiser=optimiser,  # type: ignore[arg-type]
+        warmup=warmup,
+        steps=steps,
+        weight_decay=weight_decay,
+        beta2=beta2,
+        clip=clip,
+        precision=precision,  # type: ignore[arg-type]
+        seed=seed,
+    )
+    pace = Pace(valid_every, checkpoint_every, max_minutes)
+    checks.real("epochs", epochs, 0, 1e6, above=True)
+    presets.refuse_what_does_not_fit(settings, on)
+    read = sources(corpus, weight, field)
+    held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
+    _refuse_folder(folder, resume)
+    prepared = prepare(
+        read,
+        settings,
+        held,
+        default_cache() if cache is None else user_path(cache, "cache"),
+        _tokenizer(tokenizer, start, folder if resume else None),
+        progress,
+    )
+    if start:
+        start.refuse_other_sizes(max_length, max(prepared.tokenizer.get_vocab().values()) + 1)
     settings = _settle(settings, prepared, epochs)
-    checkpoints = CheckpointFolder(folder / "checkpoints")
-    if outputs.resume:
-        refuse_other_settings(settings, json.loads((folder / "settings.json").read_text()), str(outputs.out))
-    trainer = Trainer(settings, prepared, device, device.type == "cuda" if outputs.compile is None else outputs.compile)
-    start = 0
-    if outputs.resume and checkpoints.latest:
-        state = checkpoints.load(device)
-        trainer.load_state(state)
-        start = int(state["step"])
-    write_atomic(folder / "settings.json", json.dumps(settings.to_dict(), indent=2) + "\n")
-    write_atomic(outputs.out / "tokenizer.json", prepared.tokenizer.to_str())
-    parameters = sum(p.numel() for p in trainer.parameters)
-    console.print(
-        f"{prepared.tokens:,} tokens an epoch, {settings.steps:,} steps of {settings.batch_tokens:,} tokens, "
-        f"{parameters:,} parameters, {device}" + (f", resuming at step {start:,}" if start else ""),
-        highlight=False,
-    )
-    pace = Pace(
-        outputs.valid_every or max(1, settings.steps // 10),
-        outputs.checkpoint_every or max(1, settings.steps // 20),
-        outputs.max_minutes,
-    )
-    with ConsoleMonitor(console, folder / "log.jsonl", settings.steps, start) as monitor:
-        status, step, figures = run(trainer, prepared.valid, checkpoints, pace, monitor, start)
-    facts = RunFacts(
-        command=outputs.command,
-        licence=outputs.licence,
-        status=status,
-        step=step,
-        tokens_seen=round(step * settings.batch_tokens * prepared.tokens / sum(p.ids.size for p in prepared.packed)),
-        figures=figures,
-        device=_device_name(device),
-        date=datetime.date.today().isoformat(),
-    )
-    export_model(outputs.out, trainer.model, prepared, settings, facts, torch.float16 if outputs.half else torch.float32)
-    if status == "finished":
-        write_atomic(folder / "finished.json", json.dumps({"step": step, **dataclasses.asdict(figures)}) + "\n")
-        if not outputs.keep_checkpoints:
-            checkpoints.clear()
-    return Result(status, step, figures)
+    trainer = Trainer(settings, prepared, on, on.type == "cuda" if compile is None else compile, start)
+    identity = {
+        **settings.to_dict(),
+        "init": start.weights if start else None,
+        "corpus": prepared.corpus,
+        "tokenizer": content_hash(prepared.tokenizer.to_str()),
+    }
+    with RunFolder(folder, "train", identity, inside="training") as run_folder:
+        own = run_folder.own
+        if not resume and (own / "log.jsonl").exists():
+            raise InputError(f"another run has written to {str(folder)!r} meanwhile: name another --out")
+        write_atomically(folder / "tokenizer.json", prepared.tokenizer.to_str())
+        checkpoints = CheckpointFolder(own / "checkpoints")
+        done = checkpoints.restore(trainer.load_state, on)
+        log = RunLog(own / "log.jsonl", settings.steps, done, progress)
+        status, step, figures = run(trainer, prepared.valid, checkpoints, pace, log, done)
+        made = TrainingRun(
+            out=folder,
+            status=status,
+            step=step,
+            validation=figures,
+            parameters=sum(p.numel() for p in trainer.parameters),
+            tokens=prepared.tokens,
+            settings=settings,
+        )
+        card = model_card(made, prepared, _command(given, read, held.source), licence, on)
+        export_model(folder, trainer.model, prepared.tokenizer, settings.max_length, card, half)
+        if made.finished:
+            write_json(own / "finished.json", {"step": step, **dataclasses.asdict(figures)})
+            if not keep_checkpoints:
+                checkpoints.clear()
+    return made
 
 
-def _check_folder(out: Path, resume: bool) -> None:
-    used = out.exists() and (not out.is_dir() or any(out.iterdir()))
+def _refuse_folder(out: Path, resume: bool) -> None:
+    """A folder with something in it is never written into, unless to go on with the run that it holds."""
+    with reading(out):
+        used = out.exists() and (not out.is_dir() or any(out.iterdir()))
     if used and not resume:
-        raise InputError(f"{out} exists and is not empty: name another --out, or add --resume to go on with the run in it")
+        raise InputError(f"{str(out)!r} exists and is not empty: name another --out, or add --resume to go on with the run in it")
     if resume and not (out / "training" / "settings.json").exists():
-        raise InputError(f"no run to resume in {out}: leave out --resume, or name the --out folder of an earlier run")
+        raise InputError(f"no run to resume in {str(out)!r}: leave out --resume, or name the --out folder of an earlier run")
     if resume and (out / "training" / "finished.json").exists():
-        raise InputError(f"the run in {out} is finished: name another --out to train again")
+        raise InputError(f"the run in {str(out)!r} is finished: name another --out to train again")
+
+
+def _tokenizer(given: Name | None, start: Start | None, resumed: Path | None) -> Path | None:
+    """The tokenizer to use: as given, of the model to start from, of the run that goes on; None trains one."""
+    if given is not None:
+        return user_path(given, "tokenizer")
+    if start is not None:
+        return start.folder
+    return resumed if resumed and (resumed / "tokenizer.json").is_file() else None
 
 
 def _settle(settings: TrainSettings, prepared: Prepared, epochs: float) -> TrainSettings:
+    """Steps from epochs where they are not given, and a warm-up of at most a tenth of them."""
     plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
-    steps = settings.steps or max(1, round(epochs * plan.steps_per_epoch))
-    return dataclasses.replace(settings, steps=steps, warmup=min(settings.warmup, max(1, steps // 10)), data=prepared.data)
+    steps = settings.steps or min(MANY, max(1, round(epochs * plan.steps_per_epoch)))
+    return dataclasses.replace(settings, steps=steps, warmup=min(settings.warmup, max(1, steps // 10)))
 
 
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f'device "{name}" cannot be used ({str(error).splitlines()[0]}): give cpu, cuda or auto') from None
-    return device
+def _lengths(name: str, given: str | Sequence[int]) -> tuple[int, ...]:
+    return tuple(checks.numbers(name, given, int)) if isinstance(given, str) else tuple(given)
 
 
-def _device_name(device: torch.device) -> str:
-    return f"one {torch.cuda.get_device_name(device)}" if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+def _held_out(valid: Given, field: str) -> Source:
+    found = sources(valid, None, field, "valid")
+    if len(found) != 1:
+        raise InputError(f"valid names {len(found)} files: give one")
+    return found[0]
 
 
-def _reporter(console: Console, spinner: Spinner) -> Report:
-    if console.is_terminal:
-        return spinner.update
-    seen: set[str] = set()
+def _command(given: Mapping[str, Any], read: Sequence[Source], held: Source | None) -> str:
+    """The command line of a call: the corpus, and every option that is not at its default."""
+    words = ["unmask", "train", *map(_where, read)]
+    for name, parameter in inspect.signature(train).parameters.items():
+        value, option = given[name], f"--{name.replace('_', '-')}"
+        if name in ("corpus", "progress", "resume") or _spelled(value) == _spelled(parameter.default):
+            continue
+        if isinstance(value, bool):
+            words.append(option if value else f"--no-{name}")
+        elif name == "weight":
+            words += [word for number in value for word in (option, f"{number:g}")]
+        else:
+            words += [option, _where(held) if name == "valid" and held else _spelled(value)]
+    return shlex.join(words)
 
-    def line(text: str) -> None:
-        stage = text.partition(":")[0]
-        if stage not in seen:
-            seen.add(stage)
-            console.print(stage, highlight=False)
 
-    return line
+def _where(source: Source) -> str:
+    return str(source.path or f"({source.name})")
+
+
+def _spelled(value: object) -> str:
+    """As the command line writes it: (24, 64) is 24,64."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

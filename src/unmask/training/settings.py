@@ -1,17 +1,46 @@
-"""The settings of a run that decide its numbers; two runs with equal settings and data give equal weights on one machine."""
+"""The settings of a run that decide its numbers: equal settings and data give equal weights on one kind of device."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+from unmask import checks
 from unmask.errors import InputError
 from unmask.training.losses import LossName
 from unmask.training.masking import parse_replacement, parse_scheme
 from unmask.training.optimiser import OptimiserName
 
 Precision = Literal["auto", "float32", "bfloat16"]
+MANY = 10**9
+"""More steps, rows or tokens than anyone waits for."""
+NAMES = {
+    "loss": ("factorised", "block"),
+    "optimiser": ("muon", "adamw"),
+    "precision": ("auto", "float32", "bfloat16"),
+}
+COUNTS = {
+    "layers": (1, 1024),
+    "width": (1, 1 << 16),
+    "heads": (1, 1 << 10),
+    "vocab": (64, 1 << 24),
+    "max_length": (8, 1 << 16),
+    "compatibility_rows": (0, MANY),
+    "warmup": (0, MANY),
+    "steps": (0, MANY),
+    "batch_tokens": (8, MANY),
+    "seed": (0, 2**63 - 1),
+}
+"""Least and most of each whole number."""
+REALS = {
+    "compatibility": (0.0, 1e6, False),
+    "lr": (0.0, 10.0, True),
+    "weight_decay": (0.0, 1.0, False),
+    "beta2": (0.0, 0.999999, True),
+    "clip": (0.0, 1e6, True),
+}
+"""Least and most of the others, and whether the least itself is excluded."""
 
 
 @dataclass(frozen=True)
@@ -40,56 +69,33 @@ class TrainSettings:
     clip: float = 1.0
     precision: Precision = "auto"
     seed: int = 0
-    init: str = ""
-    data: str = ""
 
     def __post_init__(self) -> None:
+        for name, (least, most) in COUNTS.items():
+            object.__setattr__(self, name, checks.whole(name, getattr(self, name), least, most))
+        for name, known in NAMES.items():
+            checks.one_of(name, getattr(self, name), known)
+        for name, (low, high, above) in REALS.items():
+            object.__setattr__(self, name, checks.real(name, getattr(self, name), low, high, above))
         parse_scheme(self.masking)
         parse_replacement(self.replacement)
         if self.width % self.heads:
             raise InputError(f"width {self.width} is not a multiple of {self.heads} heads: change --width or --heads")
-        for name in ("layers", "width", "heads", "batch_tokens"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{option(name)} {getattr(self, name)}: give a positive number")
-        if self.vocab < 64:
-            raise InputError(f"--vocab {self.vocab}: give at least 64")
-        if not self.buckets or list(self.buckets) != sorted(set(self.buckets)) or self.buckets[-1] != self.max_length:
-            raise InputError(f"buckets {list(self.buckets)}: give rising lengths that end with --max-length {self.max_length}")
-        if any(b % 8 for b in self.buckets) or self.max_length < 8:
-            raise InputError(f"buckets {list(self.buckets)}: give multiples of 8")
-        if not self.segment_lengths or not all(4 <= n <= self.max_length for n in self.segment_lengths):
+        self._check_lengths()
+
+    def _check_lengths(self) -> None:
+        for name, least in (("segment_lengths", 4), ("buckets", 8)):
+            values = tuple(checks.whole(name, value, least, self.max_length) for value in getattr(self, name))
+            object.__setattr__(self, name, values)
+            if not values:
+                raise InputError(f"{name} is empty: give whole numbers from {least} to --max-length {self.max_length}")
+        rising = list(self.buckets) == sorted(set(self.buckets)) and self.buckets[-1] == self.max_length
+        if not rising or any(length % 8 for length in self.buckets):
             raise InputError(
-                f"segment lengths {list(self.segment_lengths)}: give numbers from 4 to --max-length {self.max_length}"
-            )
-        if self.loss not in ("factorised", "block"):
-            raise InputError(f'loss "{self.loss}" is unknown: give factorised or block')
-        if self.optimiser not in ("adamw", "muon"):
-            raise InputError(f'optimiser "{self.optimiser}" is unknown: give adamw or muon')
-        if self.precision not in get_args(Precision):
-            raise InputError(f'precision "{self.precision}" is unknown: give auto, float32 or bfloat16')
-        if not (self.lr > 0 and self.clip > 0 and self.compatibility >= 0 and 0 <= self.weight_decay < 1 and 0 < self.beta2 < 1):
-            raise InputError(
-                "--lr and --clip must be above 0, --compatibility at least 0, --weight-decay and --beta2 between 0 and 1"
+                f"buckets {','.join(map(str, self.buckets))} cannot be: "
+                f"give rising multiples of 8 that end with --max-length {self.max_length}"
             )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and checkpoints."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
-
-
-def option(name: str) -> str:
-    """The command-line option of a field."""
-    return "--" + name.replace("_", "-")
-
-
-def refuse_other_settings(wanted: TrainSettings, stored: dict[str, Any], where: str) -> None:
-    """A resumed run must have the settings it was started with; name the first that differ."""
-    different = [
-        f"{option(name) if name != 'data' else 'corpus, tokenizer or segmentation'} (was {stored.get(name)}, now {value})"
-        for name, value in wanted.to_dict().items()
-        if stored.get(name) != value
-    ]
-    if different:
-        raise InputError(
-            f"cannot resume {where} with other settings: {'; '.join(different)}; give the old ones, or another --out"
-        )

@@ -1,19 +1,16 @@
 """Tokenise once: a corpus file becomes a memory-mapped file of token ids, kept under a fingerprint of what went in.
 
 A stored part is two files: `ids.bin`, the segments' ids end to end (uint16, or uint32 for vocabularies above 65,536),
-and `lengths.npy`, one length a segment. The folder's name is the SHA-256 of the corpus file's bytes, the tokenizer and
-the segmentation, so a change of any of them tokenises again, and nothing else does.
+and `lengths.npy`, the length of each segment. What goes in is the corpus' content, the tokenizer and the segmentation: a
+change of any of them tokenises again, and nothing else does.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import itertools
-import json
 import os
-import shutil
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -25,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from unmask.training.corpus import fingerprint, read_lines
-from unmask.training.files import disk_space_errors
+from unmask.runs.fingerprint import content_hash
+from unmask.training.cache import cached
+from unmask.training.corpus import Source
 from unmask.training.segments import Segmentation, Segmenter
 
-_FORMAT = 1
-_LINES_A_TASK = 4000
+_FORMAT = 2
+_LINES_PER_TASK = 4000
 _PARALLEL_FROM_BYTES = 8_000_000
 Chunk = tuple[NDArray[np.unsignedinteger], NDArray[np.int32]]
 
@@ -58,45 +56,26 @@ class StoredTokens:
 
 
 def tokenise(
-    path: Path,
+    source: Source,
     tokenizer: Tokenizer,
     settings: Segmentation,
     cache: Path,
-    field: str = "text",
     progress: Callable[[int], None] | None = None,
 ) -> StoredTokens:
-    """The tokens of one corpus file, from the cache or made now; `progress` is called with the lines done so far."""
+    """The tokens of one source, from the cache or made now; `progress` is called with the lines done so far."""
     dtype = np.uint16 if tokenizer.get_vocab_size() <= 1 << 16 else np.uint32
-    key = _key(path, tokenizer, settings, field)
-    folder = cache / f"tokens-{key[:24]}"
-    if not folder.is_dir():
-        temporary = cache / f".tokens-{key[:24]}.{os.getpid()}.tmp"
-        try:
-            with disk_space_errors(folder, "free some space, or name another folder with --cache"):
-                temporary.mkdir(parents=True)
-                chunks = _tokenise_lines(read_lines(path, field), tokenizer, settings, dtype, _workers(path), progress)
-                _write(temporary, chunks)
-                with contextlib.suppress(FileExistsError):
-                    temporary.rename(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-    return StoredTokens(_part(folder, "train", dtype), _part(folder, "valid", dtype), key)
+    inputs = [_FORMAT, source.fingerprint, tokenizer.to_str(), dataclasses.asdict(settings)]
+
+    def make(folder: Path) -> None:
+        _write(folder, _tokenise_lines(source.lines(), tokenizer, settings, dtype, _workers(source), progress))
+
+    folder = cached(cache, "tokens", inputs, make)
+    return StoredTokens(_part(folder, "train", dtype), _part(folder, "valid", dtype), content_hash(repr(inputs)))
 
 
-def _key(path: Path, tokenizer: Tokenizer, settings: Segmentation, field: str) -> str:
-    inputs = [
-        _FORMAT,
-        fingerprint(path),
-        tokenizer.to_str(),
-        dataclasses.asdict(settings),
-        field if path.suffix == ".jsonl" else "",
-    ]
-    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
-
-
-def _workers(path: Path) -> int:
-    size = path.stat().st_size * (4 if path.suffix in (".xz", ".gz") else 1)
-    return len(os.sched_getaffinity(0)) if size >= _PARALLEL_FROM_BYTES and hasattr(os, "sched_getaffinity") else 1
+def _workers(source: Source) -> int:
+    enough = source.size >= _PARALLEL_FROM_BYTES and hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if enough else 1
 
 
 def _write(folder: Path, chunks: Iterator[tuple[Chunk, Chunk]]) -> None:
@@ -128,7 +107,7 @@ def _tokenise_lines(
     progress: Callable[[int], None] | None,
 ) -> Iterator[tuple[Chunk, Chunk]]:
     """(training chunk, held-out chunk) for each run of lines, in the order of the file."""
-    tasks = iter(lambda: list(itertools.islice(lines, _LINES_A_TASK)), [])
+    tasks = iter(lambda: list(itertools.islice(lines, _LINES_PER_TASK)), [])
     done = 0
     if workers == 1:
         _start_worker(tokenizer.to_str(), settings, dtype)

@@ -151,6 +151,12 @@ class BertMaskedLM(nn.Module):
             "cls.predictions.decoder.bias": "cls.predictions.bias",
         }
 
+    def tie(self) -> None:
+        """Make those tensors one, each with the parameter that it is one with."""
+        for name, of in self.tied().items():
+            place, _, last = name.rpartition(".")
+            setattr(self.get_submodule(place), last, self.get_parameter(of))
+
     @property
     def _predictions(self) -> Predictions:
         predictions = self.cls["predictions"]

@@ -1,0 +1,65 @@
+"""What was computed once, kept in a folder named by a fingerprint of all that went in; made again if it is damaged.
+
+A folder is whole if every file listed in its contents.json has the size and the checksum noted there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from unmask.errors import InputError
+from unmask.runs.files import read_object, user_path, write_json, writing
+
+CONTENTS = "contents.json"
+_BLOCK = 1 << 24
+
+
+def cached(cache: Path, kind: str, inputs: object, make: Callable[[Path], None]) -> Path:
+    """The folder of what follows from `inputs` (plain values); `make` fills a new one where there is no whole one yet."""
+    folder = cache / f"{kind}-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]}"
+    if _is_whole(folder):
+        return folder
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    with writing(folder, "free some space, or name another folder with --cache"):
+        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            temporary.mkdir(parents=True)
+            make(temporary)
+            write_json(temporary / CONTENTS, {file.name: _summary(file) for file in sorted(temporary.iterdir())})
+            shutil.rmtree(folder, ignore_errors=True)
+            if folder.is_file():
+                folder.unlink()
+            with suppress(FileExistsError):  # another process made it meanwhile
+                temporary.rename(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return folder
+
+
+def default_cache() -> Path:
+    """Where caches lie unless the user says otherwise."""
+    return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "cache") / "unmask"
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        contents = read_object(folder / CONTENTS)
+        return bool(contents) and all(_summary(folder / name) == summary for name, summary in contents.items())
+    except (InputError, OSError):
+        return False
+
+
+def _summary(file: Path) -> list[int]:
+    """Size and CRC-32."""
+    checksum = 0
+    with file.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            checksum = zlib.crc32(block, checksum)
+    return [file.stat().st_size, checksum]

@@ -1,0 +1,74 @@
+"""How a run ended: what `unmask.train` hands back and `unmask train --json` prints."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unmask.training.log import read_log
+from unmask.training.loop import Status
+from unmask.training.settings import TrainSettings
+from unmask.training.validation import Figures
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A run that finished, was interrupted or paused, and the model folder `out` that it left.
+
+    step         steps done, of settings.steps
+    validation   loss in nats, accuracy and positions with 15 % of held-out tokens masked
+    parameters   of the model
+    tokens       in an epoch
+    """
+
+    out: Path
+    status: Status
+    step: int
+    validation: Figures
+    parameters: int
+    tokens: int
+    settings: TrainSettings
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done; `resume=True` goes on with a run that is not."""
+        return self.status == "finished"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "out": str(self.out),
+            "status": self.status,
+            "step": self.step,
+            "steps": self.settings.steps,
+            "validation": asdict(self.validation),
+            "parameters": self.parameters,
+            "tokens": self.tokens,
+            "settings": self.settings.to_dict(),
+        }
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The log, one row per note: step, loss, lr, tokens_per_second, valid_loss, valid_accuracy, seconds."""
+        import pandas
+
+        return pandas.DataFrame(read_log(self.out / "training" / "log.jsonl"))
+
+    def __str__(self) -> str:
+        figures = f"validation {self.validation.loss:.3f} nats, {self.validation.accuracy:.1%}"
+        return f"{self.out}: {self.status} at step {self.step:,} of {self.settings.steps:,}, {figures}"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "model": str(self.out),
+            "status": f"{self.status} at step {self.step:,} of {self.settings.steps:,}",
+            "validation loss": f"{self.validation.loss:.3f} nats",
+            "validation accuracy": f"{self.validation.accuracy:.1%} of {self.validation.positions:,} masked tokens",
+            "parameters": f"{self.parameters:,}",
+        }
+        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
+        return f"<table><tbody>{cells}</tbody></table>"
