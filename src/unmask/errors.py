@@ -11,3 +11,7 @@ class InputError(UnmaskError):
 
 class ModelError(UnmaskError):
     """A checkpoint that cannot serve as a masked language model."""
+
+
+class UnmaskWarning(UserWarning):
+    """Something that is not an error and may not be what was meant; the command line prints it in one line."""

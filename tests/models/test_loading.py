@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, BertForPreTraining, BertForTokenClassification
 
-from unmask.errors import ModelError
+from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM
 
@@ -26,7 +26,7 @@ def refusal(folder, **options) -> str:
     with pytest.raises(ModelError) as caught:
         MaskedLM.load(folder, **options)
     message = str(caught.value)
-    assert "\n" not in message and len(message) < 400
+    assert "\n" not in message and len(message) < 450
     return message
 
 
@@ -105,7 +105,7 @@ def test_missing_head_and_missing_encoder_tensors(copied, make_network):
     encoder.load_state_dict(network.bert.state_dict())
     encoder.save_pretrained(copied)
     message = refusal(copied)
-    assert "head" in message and "cls.predictions" in message
+    assert "head" in message and "cls.predictions.* (6)" in message
     BertForTokenClassification(network.config).save_pretrained(copied)
     assert "masked-language-model head" in refusal(copied)
     network.save_pretrained(copied)
@@ -120,6 +120,102 @@ def test_weights_of_another_shape(copied):
     config = json.loads((copied / "config.json").read_text())
     (copied / "config.json").write_text(json.dumps(config | {"intermediate_size": 40}))
     assert "do not have the shapes" in refusal(copied)
+
+
+def rewrite(folder, change):
+    """Change the tensors of a folder's safetensors file."""
+    weights = load_file(folder / "model.safetensors")
+    changed = change(weights)
+    save_file({n: t.contiguous() for n, t in changed.items()}, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def reconfigure(folder, **changes):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+
+
+@pytest.mark.parametrize(
+    "kind, layers", [("bert", "num_hidden_layers"), ("roberta", "num_hidden_layers"), ("distilbert", "n_layers")]
+)
+def test_layers_that_config_does_not_state_are_refused_and_listed(checkpoint, tmp_path, kind, layers):
+    folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
+    reconfigure(folder, **{layers: 2})
+    message = refusal(folder)
+    assert "16 tensors" in message and "have no place" in message and "layer.2.* (16)" in message
+    reconfigure(folder, **{layers: 4})
+    message = refusal(folder)
+    assert "missing" in message and "layer.3.* (16)" in message
+
+
+@pytest.mark.parametrize("name", ["hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size", "intermediate_size"])
+@pytest.mark.parametrize("kind", ["bert", "albert"])
+@pytest.mark.parametrize("value", [-3, 0, "many", None])
+def test_nonsense_in_the_config_is_refused(checkpoint, tmp_path, kind, name, value):
+    folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
+    reconfigure(folder, **{name: value})
+    assert refusal(folder)
+
+
+@pytest.mark.parametrize("kind", ["bert", "albert"])
+def test_a_head_under_other_names_is_refused_with_the_names_and_loads_renamed(checkpoint, tmp_path, kind):
+    folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
+    before = MaskedLM.load(folder)
+    head, rows = ("cls.predictions", "predictions")[kind == "albert"], torch.tensor([[2, 5, 7, 4, 13, 3]])
+    rewrite(folder, lambda weights: {n.replace(head, "mlm.top") if n.startswith(head) else n: t for n, t in weights.items()})
+    message = refusal(folder)
+    assert "missing" in message and head in message and "mlm.top.* (5)" in message and "--rename" in message
+    renamed = MaskedLM.load(folder, rename={"mlm.top": head})
+    where = torch.tensor([[3, 1]])
+    assert torch.equal(before.logits(rows, where), renamed.logits(rows, where))
+    for old in ("nothing.here", "mlm.to", ""):
+        with pytest.raises(InputError, match=f"rename {old}=.*no tensor is called so.*mlm.top"):
+            MaskedLM.load(folder, rename={old: "x"})
+    dense = "mlm.top.dense" if kind == "albert" else "mlm.top.transform.dense"
+    with pytest.raises(InputError, match=f"two tensors the name '{head}.bias'"):
+        MaskedLM.load(folder, rename={f"{dense}.bias": "mlm.top.bias", "mlm.top": head})
+
+
+def test_prefixes_are_renamed_too(copied):
+    before = MaskedLM.load(copied).fingerprint
+    rewrite(copied, lambda weights: {f"module.model.{name}": tensor for name, tensor in weights.items()})
+    assert "missing" in refusal(copied)
+    assert MaskedLM.load(copied, rename={"module.model.": ""}).fingerprint == before
+    assert MaskedLM.load(copied, rename={"module": "", "model": ""}).fingerprint == before
+
+
+def test_other_heads_beside_are_left_out_with_a_warning(copied):
+    rewrite(copied, lambda weights: weights | {"cls.species.weight": torch.ones(3, 32), "cls.species.bias": torch.ones(3)})
+    with pytest.warns(UnmaskWarning, match="2 tensors .* other heads .*cls.species"):
+        MaskedLM.load(copied)
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_named(checkpoint, tmp_path, kind, value):
+    folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
+    name = sorted(n for n in load_file(folder / "model.safetensors") if "norm" in n.lower())[0]
+
+    def spoil(weights):
+        weights[name][3] = value
+        return weights
+
+    rewrite(folder, spoil)
+    message = refusal(folder)
+    assert name in message and "1 of the 32 numbers" in message and "not finite" in message
+
+
+def test_logits_that_are_not_finite_are_refused(copied):
+    def spoil(weights):
+        weights["cls.predictions.bias"][:] = 3e38
+        weights["bert.embeddings.word_embeddings.weight"] *= 1e38
+        return weights
+
+    rewrite(copied, spoil)
+    model = MaskedLM.load(copied)
+    with pytest.raises(ModelError, match="not finite"):
+        model.logits(torch.tensor([[2, 5, 4, 3]]), torch.tensor([[2]]))
+    with pytest.raises(ModelError, match="not finite"):
+        list(model.substitutions([2, 5, 4, 3], [1], torch.tensor([[7], [8]]), 2))
 
 
 def test_checkpoint_with_more_heads_loads(copied):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from test_sample_command import unmask
 
-from unmask.errors import InputError
+from unmask.errors import InputError, ModelError
 from unmask.sampling.chain import load_run, sample
 from unmask.sampling.judge import CausalJudge, judge_run
 from unmask.sampling.settings import SampleSettings
@@ -41,7 +41,7 @@ def test_the_score_is_the_mean_of_the_conditionals(causal_folder, tiny):
 def test_a_judge_that_looks_ahead_is_refused(tiny_folder):
     with pytest.raises(InputError, match="looks ahead"):
         CausalJudge(str(tiny_folder), "cpu")
-    with pytest.raises(InputError, match="cannot be loaded") as caught:
+    with pytest.raises(ModelError, match="cannot be loaded") as caught:
         CausalJudge("/nowhere/at/all", "cpu")
     assert "\n" not in str(caught.value)
 

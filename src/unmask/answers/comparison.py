@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from unmask.answers.filling import as_model, complete
+from unmask.answers.filling import complete
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, Joint, derive_all
@@ -24,6 +24,7 @@ from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.metrics import Summary, block_metrics, summarise
 from unmask.joints.registry import all_named
+from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import choose_candidates

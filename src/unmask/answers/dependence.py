@@ -28,12 +28,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.answers.filling import as_model
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints import derive
 from unmask.joints.registry import named
 from unmask.models.conditional_model import ConditionalModel
+from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens, regular_tokens

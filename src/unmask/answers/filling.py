@@ -13,6 +13,7 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints import DEFAULT, Joint, derive
 from unmask.joints.registry import named
+from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import choose_candidates
@@ -123,11 +124,6 @@ def fill(
     cloze = lm.cloze(text, positions)
     tables = unary_tables(lm, cloze, choose_candidates(lm, cloze, candidates, exact, force), progress=progress)
     return Filling(text, derive(tables, construction), derive(tables, "product"), lm, cloze, top)
-
-
-def as_model(model: MaskedLM | str | Path | None, device: str = "auto", dtype: str = "auto") -> MaskedLM:
-    """The model itself, or the one that its name or folder leads to."""
-    return model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype)
 
 
 def complete(model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: float, product_log_prob: float) -> Completion:

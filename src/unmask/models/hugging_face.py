@@ -1,28 +1,27 @@
 """Checkpoints that transformers reads: every architecture that our own network is not.
 
-Loading changes global state of transformers (its verbosity, its progress bars), so it happens under one lock. Code that lies
-in a checkpoint is never run: `trust_remote_code=False` in every call, which also means that nothing is asked on standard input.
+Code that lies in a checkpoint is never run: `trust_remote_code=False` wherever a class is chosen, so nothing is asked on standard
+input either.
 """
 
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from logging import CRITICAL, getLogger
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from unmask.errors import ModelError
+from unmask.errors import InputError, ModelError
+from unmask.models.processes import LOADING
 from unmask.models.source import Source, first_line
+from unmask.models.weights import read_tensors, refuse_misfit, refuse_non_finite, renamed, why_not_read
 
-UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids")
+COUNTS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.index.json")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
-_LOADING = threading.RLock()
 
 
 @contextlib.contextmanager
@@ -30,7 +29,7 @@ def quiet_transformers() -> Iterator[None]:
     """One thread at a time, without progress bars and load reports; the settings come back afterwards."""
     from transformers.utils import logging
 
-    with _LOADING:
+    with LOADING:
         hub = getLogger("huggingface_hub")
         verbosity, hub_level, bars = logging.get_verbosity(), hub.level, logging.is_progress_bar_enabled()
         logging.set_verbosity(CRITICAL)
@@ -45,11 +44,12 @@ def quiet_transformers() -> Iterator[None]:
                 logging.enable_progress_bar()
 
 
-def load_network(source: Source, dtype: torch.dtype) -> nn.Module:
-    """The masked language model of a folder or a hub name."""
+def load_network(source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> nn.Module:
+    """The masked language model of a folder or a hub name; `rename`: see `weights.renamed`."""
     with quiet_transformers():
-        _refuse_other_kinds(_load_config(source), source)
-        return _load_masked_lm(source, dtype)
+        config = _load_config(source)
+        _refuse_other_kinds(config, source)
+        return _load_masked_lm(source, config, dtype, rename or {})
 
 
 def load_tokenizer(source: Source) -> Any:
@@ -59,6 +59,26 @@ def load_tokenizer(source: Source) -> Any:
     """
     with quiet_transformers():
         return _load_tokenizer(source)
+
+
+def load_causal(name: str) -> tuple[Any, Any]:
+    """A causal language model and its tokenizer, from a folder or a hub name, as safely as a masked one."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    make: Any = AutoModelForCausalLM
+    try:
+        source = Source(name)
+        with quiet_transformers():
+            safely: dict[str, Any] = {"local_files_only": source.files_only, "trust_remote_code": False}
+            tokenizer = AutoTokenizer.from_pretrained(source.name, **safely)
+            network, report = make.from_pretrained(source.name, **safely, output_loading_info=True)
+        refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"], [])
+        refuse_non_finite(network, source.name)
+    except Exception as error:
+        raise ModelError(
+            f"causal model {name!r} cannot be loaded ({first_line(error)}): give the name or folder of a causal language model"
+        ) from None
+    return network.eval(), tokenizer
 
 
 def _load_tokenizer(source: Source) -> Any:
@@ -109,47 +129,38 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
         raise ModelError(f"{source.name!r} is an encoder-decoder ({config.model_type}): use a masked language model")
     if getattr(config, "is_decoder", False):
         raise ModelError(f"{source.name!r} is a causal model (is_decoder is true in its config): use a masked language model")
+    for name in COUNTS:
+        count = getattr(config, name, 1)
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ModelError(
+                f"config.json of {source.name!r} says {name} {count!r}: use the config that the weights were saved with"
+            )
     if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ModelError(f"{source.name!r} is a {config.model_type} model, which has no masked form: use a masked language model")
 
 
-def _load_masked_lm(source: Source, dtype: torch.dtype) -> nn.Module:
-    from transformers import AutoModelForMaskedLM
+def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype, rename: Mapping[str, str]) -> nn.Module:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING
 
-    if source.local and not any(any(Path(source.name).glob(pattern)) for pattern in WEIGHT_FILES):
+    if source.local and not any(any(source.folder.glob(pattern)) for pattern in WEIGHT_FILES):
         raise ModelError(f"folder {source.name!r} has no weights: put model.safetensors beside config.json")
+    if rename and not source.local:
+        raise InputError(f"rename is for tensors of a folder, and {source.name!r} is a name on the hub: download it to a folder")
+    options: dict[str, Any] = {"state_dict": renamed(read_tensors(source.folder), rename)} if rename else {}
+    kind: Any = MODEL_FOR_MASKED_LM_MAPPING[type(config)]
     try:
-        network, report = AutoModelForMaskedLM.from_pretrained(
-            source.name,
+        network, report = kind.from_pretrained(
+            None if rename else source.name,
+            config=config,
             dtype=dtype,
             local_files_only=source.files_only,
             output_loading_info=True,
             ignore_mismatched_sizes=True,
-            trust_remote_code=False,
+            weights_only=True,
+            **options,
         )
     except Exception as error:
-        raise ModelError(_why_not_loaded(error, source)) from None
-    misshapen = sorted(str(entry[0]) for entry in report["mismatched_keys"])
-    if misshapen:
-        raise ModelError(
-            f"{len(misshapen)} tensors of {source.name!r}, {misshapen[0]!r} first, do not have the shapes that its config.json "
-            "states: use the config that the weights were saved with"
-        )
-    missing = sorted(key for key in report["missing_keys"] if not any(part in key for part in UNUSED_BY_LOGITS))
-    if missing:
-        prefix = network.base_model_prefix + "."
-        part = "encoder" if any(key.startswith(prefix) for key in missing) else "masked-language-model head"
-        raise ModelError(
-            f"the {part} of {source.name!r} is missing ({len(missing)} tensors, {missing[0]!r} first): "
-            "use a checkpoint saved with its masked-language-model head"
-        )
+        raise ModelError(why_not_read(error, source.name)) from None
+    misshapen = [str(entry[0]) for entry in report["mismatched_keys"]]
+    refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"], misshapen)
     return network
-
-
-def _why_not_loaded(error: Exception, source: Source) -> str:
-    told = f"{type(error).__name__} {error}".lower()
-    if "safetensor" in type(error).__name__.lower():
-        return f"the safetensors file of {source.name!r} is truncated or corrupt ({first_line(error)}): copy it again"
-    if "unpickling" in told or "weights_only" in told or "weights only" in told:
-        return f"the weights of {source.name!r} are a pickle that holds more than weights: save them as safetensors"
-    return f"the weights of {source.name!r} cannot be read ({first_line(error)}): check the files, or save the checkpoint again"

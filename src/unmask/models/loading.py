@@ -7,6 +7,7 @@ that cannot serve as a masked language model is refused in one line.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from torch import nn
 from unmask.errors import ModelError
 from unmask.models.folder_tokenizer import read_folder_tokenizer
 from unmask.models.own_bert import read_own_bert
+from unmask.models.processes import LOADING
 from unmask.models.source import Source
+from unmask.models.weights import refuse_non_finite
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 UNLIMITED = 10**9
@@ -48,19 +51,31 @@ def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
     return DTYPES[dtype]
 
 
-def load_checkpoint(name_or_path: str | Path, device: torch.device, dtype: torch.dtype) -> tuple[nn.Module, Any]:
-    """The network in evaluation mode on `device`, and its tokenizer. A folder is read without touching the network."""
+def load_checkpoint(
+    name_or_path: str | Path, device: torch.device, dtype: torch.dtype, rename: Mapping[str, str] | None = None
+) -> tuple[nn.Module, Any]:
+    """The network in evaluation mode on `device`, and its tokenizer. A folder is read without touching the network.
+
+    `rename` gives tensors of a folder the names that the network has for them: {"lm_head": "cls.predictions"}.
+    """
     source = Source(str(name_or_path))
-    network: nn.Module | None = read_own_bert(source, dtype)
+    with LOADING:
+        network, tokenizer = _network_and_tokenizer(source, dtype, rename)
+    if tokenizer.mask_token_id is None:
+        raise ModelError(f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer")
+    refuse_non_finite(network, source.name)
+    return network.to(device).eval(), tokenizer
+
+
+def _network_and_tokenizer(source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None) -> tuple[nn.Module, Any]:
+    network: nn.Module | None = read_own_bert(source, dtype, rename)
     tokenizer = None if network is None else read_folder_tokenizer(source.folder)
     if network is None or tokenizer is None:
         from unmask.models import hugging_face
 
-        network = hugging_face.load_network(source, dtype) if network is None else network
+        network = hugging_face.load_network(source, dtype, rename) if network is None else network
         tokenizer = hugging_face.load_tokenizer(source)
-    if tokenizer.mask_token_id is None:
-        raise ModelError(f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer")
-    return network.to(device).eval(), tokenizer
+    return network, tokenizer
 
 
 def longest_text(network: Any, tokenizer: Any) -> int | None:

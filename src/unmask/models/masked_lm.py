@@ -7,7 +7,7 @@ q_t(x | rest) = softmax f_t(. | rest)[x]. All of `unmask` reads the model throug
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from unmask.cloze import Cloze
-from unmask.errors import InputError
+from unmask.errors import InputError, ModelError
 from unmask.models.batching import RowBatches, RowCost, default_budget
 from unmask.models.blanks import cloze_of
 from unmask.models.bundled import english_model_path
@@ -41,8 +41,12 @@ class MaskedLM:
     for a word: the tokenizer's special tokens, and ids of the model that the tokenizer has no token for.
     """
 
-    def __init__(self, network: nn.Module, tokenizer: Any, memory_budget: int | None = None) -> None:
-        """Wrap a network that is already in memory, which is put in evaluation mode; `memory_budget` as in `load`."""
+    def __init__(self, network: nn.Module, tokenizer: Any, memory_budget: int | None = None, name: str = "the model") -> None:
+        """Wrap a network that is already in memory, which is put in evaluation mode; `memory_budget` as in `load`.
+
+        `name`: what messages call it.
+        """
+        self.name = name
         self.network = network.eval()
         self.tokenizer = tokenizer
         first = next(network.parameters())
@@ -67,6 +71,7 @@ class MaskedLM:
         device: str | torch.device = "auto",
         dtype: str | torch.dtype = "auto",
         memory_budget: int | None = None,
+        rename: Mapping[str, str] | None = None,
     ) -> MaskedLM:
         """Load a checkpoint from a folder, or from the hub by name; with no name, the bundled English model.
 
@@ -74,12 +79,12 @@ class MaskedLM:
         float32 everywhere, also for weights stored in half precision: tables are compared to 1e-4 in log-probability,
         which half precision cannot hold. Ask for "float16" or "bfloat16" (rounded eight times as coarsely) where speed
         counts more; normalisations, softmax and logits are then still computed in float32. `memory_budget`: bytes for the
-        activations of one batch of rows.
+        activations of one batch of rows. `rename`: other names for tensors of a folder, {"lm_head": "cls.predictions"}.
         """
         where = english_model_path() if name_or_path is None else name_or_path
-        network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype))
+        network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename)
         widen_output(network)
-        return cls(network, tokenizer, memory_budget)
+        return cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"))
 
     @cached_property
     def regular_ids(self) -> tuple[int, ...]:
@@ -122,9 +127,10 @@ class MaskedLM:
             self.rows_at_once(ids.shape[1], p),
         )
         whole: Tensor | None = None
-        for rows, part in parts:
+        for rows, part in parts if self.device.type == "cuda" else self._finite(parts):
             if len(part) == n:
-                return part
+                whole = part
+                continue
             if whole is None:
                 whole = part.new_empty((n, p, part.shape[-1]))
             whole[rows] = part
@@ -166,7 +172,20 @@ class MaskedLM:
             with torch.no_grad():
                 return logits_of(values[rows])
 
-        return self.batches.run(len(values), self.cost.bytes(len(text), 1), compute, self.cost.rows(len(text)))
+        return self._finite(self.batches.run(len(values), self.cost.bytes(len(text), 1), compute, self.cost.rows(len(text))))
+
+    def _finite(self, parts: Iterator[tuple[slice, Tensor]]) -> Iterator[tuple[slice, Tensor]]:
+        """The same parts; raises at the end where a logit was infinite or not a number (-inf, a token ruled out, may be).
+
+        The end is the only moment at which a GPU is waited for.
+        """
+        worst: Tensor | None = None
+        for rows, logits in parts:
+            largest = logits.amax()
+            worst = largest if worst is None else torch.maximum(worst, largest)
+            yield rows, logits
+        if worst is not None and not bool(worst.isfinite()):
+            raise ModelError(f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: load it with dtype float32")
 
     def _plain(self, text: Tensor, vary: list[int], predict: int) -> Callable[[Tensor], Tensor]:
         """Logits at `predict` by the network's own forward pass, for any architecture."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -9,22 +10,23 @@ from torch import Tensor
 
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.source import Source
+from unmask.models.weights import read_file, renamed
 
 WEIGHTS = "model.safetensors"
 UNUSED_BY_LOGITS = ("bert.pooler.", "cls.seq_relationship.", "bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def read_own_bert(source: Source, dtype: torch.dtype) -> BertMaskedLM | None:
+def read_own_bert(source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> BertMaskedLM | None:
     """The network, or None where the folder holds anything else than exactly its tensors: transformers reads it then.
 
-    Tensors that logits do not use (pooler, next sentence) may lie beside.
+    Tensors that logits do not use (pooler, next sentence) may lie beside. `rename`: see `weights.renamed`.
     """
     shape = BertShape.of(source.config) if source.local else None
     if shape is None or not (source.folder / WEIGHTS).is_file():
         return None
     network = BertMaskedLM(shape)
-    tensors = _tensors_for(network, source.folder / WEIGHTS)
+    tensors = _tensors_for(network, source.folder / WEIGHTS, rename or {})
     if tensors is None:
         return None
     tied = network.tied()
@@ -34,14 +36,9 @@ def read_own_bert(source: Source, dtype: torch.dtype) -> BertMaskedLM | None:
     return network.eval()
 
 
-def _tensors_for(network: BertMaskedLM, path: Path) -> dict[str, Tensor] | None:
+def _tensors_for(network: BertMaskedLM, path: Path, rename: Mapping[str, str]) -> dict[str, Tensor] | None:
     """The file's tensors, if they are the network's, in number and shape."""
-    from safetensors.torch import load_file
-
-    try:
-        stored = load_file(path)
-    except Exception:
-        return None
+    stored = renamed(read_file(path), rename)
     tensors = {_new_name(name): tensor for name, tensor in stored.items() if not name.startswith(UNUSED_BY_LOGITS)}
     for name, of in network.tied().items():
         if of not in tensors or not torch.equal(tensors.setdefault(name, tensors[of]), tensors[of]):

@@ -9,14 +9,14 @@ this is where it shows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from unmask.errors import InputError
-from unmask.models.hugging_face import quiet_transformers
+from unmask.models.hugging_face import load_causal
 from unmask.models.loading import resolve_device
 
 if TYPE_CHECKING:
@@ -29,18 +29,8 @@ class CausalJudge:
     """A causal model by name or folder; a text stands between its start and end tokens, where it has them."""
 
     def __init__(self, name: str, device: str = "auto") -> None:
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
         self.name = name
-        try:
-            with quiet_transformers():
-                self.words: Any = AutoTokenizer.from_pretrained(name)
-                network: Any = AutoModelForCausalLM.from_pretrained(name)
-        except (OSError, ValueError) as error:
-            why = str(error).splitlines()[0]
-            raise InputError(
-                f"judge {name!r} cannot be loaded ({why}): give the name or folder of a causal language model"
-            ) from None
+        network, self.words = load_causal(name)
         self.network = network.to(resolve_device(device)).eval()
         start, end = self.words.bos_token_id, self.words.eos_token_id
         self.before = [i for i in (end if start is None else start,) if i is not None]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from unmask.answers.filling import as_model
 from unmask.checks import one_of
 from unmask.errors import InputError
+from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.engines import ray_has_gpus, start_ray
 from unmask.runs.files import write_json
