@@ -15,14 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, fsum
+from math import exp, fsum, log
 
 import numpy as np
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from unmask.runs.progress import Progress
-from unmask.tables.exploration import Exploration, State, Variant
-from unmask.tables.lattice import along_orders, log_mean_of_sampled, random_orders
+from unmask.tables.exploration import MOST_LISTED, Exploration, State, Variant
+from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals
 
 EXACT_SITES = 8
@@ -42,15 +44,21 @@ ROUNDING = 1e-6
 """Relative error of single-precision log-probabilities, allowed for before a place is called certain."""
 Accept = Callable[[int, tuple[int, ...]], bool]
 """Whether a filling (the number of its variant, its tokens) is wanted."""
+Also = Callable[[State], Sequence[State]]
+"""Other fillings that belong to one: other spellings of its word, for example."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A filling of a variant, the log of weight times p(x), and its standard error in nats (0: exact)."""
+    """A filling of a variant, the log of weight times p(x), and its standard error in nats (0: exact).
+
+    product_log_prob  the same for the product of the distributions with every blank masked
+    """
 
     variant: int
     tokens: tuple[int, ...]
     log_prob: float
+    product_log_prob: float
     standard_error: float = 0.0
 
 
@@ -76,9 +84,11 @@ class ChainSearch:
     @property
     def certain(self) -> int:
         """How many fillings from the top are certain to be the best ones, in this order."""
-        if not self.exact:
-            return 0
-        return sum(exp(found.log_prob) * (1 - ROUNDING) >= self.bound for found in self.fillings)
+        return sum(map(self.is_certain, self.fillings))
+
+    def is_certain(self, found: Found) -> bool:
+        """Whether no filling that was not found can be above this one."""
+        return self.exact and exp(found.log_prob) * (1 - ROUNDING) >= self.bound
 
 
 def search_fillings(
@@ -89,6 +99,7 @@ def search_fillings(
     mass: float | None = None,
     wanted: Sequence[State] = (),
     accept: Accept | None = None,
+    also: Also | None = None,
     orders: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -96,12 +107,25 @@ def search_fillings(
     """Fillings of the variants, until the `top` best are certain, or with `mass` until so much is seen, within `passes`.
 
     `wanted` fillings are scored whatever they cost. Only fillings that `accept` agrees to are found or count in the bound.
+    At the end, those that `also` names for the `top` best and for the wanted ones are scored too, beyond `passes`.
     `orders` and `seed`: of the sampled orders beyond EXACT_SITES; by default as many as let `top` fillings be scored.
     """
-    run = _Run(conditionals, variants, accept, progress, passes)
+    run = _Run(conditionals, variants, top, passes, accept, also, progress)
     if max(variant.sites for variant in variants) > EXACT_SITES:
-        return run.by_sampled_orders(top, wanted, orders, torch.Generator().manual_seed(seed))
-    return run.best_first(top, mass, wanted)
+        return run.by_sampled_orders(wanted, orders, torch.Generator().manual_seed(seed))
+    return run.best_first(mass, wanted)
+
+
+def log_mean_over_orders(
+    conditionals: Conditionals, text: Int[Tensor, "1 T"], sites: Int[Tensor, "1 k"], seed: int = 0
+) -> tuple[float, float]:
+    """(log p(x) of one text, its standard error): exact up to EXACT_SITES, by sampled orders beyond."""
+    k = sites.shape[1]
+    if k <= EXACT_SITES:
+        return float(lattice(conditionals, text, sites).log_mean), 0.0
+    orders = random_orders(1, MOST_ORDERS, k, torch.Generator().manual_seed(seed))
+    log_prob, error = log_mean_of_sampled(along_orders(conditionals, text, sites, orders))
+    return float(log_prob), float(error)
 
 
 class _Run:
@@ -109,14 +133,18 @@ class _Run:
         self,
         conditionals: Conditionals,
         variants: Sequence[Variant],
-        accept: Accept | None,
-        progress: Progress | None,
+        top: int,
         budget: int,
+        accept: Accept | None,
+        also: Also | None,
+        progress: Progress | None,
     ) -> None:
-        self.conditionals, self.accept, self.progress, self.budget = conditionals, accept, progress, budget
+        self.conditionals, self.top, self.budget = conditionals, top, budget
+        self.accept, self.also, self.progress = accept, also, progress
         self.before = conditionals.passes
-        self.states = Exploration(conditionals, variants)
+        self.states = Exploration(conditionals, variants, max(MOST_LISTED, 2 * top))
         self.found: dict[int, float] = {}
+        self.agreed: set[int] = set()
         self.refused: set[int] = set()
         self.begun: dict[int, None] = {}
 
@@ -124,20 +152,19 @@ class _Run:
     def passes(self) -> int:
         return self.conditionals.passes - self.before
 
-    def best_first(self, top: int, mass: float | None, wanted: Sequence[State]) -> ChainSearch:
+    def best_first(self, mass: float | None, wanted: Sequence[State]) -> ChainSearch:
         """Exact probabilities, best first."""
         states = self.states
         states.reveal([states.states[root] for root in states.roots])
-        states.reveal([state for filling in wanted for state in states.missing(filling)])
-        self._score([states.number(filling) for filling in wanted])
+        self._complete(wanted)
         for variant in range(len(states.variants)):
             if states.variants[variant].sites >= BEAMS_FROM:
-                self._beams(variant, BEAM)
+                self._beams(variant, min(BEAM, self._width(variant)))
         stopped = ""
         while not stopped:
             self._settle()
             bound = states.bound(np.array([*self.found, *self.refused], dtype=np.int64))
-            stopped = self._enough(top, mass, bound)
+            stopped = self._enough(mass, bound)
             room = self.budget - self.passes
             following = [] if stopped else self._next_states(min(max(FIRST_ROUND, self.passes // 4), ROUND, room))
             if not stopped and not following:
@@ -145,34 +172,42 @@ class _Run:
             states.reveal(following)
             if self.progress:
                 self.progress(min(self.passes, self.budget), self.budget, "passes")
-        fillings = [Found(states.states[x][0], states.states[x][1:], log_prob) for x, log_prob in self.found.items()]
+        if self.also:
+            best = sorted(self.found, key=lambda x: -self.found[x])[: self.top]
+            shown = dict.fromkeys([*(states.states[x] for x in best), *wanted])
+            self._complete([other for filling in shown for other in self.also(filling)])
+        fillings = [self._exact(x, log_prob) for x, log_prob in self.found.items()]
         return ChainSearch(sorted(fillings, key=lambda f: -f.log_prob), bound, self.passes, stopped, exact=True)
 
-    def by_sampled_orders(self, top: int, wanted: Sequence[State], orders: int | None, generator: torch.Generator) -> ChainSearch:
+    def by_sampled_orders(self, wanted: Sequence[State], orders: int | None, generator: torch.Generator) -> ChainSearch:
         """Beams for a third of the passes, then sampled orders, the same ones for all fillings of a variant."""
         states = self.states
         states.reveal([states.states[root] for root in states.roots])
-        for variant, v in enumerate(states.variants):
-            self._beams(variant, max(1, self.budget // (3 * BEAM_ORDERS * v.sites * len(states.variants))))
+        for variant in range(len(states.variants)):
+            self._beams(variant, self._width(variant))
         sites = max(variant.sites for variant in states.variants)
         room = max(0, self.budget - self.passes) // sites
-        orders = orders or min(MOST_ORDERS, max(LEAST_ORDERS, room // top))
+        orders = orders or min(MOST_ORDERS, max(LEAST_ORDERS, room // self.top))
         chosen = dict.fromkeys([*(states.number(filling) for filling in wanted), *self._candidates()[: max(1, room // orders)]])
         fillings: list[Found] = []
-        for variant, v in enumerate(states.variants):
+        for variant in range(len(states.variants)):
             mine = [states.states[x][1:] for x in chosen if states.states[x][0] == variant]
             if mine:
-                fillings += _sampled(self.conditionals, variant, v, mine, orders, generator)
+                fillings += self._sampled(variant, mine, orders, generator)
         bound = states.bound(np.array([*chosen, *self.refused], dtype=np.int64))
         return ChainSearch(sorted(fillings, key=lambda f: -f.log_prob), bound, self.passes, "passes", exact=False)
 
-    def _enough(self, top: int, mass: float | None, bound: float) -> str:
+    def _exact(self, x: int, log_prob: float) -> Found:
+        state = self.states.states[x]
+        return Found(state[0], state[1:], log_prob, self.states.log_product(state))
+
+    def _enough(self, mass: float | None, bound: float) -> str:
         if bound == 0:
             return "exhausted"
         if mass is not None and fsum(map(exp, self.found.values())) >= mass:
             return "mass"
-        best = sorted(self.found.values(), reverse=True)[:top]
-        if mass is None and len(best) == top and exp(best[-1]) * (1 - ROUNDING) >= bound:
+        best = sorted(self.found.values(), reverse=True)[: self.top]
+        if mass is None and len(best) == self.top and exp(best[-1]) * (1 - ROUNDING) >= bound:
             return "certain"
         return "memory" if self.states.bytes >= MOST_BYTES else ""
 
@@ -208,13 +243,14 @@ class _Run:
         return [x for x in whole[np.argsort(-guess, kind="stable")[: 4 * ROUND]].tolist() if self._accepted(x)]
 
     def _accepted(self, x: int) -> bool:
-        if self.accept is None or x in self.refused:
-            return x not in self.refused
-        state = self.states.states[x]
-        if not self.accept(state[0], state[1:]):
-            self.refused.add(x)
+        if self.accept is None or x in self.agreed:
+            return True
+        if x in self.refused:
             return False
-        return True
+        state = self.states.states[x]
+        agreed = self.accept(state[0], state[1:])
+        (self.agreed if agreed else self.refused).add(x)
+        return agreed
 
     def _settle(self) -> None:
         """Exact probabilities of the fillings that have become complete."""
@@ -224,6 +260,11 @@ class _Run:
     def _missing(self, x: int) -> bool:
         return bool(self.states.missing(self.states.states[x]))
 
+    def _complete(self, fillings: Sequence[State]) -> None:
+        """Exact probabilities of these fillings, whatever passes they take."""
+        self.states.reveal([state for filling in fillings for state in self.states.missing(filling)])
+        self._score([self.states.number(filling) for filling in fillings])
+
     def _score(self, numbers: Sequence[int]) -> None:
         by_sites: dict[int, list[int]] = {}
         for x in dict.fromkeys(numbers):
@@ -231,6 +272,22 @@ class _Run:
         for alike in by_sites.values():
             log_probs = self.states.log_probs([self.states.states[x] for x in alike])
             self.found.update(zip(alike, log_probs, strict=True))
+
+    def _sampled(self, variant: int, fillings: Sequence[tuple[int, ...]], orders: int, generator: torch.Generator) -> list[Found]:
+        """Fillings of one variant with their mean over the same sampled orders."""
+        v = self.states.variants[variant]
+        drawn = random_orders(1, orders, v.sites, generator).expand(len(fillings), -1, -1)
+        texts = torch.tensor([v.cloze.filled(values) for values in fillings])
+        sites = torch.tensor([v.cloze.block]).expand(len(fillings), -1)
+        log_prob, error = log_mean_of_sampled(along_orders(self.conditionals, texts, sites, drawn))
+        return [
+            Found(variant, x, value + log(v.weight), self.states.log_product((variant, *x)), spread)
+            for x, value, spread in zip(fillings, log_prob.tolist(), error.tolist(), strict=True)
+        ]
+
+    def _width(self, variant: int) -> int:
+        """How wide the beams of a variant may be for all beams to take a third of the passes."""
+        return max(1, self.budget // (3 * BEAM_ORDERS * self.states.variants[variant].sites * len(self.states.variants)))
 
     def _beams(self, variant: int, width: int) -> None:
         """Beams along a few orders at once: one call per step for all of them."""
@@ -252,22 +309,3 @@ class _Run:
 def _beam_orders(sites: int, surest: list[int]) -> list[list[int]]:
     forward = list(range(sites))
     return [forward, forward[::-1], surest, surest[::-1]]
-
-
-def _sampled(
-    conditionals: Conditionals,
-    variant: int,
-    v: Variant,
-    fillings: Sequence[tuple[int, ...]],
-    orders: int,
-    generator: torch.Generator,
-) -> list[Found]:
-    drawn = random_orders(1, orders, v.sites, generator).expand(len(fillings), -1, -1)
-    texts = torch.tensor([v.cloze.filled(values) for values in fillings])
-    sites = torch.tensor([v.cloze.block]).expand(len(fillings), -1)
-    log_prob, error = log_mean_of_sampled(along_orders(conditionals, texts, sites, drawn))
-    weight = float(np.log(v.weight))
-    return [
-        Found(variant, tuple(x), value + weight, spread)
-        for x, value, spread in zip(fillings, log_prob.tolist(), error.tolist(), strict=True)
-    ]

@@ -43,7 +43,7 @@ State = tuple[int, ...]
 """The number of the variant, then for each of its sites the token revealed, or HIDDEN."""
 MOST_LISTED = 256
 LEAST_LISTED = 8
-"""How many of the likeliest tokens of a hidden site become states of their own, at most and at least."""
+"""How many of the likeliest tokens of a hidden site become states of their own, at most (if not told) and at least."""
 LEAST_FLOW = 1e-6
 """Below this flow a state is not listed; it still counts in the bound, and in p(x)."""
 Numbers = NDArray[np.float64]
@@ -85,8 +85,9 @@ class _Level:
 class Exploration:
     """Passes over states of the variants, and what follows from those made so far."""
 
-    def __init__(self, conditionals: Conditionals, variants: Sequence[Variant]) -> None:
+    def __init__(self, conditionals: Conditionals, variants: Sequence[Variant], most_listed: int = MOST_LISTED) -> None:
         self.conditionals = conditionals
+        self.most_listed = most_listed
         self.variants = list(variants)
         self.states: list[State] = []
         self.index: dict[State, int] = {}
@@ -126,6 +127,12 @@ class Exploration:
         log_mean: list[float] = Lattice(torch.from_numpy(log_q)).log_mean.tolist()
         return [value + log(self.variants[f[0]].weight) for f, value in zip(fillings, log_mean, strict=True)]
 
+    def log_product(self, filling: State) -> float:
+        """log of weight times the product of the distributions with every blank masked."""
+        variant = filling[0]
+        row = self._rows[self.roots[variant]]
+        return log(self.variants[variant].weight) + float(row[np.arange(len(row)), np.array(filling[1:])].sum(dtype=np.float64))
+
     def moves(self, state: State, site: int, most: int) -> list[tuple[float, State]]:
         """The likeliest tokens of a hidden site of a passed state: (log q, the state that reveals the token), best first."""
         row = self._rows[self.index[state]][state[1 : site + 1].count(HIDDEN)]
@@ -148,7 +155,7 @@ class Exploration:
         ways = np.bincount(self._levels[1].joined("child"))
         sites = np.array([variant.sites for variant in self.variants])
         several = np.flatnonzero(ways)
-        return [x for x in several.tolist() if ways[x] == sites[self.states[x][0]]]
+        return [x for x in several.tolist() if ways[x] == sites[self.states[x][0]] and self.flow[x] > 0]
 
     def bound(self, aside: NDArray[np.int64]) -> float:
         """No filling but those set `aside` (their numbers) has a probability above this."""
@@ -192,7 +199,7 @@ class Exploration:
         allowed = self._allowed[states[0][0]]
         if allowed is not None:
             log_q = log_q.masked_fill(~allowed[places], -torch.inf)
-        listed = min(MOST_LISTED, log_q.shape[2])
+        listed = min(self.most_listed, log_q.shape[2])
         top = log_q.topk(listed)
         self._list_moves(states, numbers, places.tolist(), top.indices.cpu().numpy(), top.values.double().exp().cpu().numpy())
 

@@ -1,0 +1,148 @@
+"""What a user asks of fillings besides being probable: allowed and forbidden words, a pattern, not what stood there.
+
+A constraint only leaves fillings out. Those that remain keep their probability over the whole vocabulary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.readings import Blank, Reading
+from unmask.models.words import WordMarks
+
+PerBlank = Mapping[int, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """allow: blank number (from 1) to the only words it may take; forbid: words that no blank may take, whatever their case;
+    match: blank number to a regular expression that the whole filling of the blank must match; differ: not the gold tokens."""
+
+    allow: PerBlank = field(default_factory=dict)
+    forbid: Sequence[str] = ()
+    match: Mapping[int, str] = field(default_factory=dict)
+    differ: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.allow or self.forbid or self.match or self.differ)
+
+
+class FilledBlanks:
+    """The blanks of a text under constraints: what their tokens spell, which tokens they may take, which fillings pass."""
+
+    def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[Reading], constraints: Constraints) -> None:
+        self.model, self.blanks, self.readings, self.constraints = model, blanks, readings, constraints
+        self.forbidden = {word.strip().casefold() for word in constraints.forbid}
+        self.patterns = {b - 1: _compiled(pattern) for b, pattern in constraints.match.items()}
+        for name, numbers in (("allow", constraints.allow), ("match", constraints.match)):
+            for number in numbers:
+                if not 1 <= number <= len(blanks):
+                    raise InputError(f"{name} names blank {number}, and the text has {len(blanks)}: number them from 1")
+        self.allowed_ids = {b - 1: self._allowed_ids(b - 1, words) for b, words in constraints.allow.items()}
+        if constraints.differ and readings[0].cloze.gold is None:
+            raise InputError("differ was asked for, and what stood in the blanks is not known: give a whole text and positions")
+
+    @cached_property
+    def marks(self) -> WordMarks:
+        """Raises where the tokenizer does not mark words."""
+        return WordMarks(self.model.words, self.model.vocab_size)
+
+    def spelled(self, blank: int, ids: Sequence[int]) -> str:
+        """What the tokens of a blank spell; "" where a [WORD] is none."""
+        if self.blanks[blank].kind == "word":
+            return self.marks.spelled(ids)
+        if len(ids) == 1:
+            return self.model.token(ids[0]).strip()
+        return self.model.text(ids)
+
+    def allowed(self, reading: Reading) -> tuple[Bool[Tensor, " V"] | None, ...] | None:
+        """For each site of a reading the tokens that its blank may take there; None for all."""
+        masks = [self._mask(b, length, piece) for b, length in enumerate(reading.lengths) for piece in range(length)]
+        return None if all(mask is None for mask in masks) else tuple(masks)
+
+    def accept(self, reading: int, tokens: Sequence[int]) -> bool:
+        """Whether a filling passes, as far as its tokens alone do not tell."""
+        read = self.readings[reading]
+        if self.constraints.differ and tuple(tokens) == read.cloze.gold:
+            return False
+        return all(self._accept_blank(b, ids) for b, ids in enumerate(read.parts(tokens)))
+
+    def other_spellings(self, filling: Sequence[int]) -> list[tuple[int, ...]]:
+        """The other fillings that spell the same, where the text has one [WORD]; none otherwise."""
+        words = [b for b, blank in enumerate(self.blanks) if blank.kind == "word"]
+        if len(words) != 1:
+            return []
+        reading = self.readings[filling[0]]
+        parts = reading.parts(filling[1:])
+        number = {r.lengths: n for n, r in enumerate(self.readings)}
+        others = []
+        for split in self.marks.splits(parts[words[0]], self.blanks[words[0]].most):
+            changed = [*parts[: words[0]], split, *parts[words[0] + 1 :]]
+            n = number.get(tuple(len(part) for part in changed))
+            if n is not None and split != parts[words[0]]:
+                others.append((n, *(i for part in changed for i in part)))
+        return others
+
+    def _accept_blank(self, b: int, ids: tuple[int, ...]) -> bool:
+        blank = self.blanks[b]
+        if blank.kind == "token":
+            return True
+        if blank.kind == "word" and not self.marks.is_canonical(ids, blank.at_start, blank.after_space):
+            return False
+        if b in self.allowed_ids and ids not in self.allowed_ids[b]:
+            return False
+        return self._text_passes(b, self.spelled(b, ids))
+
+    def _text_passes(self, b: int, text: str) -> bool:
+        pattern = self.patterns.get(b)
+        return text.casefold() not in self.forbidden and (pattern is None or pattern.fullmatch(text) is not None)
+
+    def _mask(self, b: int, length: int, piece: int) -> Bool[Tensor, " V"] | None:
+        blank = self.blanks[b]
+        mask: Tensor | None = None
+        if blank.kind == "word":
+            mask = self.marks.continuing if piece else self.marks.beginning(blank.at_start, blank.after_space)
+        if b in self.allowed_ids:
+            named = torch.zeros(self.model.vocab_size, dtype=torch.bool)
+            named[[ids[piece] for ids in self.allowed_ids[b] if len(ids) == length]] = True
+            mask = named if mask is None else mask & named
+        if length == 1 and (self.forbidden or b in self.patterns):
+            passing = torch.zeros(self.model.vocab_size, dtype=torch.bool)
+            passing[[i for i in self.model.regular_ids if self._text_passes(b, self.spelled(b, [i]))]] = True
+            mask = passing if mask is None else mask & passing
+            if blank.most == 1 and not bool(mask.any()):
+                raise InputError(
+                    f"no token of the model passes the constraints at blank {b + 1}"
+                    + (f" (match {self.patterns[b].pattern!r})" if b in self.patterns else "")
+                    + ": loosen them"
+                )
+        return mask
+
+    def _allowed_ids(self, b: int, words: Sequence[str]) -> set[tuple[int, ...]]:
+        blank = self.blanks[b]
+        found = {tuple(self.model.words.encode_word(word, blank.at_start, blank.after_space)) for word in words}
+        fitting = {ids for ids in found if blank.least <= len(ids) <= blank.most}
+        if not words:
+            raise InputError(f"allow at blank {b + 1} names no word: name one or more")
+        for ids in sorted(found - fitting):
+            raise InputError(
+                f"allow at blank {b + 1}: {self.model.decode(ids)} is {len(ids)} tokens, and the blank takes "
+                f"{blank.least} to {blank.most}: use [WORD] or [GAP], or more pieces"
+            )
+        return found
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise InputError(f"match {pattern!r} is not a regular expression ({error}): correct it") from None

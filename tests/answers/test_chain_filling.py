@@ -1,0 +1,224 @@
+"""Words, gaps, answers and constraints against enumeration of everything that a small model can write."""
+
+import json
+from collections import defaultdict
+from itertools import product
+from math import exp, log
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+
+from unmask.answers.chain_filling import fill_chain
+from unmask.answers.constraints import Constraints
+from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM
+from unmask.tables.candidates import regular_tokens
+from unmask.tables.lattice import lattice
+from unmask.tables.length_fit import length_weights
+from unmask.tables.revealing import Conditionals
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PIECES = ["a", "b", "ab", ".", "##a", "##b", "##ba"]
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A BERT of seven regular tokens, in which words have several spellings: ab is "ab" or "a ##b"."""
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *PIECES])}
+    core = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    core.decoder = decoders.WordPiece()
+    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    names = {f"{name[1:-1].lower()}_token": name for name in SPECIAL}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, model_max_length=16, **names)
+    torch.manual_seed(1)
+    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=16, initializer_range=0.6, **shape)
+    return MaskedLM(BertForMaskedLM(config).eval(), tokenizer)
+
+
+def probabilities(model, text, counts):
+    """log p of every filling of the text with `counts[b]` masks in place of blank b (written [_])."""
+    for count in counts:
+        text = text.replace("[_]", "[MASK]" * count, 1)
+    cloze = model.cloze(text)
+    every = list(product(regular_tokens(model).tolist(), repeat=len(cloze.block)))
+    rows = torch.tensor([cloze.filled(values) for values in every])
+    sites = torch.tensor([cloze.block]).expand(len(rows), -1)
+    log_p = lattice(Conditionals(model, regular_tokens(model)), rows, sites).log_mean
+    assert float(log_p.exp().sum()) == pytest.approx(1, abs=1e-5)
+    return dict(zip(every, log_p.exp().tolist(), strict=True))
+
+
+def spelled(model, ids):
+    """The word that pieces spell by the rule of word pieces, or None."""
+    tokens = model.decode(ids)
+    if tokens[0].startswith("##") or not all(token.startswith("##") for token in tokens[1:]) or "." in tokens:
+        return None
+    return "".join(token.removeprefix("##") for token in tokens)
+
+
+def test_a_word_blank_sums_over_all_its_splits(small):
+    expected = defaultdict(float)
+    for pieces in (1, 2, 3):
+        for ids, p in probabilities(small, "a [_] b", [pieces]).items():
+            word = spelled(small, ids)
+            if word is not None:
+                expected[word] += p / 3
+    found = fill_chain("a [WORD] b", small, top=1000, passes=10_000, pieces=3)
+    assert {c.parts[0]: exp(c.log_prob) for c in found.completions} == pytest.approx(dict(expected), rel=1e-4)
+    assert found.mass == pytest.approx(sum(expected.values()), rel=1e-4)
+    assert found.mass < 1
+    for completion in found.completions:
+        assert exp(completion.log_prob) == pytest.approx(sum(map(exp, completion.lengths.values())), rel=1e-9)
+    several = [c for c in found.completions if len(c.lengths) > 1]
+    assert several
+    only_canonical = {c.parts[0]: max(map(exp, c.lengths.values())) for c in several}
+    assert only_canonical != pytest.approx({word: expected[word] for word in only_canonical}, rel=1e-4)
+    assert [reading.weight for reading in found.readings] == [1 / 3] * 3
+
+
+def test_lengths_by_fit_are_the_neighbours_probabilities(small):
+    found = fill_chain("a [WORD] b", small, pieces=2, lengths="fit", passes=10_000)
+    fits = []
+    for masks in (1, 2):
+        ids = small.cloze("a " + "[MASK]" * masks + " b").ids
+        before, after = 1, len(ids) - 2
+        total = 0.0
+        for place in (before, after):
+            hidden = torch.tensor([[small.mask_id if t == place else i for t, i in enumerate(ids)]])
+            logits = small.logits(hidden, torch.tensor([[place]]))[0, 0][list(small.regular_ids)]
+            total += float(logits.log_softmax(0)[small.regular_ids.index(ids[place])])
+        fits.append(exp(total))
+    assert [r.weight for r in found.readings] == pytest.approx([fit / sum(fits) for fit in fits], rel=1e-5)
+    assert [r.weight for r in found.readings] != pytest.approx([0.5, 0.5], rel=1e-2)
+
+
+def test_a_text_without_neighbours_has_equal_weights(small):
+    clozes = [small.cloze("[MASK]" * n) for n in (1, 2)]
+    assert length_weights(Conditionals(small), clozes) == [0.5, 0.5]
+
+
+def test_a_gap_takes_any_tokens(small):
+    expected = {}
+    for length in (1, 2):
+        expected |= {ids: p / 2 for ids, p in probabilities(small, "a [_] b", [length]).items()}
+    found = fill_chain("a [GAP:1-2] b", small, top=1000, passes=10_000)
+    by_tokens = {c.tokens: exp(c.log_prob) for c in found.completions}
+    assert by_tokens == pytest.approx({tuple(small.decode(ids)): p for ids, p in expected.items()}, rel=1e-4)
+    assert found.mass == pytest.approx(1, abs=1e-5)
+
+
+def test_several_blanks_of_several_lengths(small):
+    found = fill_chain("[WORD] a [GAP:1-2] [MASK]", small, top=5, pieces=2, passes=10_000, mass=0.999)
+    best = defaultdict(float)
+    for word, gap in product((1, 2), (1, 2)):
+        for ids, p in probabilities(small, "[_] a [_] [MASK]", [word, gap]).items():
+            name = spelled(small, ids[:word])
+            if name is not None:
+                best[name, ids[word:]] += p / 4
+    expected = sorted(best.values(), reverse=True)[:5]
+    assert [exp(c.log_prob) for c in found.completions] == pytest.approx(expected, rel=1e-4)
+
+
+def test_answers_have_their_probability_rank_and_odds(small):
+    p = probabilities(small, "a [_] [_] b", [1, 1])
+    places = {ids: 1 + sum(other > value for other in p.values()) for ids, value in p.items()}
+    found = fill_chain("a [MASK] [MASK] b", small, passes=10_000, answers=["b ab", "a .", "aba b"])
+    by_name = {a.answer: a for a in found.answers}
+    for name in ("b ab", "a ."):
+        ids = tuple(small.words.regular_tokens[token] for token in name.split())
+        assert exp(by_name[name].log_prob) == pytest.approx(p[ids], rel=1e-4)
+        assert by_name[name].rank[0] <= places[ids] <= by_name[name].rank[1]
+    wide = probabilities(small, "a [_] [_] b", [2, 1])
+    ids = tuple(small.words.regular_tokens[token] for token in ("ab", "##a", "b"))
+    assert by_name["aba b"].tokens == ("ab", "##a", "b")
+    assert exp(by_name["aba b"].log_prob) == pytest.approx(wide[ids], rel=1e-4)
+    assert by_name["aba b"].rank is None
+    best = max(found.answers, key=lambda a: a.log_prob)
+    assert [a.odds for a in found.answers] == pytest.approx([exp(a.log_prob - best.log_prob) for a in found.answers])
+    assert found.answers[0] == best
+
+
+def test_rank_bounds_hold_when_little_is_searched(english):
+    text, answers = "The [MASK] sat on the [MASK].", ["cat mat", "man chair", "girl bench"]
+    few = fill_chain(text, english, top=3, passes=8, answers=answers)
+    many = fill_chain(text, english, top=30, passes=600, mass=0.8, answers=answers)
+    exact = {a.answer: a for a in many.answers}
+    for answer in few.answers:
+        low, high = answer.rank
+        true_low, true_high = exact[answer.answer].rank
+        assert answer.log_prob == pytest.approx(exact[answer.answer].log_prob, abs=1e-4)
+        assert low <= true_low and true_high <= high
+
+
+def test_a_split_word_is_never_cut(english):
+    found = fill_chain("She plays the [WORD] in a band.", english, answers=["violin", "guitar"])
+    violin = next(a for a in found.answers if a.answer == "violin")
+    assert len(violin.tokens) > 1 and violin.text == "She plays the violin in a band."
+    assert "violin" in [c.parts[0] for c in found.completions]
+    assert found.certain == 10
+
+
+def test_constraints_leave_out_and_do_not_change(small):
+    free = fill_chain("a [MASK] [MASK] b", small, top=1000, passes=10_000)
+    p = {c.tokens: c.log_prob for c in free.completions}
+    constraints = Constraints(allow={1: ["a", "b"]}, forbid=["B"], match={2: ".*b.*"})
+    found = fill_chain("a [MASK] [MASK] b", small, top=1000, passes=10_000, constraints=constraints)
+    expected = {t: v for t, v in p.items() if t[0] == "a" and "b" in t[1] and t[1] != "b"}
+    assert {c.tokens: c.log_prob for c in found.completions} == pytest.approx(expected, rel=1e-4)
+    words = fill_chain("a [WORD] b", small, top=1000, passes=10_000, constraints=Constraints(match={1: "a.*a"}))
+    assert words.completions and all(c.parts[0].startswith("a") and c.parts[0].endswith("a") for c in words.completions)
+    named = fill_chain("a [WORD] b", small, top=1000, passes=10_000, constraints=Constraints(allow={1: ["aba", "bb"]}))
+    assert {c.parts[0] for c in named.completions} == {"aba", "bb"}
+
+
+def test_fillings_that_differ_from_the_gold(small):
+    same = fill_chain("a b ab", small, positions=[1, 3], top=100)
+    other = fill_chain("a b ab", small, positions=[1, 3], top=100, constraints=Constraints(differ=True))
+    assert {c.tokens for c in same.completions} - {c.tokens for c in other.completions} == {("a", "ab")}
+
+
+def test_what_is_printed_as_json_is_plain(small):
+    found = fill_chain("a [WORD] b", small, answers=["ab"], passes=200)
+    again = json.loads(json.dumps(found.to_dict()))
+    assert again["joint"] == "chain" and again["lengths"][0]["lengths"] == [1]
+    assert again["answers"][0]["answer"] == "ab" and again["completions"][0]["lengths"]
+    assert "%" in found.summary and "ab" in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("a [MASK] [MASK] b", {"answers": ["a b a"]}, "has 3 parts for 2 blanks"),
+        ("a [MASK] b", {"answers": [" "]}, "is empty"),
+        ("a [MASK] b", {"answers": "ab"}, "is one string"),
+        ("a [MASK] b", {"answers": ["zz"]}, "not a word of it"),
+        ("a [WORD] b", {"answers": ["abab"], "pieces": 1}, r"has 3 tokens .* takes 1 to 1: use a higher pieces"),
+        ("a [WORD] b", {"answers": ["a b"]}, "is 2 words"),
+        ("a [GAP:3] b", {"answers": ["a b"]}, "has 2 tokens .* takes 3 to 3: widen the gap"),
+        ("a [MASK] b", {"constraints": Constraints(match={1: "zzz"})}, "no token of the model passes .*zzz"),
+        ("a [WORD] b", {"constraints": Constraints(match={1: "zzz"})}, "no filling within the constraints was found"),
+        ("a [MASK] b", {"constraints": Constraints(match={1: "("})}, "not a regular expression"),
+        ("a [MASK] b", {"constraints": Constraints(match={2: "a"})}, "names blank 2"),
+        ("a [MASK] b", {"constraints": Constraints(allow={1: ["abab"]})}, r"is 3 tokens, and the blank takes 1 to 1"),
+        ("a [MASK] b", {"constraints": Constraints(allow={1: []})}, "names no word"),
+        ("a [MASK] b", {"constraints": Constraints(differ=True)}, "is not known"),
+        ("a [MASK] b", {"lengths": "unifrom"}, "did you mean uniform"),
+        ("a [MASK] b", {"mass": 0}, "mass"),
+        ("a [MASK] b", {"passes": 0}, "passes"),
+        ("a [GAP:20-30] b", {}, "the model takes 16"),
+    ],
+)
+def test_bad_input(small, text, options, said):
+    with pytest.raises(InputError, match=said):
+        fill_chain(text, small, **options)
+
+
+def test_many_blanks_have_an_error(english):
+    found = fill_chain("A [GAP:9] .", english, top=3, passes=300)
+    assert all(c.standard_error > 0 for c in found.completions)
+    assert found.certain == 0 and "error" in found.summary
+    assert log(found.mass) < 0
