@@ -24,6 +24,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("tables",),
     ("joints",),
     ("answers",),
+    ("scoring",),
     ("sampling",),
     ("scoring",),
     ("evaluation", "training", "lab"),

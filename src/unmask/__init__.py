@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from unmask import lab
     from unmask.answers.comparison import Comparison, compare
+    from unmask.answers.dependence import Dependence, dependence
     from unmask.answers.filling import Completion, Filling, fill
     from unmask.cloze import Cloze
     from unmask.errors import InputError, ModelError, UnmaskError
@@ -34,6 +35,7 @@ _HOME = {
     "Cloze": "unmask.cloze",
     "Comparison": "unmask.answers.comparison",
     "Completion": "unmask.answers.filling",
+    "Dependence": "unmask.answers.dependence",
     "Filling": "unmask.answers.filling",
     "InputError": "unmask.errors",
     "Joint": "unmask.joints.joint",
@@ -44,6 +46,7 @@ _HOME = {
     "UnmaskError": "unmask.errors",
     "block_metrics": "unmask.joints.metrics",
     "compare": "unmask.answers.comparison",
+    "dependence": "unmask.answers.dependence",
     "derive": "unmask.joints.deriving",
     "derive_all": "unmask.joints.deriving",
     "fill": "unmask.answers.filling",
@@ -59,6 +62,7 @@ __all__ = [
     "Cloze",
     "Comparison",
     "Completion",
+    "Dependence",
     "Filling",
     "InputError",
     "Joint",
@@ -70,6 +74,7 @@ __all__ = [
     "__version__",
     "block_metrics",
     "compare",
+    "dependence",
     "derive",
     "derive_all",
     "fill",

@@ -69,14 +69,15 @@ def test_text_and_spans_show_the_filled_tokens(tiny):
 def test_positions_blank_out_the_tokens_named(tiny):
     by_position = unmask.fill("the cat sat on the mat .", model=tiny, positions=[2, 6], top=4)
     by_mask = unmask.fill(TWO, model=tiny, top=4)
-    assert [c.tokens for c in by_position.completions] == [c.tokens for c in by_mask.completions]
+    assert [c.tokens for c in by_position.completions][:4] == [c.tokens for c in by_mask.completions]
+    assert [c.tokens for c in by_position.completions if c.is_gold] == [("cat", "mat")]
     assert by_position.cloze.gold == tuple(tiny.tokenizer.convert_tokens_to_ids(["cat", "mat"]))
 
 
 def test_dictionary_has_the_documented_keys(tiny):
     result = unmask.fill(TWO, model=tiny, top=2).to_dict()
     assert list(result) == ["text", "joint", "candidates_mass", "completions"]
-    assert [list(c) for c in result["completions"]] == [["tokens", "text", "log_prob", "product_log_prob"]] * 2
+    assert [list(c) for c in result["completions"]] == [["tokens", "text", "gold", "log_prob", "product_log_prob"]] * 2
     assert result["text"] == TWO and result["joint"] == "balanced"
 
 
@@ -87,7 +88,7 @@ def test_html_escapes_what_the_user_typed(tiny):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"joint": "mrff"}, "'mrff' is unknown: did you mean mrf"), ({"top": 0}, "0 comp")]
+    ("options", "message"), [({"joint": "mrff"}, "'mrff' is unknown: did you mean mrf"), ({"top": 0}, "top 0 is out of range")]
 )
 def test_fill_refuses(tiny, options, message):
     with pytest.raises(InputError, match=message):
@@ -144,3 +145,62 @@ def test_more_candidates_hold_more_of_the_product(english):
         for n in (4, 16, 64)
     ]
     assert masses == sorted(masses) and masses[0] < masses[-1] < 1
+
+
+def test_a_list_of_texts_gives_the_answers_of_each(tiny):
+    texts = [TWO, "the [MASK] .", "a [MASK] dog [MASK] on the [MASK] .", "the [MASK] ran under the [MASK]", TWO]
+    together = unmask.fill(texts, model=tiny, candidates=5)
+    assert [filling.text for filling in together] == texts
+    for filling, text in zip(together, texts, strict=True):
+        alone = unmask.fill(text, model=tiny, candidates=5)
+        assert [c.tokens for c in filling.completions] == [c.tokens for c in alone.completions]
+        assert [c.log_prob for c in filling.completions] == pytest.approx([c.log_prob for c in alone.completions], abs=1e-5)
+        assert filling.candidates_mass == pytest.approx(alone.candidates_mass, rel=1e-5)
+    pairs = [TWO, "the [MASK] ran under the [MASK]"]
+    for both, alone in zip(unmask.compare(pairs, model=tiny), [unmask.compare(t, model=tiny) for t in pairs], strict=True):
+        assert both.compatibility == pytest.approx(alone.compatibility, abs=1e-5)
+    assert [d.text for d in unmask.dependence(pairs, model=tiny)] == pairs
+
+
+def test_fill_and_compare_give_one_answer_to_one_question(tiny):
+    """Words that few candidates would leave out: both put them in, and say the same."""
+    least = unmask.fill(TWO, model=tiny, exact=True, top=144).completions[-1].tokens
+    filling = unmask.fill(TWO, model=tiny, candidates=2, targets=list(least))
+    comparison = unmask.compare(TWO, model=tiny, candidates=2, targets=list(least))
+    (ours,) = [c for c in filling.completions if c.is_gold]
+    (theirs,) = [c for c in comparison.completions if c.is_gold]
+    assert ours.tokens == theirs.tokens == least
+    assert ours.log_prob == pytest.approx(theirs.log_probs["balanced"], abs=1e-6) and ours.log_prob > -50
+    assert comparison.descriptions["balanced"].gold_log_prob == pytest.approx(ours.log_prob, abs=1e-5)
+
+
+def test_few_candidates_are_told(tiny):
+    few = unmask.fill(TWO, model=tiny, candidates=1)
+    assert few.candidates_mass < 0.5 and "less than half" in few._repr_html_()
+    assert "less than half" not in unmask.fill(TWO, model=tiny, exact=True)._repr_html_()
+
+
+def test_an_alphabet_is_all_that_blanks_take(tiny):
+    filling = unmask.fill(TWO, model=tiny, alphabet="cat,dog,mat", top=99)
+    assert filling.joint.shape == (3, 3) and {t for c in filling.completions for t in c.tokens} == {"cat", "dog", "mat"}
+    with pytest.raises(InputError, match="not in the alphabet"):
+        unmask.fill(TWO, model=tiny, alphabet=["cat", "dog"], targets=["cat", "mat"])
+
+
+def test_a_frame_of_completions(tiny):
+    filling = unmask.fill(TWO, model=tiny, top=3, targets=["cat", "mat"])
+    frame = filling.to_frame()
+    assert list(frame) == ["text", "blank_1", "blank_2", "log_prob", "product_log_prob", "gold"]
+    assert frame["log_prob"].tolist() == [c.log_prob for c in filling.completions] and frame["gold"].sum() == 1
+
+
+def test_the_figure_is_checked_first_and_left_by_the_call(tiny, tmp_path):
+    unmask.compare("the [MASK] $x_ [MASK]", model=tiny, figure=tmp_path / "joint.svg")
+    assert "$x_" in (tmp_path / "joint.svg").read_text() or (tmp_path / "joint.svg").stat().st_size > 1000
+    for path, message in ((tmp_path / "none" / "a.png", "does not exist"), (tmp_path / "a.gif", "no known ending")):
+        with pytest.raises(InputError, match=message):
+            unmask.compare(TWO, model=tiny, figure=path)
+    with pytest.raises(InputError, match="one figure"):
+        unmask.compare([TWO, TWO], model=tiny, figure=tmp_path / "a.png")
+    with pytest.raises(InputError, match="the text has 3"):
+        unmask.compare("[MASK] [MASK] [MASK]", model=tiny, figure=tmp_path / "a.png")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from math import exp
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -73,7 +74,31 @@ def test_fill_one_blank(model):
 
 
 def test_fill_reads_standard_input(model):
-    assert run("fill", "-", *model, "--json", text=TWO + "\n").stdout == run("fill", TWO, *model, "--json").stdout
+    said = run("fill", "-", *model, "--json", text=TWO + "\n").stdout
+    assert json.loads(said) == json.loads(run("fill", TWO, *model, "--json").stdout) and len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["fill", "compare", "dependence"])
+def test_several_texts_are_several_answers(model, tmp_path, command):
+    texts = [TWO, "a [MASK] [MASK] .", "the [MASK] ran under the [MASK]"]
+    (tmp_path / "texts.txt").write_text("\n".join([texts[0], "", *texts[1:]]) + "\n")
+    from_file = run(command, "--file", tmp_path / "texts.txt", *model, "--json")
+    lines = [json.loads(line) for line in from_file.stdout.splitlines()]
+    assert from_file.exit_code == 0 and [said["text"] for said in lines] == texts
+    assert run(command, "-", *model, "--json", text="\n".join(texts)).stdout == from_file.stdout
+    alone = json.loads(run(command, texts[1], *model, "--json").stdout)
+    assert alone["text"] == texts[1] and list(alone) == list(lines[1])
+    shown = run(command, "--file", tmp_path / "texts.txt", *model).stdout
+    assert [text for text in texts if text in shown] == texts
+
+
+def test_a_bad_text_among_many_is_named_before_anything_is_printed(model, tmp_path):
+    (tmp_path / "texts.txt").write_text(f"{TWO}\nno blank\n")
+    assert refused("fill", "--file", tmp_path / "texts.txt", *model).startswith("text 2 of 2: the text 'no blank' has no blank")
+    assert "both given" in refused("fill", TWO, "--file", tmp_path / "texts.txt", *model)
+    (tmp_path / "texts.txt").write_bytes(b"\n\xff\n")
+    assert "line 2 of" in refused("fill", "--file", tmp_path / "texts.txt", *model)
+    assert "no text" in refused("fill", "-", *model)
 
 
 def test_fill_candidates_and_positions(model):
@@ -129,7 +154,7 @@ def test_positions_that_cannot_be_blanked(model):
 
 def test_bad_options(model, tmp_path):
     assert "'mrff' is unknown: did you mean mrf? Use one of product, mrf_logit" in refused("fill", TWO, *model, "--joint", "mrff")
-    assert "--top" in refused("fill", TWO, *model, "--top", 0)
+    assert "top 0 is out of range" in refused("fill", TWO, *model, "--top", 0)
     assert "--candidates" in refused("fill", TWO, *model, "--candidates", "many")
     assert "both given" in refused("fill", TWO, *model, "--exact", "--candidates", 3)
     assert "--nonsense" in refused("fill", TWO, "--nonsense")
@@ -158,23 +183,19 @@ def test_too_large_an_exact_joint_is_refused_before_any_work():
 
 
 def test_an_interrupt_ends_quietly(monkeypatch, model):
-    import unmask.answers.filling
-
     def interrupted(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(unmask.answers.filling, "fill", interrupted)
+    monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=interrupted))
     result = run("fill", TWO, *model)
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
 
 
 def test_a_defect_of_ours_is_not_hidden(monkeypatch, model):
-    import unmask.answers.filling
-
     def defective(*args: object, **options: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(unmask.answers.filling, "fill", defective)
+    monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=defective))
     assert isinstance(run("fill", TWO, *model).exception, ZeroDivisionError)
 
 

@@ -21,7 +21,8 @@ def test_json_is_what_the_api_says(tiny_folder, tiny):
     result = run(TWO, "--model", tiny_folder, "--json")
     assert result.exit_code == 0 and result.stderr == ""
     assert json.loads(result.stdout) == dependence(TWO, tiny).to_dict()
-    assert run("-", "--model", tiny_folder, "--json", text=TWO + "\n").stdout == result.stdout
+    one_line = run("-", "--model", tiny_folder, "--json", text=TWO + "\n").stdout
+    assert len(one_line.splitlines()) == 1 and json.loads(one_line) == json.loads(result.stdout)
 
 
 def test_a_table_in_80_columns_that_says_what_was_measured(tiny_folder):
@@ -54,9 +55,9 @@ def test_a_figure(tiny_folder, tmp_path, text):
         (["the cat sat", "--positions", "1,x"], "commas between them"),
         (["the cat sat", "--positions", "1,77"], "position 77 is outside the text"),
         (["the cat sat", "--positions", "2"], "two positions or more"),
-        (["the cat sat", "--others", "gone"], "--others"),
+        (["the cat sat", "--others", "gone"], "others 'gone' is unknown"),
         (["the cat sat", "--figure", "map.doc"], "no known ending"),
-        (["the cat sat", "--candidates", "0"], "--candidates"),
+        (["the cat sat", "--candidates", "0"], "candidates 0 is out of range"),
         (["the cat sat", "--joint", "magic"], "'magic' is unknown"),
         (["the cat sat", "--model", "/nowhere"], "/nowhere"),
     ],

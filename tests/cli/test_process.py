@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -48,6 +49,7 @@ def shell(line: str) -> tuple[int, str, str]:
         ("$PYTHON -m unmask --help >/dev/full", 2, "error: reading or writing failed (No space left on device)"),
         ("$PYTHON -m unmask --version >&-", 2, "error: standard output is closed"),
         ("$PYTHON -m unmask fill - <&-", 2, "error: standard input is closed"),
+        ("$PYTHON -m unmask fill --file /", 2, "error: '/' cannot be read (Is a directory)"),
     ],
 )
 def test_streams_that_cannot_be_used_are_told_in_one_line(line, code, said):
@@ -136,7 +138,7 @@ def test_errors_of_the_machine_are_one_line(monkeypatch, tiny_folder, error, sai
     def failing(*args: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr("unmask.answers.filling.fill", failing)
+    monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=failing))
     result = CliRunner().invoke(app, ["fill", TWO, "--model", str(tiny_folder)])
     assert result.exit_code == 2 and result.stdout == ""
     assert result.stderr.startswith("error: ") and said in result.stderr and len(result.stderr.splitlines()) == 1
@@ -149,6 +151,6 @@ def test_a_warning_is_one_line_told_once(monkeypatch, tiny_folder):
             warnings.warn("not for users", DeprecationWarning, stacklevel=1)
         raise unmask.InputError("enough")
 
-    monkeypatch.setattr("unmask.answers.filling.fill", warning)
+    monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=warning))
     result = CliRunner().invoke(app, ["fill", TWO, "--model", str(tiny_folder)])
     assert result.stderr == "warning: the chain is reducible\nerror: enough\n"

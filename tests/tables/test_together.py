@@ -72,7 +72,8 @@ def test_small_questions_share_calls_and_large_ones_do_not():
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_candidates_of_many_blocks_are_those_of_each(size):
     model = Watched.random(6, 3, 1)
-    clozes = [Cloze((6, 6, x), (0, 1)) for x in range(4)] + [Cloze((6, 6, 6), (2, 0, 1)), Cloze((2, 6, 6), (1, 2), (3, 5))]
+    clozes = [Cloze((6, 1, 2), (0,))] + [Cloze((6, 6, x), (0, 1)) for x in range(4)]  # the first takes every token
+    clozes += [Cloze((6, 6, 6), (2, 0, 1)), Cloze((2, 6, 6), (1, 2), (3, 5))]
     model.most = 20
     found = find_candidates(model, [plan_candidates(model, cloze, size) for cloze in clozes])
     shared = len(model.calls)

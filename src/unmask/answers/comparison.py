@@ -6,7 +6,7 @@ far its conditionals lie from the model's (A-KL); where the tokens that stood in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from unmask.answers.filling import complete
+from unmask import checks
+from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, one_or_many, told_mass
+from unmask.answers.excerpt import around_blanks
+from unmask.answers.filling import MOST_SHOWN, complete, with_gold
+from unmask.answers.plots import figure_path, save_figure
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import CONSTRUCTIONS, Joint, derive_all
+from unmask.joints import DEFAULT, Joint, derive_all
 from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.metrics import Summary, block_metrics, summarise
@@ -27,11 +31,11 @@ from unmask.joints.registry import all_named
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
-from unmask.tables.candidates import choose_candidates
-from unmask.tables.unary import Tables, unary_tables
+from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -111,18 +115,14 @@ class Comparison:
     def completions(self) -> list[ComparedCompletion]:
         """The `top` fillings with the highest probability on average over the constructions, and the gold one if known."""
         found = torch.cat([joint.topk(self.top)[0] for joint in self.joints.values()]).unique(dim=0)
-        gold = None if self.cloze.gold is None else list(self.cloze.gold)
         log_probs = torch.stack([joint.log_prob(found).double() for joint in self.joints.values()])
         best = log_probs.exp().mean(0).topk(min(self.top, len(found))).indices
-        rows = found[best].tolist()
-        if gold is not None and gold not in rows:
-            rows.append(gold)
-        return [self._completion(row, row == gold) for row in rows]
+        return [self._completion(row) for row in with_gold(found[best], self.cloze).tolist()]
 
-    def _completion(self, row: list[int], is_gold: bool) -> ComparedCompletion:
+    def _completion(self, row: list[int]) -> ComparedCompletion:
         filled = complete(self.model, self.cloze, row, 0.0, 0.0)
         log_probs = {name: float(joint.log_prob(row)) for name, joint in self.joints.items()}
-        return ComparedCompletion(filled.tokens, filled.text, log_probs, is_gold)
+        return ComparedCompletion(filled.tokens, filled.text, log_probs, filled.is_gold)
 
     def to_dict(self) -> dict[str, object]:
         """What `unmask compare --json` prints."""
@@ -140,11 +140,19 @@ class Comparison:
         }
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a completion, one column of probabilities a construction."""
+        """One row per completion, one column of probabilities per construction."""
         import pandas
 
         rows = [{"completion": " ".join(c.tokens), **{n: exp(p) for n, p in c.log_probs.items()}} for c in self.completions]
         return pandas.DataFrame(rows).set_index("completion")
+
+    def figure(self) -> Figure:
+        """Heat maps of the joint of two blanks, independent and by the default construction (or the last one compared)."""
+        from unmask.answers.plots import pair_joints
+
+        shown = [self.joints.get("product"), self.joints.get(DEFAULT)]
+        found = [joint for joint in shown if joint is not None] or list(self.joints.values())[-1:]
+        return pair_joints(found, title=self.text)
 
     def _repr_html_(self) -> str:
         described = "".join(
@@ -152,36 +160,54 @@ class Comparison:
             for name, row in self.descriptions.items()
         )
         return (
-            f"<p>{escape(self.text)}<br>the candidates hold {self.candidates_mass:.1%} of the product joint</p>"
+            f"<p>{escape(self.text)}<br>{' &times; '.join(map(str, self._tables.shape))} "
+            f"{escape(told_mass(self.candidates_mass, self._tables.sites))}</p>"
             f"<table><tr><th></th><th>entropy</th><th>total correlation</th><th>A-KL</th></tr>{described}</table>"
             f"{self.to_frame().map('{:.2%}'.format).to_html()}"
         )
 
 
+@one_or_many
 def compare(
-    text: str,
-    model: MaskedLM | str | Path | None = None,
-    candidates: int | Sequence[Sequence[int]] | None = None,
+    text: Sequence[str],
+    model: Model = None,
+    joints: str | Sequence[str] = "all",
+    candidates: Candidates = None,
     exact: bool = False,
     top: int = 10,
     positions: Sequence[int] | None = None,
     targets: Sequence[str] | None = None,
-    joints: Sequence[str] | None = None,
+    alphabet: Alphabet = None,
+    figure: str | Path | None = None,
     device: str = "auto",
     dtype: str = "auto",
+    rename: Mapping[str, str] | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> Comparison:
-    """The joints of two or more blanks by every construction, or those named in `joints`; options as in `fill`.
+) -> Iterator[Comparison]:
+    """The joints of the blanks of a text, two or more, by every construction, or those named in `joints`.
 
-    The tokens that stood in the blanks are known where `positions` of a whole text are given, or `targets`, one a blank.
+    joints      names of constructions, in a list or with commas between them; "all" of them if left out
+    figure      a file (png, pdf, svg) to draw the joint of two blanks to, independent and balanced
+    text, model and the other options are those of `fill`.
+
+    The tokens that stood in the blanks are known where `positions` of a whole text are given, or `targets`, one per blank;
+    then the metrics are those of these tokens.
     """
-    names = list(CONSTRUCTIONS) if joints is None else [construction.name for construction in all_named(joints)]
-    if top < 1:
-        raise InputError(f"{top} completions were asked for: give 1 or more")
-    lm = as_model(model, device, dtype)
-    cloze = lm.cloze(text, positions, targets)
-    if len(cloze.block) < 2:
-        raise InputError("the text has one blank, where all constructions coincide: give two or more, or use fill")
-    tables = unary_tables(lm, cloze, choose_candidates(lm, cloze, candidates, exact, force), progress=progress)
-    return Comparison(text, dict(zip(names, derive_all(tables, names), strict=True)), lm, cloze, top)
+    names = [construction.name for construction in all_named(joints)]
+    checks.whole("top", top, 1, MOST_SHOWN)
+    where = None if figure is None else figure_path(figure, len(text))
+    lm = as_model(model, device, dtype, rename)
+    questions = asked(lm, text, positions, targets, candidates, exact, force, alphabet)
+    for question in questions:
+        blanks = len(question.cloze.block)
+        if blanks < 2:
+            shown = around_blanks(question.text, 60)
+            raise InputError(f"the text {shown!r} has one blank, where all constructions coincide: give more, or use fill")
+        if where is not None and blanks != 2:
+            raise InputError(f"the figure is of two blanks, and the text has {blanks}: leave the figure out")
+    for question, tables in answered(lm, questions, progress):
+        found = Comparison(question.text, dict(zip(names, derive_all(tables, names), strict=True)), lm, question.cloze, top)
+        if where is not None:
+            save_figure(found.figure, where)
+        yield found

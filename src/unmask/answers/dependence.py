@@ -16,7 +16,7 @@ falls to zero, because the rest tells both tokens, while the first grows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import combinations
@@ -28,19 +28,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from unmask import checks
+from unmask.answers.asking import Alphabet, Model, for_each, one_or_many
+from unmask.answers.plots import figure_path, save_figure
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints import derive
 from unmask.joints.registry import named
+from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
-from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens, regular_tokens
+from unmask.tables.candidates import MAX_PASSES, MOST_CANDIDATES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens, regular_tokens
 from unmask.tables.unary import pass_count, unary_tables
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
 Others = Literal["masked", "text"]
 DEFAULT_CONSTRUCTION = "pseudo_gibbs"
@@ -72,10 +77,12 @@ def pair_matrix(
     others: Others = "masked",
     construction: str = DEFAULT_CONSTRUCTION,
     progress: Progress | None = None,
+    allowed: Tensor | None = None,
 ) -> PairMatrix:
     """The mutual information of every pair of the cloze's block; `others` stand as blanks or as the cloze's gold tokens.
 
     candidates   how many tokens of each position (all regular ones if there are no more), or the token ids themselves
+    allowed      the token ids that may stand at a position; all regular ones if left out
     """
     named(construction, "joint")
     k = len(cloze.block)
@@ -83,7 +90,7 @@ def pair_matrix(
         raise InputError("dependence is between two blanks or more, and there is one: give another")
     if others == "text" and cloze.gold is None:
         raise InputError("the tokens of the other blanks are not known: measure with the others masked, or give a whole text")
-    sets = _CandidateSets(model, cloze, candidates, others)
+    sets = _CandidateSets(model, cloze, candidates, others, regular_tokens(model) if allowed is None else allowed)
     pairs = list(combinations(range(k), 2))
     total, done = sets.passes(pairs), sets.spent
     information, mass = torch.zeros((k, k), dtype=torch.float64), torch.zeros((k, k), dtype=torch.float64)
@@ -95,7 +102,7 @@ def pair_matrix(
         found = derive(tables, construction).mutual_information()
         information[a, b] = information[b, a] = max(found, 0.0)
         mass[a, b] = mass[b, a] = exp(tables.log_mass)
-        done += sets.passes_a_pair + pass_count([len(c) for c in chosen])
+        done += sets.passes_per_pair + pass_count([len(c) for c in chosen])
         if progress:
             progress(done, total, "passes of the model")
     return PairMatrix(information, mass, done)
@@ -116,20 +123,21 @@ def pair_cloze(cloze: Cloze, a: int, b: int, others: Others) -> Cloze:
 
 
 class _CandidateSets:
-    """The candidate sets of every pair: one a position where the others are masked, chosen anew for each pair otherwise."""
+    """The candidate sets of every pair: one per position where the others are masked, chosen anew for each pair otherwise."""
 
-    def __init__(self, model: ConditionalModel, cloze: Cloze, candidates: int | Sequence[Tensor], others: Others) -> None:
-        self.model, self.regular = model, regular_tokens(model)
+    def __init__(
+        self, model: ConditionalModel, cloze: Cloze, candidates: int | Sequence[Tensor], others: Others, allowed: Tensor
+    ) -> None:
+        self.model, self.regular = model, allowed
         self.sets: tuple[Tensor, ...] | None = None
-        self.spent = self.passes_a_pair = 0
+        self.spent = self.passes_per_pair = 0
         k = len(cloze.block)
         if not isinstance(candidates, int):
             if len(candidates) != k:
-                raise InputError(f"{len(candidates)} candidate sets for {k} blanks: give one set a blank")
+                raise InputError(f"{len(candidates)} candidate sets for {k} blanks: give one set per blank")
             self.sets = tuple(candidates)
             return
-        if candidates < 1:
-            raise InputError(f"{candidates} candidates a blank were asked for: give 1 or more")
+        checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
         self.size = min(candidates, len(self.regular))
         self.neighbours = min(NEIGHBOURS, max(8, self.size // 4), len(self.regular))
         if self.size == len(self.regular):
@@ -138,7 +146,7 @@ class _CandidateSets:
             self.sets = likely_tokens(model, cloze, self.size, self.regular, self.neighbours)
             self.spent = 1 + k * self.neighbours
         else:
-            self.passes_a_pair = 1 + 2 * self.neighbours
+            self.passes_per_pair = 1 + 2 * self.neighbours
 
     def of_pair(self, a: int, b: int, pair: Cloze) -> tuple[Tensor, Tensor]:
         if self.sets is not None:
@@ -148,7 +156,7 @@ class _CandidateSets:
 
     def passes(self, pairs: Sequence[tuple[int, int]]) -> int:
         if self.sets is None:
-            return len(pairs) * (self.passes_a_pair + pass_count([self.size] * 2))
+            return len(pairs) * (self.passes_per_pair + pass_count([self.size] * 2))
         return self.spent + sum(pass_count([len(self.sets[a]), len(self.sets[b])]) for a, b in pairs)
 
 
@@ -209,6 +217,12 @@ class Dependence:
         """Position and token of each row."""
         return [f"{position} {token.strip()}" for position, token in zip(self.positions, self.tokens, strict=True)]
 
+    def figure(self) -> Figure:
+        """The matrix as a heat map."""
+        from unmask.answers.plots import dependence_map
+
+        return dependence_map(self)
+
     def __repr__(self) -> str:
         i, j, most = self.pairs()[0]
         names = self.names()
@@ -218,61 +232,90 @@ class Dependence:
         return f"<p>{escape(self.text)}<br>mutual information in nats</p>{self.to_frame().map('{:.3f}'.format).to_html()}"
 
 
+@one_or_many
 def dependence(
-    text: str,
-    model: MaskedLM | str | Path | None = None,
+    text: Sequence[str],
+    model: Model = None,
     positions: Sequence[int] | None = None,
     joint: str = DEFAULT_CONSTRUCTION,
     others: Others | None = None,
     candidates: int | None = None,
     exact: bool = False,
+    alphabet: Alphabet = None,
+    figure: str | Path | None = None,
     device: str = "auto",
     dtype: str = "auto",
+    rename: Mapping[str, str] | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> Dependence:
-    """The mutual information of every pair of blanks of `text`, or of positions of a whole text.
+) -> Iterator[Dependence]:
+    """The mutual information of every pair of blanks of a text, or of positions of a whole text.
 
-    text        a text with [MASK] at two blanks or more, or a whole text
+    text        a text with [MASK] at two blanks or more, or a whole text; or a list of texts, for a list of answers
+    model       a MaskedLM, a folder, a name on the hub, or None for the bundled English model
     positions   which tokens of a whole text; all but the special ones if left out
-    joint       the construction of each pair's joint, by its name in `unmask.joints.registry`
+    joint       the construction of each pair's joint, one of `unmask.CONSTRUCTIONS`
     others      "masked" (the default for blanks) or "text" (the default for a whole text)
     candidates  how many tokens of each position to consider; exact: every regular token
+    alphabet    the only tokens that may stand at a position: letters, words with commas between them, a file, or a list
+    figure      a file (png, pdf, svg) to draw the matrix to
+    rename      names of tensors in the model's file, and the names that the model knows them by
     force       go on beyond 200,000 passes
     """
-    if others is not None and others not in get_args(Others):
-        raise InputError(f"others {others!r} is unknown: use {' or '.join(get_args(Others))}")
+    named(joint, "joint")
+    if others is not None:
+        checks.one_of("others", others, get_args(Others))
+    if candidates is not None:
+        checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
     if exact and candidates is not None:
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
-    lm = as_model(model, device, dtype)
-    ids = lm.words.encode(text)
-    if lm.mask_id not in ids and positions is None:
-        positions = [t for t, token in enumerate(ids) if token not in lm.special_ids]
-    if positions is not None and len(positions) < 2 and lm.mask_id not in ids:
+    where = None if figure is None else figure_path(figure, len(text))
+    lm = as_model(model, device, dtype, rename)
+    allowed = regular_tokens(lm)
+    if alphabet is not None:
+        allowed = torch.tensor(alphabet_ids(lm.words, alphabet_tokens(alphabet)), device=lm.device)
+    clozes = for_each(text, lambda one: _cloze(lm, one, positions, others))
+    sizes = [len(allowed) if exact else _size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]
+    for cloze, size in zip(clozes, sizes, strict=True):
+        _check_feasible(len(cloze.block), size, force)
+    for number, (one, cloze, size) in enumerate(zip(text, clozes, sizes, strict=True), 1):
+        standing: Others = others or ("masked" if cloze.gold is None else "text")
+        found = pair_matrix(lm, cloze, size, standing, joint, progress if len(text) == 1 else None, allowed)
+        shown = [cloze.ids[p] for p in cloze.block] if cloze.gold is None else cloze.gold
+        tokens = tuple(map(lm.token, shown))
+        answer = Dependence(one, tokens, cloze.block, found.information, found.mass, joint, standing, size, found.passes)
+        if where is not None:
+            save_figure(answer.figure, where)
+        if progress and len(text) > 1:
+            progress(number, len(text), "texts")
+        yield answer
+
+
+def _cloze(model: MaskedLM, text: str, positions: Sequence[int] | None, others: str | None) -> Cloze:
+    """The positions to be measured as a block: the blanks, or those named, or all regular ones of a whole text."""
+    ids = model.words.encode(text)
+    whole = model.mask_id not in ids
+    if whole and positions is None:
+        positions = [t for t, token in enumerate(ids) if token not in model.special_ids]
+    if whole and positions is not None and len(positions) < 2:
         raise InputError(f"positions {list(positions)} of the text: dependence is between two positions or more, give another")
-    cloze = lm.cloze(text, positions)
+    cloze = model.cloze(text, positions)
     if len(cloze.block) < 2:
         raise InputError("the text has one blank: dependence is between two blanks or more, so put another [MASK]")
     if others == "text" and cloze.gold is None:
         raise InputError("others 'text' needs a whole text, and this one has blanks: leave it out, or write words in the blanks")
-    standing: Others = others or ("masked" if cloze.gold is None else "text")
-    size = len(regular_tokens(lm)) if exact else _size(lm, len(cloze.block), candidates)
-    _check_feasible(len(cloze.block), size, force)
-    found = pair_matrix(lm, cloze, size, standing, joint, progress)
-    shown = [cloze.ids[p] for p in cloze.block] if cloze.gold is None else cloze.gold
-    return Dependence(
-        text, tuple(map(lm.token, shown)), cloze.block, found.information, found.mass, joint, standing, size, found.passes
-    )
+    return cloze
 
 
-def _size(model: ConditionalModel, sites: int, asked: int | None) -> int:
-    regular = len(regular_tokens(model))
+def _size(allowed: int, sites: int, asked: int | None, alphabet: bool) -> int:
     if asked is not None:
-        return min(asked, regular)
-    if regular <= SMALL_VOCABULARY:
-        return regular
+        return min(asked, allowed)
+    if allowed <= SMALL_VOCABULARY:
+        return allowed
     pairs = sites * (sites - 1) // 2
-    return min(regular, MOST, max(FEWEST, DEFAULT_PASSES // (2 * pairs)))
+    if alphabet:
+        return min(allowed, max(1, MAX_PASSES // (2 * pairs) - 1))
+    return min(allowed, MOST, max(FEWEST, DEFAULT_PASSES // (2 * pairs)))
 
 
 def _check_feasible(sites: int, size: int, force: bool) -> None:

@@ -1,16 +1,19 @@
-"""Figures, with matplotlib."""
+"""Figures, with matplotlib. What a user typed is text: a dollar sign or a bracket in it is shown as it is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import torch
 
+from unmask.answers.excerpt import around_blanks
 from unmask.errors import InputError
 from unmask.joints import Joint
+from unmask.runs.files import atomic_path, user_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,12 +23,25 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".pdf", ".svg")
 
 
-def check_figure_path(path: Path) -> None:
-    """Refuse, before any work, a file that a figure cannot be written to."""
+def figure_path(given: str | Path, texts: int = 1) -> Path:
+    """The file that a figure goes to; one that cannot be written is refused, before any work."""
+    path = user_path(given, "figure")
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"figure {str(path)!r} has no known ending: name a file that ends in {', '.join(FORMATS)}")
     if not path.parent.is_dir():
         raise InputError(f"folder {str(path.parent)!r} of the figure does not exist: make it first, or name another")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InputError(f"figure {str(path)!r} cannot be written: name a file in a folder of yours")
+    if texts > 1:
+        raise InputError(f"{texts} texts and one figure {str(path)!r} were given: give one text, or leave the figure out")
+    return path
+
+
+def save_figure(draw: Callable[[], Figure], path: Path) -> None:
+    """Draw a figure and write it, whole or not at all."""
+    with atomic_path(path, "choose another --figure") as temporary, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for a letter that the font lacks
+        draw().savefig(temporary, dpi=150, format=path.suffix[1:].lower())
 
 
 def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> Figure:
@@ -51,19 +67,18 @@ def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> F
     for joint, values, panel in zip(joints, cells, axes, strict=True):
         image = panel.imshow(values.numpy(), cmap="Blues", norm=PowerNorm(0.5, 0, brightest), aspect="auto")
         panel.set_title(f"{joint.name}: mutual information {abs(joint.mutual_information()):.2f} nats", fontsize=11)
-        panel.set_xticks(
-            range(len(columns)), [label(int(joint.tables.candidates[1][i])) for i in columns], rotation=60, ha="right"
-        )
+        names = [label(int(joint.tables.candidates[1][i])) for i in columns]
+        panel.set_xticks(range(len(columns)), names, rotation=60, ha="right", parse_math=False)
         panel.set_xlabel("second blank")
         for x, y in _brightest_cells(values):
             value = float(values[x, y])
             panel.text(
                 y, x, f"{value:.1f}", ha="center", va="center", fontsize=7, color="white" if value > brightest / 3 else "black"
             )
-    axes[0].set_yticks(range(len(rows)), [label(int(joints[0].tables.candidates[0][i])) for i in rows])
+    axes[0].set_yticks(range(len(rows)), [label(int(joints[0].tables.candidates[0][i])) for i in rows], parse_math=False)
     axes[0].set_ylabel("first blank")
     figure.colorbar(image, ax=axes, label="probability (%)", shrink=0.8)
-    figure.suptitle(title)
+    figure.suptitle(around_blanks(title, 40 + 40 * len(joints)), parse_math=False)
     return figure
 
 
@@ -94,7 +109,7 @@ def dependence_map(found: Dependence) -> Figure:
                 colour = "white" if value > most / 3 else "black"
                 panel.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
     beside = "the other positions masked" if found.others == "masked" else "the other tokens as they stand"
-    shown = shorten(found.text, int(11 * side), placeholder=" ...")
+    shown = around_blanks(found.text, int(11 * side))
     panel.set_title(f"{shown}\n{found.construction} joint of each pair, {beside}", fontsize=10, parse_math=False)
     figure.colorbar(image, ax=panel, label="mutual information (nats)", shrink=0.8)
     return figure

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unmask.cli import options
+from unmask.cli.answering import answer
+from unmask.joints.registry import FORMS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,63 +17,58 @@ if TYPE_CHECKING:
 
 
 def compare(
-    text: options.Text,
+    text: options.Text = None,
+    file: options.File = None,
+    joints: Annotated[
+        str, typer.Option("--joints", help=f"all, or some of {', '.join(FORMS)}, with commas between them.")
+    ] = "all",
     candidates: options.Candidates = None,
     exact: options.Exact = False,
     top: options.Top = 10,
     model: options.Model = None,
     positions: options.Positions = None,
-    targets: Annotated[
-        str | None, typer.Option("--targets", help="The words that belong in the blanks, separated by commas: adds the metrics.")
-    ] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option("--figure", help="Draw the joint of two blanks, independent and balanced, to this file (png, pdf, svg)."),
-    ] = None,
+    targets: options.Targets = None,
+    alphabet: options.Alphabet = None,
+    figure: options.Figure = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
+    rename: options.Rename = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Put the joints of all constructions side by side: completions, entropy, dependence, and faithfulness to the model."""
-    from unmask.cli import terminal
+    """Put the joints of all constructions side by side: completions, entropy, dependence, and faithfulness to the model.
 
-    text = options.read_text(text)
-    with terminal.progress(quiet=json) as report:
-        from unmask.answers.comparison import compare as compare_joints
-        from unmask.answers.plots import check_figure_path, pair_joints
-
-        if figure is not None:
-            check_figure_path(figure)
-        comparison = compare_joints(
-            text,
-            model=model,
-            candidates=candidates,
-            exact=exact,
-            top=top,
-            positions=options.read_positions(positions),
-            targets=None if targets is None else [word.strip() for word in targets.split(",")],
-            device=device,
-            dtype=dtype,
-            force=force,
-            progress=report,
-        )
-        described = comparison.to_dict()
-        if figure is not None:
-            shown = [comparison.joints["product"], comparison.joints["balanced"]]
-            pair_joints(shown, title=comparison.text).savefig(figure, dpi=150)
-    if json:
-        terminal.print_json(described)
-    else:
-        _print(comparison, terminal.console(at_least=80))
+    The figure shows the joint of two blanks, independent and balanced.
+    """
+    answer(
+        "compare",
+        _show,
+        text,
+        file,
+        json,
+        figure,
+        model=model,
+        joints=joints,
+        candidates=candidates,
+        exact=exact,
+        top=top,
+        positions=options.read_positions(positions),
+        targets=options.read_words(targets),
+        alphabet=alphabet,
+        device=device,
+        dtype=dtype,
+        rename=options.read_renames(rename),
+        force=force,
+    )
 
 
-def _print(comparison: Comparison, console: Console) -> None:
+def _show(comparison: Comparison, console: Console) -> None:
+    from unmask.answers.asking import told_mass
     from unmask.cli import terminal
 
     joint = next(iter(comparison.joints.values()))
     terminal.print_heading(console, comparison.text)
-    console.print(f"{joint.sites} blanks; {terminal.shape(joint.shape)} {terminal.mass(comparison.candidates_mass)}\n")
+    console.print(f"{joint.sites} blanks; {terminal.shape(joint.shape)} {told_mass(comparison.candidates_mass, joint.sites)}\n")
     console.print("Probability of a completion (%) under each construction")
     table = terminal.table(*[name.replace("_", "\n") for name in comparison.joints], first="completion")
     for completion in comparison.completions:

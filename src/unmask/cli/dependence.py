@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unmask.cli import options
-from unmask.joints.registry import FORMS
+from unmask.cli.answering import answer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,39 +19,29 @@ WIDEST = 10
 LISTED = 20
 
 
-class OthersName(StrEnum):
-    """What stands at the other positions while a pair is measured."""
-
-    masked = "masked"
-    text = "text"
-
-
 def dependence(
     text: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            help="Text with \\[MASK] at two blanks or more, or a whole text; - reads it from standard input.", show_default=False
+            help="Text with \\[MASK] at two blanks or more, or a whole text; - reads texts from standard input, one per line.",
+            show_default=False,
         ),
-    ],
-    joint: Annotated[
-        str, typer.Option("--joint", "-j", help=f"How a pair's joint is derived: {', '.join(FORMS)}.")
-    ] = "pseudo_gibbs",
+    ] = None,
+    file: options.File = None,
+    joint: options.Joint = "pseudo_gibbs",
     others: Annotated[
-        OthersName | None,
+        str | None,
         typer.Option(
             "--others",
             help="What stands at the other positions while a pair is measured: masked (if left out, for blanks), or the "
-            "text itself (if left out, for a whole text).",
+            "text itself (text; if left out, for a whole text).",
             show_default=False,
         ),
     ] = None,
     candidates: Annotated[
         int | None,
         typer.Option(
-            "--candidates",
-            "-n",
-            min=1,
-            help="Tokens to consider at each position; 32 to 256, by how many positions, if left out.",
+            "--candidates", "-n", help="Tokens to consider at each position; 32 to 256, by how many positions, if left out."
         ),
     ] = None,
     exact: options.Exact = False,
@@ -64,51 +52,43 @@ def dependence(
             "--positions", help="Which tokens of a whole text, such as 2,3,6 (all if left out); the first, usually \\[CLS], is 0."
         ),
     ] = None,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", help="Draw the matrix as a heat map to this file (png, pdf, svg).")
-    ] = None,
+    alphabet: options.Alphabet = None,
+    figure: options.Figure = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
+    rename: options.Rename = None,
     force: Annotated[bool, typer.Option("--force", help="Go on where there are more than 200,000 passes.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Measure how much blanks, or tokens, depend on each other: the mutual information of every pair."""
+    """Measure how much blanks, or tokens, depend on each other: the mutual information of every pair.
+
+    The figure shows the matrix as a heat map.
+    """
+    answer(
+        "dependence",
+        _show,
+        text,
+        file,
+        json,
+        figure,
+        model=model,
+        positions=options.read_positions(positions),
+        joint=joint,
+        others=others,
+        candidates=candidates,
+        exact=exact,
+        alphabet=alphabet,
+        device=device,
+        dtype=dtype,
+        rename=options.read_renames(rename),
+        force=force,
+    )
+
+
+def _show(found: Dependence, console: Console) -> None:
     from unmask.cli import terminal
 
-    text = options.read_text(text)
-    with terminal.progress(quiet=json) as report:
-        from unmask.answers.dependence import dependence as measure
-        from unmask.answers.plots import check_figure_path, dependence_map
-
-        if figure is not None:
-            check_figure_path(figure)
-        found = measure(
-            text,
-            model=model,
-            positions=options.read_positions(positions),
-            joint=joint,
-            others=None if others is None else others.value,
-            candidates=candidates,
-            exact=exact,
-            device=device,
-            dtype=dtype,
-            force=force,
-            progress=report,
-        )
-        if figure is not None:
-            dependence_map(found).savefig(figure, dpi=150)
-    if json:
-        terminal.print_json(found.to_dict())
-    else:
-        _print(found, terminal.console(at_least=80))
-
-
-def _print(found: Dependence, console: Console) -> None:
-    from rich.markup import escape
-
-    from unmask.cli import terminal
-
-    names = [escape(name) for name in found.names()]
+    names = found.names()
     terminal.print_heading(console, found.text)
     beside = "the other blanks masked" if found.others == "masked" else "the other tokens as they stand"
     console.print(

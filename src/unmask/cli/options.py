@@ -20,8 +20,8 @@ def path(given: str) -> Path:
 
 
 Text = Annotated[
-    str,
-    typer.Argument(help="Text with \\[MASK] at each blank; - reads it from standard input.", show_default=False),
+    str | None,
+    typer.Argument(help="Text with \\[MASK] at each blank; - reads texts from standard input, one per line.", show_default=False),
 ]
 File = Annotated[
     Path | None,
@@ -37,13 +37,12 @@ Candidates = Annotated[
     typer.Option(
         "--candidates",
         "-n",
-        min=1,
         help="How many tokens to consider at each blank; as many as take about two seconds if left out.",
     ),
 ]
 Exact = Annotated[bool, typer.Option("--exact", help="Consider every token of the vocabulary, special ones excepted.")]
 Force = Annotated[bool, typer.Option("--force", help="Go on where there are more than 200,000 passes or a billion cells.")]
-Top = Annotated[int, typer.Option("--top", "-t", min=1, help="How many completions to show.")]
+Top = Annotated[int, typer.Option("--top", "-t", help="How many completions to show.")]
 Positions = Annotated[
     str | None,
     typer.Option(
@@ -51,8 +50,29 @@ Positions = Annotated[
         help="Tokens of a whole text to blank out, such as 3,4; the text's first token, usually \\[CLS], is 0.",
     ),
 ]
+Targets = Annotated[
+    str | None,
+    typer.Option(
+        "--targets", help="The words that belong in the blanks, with commas between them: shown, and measured by compare."
+    ),
+]
+Alphabet = Annotated[
+    str | None,
+    typer.Option(
+        "--alphabet",
+        help="The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas between "
+        "them, or a file of either; as many candidates as the limits allow.",
+    ),
+]
+Figure = Annotated[
+    Path | None, typer.Option("--figure", parser=path, metavar="PATH", help="Draw a figure to this file (png, pdf, svg).")
+]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
 Dtype = Annotated[str, typer.Option("--dtype", help="auto, float32, bfloat16, float16 or float64.")]
+Rename = Annotated[
+    list[str] | None,
+    typer.Option("--rename", metavar="OLD=NEW", help="A tensor of the checkpoint that the model has under another name; repeat."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (keys: docs/cli.md).")]
 
 
@@ -68,11 +88,6 @@ def read_texts(text: str | None, file: Path | None) -> str | list[str]:
     if not texts:
         raise InputError(f"{where} has no text: give one text per line")
     return texts
-
-
-def read_text(text: str) -> str:
-    """The text itself, or standard input for "-"."""
-    return _read(None, "standard input").rstrip("\r\n") if text == "-" else text
 
 
 def _read(file: Path | None, where: str) -> str:
@@ -91,3 +106,21 @@ def _read(file: Path | None, where: str) -> str:
 def read_positions(positions: str | None) -> list[int] | None:
     """ "3,4" as [3, 4]."""
     return None if positions is None else numbers("positions", positions, int)
+
+
+def read_words(words: str | None) -> list[str] | None:
+    """ "red, green" as ["red", "green"]."""
+    return None if words is None else [word.strip() for word in words.split(",")]
+
+
+def read_renames(renames: list[str] | None) -> dict[str, str] | None:
+    """["a=b", "c=d"] as {"a": "b", "c": "d"}."""
+    if not renames:
+        return None
+    pairs = [(old.strip(), new.strip()) for old, _, new in (given.partition("=") for given in renames)]
+    for given, (old, new) in zip(renames, pairs, strict=True):
+        if not old or not new:
+            raise InputError(f"rename {given!r} is not understood: give OLD=NEW, such as lm_head.decoder=cls.predictions.decoder")
+        if [first for first, _ in pairs].count(old) > 1:
+            raise InputError(f"rename names {old!r} twice: name each once")
+    return dict(pairs)

@@ -17,6 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from unmask.answers.excerpt import around_blanks, excerpt
+
 if TYPE_CHECKING:
     from unmask.runs.progress import Progress as Report
 
@@ -24,6 +26,7 @@ PATIENCE = 1.0
 """Seconds before a progress bar appears."""
 LINE_SECONDS = 15.0
 """Seconds between the lines that stand for a bar where standard error is no terminal."""
+LONGEST_HEADING = 400
 NARROWEST, USUAL = 24, 80
 """Columns: a terminal that claims fewer than the first is taken to have the second."""
 
@@ -106,8 +109,8 @@ def print_json(value: object, indent: int | None = 2) -> None:
 
 
 def print_heading(screen: Console, text: str) -> None:
-    """The text as it was given."""
-    screen.print(Text(text, style="bold"))
+    """The text as it was given; of a very long one what stands around its blanks."""
+    screen.print(Text(around_blanks(text, LONGEST_HEADING), style="bold"))
 
 
 def table(*numbers: str, first: str | None = None) -> Table:
@@ -151,43 +154,15 @@ def shape(sizes: Sequence[int]) -> str:
     return " x ".join(f"{size:,}" for size in sizes)
 
 
-def mass(value: float, blanks: int = 2) -> str:
-    """How much of the product joint, or of the model's own distribution of one blank, the candidates hold, in words."""
-    return f"tokens hold {100 * value:.1f} % of {'its mass' if blanks == 1 else 'the product joint'}"
-
-
 def tokens(parts: Sequence[str]) -> str:
     """Tokens of several blanks in one cell."""
     return " ".join(parts)
 
 
-def excerpt(text: str, spans: Sequence[tuple[int, int]], width: int) -> Text:
-    """The text with its filled blanks in bold; words far from them are left out where `width` is too little."""
-    marked = Text(text)
-    for start, stop in spans:
-        marked.stylize("bold", start, stop)
-    if len(text) <= width:
-        return marked
-    windows = [(0, len(text))]
-    for around in range(width, 3, -1):
-        windows = _windows(text, spans, around)
-        if sum(stop - start + 2 for start, stop in windows) <= width:
-            break
-    shown = Text("" if windows[0][0] == 0 else "… ")
-    for start, stop in windows:
-        shown.append_text(marked[start:stop])
-        shown.append("" if stop == len(text) else " … ")
-    return shown
-
-
-def _windows(text: str, spans: Sequence[tuple[int, int]], around: int) -> list[tuple[int, int]]:
-    """Stretches of whole words, at most `around` characters to each side of the spans, those that touch made one."""
-    windows: list[tuple[int, int]] = []
-    for start, stop in sorted(spans):
-        left = 0 if start <= around else min(start, text.find(" ", start - around, start) + 1 or start)
-        right = len(text) if stop + around >= len(text) else max(stop, text.rfind(" ", stop, stop + around))
-        if windows and left <= windows[-1][1] + 1:
-            windows[-1] = (windows[-1][0], right)
-        else:
-            windows.append((left, right))
-    return windows
+def marked(text: str, spans: Sequence[tuple[int, int]], width: int) -> Text:
+    """The text with its filled blanks in bold, cut down to what stands around them where `width` is too little."""
+    shown = excerpt(text, spans, width)
+    made = Text(shown.text)
+    for start, stop in shown.spans:
+        made.stylize("bold", start, stop)
+    return made

@@ -107,9 +107,10 @@ def find_candidates(model: ConditionalModel, plans: Sequence[Plan], progress: Pr
     """The candidates of several clozes; the passes of texts of one length run together."""
     found = [plan.sets for plan in plans]
     done, total = 0, sum(plan.passes for plan in plans)
-    open_ones = [i for i, plan in enumerate(plans) if plan.sets is None]
-    for members in alike(open_ones, lambda i: (len(plans[i].cloze.ids), len(plans[i].cloze.block))):
+    for members in alike(plans, lambda plan: (plan.sets is None, len(plan.cloze.ids), len(plan.cloze.block))):
         some = [plans[i] for i in members]
+        if some[0].sets is not None:
+            continue
         scores = _scores(model, [plan.cloze for plan in some], [plan.allowed for plan in some], NEIGHBOURS)
         for i, plan, score in zip(members, some, scores, strict=True):
             found[i] = _best(plan.cloze, score, plan.allowed, plan.size)

@@ -1,0 +1,137 @@
+"""From texts to the tables of their blanks: what `fill` and `compare` share, for one text or for many.
+
+Every text is read and every request refused before the model runs. Many texts go in groups whose passes run together; the
+answers come out one by one, in order, so that a long file need not fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from math import prod
+from pathlib import Path
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
+
+from unmask.cloze import Cloze
+from unmask.errors import InputError
+from unmask.models.alphabet import alphabet_ids, alphabet_tokens
+from unmask.models.masked_lm import MaskedLM
+from unmask.runs.progress import Progress
+from unmask.tables.candidates import Plan, find_candidates, plan_candidates
+from unmask.tables.unary import Tables, tables_of
+
+Options = ParamSpec("Options")
+Answer = TypeVar("Answer")
+Model = MaskedLM | str | Path | None
+Alphabet = str | Path | Sequence[str] | None
+Candidates = int | Sequence[Sequence[int]] | None
+
+TOGETHER = 64
+TOGETHER_CELLS = 2**26
+"""How many texts, and cells of their tables, are worked on at once."""
+FEW = 0.5
+"""Candidates that hold less than this share of the product joint are told as few."""
+
+
+class OneOrMany(Protocol[Options, Answer]):
+    """A function of a text that also takes a list of texts; `each` gives the answers of a list one by one."""
+
+    each: Callable[..., Iterator[Any]]
+
+    @overload
+    def __call__(self, text: str, *args: Options.args, **options: Options.kwargs) -> Answer: ...
+    @overload
+    def __call__(self, text: list[str] | tuple[str, ...], *args: Options.args, **options: Options.kwargs) -> list[Answer]: ...
+
+
+def one_or_many(each: Callable[Concatenate[Sequence[str], Options], Iterator[Answer]]) -> OneOrMany[Options, Answer]:
+    """The function of one text, or of a list of them, whose answers `each` gives one by one."""
+
+    @wraps(each)
+    def function(text: str | Sequence[str], *args: Options.args, **options: Options.kwargs) -> Answer | list[Answer]:
+        if isinstance(text, str):
+            (answer,) = each([text], *args, **options)
+            return answer
+        return list(each(text, *args, **options))
+
+    function.each = each  # type: ignore[attr-defined]
+    return cast(OneOrMany[Options, Answer], function)
+
+
+class Asked(NamedTuple):
+    """A text, its blanks, and the candidates of each."""
+
+    text: str
+    cloze: Cloze
+    plan: Plan
+
+
+def asked(
+    model: MaskedLM,
+    texts: Sequence[str],
+    positions: Sequence[int] | None,
+    targets: Sequence[str] | None,
+    candidates: Candidates,
+    exact: bool,
+    force: bool,
+    alphabet: Alphabet,
+) -> list[Asked]:
+    """What each text asks for; what cannot be done is refused here, with the number of its text if there are several."""
+    letters = None if alphabet is None else alphabet_ids(model.words, alphabet_tokens(alphabet))
+
+    def ask(text: str) -> Asked:
+        cloze = model.cloze(text, positions, targets)
+        return Asked(text, cloze, plan_candidates(model, cloze, candidates, exact, force, letters))
+
+    return for_each(texts, ask)
+
+
+def for_each(texts: Sequence[str], ask: Callable[[str], Answer]) -> list[Answer]:
+    """`ask` of every text; a refusal says which text it is about, if there are several."""
+    found = []
+    if not texts:
+        raise InputError("no text was given: give one, or a list of texts")
+    for number, text in enumerate(texts, 1):
+        try:
+            if not isinstance(text, str):
+                raise InputError(f"{text!r} is not a text: give a string")
+            found.append(ask(text))
+        except InputError as error:
+            raise (InputError(f"text {number} of {len(texts)}: {error}") if len(texts) > 1 else error) from None
+    return found
+
+
+def answered(model: MaskedLM, questions: Sequence[Asked], progress: Progress | None) -> Iterator[tuple[Asked, Tables]]:
+    """The tables of every text, in order, a group of texts at a time."""
+    groups = list(_groups(questions))
+    done = 0
+    for group in groups:
+        report = progress if len(groups) == 1 else None
+        candidates = find_candidates(model, [one.plan for one in group], report)
+        tables = tables_of(model, [one.cloze for one in group], candidates, progress=report)
+        if progress and report:
+            progress(0, 0, "deriving the joint")
+        yield from zip(group, tables, strict=True)
+        done += len(group)
+        if progress and not report:
+            progress(done, len(questions), "texts")
+
+
+def told_mass(mass: float, sites: int) -> str:
+    """How much of the product joint, or of the model's own distribution of one blank, the candidates hold, in words."""
+    held = f"tokens hold {100 * mass:.{1 if mass >= 0.001 else 4}f} % of {'its mass' if sites == 1 else 'the product joint'}"
+    return held + (", less than half: given that the blanks lie among them; raise --candidates" if mass < FEW else "")
+
+
+def _groups(questions: Sequence[Asked]) -> Iterator[list[Asked]]:
+    group: list[Asked] = []
+    cells = 0
+    for question in questions:
+        more = len(question.plan.sizes) * prod(question.plan.sizes)
+        if group and (len(group) == TOGETHER or cells + more > TOGETHER_CELLS):
+            yield group
+            group, cells = [], 0
+        group.append(question)
+        cells += more
+    if group:
+        yield group
