@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
 import unmask
+from unmask.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,6 +28,35 @@ def test_every_public_name_is_there():
     for name in unmask.__all__:
         assert getattr(unmask, name) is not None
     assert set(dir(unmask)) == set(unmask.__all__)
+    assert unmask.__all__ == sorted(unmask.__all__)
+
+
+@pytest.mark.parametrize("name", [name for name in unmask.__all__ if name not in ("__version__", "CONSTRUCTIONS")])
+def test_every_public_name_explains_itself(name):
+    """Its docstring has words that its name has not."""
+    said = set(re.findall(r"[a-z]+", (inspect.getdoc(getattr(unmask, name)) or "").lower()))
+    assert len(said - set(re.findall(r"[a-z]+", name.lower()))) >= 6
+
+
+VERBS = {"compare", "dependence", "fill", "score", "train"}
+ON_THE_COMMAND_LINE = {"as_json", "file", "json"}
+IN_PYTHON = {"progress"}
+OTHERWISE = {"score": ({"definitions", "inputs"}, {"sink", "texts"})}
+"""Options without an argument, and arguments without an option, of single commands."""
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_a_command_and_its_function_take_the_same_arguments(verb):
+    command = typer.main.get_command(app).commands[verb]
+    options, arguments = {option.name for option in command.params}, set(inspect.signature(getattr(unmask, verb)).parameters)
+    only_options, only_arguments = OTHERWISE.get(verb, (set(), set()))
+    assert options - arguments - ON_THE_COMMAND_LINE == only_options
+    assert arguments - options - IN_PYTHON == only_arguments
+
+
+@pytest.mark.parametrize("answer", [unmask.Filling, unmask.Comparison, unmask.Dependence])
+def test_answers_have_a_frame_a_dictionary_and_a_face(answer):
+    assert all(callable(getattr(answer, name)) for name in ("to_frame", "to_dict", "_repr_html_"))
 
 
 def test_unknown_name_is_an_attribute_error():
