@@ -90,3 +90,16 @@ def tiny(tiny_folder):
     from unmask.models.masked_lm import MaskedLM
 
     return MaskedLM.load(tiny_folder, device="cpu")
+
+
+@pytest.fixture(scope="session")
+def ray_here():
+    """Ray on this machine with two CPUs, whose workers find what these tests can import."""
+    import sys
+
+    ray = pytest.importorskip("ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+        ray.init(num_cpus=2, object_store_memory=100 * 2**20, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        yield ray
+        ray.shutdown()

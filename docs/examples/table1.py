@@ -12,11 +12,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from unmask.errors import UnmaskError
-from unmask.evaluation.evaluate import evaluate
+import unmask
 from unmask.evaluation.pairs import SCHEMES
-from unmask.evaluation.plan import Request
-from unmask.evaluation.table import HEADINGS, LABELS, written
+from unmask.evaluation.table import HEADINGS, written
 
 
 def main() -> None:
@@ -30,6 +28,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--arnold-gokhale-steps", type=int)
+    parser.add_argument("--support", default="all", help="all: every output column, as in the paper; or regular")
     given = parser.parse_args()
     heads = [f"{scheme} {heading}" for scheme in SCHEMES for heading in HEADINGS.values()]
     print("| | construction | " + " | ".join(heads) + " |")
@@ -38,28 +37,29 @@ def main() -> None:
         name, path = entry.split("=", 1)
         cells: dict[str, list[str]] = {}
         for scheme in SCHEMES:
-            request = Request(
-                given.model,
+            found = unmask.evaluate(
                 path,
+                model=given.model,
                 scheme=scheme,
                 pairs=given.pairs,
                 seed=given.seed,
                 arnold_gokhale_steps=given.arnold_gokhale_steps,
+                support=given.support,
+                out=given.out / f"{name}-{scheme}",
                 device=given.device,
                 dtype=given.dtype,
             )
-            outcome = evaluate(request, given.out / f"{name}-{scheme}")
-            if outcome.failed or outcome.summary is None:
-                raise SystemExit(f"{len(outcome.failed)} pairs of {name} {scheme} failed: see {given.out / f'{name}-{scheme}'}")
-            for row in outcome.summary["constructions"]:
+            if found.failed:
+                raise SystemExit(f"{len(found.failed)} pairs of {name} {scheme} failed: see {given.out / f'{name}-{scheme}'}")
+            for row in found.summary["constructions"]:
                 numbers = [written(row[m]["value"], m) for m in HEADINGS]
                 cells.setdefault(row["construction"], []).extend(numbers)
         for construction, numbers in cells.items():
-            print(f"| {name} | {LABELS[construction]} | " + " | ".join(numbers) + " |", flush=True)
+            print(f"| {name} | {unmask.CONSTRUCTIONS[construction].label} | " + " | ".join(numbers) + " |", flush=True)
 
 
 if __name__ == "__main__":
     try:
         main()
-    except UnmaskError as error:
+    except unmask.UnmaskError as error:
         sys.exit(str(error))

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from unmask.answers.filling import Completion, Filling, fill
     from unmask.cloze import Cloze
     from unmask.errors import InputError, ModelError, UnmaskError
+    from unmask.evaluation.evaluate import evaluate
+    from unmask.evaluation.evaluation import Evaluation
     from unmask.joints.deriving import derive, derive_all
     from unmask.joints.joint import Joint
-    from unmask.joints.metrics import block_metrics, summarise
+    from unmask.joints.metrics import block_metrics
     from unmask.joints.registry import CONSTRUCTIONS
     from unmask.models.masked_lm import MaskedLM
     from unmask.scoring.score import score
@@ -36,6 +38,7 @@ _HOME = {
     "Comparison": "unmask.answers.comparison",
     "Completion": "unmask.answers.filling",
     "Dependence": "unmask.answers.dependence",
+    "Evaluation": "unmask.evaluation.evaluation",
     "Filling": "unmask.answers.filling",
     "InputError": "unmask.errors",
     "Joint": "unmask.joints.joint",
@@ -49,10 +52,10 @@ _HOME = {
     "dependence": "unmask.answers.dependence",
     "derive": "unmask.joints.deriving",
     "derive_all": "unmask.joints.deriving",
+    "evaluate": "unmask.evaluation.evaluate",
     "fill": "unmask.answers.filling",
     "lab": "unmask.lab",
     "score": "unmask.scoring.score",
-    "summarise": "unmask.joints.metrics",
     "train": "unmask.training.run",
     "unary_tables": "unmask.tables.unary",
 }
@@ -63,6 +66,7 @@ __all__ = [
     "Comparison",
     "Completion",
     "Dependence",
+    "Evaluation",
     "Filling",
     "InputError",
     "Joint",
@@ -77,10 +81,10 @@ __all__ = [
     "dependence",
     "derive",
     "derive_all",
+    "evaluate",
     "fill",
     "lab",
     "score",
-    "summarise",
     "train",
     "unary_tables",
 ]

@@ -1,18 +1,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-import unmask.evaluation.engines as engines
-from unmask.cli.app import OneLineErrors
-from unmask.cli.evaluate import evaluate
-
-app = typer.Typer(cls=OneLineErrors, pretty_exceptions_enable=False)
-app.command()(evaluate)
-app.command("other")(lambda: None)
+from unmask import evaluate
+from unmask.cli.app import app
 
 
 def unmask(*arguments: object):
@@ -35,20 +30,39 @@ def test_a_run_prints_the_table_and_writes_it(options, tmp_path):
     assert unmask(*options, "--pairs", 6, "--scheme", "contiguous").stdout == done.stdout
 
 
-def test_failed_pairs_end_with_a_count_and_exit_code_1(options, tmp_path, monkeypatch):
-    measure_pair, calls = engines.measure_pair, []
+def test_json_is_what_the_function_gives(options, tiny, corpus, tmp_path):
+    done = unmask(*options, "--pairs", 4, "--json")
+    assert done.exit_code == 0 and done.stderr == ""
+    printed = json.loads(done.stdout)
+    assert printed == json.loads((tmp_path / "run" / "table.json").read_text())
+    found = evaluate(corpus, model=tiny, pairs=4, joints="product,mrf").to_dict()
+    assert printed.keys() == found.keys() and printed["constructions"] == found["constructions"]
 
-    def sometimes(*arguments):
-        calls.append(1)
-        if len(calls) % 2:
-            raise MemoryError("too large")
-        return measure_pair(*arguments)
 
-    monkeypatch.setattr(engines, "measure_pair", sometimes)
-    done = unmask(*options, "--pairs", 6)
-    assert done.exit_code == 1
-    assert "3 of 6 pairs failed, the first with MemoryError: too large" in done.stderr and "failures.jsonl" in done.stderr
-    assert len((tmp_path / "run" / "failures.jsonl").read_text().splitlines()) == 3
+@pytest.fixture
+def short_winded(tiny_folder, tmp_path):
+    """A model whose numbers overflow from the eighth token of a text on."""
+    import torch
+    from transformers import BertForMaskedLM
+
+    folder = shutil.copytree(tiny_folder, tmp_path / "short-winded")
+    network = BertForMaskedLM.from_pretrained(tiny_folder)
+    with torch.no_grad():
+        network.bert.embeddings.position_embeddings.weight[7:] = 3e38
+    network.save_pretrained(folder)
+    return folder
+
+
+def test_failed_pairs_end_with_a_count_and_exit_code_1(short_winded, tmp_path):
+    data = tmp_path / "texts.txt"
+    data.write_text("the cat sat .\nthe cat sat on the mat .\na dog ran .\na dog ran under the tree .\n")
+    given = ["--model", short_winded, "--data", data, "--device", "cpu", "--pairs", 4, "--out", tmp_path / "run"]
+    done = unmask(*given, "--joints", "product,mrf")
+    assert done.exit_code == 1, done.output
+    assert "2 pairs" in done.stdout and "MRF" in done.stdout
+    assert "2 of 4 pairs failed, the first with " in done.stderr and "failures.jsonl" in done.stderr
+    failures = [json.loads(line) for line in (tmp_path / "run" / "failures.jsonl").read_text().splitlines()]
+    assert [len(failure["text"].split()) for failure in failures] == [7, 7]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +71,7 @@ def test_failed_pairs_end_with_a_count_and_exit_code_1(options, tmp_path, monkey
         (['{"text": "the cat sat .", "block": [1, 2]}', "{not json"], "line 2: not JSON"),
         (['{"text": "the cat sat .", "block": [1, 9]}'], "line 1: position 9 of block [1, 9] is outside the text"),
         (['{"text": "cat", "block": [1, 2]}'], "line 1: the text has 1 regular token: a pair needs two"),
-        (['{"text": "the cat sat .", "block": [0, 2]}'], "line 1: position 0 of block [0, 2] is a special token"),
+        (['{"text": "the cat sat .", "block": [0, 2]}'], "line 1: position 0 of block [0, 2] is not a regular token"),
     ],
 )
 def test_bad_pairs_are_one_line_and_exit_code_2(tiny_folder, tmp_path, lines, message):
@@ -77,6 +91,13 @@ def test_bad_pairs_are_one_line_and_exit_code_2(tiny_folder, tmp_path, lines, me
         (["--joints", "mrf,magic"], "joints 'magic' is unknown"),
         (["--pairs", "100000"], "give only"),
         (["--device", "abacus"], "device 'abacus' is not known"),
+        (["--pairs", "99999999999999999999"], "pairs 99999999999999999999 is out of range"),
+        (["--seed", "99999999999999999999"], "seed 99999999999999999999 is out of range"),
+        (["--workers", "2"], "engine local has none"),
+        (["--support", "some"], "'some' is not one of"),
+        (["--support", "all", "--alphabet", "ab"], "exclude each other"),
+        (["--alphabet", "zebra,lion"], "zebra"),
+        (["--arnold-gokhale-steps", "5"], "arnold_gokhale is not among"),
     ],
 )
 def test_bad_options_are_one_line_and_exit_code_2(options, given, message):
@@ -99,16 +120,18 @@ def test_texts_that_are_skipped_are_counted(tiny_folder, tmp_path):
 
 def test_an_output_path_that_is_a_file_is_one_line(options, tmp_path):
     (tmp_path / "file").write_text("")
-    done = unmask(*options[:-1], tmp_path / "file" / "run", "--pairs", 2)
-    assert done.exit_code == 2 and "cannot be written (Not a directory): choose another" in done.stderr
+    for out in (tmp_path / "file", tmp_path / "file" / "run"):
+        done = unmask(*options[:-1], out, "--pairs", 2)
+        assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
+        assert ("file' is a file" in done.stderr or "(Not a directory)" in done.stderr) and "choose another --out" in done.stderr
 
 
-def test_an_interrupt_says_how_to_go_on(options, tmp_path, monkeypatch):
-    def interrupted(*_):
+def test_an_interrupt_says_how_to_go_on(options, monkeypatch):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(engines, "measure_pair", interrupted)
+        patch.setattr("unmask.evaluation.evaluate.evaluate", interrupted)
         done = unmask(*options, "--pairs", 2)
     assert done.exit_code == 130 and "the same command goes on" in done.stderr
     assert unmask(*options, "--pairs", 2).exit_code == 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import sys
 from types import ModuleType
 
@@ -9,16 +10,27 @@ from unmask.errors import InputError
 from unmask.evaluation.datasets import read_texts
 
 
-def test_a_text_file_has_one_text_a_line(tmp_path):
+def test_a_text_file_has_one_text_per_line(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes("\ufeffA first line.\r\n\n  Zwei Wörter \nno end\u2028of line here".encode())
     assert [t.text for t in read_texts(str(path))] == ["A first line.", "Zwei Wörter", "no end\u2028of line here"]
 
 
-def test_fasta_sequences_may_run_over_lines(tmp_path):
-    path = tmp_path / "two.fasta"
-    path.write_text(">one|H\nEVQL\nVESG\n\n>two\nDIQM\n")
-    assert [t.text for t in read_texts(str(path))] == ["EVQLVESG", "DIQM"]
+@pytest.mark.parametrize("name", ["two.fasta", "two.fa", "two.faa", "two.faa.gz"])
+def test_fasta_sequences_may_run_over_lines(tmp_path, name):
+    content = b">one|H\nEVQL\nVESG\n\n>two\nDIQM\n"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert [t.text for t in read_texts(tmp_path / name)] == ["EVQLVESG", "DIQM"]
+
+
+def test_a_list_is_a_dataset_too(monkeypatch, tmp_path):
+    assert [t.text for t in read_texts(["One.", "Two."])] == ["One.", "Two."]
+    for bad, said in (([], "empty list"), (["a", 3], "item 1 of data is 3"), (["\ud800"], "half of a surrogate pair")):
+        with pytest.raises(InputError, match=said):
+            read_texts(bad)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "texts.txt").write_text("At home.\n")
+    assert [t.text for t in read_texts("~/texts.txt")] == ["At home."]
 
 
 def test_conllu_carries_its_parse(tmp_path):
@@ -35,10 +47,13 @@ def test_bad_files_are_refused(tmp_path):
     with pytest.raises(InputError, match="holds no text"):
         read_texts(str(tmp_path / "empty.txt"))
     (tmp_path / "latin.txt").write_bytes("Wörter".encode("latin-1"))
-    with pytest.raises(InputError, match=r"not UTF-8 text \(byte 1\)"):
-        read_texts(str(tmp_path / "latin.txt"))
-    with pytest.raises(InputError, match="cannot be read"):
-        read_texts(str(tmp_path))
+    with pytest.raises(InputError, match="latin.txt line 1: byte 1 is not UTF-8"):
+        read_texts(tmp_path / "latin.txt")
+    with pytest.raises(InputError, match="is a folder: give a file"):
+        read_texts(tmp_path)
+    (tmp_path / "bad.txt.gz").write_bytes(b"\x1f\x8b and no more")
+    with pytest.raises(InputError, match="bad.txt.gz is damaged"):
+        read_texts(tmp_path / "bad.txt.gz")
 
 
 def test_a_name_goes_through_the_package_datasets(monkeypatch, tmp_path):

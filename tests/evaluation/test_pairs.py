@@ -15,7 +15,7 @@ SPECIAL = (0, 1, 2)
 
 
 def encode(text: str) -> list[int]:
-    """One token a letter; x is unknown, ! is refused."""
+    """One token per letter; x is unknown, ! is refused."""
     if "!" in text:
         raise InputError("an exclamation mark: remove it")
     return [0, *(2 if letter == "x" else ord(letter) for letter in text), 1]
@@ -98,7 +98,7 @@ def test_texts_that_cannot_give_a_pair_are_skipped_and_counted():
 
 @pytest.mark.parametrize(
     ("scheme", "count", "seed", "message"),
-    [("diagonal", 1, 0, "scheme 'diagonal' is unknown"), ("random", 0, 0, "0 pairs"), ("random", 1, -1, "seed -1")],
+    [("diagonal", 1, 0, "scheme 'diagonal' is unknown"), ("random", 0, 0, "pairs 0"), ("random", 1, -1, "seed -1")],
 )
 def test_a_wrong_choice_is_refused(scheme, count, seed, message):
     with pytest.raises(InputError, match=message):

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import gzip
 import json
+import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from unmask.errors import InputError
+from unmask.evaluation.measure import COLUMNS, about_pair, as_table, schema
 from unmask.evaluation.pairs_file import pairs_as_lines, read_pairs
-from unmask.evaluation.results import COLUMNS
 
 
 def encode(text: str) -> list[int]:
@@ -41,7 +46,7 @@ def test_what_a_run_writes_can_be_read_again(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"text": "abc", "block": [1, 2]', r"line 2: not JSON \(Expecting ',' delimiter at column 32\)"),
+        ('{"text": "abc", "block": [1, 2]', "line 2: not JSON: Expecting ',' delimiter at column 32: write"),
         ('["abc", [1, 2]]', "line 2: a JSON list, not an object"),
         ('{"block": [1, 2]}', "line 2: no text"),
         ('{"text": 3, "block": [1, 2]}', "line 2: no text"),
@@ -52,12 +57,20 @@ def test_what_a_run_writes_can_be_read_again(tmp_path):
         ('{"text": "abc", "block": [1, 2.0]}', r"line 2: block \[1, 2.0\] is not a pair"),
         ('{"text": "abc", "block": [1, 5]}', r"line 2: position 5 of block \[1, 5\] is outside the text: its tokens are 0 to 4"),
         ('{"text": "abc", "block": [-1, 2]}', "line 2: position -1"),
-        ('{"text": "abc", "block": [0, 2]}', r"line 2: position 0 of block \[0, 2\] is a special token"),
+        ('{"text": "abc", "block": [0, 2]}', r"line 2: position 0 of block \[0, 2\] is not a regular token"),
         ('{"text": "abc", "block": [2, 2]}', r"line 2: block \[2, 2\] names one position twice"),
         ('{"text": "a", "block": [1, 2]}', "line 2: the text has 1 regular token: a pair needs two"),
         ('{"text": "abcdefgh", "block": [1, 2]}', "line 2: the text has 10 tokens, the model takes 8"),
         ('{"text": "abc", "block": [1, 2], "pair_nll": 1}', "line 2: key 'pair_nll' is the name of a result"),
         ('{"text": "abc", "block": [1, 2], "syntactic_distance": "far"}', "line 2: syntactic_distance"),
+        ('{"text": "abc", "block": [1, 2], "text_index": -1}', "line 2: text_index -1 is out of range"),
+        ('{"text": "abc", "block": [1, 2], "text_index": 9223372036854775808}', "line 2: text_index 9223372036854775808 is out"),
+        ('{"text": "abc", "block": [1, 2], "n": ' + "7" * 5000 + "}", "line 2: a whole number with thousands of digits"),
+        ('{"text": "abc", "block": [1, 2], "n": ' + "[" * 99999 + "]" * 99999 + "}", "line 2: nested too deeply"),
+        ('{"text": "a\\ud800bc", "block": [1, 2]}', "line 2: half of a surrogate pair"),
+        ('{"text": "abc", "block": [1, 2], "": 3}', "line 2: key '' cannot name a column"),
+        ('{"text": "abc", "block": [1, 2], "a\\u0000b": 3}', "line 2: key .* cannot name a column"),
+        ('{"text": "abc", "block": [1, 123456789012345678901234567890]}', "line 2: position 123456789012345678901234567890"),
     ],
 )
 def test_every_problem_names_its_line(tmp_path, line, message):
@@ -68,3 +81,52 @@ def test_every_problem_names_its_line(tmp_path, line, message):
 def test_an_empty_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds no pair"):
         read(tmp_path / "pairs.jsonl", [""])
+
+
+def test_files_that_are_no_text_are_refused_with_their_line(tmp_path):
+    good = b'{"text": "abc", "block": [1, 2]}\n'
+    (tmp_path / "pairs.jsonl").write_bytes(good + b'{"text": "\xff"}')
+    with pytest.raises(InputError, match="pairs.jsonl line 2: byte 43 is not UTF-8"):
+        read_pairs(tmp_path / "pairs.jsonl", encode, (0, 1), COLUMNS, 8)
+    (tmp_path / "pairs.jsonl.gz").write_bytes(gzip.compress(good * 99)[:-9])
+    with pytest.raises(InputError, match="pairs.jsonl.gz is damaged"):
+        read_pairs(tmp_path / "pairs.jsonl.gz", encode, (0, 1), COLUMNS, 8)
+    with pytest.raises(InputError, match="is a folder: give a file"):
+        read_pairs(tmp_path, encode, (0, 1), COLUMNS, 8)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**66), 2**66) | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+LINES = st.fixed_dictionaries(
+    {},
+    optional={
+        "text": st.sampled_from(["abc", "ab", ""]) | VALUES,
+        "block": st.sampled_from([[1, 2], [2, 1]]) | VALUES,
+        "text_index": VALUES,
+        "syntactic_distance": VALUES,
+        "id": VALUES,
+        "more": VALUES,
+    },
+).map(json.dumps)
+
+
+@given(st.lists(LINES | st.text(), max_size=4))
+def test_any_lines_are_pairs_that_can_be_stored_or_one_line(lines):
+    content = "\n".join(lines)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pairs.jsonl"
+        path.write_bytes(content.encode("utf-8", "surrogatepass"))
+        try:
+            pairs = read_pairs(path, encode, (0, 1), COLUMNS, 8)
+        except InputError as error:
+            assert "\n" not in str(error) and "pairs.jsonl" in str(error)
+            assert " line " in str(error) or "holds no pair" in str(error)
+            return
+        table = as_table([about_pair(pair, ("a", "b"), 0.1) for pair in pairs], schema(pairs))
+        assert table["pair"].to_pylist() == list(range(len(pairs)))
+        again = Path(folder) / "again.jsonl"
+        again.write_text(pairs_as_lines(pairs), encoding="utf-8")
+        assert pairs_as_lines(read_pairs(again, encode, (0, 1), COLUMNS, 8)) == pairs_as_lines(pairs)

@@ -1,4 +1,10 @@
-"""The engine on Ray: the same numbers, and nothing lost when workers are killed. Slow: Ray starts several processes."""
+"""The engine on Ray: the same numbers, and nothing lost when workers are killed.
+
+Workers compute with other numbers of threads, so sums come in another order, and the last bits differ. What float32 promises
+is an absolute error: log-probabilities of size 10 are exact to a few 1e-6, and so are divergences, which are means of their
+differences, however small they are (between 1 and 2 threads 1.2e-6 nats were seen, which is 5e-5 of a small A-KL). The
+objective is a sum of divergences over contexts, so its error is as many times larger.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +13,52 @@ import signal
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
+import unmask
 from unmask.errors import InputError
-from unmask.evaluation.evaluate import evaluate
-from unmask.evaluation.plan import Request
+
+REGULAR_TOKENS = 12
 
 
-def test_without_ray_the_error_says_what_to_install(tiny_folder, corpus, tmp_path, monkeypatch):
+def test_without_ray_the_error_says_what_to_install(tiny_folder, corpus, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r'pip install "unmask\[ray\]"'):
-        evaluate(Request(str(tiny_folder), str(corpus)), tmp_path / "run", engine="ray")
+        unmask.evaluate(corpus, model=tiny_folder, engine="ray")
+
+
+def test_a_loaded_model_does_not_travel(tiny, corpus):
+    with pytest.raises(InputError, match="give its folder or name, not a loaded model"):
+        unmask.evaluate(corpus, model=tiny, engine="ray")
 
 
 @pytest.fixture(scope="module")
-def ray_here(monkeypatch_module):
-    ray = pytest.importorskip("ray")
-    monkeypatch_module.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-    yield ray
-    ray.shutdown()
+def asked(tiny_folder, corpus):
+    return {"data": corpus, "model": tiny_folder, "pairs": 60, "joints": ("product", "mrf", "pseudo_gibbs"), "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
-def monkeypatch_module():
-    with pytest.MonkeyPatch.context() as patch:
-        yield patch
+def local(asked):
+    return unmask.evaluate(**asked)
 
 
-@pytest.fixture
-def request_(tiny_folder, corpus):
-    return Request(str(tiny_folder), str(corpus), pairs=60, constructions=("product", "mrf", "pseudo_gibbs"), device="cpu")
+def assert_same_numbers(found: pd.DataFrame, expected: pd.DataFrame) -> None:
+    about = ["pair", "text", "first", "second", "first_token", "second_token", "construction"]
+    pd.testing.assert_frame_equal(found[about], expected[about])
+    for name in ("unary_nll_first", "unary_nll_second", "pair_nll", "a_kl", "g_kl", "compatibility", "objective"):
+        contexts = 2 * REGULAR_TOKENS if name == "objective" else 1
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-5 * contexts, err_msg=name)
 
 
-def rows(out: Path) -> pd.DataFrame:
-    return pd.read_parquet(out / "results.parquet").drop(columns="seconds")
+def test_numbers_of_slightly_other_weights_are_told_apart(asked, local, tiny_folder):
+    other = unmask.MaskedLM.load(tiny_folder, device="cpu")
+    for parameter in other.network.parameters():
+        parameter.data *= 1 + 1e-4
+    found = unmask.evaluate(**asked | {"model": other})
+    with pytest.raises(AssertionError, match="unary_nll_first"):
+        assert_same_numbers(found.rows, local.rows)
 
 
 def workers() -> list[int]:
@@ -61,28 +78,25 @@ def workers() -> list[int]:
     return [process for process, name in names.items() if b"MapWorker" in name and ours(process)]
 
 
-@pytest.mark.slow
-def test_ray_gives_the_numbers_of_the_local_engine(ray_here, request_, tmp_path):
-    evaluate(request_, tmp_path / "local")
-    outcome = evaluate(request_, tmp_path / "ray", engine="ray", workers=2)
-    assert not outcome.failed
-    pd.testing.assert_frame_equal(rows(tmp_path / "ray"), rows(tmp_path / "local"), rtol=1e-5)
+def test_ray_gives_the_numbers_of_the_local_engine(ray_here, asked, local, tmp_path):
+    found = unmask.evaluate(**asked, out=tmp_path / "ray", engine="ray", workers=1)
+    assert not found.failed
+    assert_same_numbers(found.rows, local.rows)
 
 
-@pytest.mark.slow
-def test_killed_workers_lose_nothing_and_a_run_changes_engines(ray_here, request_, tmp_path):
-    evaluate(request_, tmp_path / "local")
+def test_killed_workers_lose_nothing_and_a_run_changes_engines(ray_here, asked, local, tmp_path):
     killed: list[int] = []
 
-    def kill_now_and_then(done: int, failed: int, total: int) -> None:
+    def kill_now_and_then(done: int, total: int, what: str = "") -> None:
         if done in (5, 25) and (found := workers()):
             os.kill(found[0], signal.SIGKILL)
             killed.append(found[0])
 
-    outcome = evaluate(request_, tmp_path / "ray", engine="ray", workers=2, progress=kill_now_and_then)
-    assert len(killed) == 2 and not outcome.failed and outcome.summary["pairs"] == 60
-    pd.testing.assert_frame_equal(rows(tmp_path / "ray"), rows(tmp_path / "local"), rtol=1e-5)
-    before = (tmp_path / "ray" / "table.md").read_text()
-    (tmp_path / "ray" / "parts" / "part-000000.parquet").unlink()
-    assert not evaluate(request_, tmp_path / "ray").failed
-    assert (tmp_path / "ray" / "table.md").read_text() == before
+    found = unmask.evaluate(**asked, out=tmp_path / "ray", engine="ray", workers=2, progress=kill_now_and_then)
+    assert len(killed) == 2 and not found.failed and found.summary["pairs"] == 60
+    assert_same_numbers(found.rows, local.rows)
+    parts = sorted((tmp_path / "ray" / "parts").glob("part-*.parquet"))
+    parts[-1].unlink()
+    again = unmask.evaluate(**asked, out=tmp_path / "ray")
+    assert not again.failed and again.summary["pairs"] == 60
+    assert_same_numbers(again.rows, local.rows)

@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unmask.evaluation.table import as_json, as_markdown, summarise, written
-from unmask.joints.metrics import BlockMetrics, JointMetrics
-from unmask.joints.metrics import summarise as plain_summary
+from unmask.evaluation.evaluation import Evaluation
+from unmask.evaluation.table import as_markdown, summarise, written
 
 NAMES = ("product", "mrf", "balanced")
 
@@ -24,26 +23,20 @@ def rows(pairs: int, seed: int = 0) -> pd.DataFrame:
     return frame
 
 
-def test_values_are_those_of_the_metrics():
+def test_values_are_the_paper_s_means():
     frame = rows(7)
-    blocks = [
-        BlockMetrics(
-            tuple(
-                JointMetrics(r.construction, (r.unary_nll_first, r.unary_nll_second), r.pair_nll, r.a_kl, r.g_kl, r.objective)
-                for r in group.itertuples()
-            ),
-            group["compatibility"].iloc[0],
-        )
-        for _, group in frame.groupby("pair")
-    ]
-    expected = plain_summary(blocks)
     summary = summarise(frame, NAMES, resamples=99)
     assert summary["pairs"] == 7
-    assert summary["compatibility"]["value"] == pytest.approx(expected.compatibility)
-    for row, plain in zip(summary["constructions"], expected.summaries, strict=True):
-        assert row["construction"] == plain.construction
-        for measure in ("u_ppl", "p_ppl", "a_kl", "g_kl"):
-            assert row[measure]["value"] == pytest.approx(getattr(plain, measure))
+    of_pairs = frame.drop_duplicates("pair")["compatibility"]
+    assert summary["compatibility"]["value"] == pytest.approx(of_pairs.sum() / 7)
+    for row, name in zip(summary["constructions"], NAMES, strict=True):
+        mine = frame[frame["construction"] == name]
+        unary = mine["unary_nll_first"].sum() + mine["unary_nll_second"].sum()
+        assert row["construction"] == name
+        assert row["u_ppl"]["value"] == pytest.approx(np.exp(unary / (2 * 7)))
+        assert row["p_ppl"]["value"] == pytest.approx(np.exp(mine["pair_nll"].sum() / (2 * 7)))
+        assert row["a_kl"]["value"] == pytest.approx(mine["a_kl"].sum() / 7)
+        assert row["g_kl"]["value"] == pytest.approx(mine["g_kl"].sum() / 7)
     product, mrf, _ = summary["constructions"]
     assert "difference" not in product
     assert mrf["difference"]["value"] == pytest.approx(np.log(mrf["p_ppl"]["value"] / product["p_ppl"]["value"]))
@@ -88,13 +81,34 @@ def test_the_table_is_laid_out_as_the_paper_s():
     table = as_markdown(summary, settings, failed=2)
     lines = table.splitlines()
     assert lines[0] == "5 random pairs of x.txt; model m; seed 3; float32 on cpu; 2 pairs failed and are not in the table."
-    assert lines[2] == "| construction | U-PPL | P-PPL | A-KL | G-KL | P-NLL a token, minus product |"
+    assert lines[2] == "| construction | U-PPL | P-PPL | A-KL | G-KL | P-NLL per token, minus product |"
     assert [line.split(" | ")[0] for line in lines[4:7]] == ["| MLM (product)", "| MRF", "| balanced"]
     assert "13,359.73" in lines[5] and "**" in table
-    loaded = json.loads(as_json(summary, settings, {"failed": 2}))
-    assert loaded["settings"] == settings and loaded["failed"] == 2 and loaded["constructions"] == summary["constructions"]
 
 
 def test_small_divergences_keep_two_significant_digits():
     assert [written(v, "a_kl") for v in (0.0, 0.00041234, 0.0123, 4.0137)] == ["0.000", "0.00041", "0.012", "4.014"]
     assert [written(13359.727, "p_ppl"), written(-0.0004, "difference")] == ["13,359.73", "-0.000"]
+
+
+def test_an_evaluation_is_a_table_a_frame_and_plain_values(tmp_path):
+    frame = rows(6).assign(seconds=0.5, token_distance=1, syntactic_distance=np.nan)
+    settings = {"data": "a $x$ <b>.txt", "scheme": "random", "model": "m", "seed": 3, "constructions": list(NAMES)}
+    found = Evaluation(settings, frame, 8, [{"pair": 6}, {"pair": 7}])
+    table = found.to_frame().set_index("construction")
+    assert list(table.index) == list(NAMES) and table.loc["mrf", "label"] == "MRF"
+    assert table.loc["mrf", "p_ppl"] == pytest.approx(np.exp(frame[frame["construction"] == "mrf"]["pair_nll"].mean() / 2))
+    assert (table["p_ppl_low"] < table["p_ppl"]).all() and np.isnan(table.loc["product", "difference"])
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert (plain["pairs"], plain["failed"], plain["median_seconds_a_pair"]) == (6, 2, 0.5)
+    assert plain["settings"] == settings and plain["constructions"] == found.summary["constructions"]
+    assert "<table" in found._repr_html_() and "&lt;b&gt;" in found._repr_html_()
+    found.save(tmp_path)
+    assert json.loads((tmp_path / "table.json").read_text()) == plain
+    assert (tmp_path / "figures" / "token_distance.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_evaluation_of_nothing_is_empty():
+    found = Evaluation({"constructions": list(NAMES)}, rows(1).iloc[:0].assign(seconds=0.0), 3, [{"pair": 0}])
+    assert found.to_frame().empty and found.summary["pairs"] == 0
+    assert found.to_dict()["constructions"] == [] and "<table" in found._repr_html_()

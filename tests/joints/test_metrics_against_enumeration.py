@@ -16,7 +16,7 @@ from unmask.joints.chain import chain
 from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.hcb import hcb
-from unmask.joints.metrics import BlockMetrics, JointMetrics, block_metrics, summarise
+from unmask.joints.metrics import JointMetrics, block_metrics
 from unmask.joints.mrf import mrf, mrf_logit
 from unmask.joints.product import product as product_joint
 from unmask.models.tabular import TabularMLM
@@ -127,16 +127,9 @@ def test_compatibility_equals_its_definition(case):
     assert compatibility(tables) == pytest.approx(sum(means) / len(means), rel=1e-9, abs=1e-12)
 
 
-def test_two_blocks_aggregate_as_the_paper_writes_it():
-    first = BlockMetrics((JointMetrics("mrf", (1.0, 2.0), 4.0, 0.5, 0.1, 9.0),), 3.0)
-    second = BlockMetrics((JointMetrics("mrf", (0.5, 0.25), 1.0, 0.75, 0.3, 8.0),), 5.0)
-    found = summarise([first, second])
-    (row,) = found.summaries
-    assert row.u_ppl == pytest.approx(exp((1.0 + 2.0 + 0.5 + 0.25) / (2 * 2)))
-    assert row.p_ppl == pytest.approx(exp((4.0 + 1.0) / (2 * 2)))
-    assert (row.a_kl, row.g_kl) == pytest.approx((0.625, 0.2))
-    assert (found.compatibility, found.blocks) == (4.0, 2)
-    assert found.to_frame().to_dict("records") == [vars(row)]
+def test_perplexities_of_one_block():
+    row = JointMetrics("mrf", (1.0, 2.0, 0.5), 4.0, 0.5, 0.1, 9.0)
+    assert (row.u_ppl, row.p_ppl) == pytest.approx((exp(3.5 / 3), exp(4 / 3)))
 
 
 def test_the_product_row_scores_gold_tokens_with_the_models_own_conditionals():
@@ -168,11 +161,6 @@ def test_input_that_cannot_be_measured_is_refused():
         block_metrics([mrf(tables)], (0,))
     with pytest.raises(InputError, match="rules over different tables"):
         read_joints([mrf(tables), Joint("mrf", others, mrf(others).rule)])
-    with pytest.raises(InputError, match="no block to summarise"):
-        summarise([])
-    one, two = block_metrics([mrf(tables)], (0, 1)), block_metrics([hcb(tables)], (0, 1))
-    with pytest.raises(InputError, match="block 1 holds the constructions hcb, block 0 mrf"):
-        summarise([one, two])
 
 
 def test_a_joint_is_read_once():

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import operator
+from functools import partial
+
 import pytest
 
-from unmask.errors import InputError
-from unmask.runs.engines import Answer, Local
+from unmask.errors import InputError, UnmaskError
+from unmask.runs.engines import Answer, Local, OnRay, start_ray
 
 
 def halve(n: int) -> float:
@@ -29,3 +32,23 @@ def test_an_interrupt_goes_through():
 
     with pytest.raises(KeyboardInterrupt):
         list(Local(interrupted)([1]))
+
+
+def test_ray_answers_every_item_once_and_says_why_not(ray_here):
+    start_ray()
+    reciprocal = partial(partial, operator.truediv, 1)
+    answers = list(OnRay(reciprocal, workers=2)([1, 2, 0, 4]))
+    assert sorted(answers, key=lambda answer: answer.place) == [
+        Answer(0, 1.0),
+        Answer(1, 0.5),
+        Answer(2, failure="ZeroDivisionError: division by zero"),
+        Answer(3, 0.25),
+    ]
+    assert list(OnRay(reciprocal)([])) == []
+
+
+def test_a_worker_that_cannot_be_made_is_one_line(ray_here):
+    start_ray()
+    with pytest.raises(UnmaskError, match="Ray gave up .*: what was done is kept") as error:
+        list(OnRay(partial(int, "no number"), workers=1)([1]))
+    assert "\n" not in str(error.value)

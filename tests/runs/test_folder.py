@@ -59,7 +59,7 @@ def test_a_run_goes_on_where_it_stopped(run):
         ({"sweeps": 9}, "sweeps 10, not 9"),
         ({"names": ["a"]}, "names a,b, not a"),
         ({"weights": "w2"}, r"model m \(w1\), not m \(w2\)"),
-        ({"model": None}, r"model m \(w1\), not None \(w1\)"),
+        ({"model": None}, "model m, not unset"),
         ({"more": 3}, "more unset, not 3"),
     ],
 )
@@ -90,6 +90,16 @@ def test_settings_alone_may_be_replaced(tmp_path):
     assert read_settings(tmp_path / "run", "count")["seed"] == 7
     with pytest.raises(InputError, match="seed 7, not unset"):
         opened(tmp_path / "run").__enter__()
+
+
+def test_a_hash_counts_for_itself_where_what_it_stands_for_is_unset(tmp_path):
+    given = {"model": None, "weights": "w1"}
+    with opened(tmp_path / "run", given) as folder:
+        folder.store([{"n": 1}], COLUMNS)
+    with opened(tmp_path / "run", given) as folder:
+        assert numbers(folder) == [1]
+    with pytest.raises(InputError, match="weights w1, not w2"):
+        opened(tmp_path / "run", {**given, "weights": "w2"}).__enter__()
 
 
 @pytest.mark.parametrize("there", ["thesis.txt", "figures/a.png", ".lock and thesis.txt"])

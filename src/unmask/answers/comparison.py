@@ -26,7 +26,7 @@ from unmask.errors import InputError
 from unmask.joints import DEFAULT, Joint, derive_all
 from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
-from unmask.joints.metrics import Summary, block_metrics, summarise
+from unmask.joints.metrics import block_metrics
 from unmask.joints.registry import all_named
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
@@ -97,7 +97,6 @@ class Comparison:
             rows = [Description(j.entropy(), j.total_correlation(), kl) for j, kl in zip(joints, a_kl, strict=True)]
             return dict(zip(self.joints, rows, strict=True))
         block = block_metrics(joints, self.cloze.gold)
-        perplexities: Sequence[Summary] = summarise([block]).summaries
         return {
             joint.name: Description(
                 joint.entropy(),
@@ -105,10 +104,10 @@ class Comparison:
                 measured.a_kl,
                 -measured.joint_nll,
                 measured.g_kl,
-                row.u_ppl,
-                row.p_ppl,
+                measured.u_ppl,
+                measured.p_ppl,
             )
-            for joint, measured, row in zip(joints, block.joints, perplexities, strict=True)
+            for joint, measured in zip(joints, block.joints, strict=True)
         }
 
     @cached_property

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unmask.cli import options
-from unmask.joints.registry import FORMS, all_named, named
+from unmask.joints.registry import FORMS, named
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from unmask.evaluation.evaluation import Evaluation
 
 
 class Scheme(StrEnum):
@@ -22,6 +20,13 @@ class Scheme(StrEnum):
 
     random = "random"
     contiguous = "contiguous"
+
+
+class Support(StrEnum):
+    """What the joints run over."""
+
+    regular = "regular"
+    all = "all"
 
 
 class EngineName(StrEnum):
@@ -34,7 +39,8 @@ class EngineName(StrEnum):
 def evaluate(
     out: Annotated[Path, typer.Option("--out", help="Folder of the run; the same command continues a run that was stopped.")],
     data: Annotated[
-        str | None, typer.Option("--data", help="Texts: a file with one a line, .conllu, .fasta, or the name snli or xsum.")
+        str | None,
+        typer.Option("--data", help="Texts: a file with one per line, .conllu, .fasta, or the name snli or xsum."),
     ] = None,
     pairs_file: Annotated[
         str | None,
@@ -56,69 +62,75 @@ def evaluate(
             help="Stop Arnold-Gokhale after this many steps from uniform (the paper: 50); run to convergence if left out.",
         ),
     ] = None,
+    support: Annotated[
+        Support,
+        typer.Option("--support", help="What joints run over: regular tokens, or all columns of the model's output (the paper)."),
+    ] = Support.regular,
+    alphabet: Annotated[
+        str | None,
+        typer.Option("--alphabet", help="Only these tokens: letters (ACDE), words with commas between them, or a file of them."),
+    ] = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
     engine: Annotated[EngineName, typer.Option("--engine", help="This process, or Ray.")] = EngineName.local,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Workers on Ray; one a GPU, or one for two CPUs, if left out.")
+        int | None, typer.Option("--workers", min=1, help="Workers on Ray; one per GPU, or per two CPUs, if left out.")
     ] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of the paper."""
-    from rich.console import Console
+    from unmask.cli import terminal
 
-    screen = Console(stderr=True, highlight=False, soft_wrap=True)
-    with _progress(screen) as report:
-        from unmask.evaluation.evaluate import evaluate as run_evaluation
-        from unmask.evaluation.plan import Request
+    screen = terminal.messages()
+    with terminal.progress(quiet=as_json) as report:
+        from unmask.evaluation.evaluate import evaluate as run
 
-        names = tuple(construction.name for construction in all_named(joints))
-        request = Request(
-            model, data, pairs_file, scheme.value, pairs, seed, names, arnold_gokhale_steps, device=device, dtype=dtype
-        )
         try:
-            outcome = run_evaluation(request, out, engine.value, workers, report)
+            found = run(
+                data,
+                model=model,
+                pairs_file=pairs_file,
+                scheme=scheme.value,
+                pairs=pairs,
+                seed=seed,
+                joints=joints,
+                arnold_gokhale_steps=arnold_gokhale_steps,
+                support=support.value,
+                alphabet=alphabet,
+                out=out,
+                engine=engine.value,
+                workers=workers,
+                device=device,
+                dtype=dtype,
+                progress=report,
+            )
         except KeyboardInterrupt:
             screen.print(f"stopped; what was measured is kept in {out}, and the same command goes on")
             raise typer.Exit(130) from None
-    for reason, count in outcome.skipped.items():
+    for reason, count in found.skipped.items():
         screen.print(f"{count} texts skipped: {reason}")
-    if outcome.summary is not None:
-        _print(outcome.summary)
+    if as_json:
+        terminal.print_json(found.to_dict())
+    elif found.summary["pairs"]:
+        _print(found)
         screen.print(f"\nintervals, rows and figures are in {out}")
-    if outcome.failed:
+    if found.failed:
         screen.print(
-            f"{len(outcome.failed)} of {outcome.pairs} pairs failed, the first with {outcome.failed[0]['reason']}: "
+            f"{len(found.failed)} of {found.pairs} pairs failed, the first with {found.failed[0]['reason']}: "
             f"see {out / 'failures.jsonl'}; the same command tries them again",
             style="red",
         )
         raise typer.Exit(1)
 
 
-def _print(summary: Mapping[str, Any]) -> None:
+def _print(found: Evaluation) -> None:
     from unmask.cli import terminal
     from unmask.evaluation.table import HEADINGS, cell, written
 
-    table = terminal.table(*HEADINGS.values(), "P-NLL a token\nminus product", first=f"{summary['pairs']:,} pairs")
-    for row in summary["constructions"]:
+    pairs = found.summary["pairs"]
+    table = terminal.table(*HEADINGS.values(), "P-NLL per token\nminus product", first=f"{pairs:,} pairs")
+    for row in found.summary["constructions"]:
         numbers = [written(row[m]["value"], m) for m in HEADINGS]
         difference = cell(row["difference"], "difference") if "difference" in row else ""
         table.add_row(named(row["construction"]).label, *numbers, difference)
-    terminal.console().print(table, markup=False)
-
-
-@contextmanager
-def _progress(screen: Console) -> Iterator[Callable[[int, int, int], None] | None]:
-    """A bar where standard error is a terminal: pairs done, failed, in all, and the time left."""
-    if not screen.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
-    with Progress(*columns, console=screen, transient=True) as bar:
-        task = bar.add_task("loading", total=None)
-
-        def report(done: int, failed: int, total: int) -> None:
-            bar.update(task, completed=done + failed, total=total, description=f"pairs ({failed} failed)" if failed else "pairs")
-
-        yield report
+    terminal.console().print(table)

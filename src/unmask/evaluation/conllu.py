@@ -1,12 +1,16 @@
-"""Sentences with dependency parses, from CoNLL-U.
+"""Sentences with dependency parses, from CoNLL-U, and the distance of two tokens in them.
 
 A sentence is its text, the characters that each syntactic word covers, and each word's head. The syntactic distance of
 two words is the number of edges between them in the dependency tree (the artificial root is not a node).
+
+A model's token belongs to every word that shares a non-blank character with it; tokens with no characters (special tokens)
+belong to none. The distance of two tokens is the smallest distance between a word of one and a word of the other, so it is
+0 for two pieces of one word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from unmask.errors import InputError
@@ -27,6 +31,21 @@ class Parse:
                 return steps + above.index(node)
         raise ValueError(f"words {word} and {other} are in no common tree")
 
+    def words_of(self, text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+        """For each token (characters [start, stop) of `text`), the words that it belongs to."""
+        owners: list[set[int]] = [set() for _ in text]
+        for word, (start, stop) in enumerate(self.spans):
+            for place in range(start, stop):
+                owners[place].add(word)
+        return [
+            tuple(sorted({w for place in range(start, stop) if not text[place].isspace() for w in owners[place]}))
+            for start, stop in offsets
+        ]
+
+    def token_distance(self, words: Sequence[int], others: Sequence[int]) -> int | None:
+        """The smallest distance between a word of one token and a word of the other; None where a token has no word."""
+        return min((self.distance(w, o) for w in words for o in others), default=None)
+
     def _ancestors(self, word: int) -> list[int]:
         path = [word]
         while self.heads[path[-1]] >= 0:
@@ -46,12 +65,10 @@ class _Sentence:
     """(form as written, first word, last word, space after) of each orthographic token, words counted from 1."""
 
 
-def read_conllu(lines: Iterator[str] | list[str], name: str) -> Iterator[tuple[str, Parse]]:
-    """(text, parse) of each sentence; `name` is used in errors."""
+def read_conllu(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[str, Parse]]:
+    """(text, parse) of each sentence, from lines with their numbers; `name` is used in errors."""
     sentence = _Sentence()
-    number = 0
-    for number, raw in enumerate(lines, 1):
-        line = raw.rstrip("\r\n")
+    for number, line in lines:
         if not line.strip():
             if sentence.forms:
                 yield _finish(sentence, name)

@@ -1,13 +1,16 @@
-"""Where the texts come from: a text file, CoNLL-U, FASTA, or a dataset on the hub by its name."""
+"""Where the texts come from: a list, a text file, CoNLL-U, FASTA, or a dataset on the hub by its name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from unmask.errors import InputError
 from unmask.evaluation.conllu import Parse, read_conllu
+from unmask.runs.files import user_path
+from unmask.runs.lines import numbered_lines
 
 HUB_DATASETS = {
     "snli": ("stanfordnlp/snli", "validation", ("premise", "hypothesis")),
@@ -16,7 +19,10 @@ HUB_DATASETS = {
 """Short name: repository, split, and the columns whose texts are taken."""
 
 PARQUET_REVISION = "refs/convert/parquet"
-"""The hub's own conversion of every dataset; some repositories hold a loading script instead, which is no longer run."""
+"""The hub's own conversion of every dataset; some repositories hold a loading script instead, which is never run."""
+
+FASTA = (".fasta", ".fa", ".faa")
+PACKED = (".gz", ".xz")
 
 
 @dataclass(frozen=True)
@@ -27,44 +33,56 @@ class Text:
     parse: Parse | None = None
 
 
-def read_texts(data: str) -> list[Text]:
-    """The texts of a file (.conllu: parsed sentences; .fasta, .fa: sequences; else one text a line), or of `snli` or `xsum`."""
-    path = Path(data).expanduser()
+def read_texts(data: str | os.PathLike[str] | Sequence[str]) -> list[Text]:
+    """The texts of a list, of a file, or of `snli` or `xsum`.
+
+    A file ending in .conllu holds parsed sentences, one in .fasta, .fa or .faa sequences, any other one text per line;
+    each may be packed (.gz, .xz).
+    """
+    if not isinstance(data, str | os.PathLike):
+        return _given(data)
+    path = user_path(data, "data")
     if not path.exists():
-        if data in HUB_DATASETS:
-            return _read_hub(data)
-        raise InputError(f"data {data!r} is neither a file nor a known name ({', '.join(HUB_DATASETS)}): give a text file")
-    lines = read_lines(path)
-    if path.suffix == ".conllu":
+        if str(data) in HUB_DATASETS:
+            return _read_hub(str(data))
+        raise InputError(f"data {str(data)!r} is neither a file nor a known name ({', '.join(HUB_DATASETS)}): give a text file")
+    kind = Path(path.stem).suffix if path.suffix in PACKED else path.suffix
+    lines = numbered_lines(path)
+    if kind == ".conllu":
         texts = [Text(text, parse) for text, parse in read_conllu(lines, str(path))]
-    elif path.suffix in (".fasta", ".fa"):
+    elif kind in FASTA:
         texts = [Text(sequence) for sequence in _sequences(lines)]
     else:
-        texts = [Text(line.strip()) for line in lines if line.strip()]
+        texts = [Text(line.strip()) for _, line in lines if line.strip()]
     if not texts:
-        raise InputError(f"{str(path)!r} holds no text: give a file with one text a line")
+        raise InputError(f"{str(path)!r} holds no text: give a file with one text per line")
     return texts
 
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file; a byte-order mark is dropped."""
-    try:
-        return path.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{str(path)!r} is not UTF-8 text (byte {error.start}): convert it to UTF-8") from None
-    except OSError as error:
-        raise InputError(f"{str(path)!r} cannot be read ({error.strerror}): check the path and its permissions") from None
+def _given(texts: Sequence[str]) -> list[Text]:
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"item {place} of data is {text!r}: give a list of texts")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"item {place} of data holds half of a surrogate pair, which is no character: correct it") from None
+    if not texts:
+        raise InputError("data is an empty list: give one text or more")
+    return [Text(text) for text in texts]
 
 
-def _sequences(lines: list[str]) -> Iterator[str]:
-    sequence = ""
-    for line in [*lines, ">"]:
-        if line.startswith(">"):
-            if sequence:
-                yield sequence
-            sequence = ""
-        else:
-            sequence += line.strip()
+def _sequences(lines: Iterable[tuple[int, str]]) -> Iterator[str]:
+    parts: list[str] = []
+    for _, line in lines:
+        if not line.startswith(">"):
+            parts.append(line.strip())
+            continue
+        if sequence := "".join(parts):
+            yield sequence
+        parts = []
+    if sequence := "".join(parts):
+        yield sequence
 
 
 def _read_hub(name: str) -> list[Text]:

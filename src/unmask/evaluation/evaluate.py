@@ -1,62 +1,209 @@
-"""The whole evaluation as one call: load, choose, measure or resume, report."""
+"""The whole evaluation as one call: load, choose, measure or resume, report.
+
+Which pairs are done is read from the folder, so the same call after a kill goes on where the rows end. Rows are kept in
+parts that hold whole pairs: often at first, so that a short run loses nothing, then every two seconds.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+import json
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from unmask.checks import one_of, whole
 from unmask.errors import InputError
-from unmask.evaluation.engines import local_engine
-from unmask.evaluation.plan import Plan, Request, check, make_plan
-from unmask.evaluation.report import write_report
-from unmask.evaluation.runner import Engine, Progress, run
+from unmask.evaluation.evaluation import Evaluation
+from unmask.evaluation.measure import Measurer, Row, as_table, load_measurer, schema
+from unmask.evaluation.pairs import Pair
+from unmask.evaluation.pairs_file import pairs_as_lines
+from unmask.evaluation.plan import SAME_CONTENT, Plan, Request, make_plan
+from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.engines import Engine, Local, OnRay, ray_has_gpus, start_ray
+from unmask.runs.files import read_bytes, user_path, write_atomically, writing
+from unmask.runs.folder import RunFolder, read_rows
+from unmask.runs.progress import Progress
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
 
 ENGINES = ("local", "ray")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run came to: the numbers of the table (None if no pair succeeded), and what is not in it."""
-
-    summary: dict[str, Any] | None
-    pairs: int
-    failed: list[dict[str, Any]]
-    skipped: Counter[str]
+MOST_WORKERS = 10_000
+MOST_ROWS_PER_PART = 4096
 
 
 def evaluate(
-    request: Request, out: Path | str, engine: str = "local", workers: int | None = None, progress: Progress | None = None
-) -> Outcome:
-    """Measure the pairs of `request` that the folder `out` does not hold yet, and write the report there."""
-    check(request)
-    if engine not in ENGINES:
-        raise InputError(f"engine {engine!r} is unknown: use {' or '.join(ENGINES)}")
-    if workers is not None and workers < 1:
-        raise InputError(f"{workers} workers were asked for: use 1 or more")
-    plan, measure_all = _local(request) if engine == "local" else _on_ray(request, workers)
-    rows, failed = run(plan, out, measure_all, progress)
-    summary = write_report(rows, Path(out).expanduser(), plan.settings, failed, plan.skipped) if len(rows) else None
-    return Outcome(summary, len(plan.pairs), failed, plan.skipped)
+    data: str | os.PathLike[str] | Sequence[str] | None = None,
+    *,
+    model: MaskedLM | str | Path | None = None,
+    pairs_file: str | os.PathLike[str] | None = None,
+    scheme: str = "random",
+    pairs: int = 1000,
+    seed: int = 0,
+    joints: str | Sequence[str] = "all",
+    arnold_gokhale_steps: int | None = None,
+    support: str = "regular",
+    alphabet: str | os.PathLike[str] | Sequence[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    engine: str = "local",
+    workers: int | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of the paper.
+
+    data                  texts: a list; a file with one per line, .conllu, .fasta; or the name snli or xsum
+    pairs_file            pairs instead of texts: JSON Lines, {"text": ..., "block": [i, j]}, positions in tokens
+    model                 folder, hub name, or a model that is loaded already; the bundled English model if left out
+    scheme, pairs, seed   how pairs are chosen in texts: `random` or `contiguous` positions, how many, with which seed
+    joints                constructions: all, or some of them, as a list or with commas between them
+    arnold_gokhale_steps  stop Arnold-Gokhale after so many steps (the paper: 50); run to convergence if left out
+    support               what the joints run over: `regular` tokens, or `all` columns of the model's output (the paper)
+    alphabet              only these tokens: letters, words with commas between them, or a file of them
+    out                   folder that keeps the run; the same call continues it. Left out, the result is in memory only
+    engine, workers       `local`, or `ray` with so many workers
+
+    A pair that fails is listed in the result and left out of the table.
+    """
+    one_of("engine", engine, ENGINES)
+    if workers is not None:
+        workers = whole("workers", workers, 1, MOST_WORKERS)
+        if engine != "ray":
+            raise InputError(f"workers {workers} was given, but engine {engine} has none: give engine ray, or leave them out")
+    if isinstance(model, MaskedLM) and engine == "ray":
+        raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
+    name = "bundled" if model is None else "a loaded model" if isinstance(model, MaskedLM) else os.fspath(model)
+    request = Request(name, data, pairs_file, scheme, pairs, seed, joints, arnold_gokhale_steps, support, alphabet)
+    folder = None if out is None else user_path(out, "out")
+    if isinstance(model, MaskedLM) or engine == "local":
+        lm = as_model(model, device, dtype)
+        plan = make_plan(request, lm, lm.device.type)
+        measurer = Measurer(lm, request.constructions, request.arnold_gokhale_steps, plan.support)
+        return _run(plan, Local(measurer), folder, progress)
+    plan, pool = _on_ray(request, model, device, dtype, workers)
+    return _run(plan, pool, folder, progress)
 
 
-def _local(request: Request) -> tuple[Plan, Engine]:
-    model = MaskedLM.load(request.model, device=request.device, dtype=request.dtype)
-    plan = make_plan(request, model, model.device.type)
-    return plan, lambda pairs: local_engine(model, pairs, request.constructions, request.arnold_gokhale_steps)
-
-
-def _on_ray(request: Request, workers: int | None) -> tuple[Plan, Engine]:
+def _on_ray(
+    request: Request, model: str | Path | None, device: str, dtype: str, workers: int | None
+) -> tuple[Plan, Engine[Pair, list[Row]]]:
     """The driver loads the model on the CPU, to choose the pairs and to know the weights; the workers measure."""
-    from unmask.evaluation.ray_engine import pool_device, ray_engine, start_ray
-
     start_ray()
-    device = pool_device(request.device)
-    model = MaskedLM.load(request.model, device="cpu", dtype=request.dtype)
-    plan = make_plan(request, model, device.split(":")[0])
-    dtype = plan.settings["dtype"]
-    return plan, lambda pairs: ray_engine(
-        pairs, request.model, device, dtype, request.constructions, request.arnold_gokhale_steps, workers
-    )
+    gpus = ray_has_gpus()
+    if device.startswith("cuda") and not gpus:
+        raise InputError(f"device {device!r} was asked for, but the Ray cluster has no GPU: use device cpu")
+    kind = ("cuda" if gpus else "cpu") if device == "auto" else device
+    lm = as_model(model, "cpu", dtype)
+    plan = make_plan(request, lm, kind.split(":")[0])
+    where = None if model is None else os.fspath(model)
+    if where is not None and Path(where).expanduser().is_dir():
+        where = str(Path(where).expanduser().resolve())
+    names, steps = request.constructions, request.arnold_gokhale_steps
+    make = partial(load_measurer, where, kind, plan.settings["dtype"], names, steps, plan.support)
+    return plan, OnRay(make, workers, gpu=kind.startswith("cuda"))
+
+
+def _run(plan: Plan, engine: Engine[Pair, list[Row]], out: Path | None, progress: Progress | None) -> Evaluation:
+    if out is None:
+        return _measure(plan, engine, None, progress)
+    with RunFolder(out, "evaluate", plan.settings, model=plan.settings["weights"], same_content=SAME_CONTENT) as folder:
+        lines = pairs_as_lines(plan.pairs).encode()
+        if not (file := folder.path / "pairs.jsonl").is_file() or read_bytes(file) != lines:
+            write_atomically(file, lines)
+        found = _measure(plan, engine, folder, progress)
+        found.save(folder.path)
+    return found
+
+
+def _measure(plan: Plan, engine: Engine[Pair, list[Row]], folder: RunFolder | None, progress: Progress | None) -> Evaluation:
+    """All pairs that are not stored yet; those that fail are tried once and recorded."""
+    rows, failures = _Rows(schema(plan.pairs), folder), _Failures(folder)
+    pending = [pair for pair in plan.pairs if pair.index not in rows.done]
+    if folder and pending and (gaps := folder.gaps()):
+        warnings.warn(f"{gaps[0]} is missing among the parts of {str(folder.path)!r}: its pairs are measured again", stacklevel=2)
+
+    def tell() -> None:
+        if progress:
+            failed = len(failures.found)
+            progress(len(rows.done) + failed, len(plan.pairs), f"pairs ({failed} failed)" if failed else "pairs")
+
+    tell()
+    try:
+        for answer in engine(pending):
+            if answer.result is None:
+                failures.add(pending[answer.place], answer.failure or "no answer")
+            else:
+                rows.add(answer.result)
+            tell()
+    finally:
+        rows.store()
+    return Evaluation(plan.settings, rows.frame(plan.settings["constructions"]), len(plan.pairs), failures.found, plan.skipped)
+
+
+class _Rows:
+    """The rows of whole pairs: those of earlier runs, and those that come now; on the disk where there is a folder."""
+
+    def __init__(self, columns: pyarrow.Schema, folder: RunFolder | None) -> None:
+        self.columns, self.folder = columns, folder
+        self.tables = [columns.empty_table()]
+        self.done: set[int] = set()
+        self.waiting: list[Row] = []
+        self.stored = time.monotonic()
+        for part in folder.parts() if folder else ():
+            self.tables.append(read_rows([part], columns))
+            pairs = set(self.tables[-1]["pair"].to_pylist())
+            if twice := sorted(pairs & self.done):
+                raise InputError(f"pair {twice[0]} of {str(part.path)!r} is in an earlier part too: delete this one")
+            self.done |= pairs
+
+    def add(self, rows: list[Row]) -> None:
+        """The rows of one pair."""
+        self.waiting += rows
+        self.done.add(rows[0]["pair"])
+        patience = min(2.0, 0.01 * len(self.tables))
+        if time.monotonic() - self.stored >= patience or len(self.waiting) >= MOST_ROWS_PER_PART:
+            self.store()
+
+    def store(self) -> None:
+        """Keep what is waiting."""
+        if self.waiting:
+            table, self.waiting = as_table(self.waiting, self.columns), []
+            self.tables.append(table)
+            if self.folder:
+                self.folder.store(table)
+            self.stored = time.monotonic()
+
+    def frame(self, constructions: Sequence[str]) -> pandas.DataFrame:
+        """All rows, in the order of the pairs and, within a pair, of the constructions asked for."""
+        import pyarrow
+
+        frame: pandas.DataFrame = pyarrow.concat_tables(self.tables).to_pandas()
+        order = frame["construction"].map({name: place for place, name in enumerate(constructions)})
+        in_order = frame.assign(_order=order).sort_values(["pair", "_order"], kind="stable")
+        return in_order.drop(columns="_order").reset_index(drop=True)
+
+
+class _Failures:
+    """Pairs that failed in this run, with the reason; in failures.jsonl where there is a folder."""
+
+    def __init__(self, folder: RunFolder | None) -> None:
+        self.found: list[dict[str, Any]] = []
+        self.file = folder.path / "failures.jsonl" if folder else None
+        if self.file:
+            with writing(self.file):
+                self.file.unlink(missing_ok=True)
+
+    def add(self, pair: Pair, reason: str) -> None:
+        """One failed pair."""
+        about = {"pair": pair.index, "text_index": pair.text_index, "text": pair.text, "block": list(pair.block)}
+        self.found.append({**about, "reason": reason})
+        if self.file:
+            with writing(self.file), open(self.file, "a", encoding="utf-8") as file:
+                file.write(json.dumps(self.found[-1], ensure_ascii=False) + "\n")

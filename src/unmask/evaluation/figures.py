@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from unmask.joints.registry import named
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
 DISTANCES = {
     "token_distance": "tokens between the two (0: adjacent)",
@@ -39,11 +39,11 @@ def bins(distances: Sequence[int], least: int) -> list[tuple[int, int]]:
     return found
 
 
-def distance_figure(rows: pandas.DataFrame, column: str, path: Path, title: str = "") -> bool:
-    """Draw mean pairwise NLL a token against `column`, one line a construction; False where no pair has that distance."""
+def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Figure | None:
+    """Mean pairwise NLL per token against `column`, one line per construction; None where no pair has that distance."""
     known = rows[rows[column].notna()]
     if known.empty:
-        return False
+        return None
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -82,10 +82,9 @@ def distance_figure(rows: pandas.DataFrame, column: str, path: Path, title: str 
     axes.set_xticks(middle, names, fontsize="small" if len(names) > MANY_BINS else None)
     axes.set_xlim(-0.6, len(ranges) - 0.4)
     axes.set_xlabel(DISTANCES[column])
-    axes.set_ylabel("pairwise NLL, nats a token (log P-PPL)")
-    axes.set_title(title, fontsize=10)
+    axes.set_ylabel("pairwise NLL, nats per token (log P-PPL)")
+    axes.set_title(title, fontsize=10, parse_math=False)
     axes.spines["top"].set_visible(False)
     behind.spines["top"].set_visible(False)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=9)
-    figure.savefig(path, dpi=150)
-    return True
+    return figure

@@ -2,18 +2,19 @@
 
 `contiguous` takes two adjacent tokens, `random` two distinct positions, uniformly among those of regular tokens. Texts come
 in a seeded order, and the r-th pair of text i is a function of (seed, i, r) alone, drawn without replacement: asking for more
-pairs keeps those already chosen, and a file with fewer texts than pairs gives several pairs a text.
+pairs keeps those already chosen, and a file with fewer texts than pairs gives several pairs per text.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
+from unmask.checks import one_of, whole
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.evaluation.datasets import Text
@@ -21,6 +22,8 @@ from unmask.evaluation.datasets import Text
 Scheme = Literal["random", "contiguous"]
 Encode = Callable[[str], Sequence[int]]
 SCHEMES: tuple[Scheme, ...] = ("random", "contiguous")
+MOST_PAIRS = 10_000_000
+LARGEST_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -68,30 +71,27 @@ def choose_pairs(
     max_tokens: int | None = None,
 ) -> Chosen:
     """`count` different pairs. A text that `encode` refuses, that is too long, or that has no pair is skipped and counted."""
-    if scheme not in SCHEMES:
-        raise InputError(f"scheme {scheme!r} is unknown: use {' or '.join(SCHEMES)}")
-    if count < 1:
-        raise InputError(f"{count} pairs were asked for: ask for one or more")
-    if seed < 0:
-        raise InputError(f"seed {seed} is negative: use 0 or more")
+    one_of("scheme", scheme, SCHEMES)
+    whole("pairs", count, 1, MOST_PAIRS)
+    whole("seed", seed, 0, LARGEST_SEED)
     special, skipped, pairs = frozenset(special_ids), Counter[str](), list[Pair]()
     order = [int(i) for i in np.random.default_rng(seed).permutation(len(texts))]
     encoded: dict[int, tuple[int, ...]] = {}
+    blocks: dict[int, Iterator[tuple[int, int]]] = {}
     for draw in range(count):
         more = []
         for i in order:
             if len(pairs) == count:
                 return Chosen(pairs, skipped)
             if draw == 0:
-                reason, ids = _encode(texts[i].text, encode, max_tokens)
-                if not reason and _possible(ids, special, scheme) == 0:
+                reason, encoded[i] = _encode(texts[i].text, encode, max_tokens)
+                if not reason and _possible(encoded[i], special, scheme) == 0:
                     reason = "fewer than two regular tokens" if scheme == "random" else "no two adjacent regular tokens"
                 if reason:
                     skipped[reason] += 1
                     continue
-                encoded[i] = ids
-            if draw < _possible(encoded[i], special, scheme):
-                block = _draw(encoded[i], special, scheme, np.random.default_rng([seed, i]), draw)
+                blocks[i] = _blocks(encoded[i], special, scheme, np.random.default_rng([seed, i]))
+            if block := next(blocks[i], None):
                 pairs.append(Pair(len(pairs), i, texts[i].text, encoded[i], block))
                 more.append(i)
         order = more
@@ -132,18 +132,19 @@ def _possible(ids: Sequence[int], special: frozenset[int], scheme: str) -> int:
     return n * (n - 1) // 2
 
 
-def _draw(ids: Sequence[int], special: frozenset[int], scheme: str, rng: np.random.Generator, draw: int) -> tuple[int, int]:
-    """The pair number `draw` in a uniform sequence without repetition."""
-    total = _possible(ids, special, scheme)
-    seen: dict[int, None] = {}
-    rank = -1
-    while len(seen) <= draw:
+def _blocks(ids: Sequence[int], special: frozenset[int], scheme: str, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+    """Every possible pair once, in uniformly random order."""
+    regular, adjacent = _regular(ids, special), _adjacent(ids, special)
+    total, seen = _possible(ids, special, scheme), set[int]()
+    while len(seen) < total:
         rank = int(rng.integers(total))
-        seen.setdefault(rank)
-    if scheme == "contiguous":
-        first = _adjacent(ids, special)[rank]
-        return first, first + 1
-    regular, later = _regular(ids, special), 1
-    while rank >= later:
-        rank, later = rank - later, later + 1
-    return regular[rank], regular[later]
+        if rank in seen:
+            continue
+        seen.add(rank)
+        if scheme == "contiguous":
+            yield adjacent[rank], adjacent[rank] + 1
+            continue
+        later = 1
+        while rank >= later:
+            rank, later = rank - later, later + 1
+        yield regular[rank], regular[later]

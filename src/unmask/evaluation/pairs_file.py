@@ -1,4 +1,4 @@
-"""Pairs given by the user: JSON Lines, one {"text": ..., "block": [i, j]} a line, further keys carried through.
+"""Pairs given by the user: JSON Lines, one {"text": ..., "block": [i, j]} per line, further keys carried through.
 
 Positions are counted in the model's tokens, the start token included. `syntactic_distance` and `text_index` are understood
 where they are present, so that the pairs of one run (DIR/pairs.jsonl) can be given to another.
@@ -7,23 +7,31 @@ where they are present, so that the pairs of one run (DIR/pairs.jsonl) can be gi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+import os
+from collections.abc import Collection, Iterable
+from typing import Any
 
+from unmask.checks import whole
 from unmask.errors import InputError, UnmaskError
-from unmask.evaluation.datasets import read_lines
 from unmask.evaluation.pairs import Encode, Pair
+from unmask.runs.files import parse_json, user_path
+from unmask.runs.lines import numbered_lines
 
 KNOWN_KEYS = ("text", "block", "text_index", "syntactic_distance")
+EXAMPLE = '{"text": "...", "block": [i, j]}'
 
 
 def read_pairs(
-    path: str, encode: Encode, special_ids: Sequence[int], reserved: Iterable[str], max_tokens: int | None
+    path: str | os.PathLike[str],
+    encode: Encode,
+    special_ids: Collection[int],
+    reserved: Iterable[str],
+    max_tokens: int | None,
 ) -> list[Pair]:
     """The pairs of a file; every problem is an error that names the line. `reserved` are names that a further key cannot have."""
     special, reserved = frozenset(special_ids), frozenset(reserved)
     pairs: list[Pair] = []
-    for number, line in enumerate(read_lines(Path(path).expanduser()), 1):
+    for number, line in numbered_lines(user_path(path, "pairs_file")):
         if not line.strip():
             continue
         try:
@@ -31,7 +39,7 @@ def read_pairs(
         except UnmaskError as error:
             raise InputError(f"{path} line {number}: {error}") from None
     if not pairs:
-        raise InputError(f"{path!r} holds no pair: give one JSON object a line with the keys text and block")
+        raise InputError(f"{str(path)!r} holds no pair: give one JSON object per line with the keys text and block")
     return pairs
 
 
@@ -39,27 +47,26 @@ def _read_pair(
     line: str, index: int, encode: Encode, special: frozenset[int], reserved: frozenset[str], max_tokens: int | None
 ) -> Pair:
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f'not JSON ({error.msg} at column {error.colno}): write {{"text": "...", "block": [i, j]}}') from None
+        row = parse_json(line)
+    except ValueError as error:
+        raise InputError(f"{error}: write {EXAMPLE}") from None
     if not isinstance(row, dict):
-        raise InputError(f'a JSON {type(row).__name__}, not an object: write {{"text": "...", "block": [i, j]}}')
+        raise InputError(f"a JSON {type(row).__name__}, not an object: write {EXAMPLE}")
     text, block = row.get("text"), row.get("block")
     if not isinstance(text, str):
         raise InputError('no text: give "text" as a string')
     if not (isinstance(block, list) and len(block) == 2 and all(type(i) is int for i in block)):
-        raise InputError(f"block {json.dumps(block)} is not a pair of positions: give two whole numbers, as [3, 4]")
+        raise InputError(f"block {_short(block)} is not a pair of positions: give two whole numbers, as [3, 4]")
     ids = tuple(int(i) for i in encode(text))
     _check_block(ids, block, special, max_tokens)
-    for key in ("text_index", "syntactic_distance"):
-        if row.get(key) is not None and type(row[key]) is not int:
-            raise InputError(f"{key} {json.dumps(row[key])} is not a whole number: correct it or leave it out")
+    known = {key: whole(key, row[key], 0, 2**63 - 1) for key in ("text_index", "syntactic_distance") if row.get(key) is not None}
     extra = {key: value for key, value in row.items() if key not in KNOWN_KEYS}
-    taken = sorted(reserved & extra.keys())
-    if taken:
-        raise InputError(f"key {taken[0]!r} is the name of a result: rename it")
-    where = row.get("text_index")
-    return Pair(index, index if where is None else where, text, ids, (block[0], block[1]), row.get("syntactic_distance"), extra)
+    for key in extra:
+        if key in reserved:
+            raise InputError(f"key {key!r} is the name of a result: rename it")
+        if not key or not key.isprintable():
+            raise InputError(f"key {key!r} cannot name a column: rename it")
+    return Pair(index, known.get("text_index", index), text, ids, (block[0], block[1]), known.get("syntactic_distance"), extra)
 
 
 def _check_block(ids: tuple[int, ...], block: list[int], special: frozenset[int], max_tokens: int | None) -> None:
@@ -72,9 +79,14 @@ def _check_block(ids: tuple[int, ...], block: list[int], special: frozenset[int]
         if not 0 <= position < len(ids):
             raise InputError(f"position {position} of block {block} is outside the text: its tokens are 0 to {len(ids) - 1}")
         if ids[position] in special:
-            raise InputError(f"position {position} of block {block} is a special token: choose a regular one")
+            raise InputError(f"position {position} of block {block} is not a regular token: choose one that is")
     if block[0] == block[1]:
         raise InputError(f"block {block} names one position twice: give two different positions")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def pairs_as_lines(pairs: Iterable[Pair]) -> str:

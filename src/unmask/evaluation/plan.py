@@ -2,88 +2,113 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
+from unmask.checks import one_of, whole
 from unmask.errors import InputError
-from unmask.evaluation.alignment import syntactic_distance, words_of_tokens
 from unmask.evaluation.conllu import Parse
 from unmask.evaluation.datasets import Text, read_texts
-from unmask.evaluation.pairs import Pair, choose_pairs
+from unmask.evaluation.measure import COLUMNS, about_pair, as_table, schema
+from unmask.evaluation.pairs import LARGEST_SEED, MOST_PAIRS, SCHEMES, Pair, choose_pairs
 from unmask.evaluation.pairs_file import pairs_as_lines, read_pairs
-from unmask.evaluation.results import COLUMNS
-from unmask.evaluation.run_folder import content_hash
-from unmask.joints.registry import CONSTRUCTIONS, all_named
+from unmask.joints.registry import all_named
+from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.fingerprint import content_hash
+
+SUPPORTS = ("regular", "all")
+MOST_STEPS = 1_000_000
+SAME_CONTENT = {"model": "weights", "data": "data_sha256", "pairs_file": "pairs_sha256"}
+"""Settings that may be written differently as long as what they name is the same: setting, and the one that is compared."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for. Either `data` (with scheme, pairs and seed) or `pairs_file`."""
+    """What the user asked for; see `unmask.evaluate`. Checked when it is made, before a model is loaded."""
 
-    model: str | None = None
-    data: str | None = None
-    pairs_file: str | None = None
-    scheme: str = "random"
-    pairs: int = 1000
-    seed: int = 0
-    constructions: tuple[str, ...] = tuple(CONSTRUCTIONS)
-    arnold_gokhale_steps: int | None = None
-    device: str = "auto"
-    dtype: str = "auto"
+    model: str
+    data: str | os.PathLike[str] | Sequence[str] | None
+    pairs_file: str | os.PathLike[str] | None
+    scheme: str
+    pairs: int
+    seed: int
+    joints: str | Sequence[str]
+    arnold_gokhale_steps: int | None
+    support: str
+    alphabet: str | os.PathLike[str] | Sequence[str] | None
+
+    def __post_init__(self) -> None:
+        """Refuse what can be refused without a model; whole numbers of any kind become int."""
+        if (self.data is None) == (self.pairs_file is None):
+            raise InputError("give the texts either with data or with pairs_file")
+        one_of("scheme", self.scheme, SCHEMES)
+        one_of("support", self.support, SUPPORTS)
+        if self.alphabet is not None and self.support != "regular":
+            raise InputError(f"alphabet and support {self.support} exclude each other: leave one out")
+        numbers = {"pairs": whole("pairs", self.pairs, 1, MOST_PAIRS), "seed": whole("seed", self.seed, 0, LARGEST_SEED)}
+        names = self.constructions
+        if self.arnold_gokhale_steps is not None:
+            numbers["arnold_gokhale_steps"] = whole("arnold_gokhale_steps", self.arnold_gokhale_steps, 1, MOST_STEPS)
+            if "arnold_gokhale" not in names:
+                raise InputError(
+                    f"arnold_gokhale_steps was given, but arnold_gokhale is not among {', '.join(names)}: "
+                    "add it, or leave the steps out"
+                )
+        for name, value in numbers.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def constructions(self) -> list[str]:
+        """The names of the constructions, in the order asked for."""
+        return [construction.name for construction in all_named(self.joints)]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The pairs to measure, the settings of the run, and how many texts were skipped by reason."""
+    """The pairs to measure, the ids that the joints run over (None: all), the settings, and the texts skipped by reason."""
 
     pairs: list[Pair]
+    support: tuple[int, ...] | None
     settings: dict[str, Any]
     skipped: Counter[str]
 
 
-def check(request: Request) -> None:
-    """Refuse what can be refused before a model is loaded."""
-    if (request.data is None) == (request.pairs_file is None):
-        raise InputError("give the texts either with --data or with --pairs-file")
-    names = [construction.name for construction in all_named(request.constructions)]
-    if request.arnold_gokhale_steps is not None and "arnold_gokhale" not in names:
-        raise InputError(
-            f"arnold_gokhale_steps was given, but arnold_gokhale is not among {', '.join(names)}: add it, or leave them out"
-        )
-    if request.arnold_gokhale_steps is not None and request.arnold_gokhale_steps < 1:
-        raise InputError(f"{request.arnold_gokhale_steps} Arnold-Gokhale steps were asked for: use 1 or more, or leave it out")
-
-
 def make_plan(request: Request, model: MaskedLM, device: str) -> Plan:
     """The pairs and settings of `request` for `model`; `device` is the kind of device that will measure them."""
+    alphabet = None if request.alphabet is None else alphabet_tokens(request.alphabet)
+    regular = model.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(model.words, alphabet)))
     settings: dict[str, Any] = {
-        "model": request.model or "bundled",
-        "weights": weights_fingerprint(model.network),
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": device,
-        "constructions": list(request.constructions),
+        "model": request.model,
+        "weights": model.fingerprint,
+        "constructions": request.constructions,
         "arnold_gokhale_steps": request.arnold_gokhale_steps,
-        "data": request.data,
-        "pairs_file": request.pairs_file,
+        "support": request.support,
+        "alphabet": None if alphabet is None else list(alphabet),
+        "data": None,
+        "pairs_file": None,
     }
+    special = sorted(set(range(model.vocab_size)) - set(regular))
     encode, limit, skipped = model.words.encode, model.max_length, Counter[str]()
     if request.pairs_file is not None:
-        pairs = read_pairs(request.pairs_file, encode, model.special_ids, COLUMNS, limit)
+        settings["pairs_file"] = str(request.pairs_file)
+        pairs = read_pairs(request.pairs_file, encode, special, COLUMNS, limit)
     else:
         assert request.data is not None
         texts = read_texts(request.data)
-        chosen = choose_pairs(texts, encode, model.special_ids, request.scheme, request.pairs, request.seed, limit)
+        chosen = choose_pairs(texts, encode, special, request.scheme, request.pairs, request.seed, limit)
         pairs, skipped = _with_syntax(chosen.pairs, texts, model), chosen.skipped
+        settings["data"] = str(request.data) if isinstance(request.data, str | os.PathLike) else f"{len(texts)} given texts"
         settings["data_sha256"] = content_hash("\n".join(text.text for text in texts))
         settings |= {"scheme": request.scheme, "pairs": request.pairs, "seed": request.seed}
     settings["pairs_sha256"] = content_hash(pairs_as_lines(pairs))
-    return Plan(pairs, settings, skipped)
+    as_table([about_pair(pair, model.decode(pair.gold), 0.0) for pair in pairs], schema(pairs))
+    return Plan(pairs, None if request.support == "all" else regular, settings, skipped)
 
 
 def _with_syntax(pairs: Sequence[Pair], texts: Sequence[Text], model: MaskedLM) -> list[Pair]:
@@ -103,16 +128,5 @@ def _distance(pair: Pair, parse: Parse, model: MaskedLM) -> int | None:
         offsets = model.tokenizer(pair.text, return_offsets_mapping=True)["offset_mapping"]
     except NotImplementedError:
         return None
-    words = words_of_tokens(pair.text, offsets, parse)
-    return syntactic_distance(parse, words[pair.block[0]], words[pair.block[1]])
-
-
-def weights_fingerprint(network: torch.nn.Module, values: int = 64) -> str:
-    """Identifies the weights by up to `values` numbers of each tensor, spread evenly."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(network.state_dict().items()):
-        flat = tensor.detach().flatten()
-        picked = flat[:: max(1, len(flat) // values)].to(torch.float64 if flat.is_floating_point() else torch.int64)
-        digest.update(f"{name} {tuple(tensor.shape)}".encode())
-        digest.update(picked.cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]
+    words = parse.words_of(pair.text, offsets)
+    return parse.token_distance(words[pair.block[0]], words[pair.block[1]])

@@ -7,13 +7,12 @@ Over N pairs, with the negative log-likelihoods -log mu(a|b), -log mu(b|a) and -
 and A-KL, G-KL are means over the pairs.
 
 The product's row is the MLM's: its U-PPL is that of the MLM's own unary conditionals. The difference to the product is
-(pair_nll - product's pair_nll) / 2N, in nats a token: the log of the ratio of the two P-PPL. Intervals run
+(pair_nll - product's pair_nll) / 2N, in nats per token: the log of the ratio of the two P-PPL. Intervals run
 from the 2.5 to the 97.5 percentile of the bootstrap over pairs; every column resamples the same pairs.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     import pandas
 
 MEASURES = {"u_ppl": ("unary_nll_first", "unary_nll_second"), "p_ppl": ("pair_nll",), "a_kl": ("a_kl",), "g_kl": ("g_kl",)}
-"""Measure: the columns whose sum over a pair is averaged, a token for a perplexity, a pair for a divergence."""
+"""Measure: the columns whose sum over a pair is averaged: per token for a perplexity, per pair for a divergence."""
 HEADINGS = {"u_ppl": "U-PPL", "p_ppl": "P-PPL", "a_kl": "A-KL", "g_kl": "G-KL"}
 RESAMPLES = 9999
 
@@ -93,10 +92,10 @@ def _exp(value: float | None) -> float | None:
 
 
 def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: int = 0) -> str:
-    """Table 1 for people: one row a construction, the lowest of each column in bold."""
+    """Table 1 for people: one row per construction, the lowest of each column in bold."""
     rows = summary["constructions"]
     differences = any("difference" in row for row in rows)
-    head = ["construction", *HEADINGS.values(), *(["P-NLL a token, minus product"] if differences else [])]
+    head = ["construction", *HEADINGS.values(), *(["P-NLL per token, minus product"] if differences else [])]
     best = {measure: min(row[measure]["value"] for row in rows) for measure in HEADINGS}
     lines = [_caption(summary, settings, failed), "", _line(head), _line(["---"] + ["---:"] * (len(head) - 1))]
     for row in rows:
@@ -122,6 +121,10 @@ def _caption(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: in
         parts.append(f"seed {settings['seed']}")
     if settings.get("arnold_gokhale_steps"):
         parts.append(f"Arnold-Gokhale stopped after {settings['arnold_gokhale_steps']} steps")
+    if settings.get("alphabet"):
+        parts.append(f"over {len(settings['alphabet'])} tokens of an alphabet")
+    elif settings.get("support") == "all":
+        parts.append("over every output column")
     parts.append(f"{settings.get('dtype')} on {settings.get('device')}")
     if failed:
         parts.append(f"{failed} pairs failed and are not in the table")
@@ -147,8 +150,3 @@ def cell(number: Mapping[str, Any], measure: str, bold: bool = False) -> str:
     if number["low"] is None:
         return text
     return f"{text} [{written(number['low'], measure)}, {written(number['high'], measure)}]"
-
-
-def as_json(summary: Mapping[str, Any], settings: Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    """Everything: the numbers, the settings of the run, and `about` (failures, date, versions, time)."""
-    return json.dumps({**summary, "settings": dict(settings), **about}, indent=2) + "\n"

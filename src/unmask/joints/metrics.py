@@ -47,6 +47,16 @@ class JointMetrics:
     g_kl: float
     objective: float
 
+    @property
+    def u_ppl(self) -> float:
+        """U-PPL of this block alone."""
+        return exp(_mean(self.unary_nll))
+
+    @property
+    def p_ppl(self) -> float:
+        """P-PPL of this block alone."""
+        return exp(self.joint_nll / len(self.unary_nll))
+
 
 @dataclass(frozen=True)
 class BlockMetrics:
@@ -74,32 +84,6 @@ class BlockMetrics:
         return pandas.DataFrame(rows)
 
 
-@dataclass(frozen=True)
-class Summary:
-    """One construction over a set of blocks: a row of Table 1."""
-
-    construction: str
-    u_ppl: float
-    p_ppl: float
-    a_kl: float
-    g_kl: float
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """All constructions over a set of blocks, and the mean compatibility of their tables."""
-
-    summaries: tuple[Summary, ...]
-    compatibility: float
-    blocks: int
-
-    def to_frame(self) -> pandas.DataFrame:
-        """One row per construction."""
-        import pandas
-
-        return pandas.DataFrame([vars(s) for s in self.summaries])
-
-
 def block_metrics(joints: Sequence[Joint], gold: Sequence[int], tile_cells: int | None = None) -> BlockMetrics:
     """The metrics of all `joints`, which are rules over the same tables, for the gold token ids of the block."""
     tables = joints[0].tables
@@ -107,31 +91,6 @@ def block_metrics(joints: Sequence[Joint], gold: Sequence[int], tile_cells: int 
     readings = read_joints(joints, tile_cells)
     measured = tuple(_joint_metrics(joint, reading, places) for joint, reading in zip(joints, readings, strict=True))
     return BlockMetrics(measured, compatibility(tables))
-
-
-def summarise(blocks: Sequence[BlockMetrics]) -> Evaluation:
-    """The means over a set of blocks; every block must hold the same constructions in the same order."""
-    names = [[m.construction for m in block.joints] for block in blocks]
-    if not blocks:
-        raise InputError("no block to summarise: measure at least one")
-    for n, other in enumerate(names):
-        if other != names[0]:
-            raise InputError(
-                f"block {n} holds the constructions {', '.join(other)}, block 0 {', '.join(names[0])}: measure the same for all"
-            )
-    summaries = tuple(_summary([block.joints[i] for block in blocks]) for i in range(len(names[0])))
-    return Evaluation(summaries, _mean([block.compatibility for block in blocks]), len(blocks))
-
-
-def _summary(terms: Sequence[JointMetrics]) -> Summary:
-    sites = sum(len(m.unary_nll) for m in terms)
-    return Summary(
-        construction=terms[0].construction,
-        u_ppl=exp(sum(sum(m.unary_nll) for m in terms) / sites),
-        p_ppl=exp(sum(m.joint_nll for m in terms) / sites),
-        a_kl=_mean([m.a_kl for m in terms]),
-        g_kl=_mean([m.g_kl for m in terms]),
-    )
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -175,13 +175,16 @@ class RunFolder:
         return stored
 
     def _refuse_other_settings(self, stored: Mapping[str, Any]) -> None:
-        hashes = self._same_content.values()
+        """Setting by setting, in the order given; a hash is compared with the setting that it stands for, where that is set."""
+        stands_for = {content: name for name, content in self._same_content.items()}
         for name in dict.fromkeys([*self.settings, *stored]):
             before, now = stored.get(name), self.settings.get(name)
-            if name in FOLDERS_OWN or name in hashes or (name in self._may_grow and _has_grown(before, now)):
+            if name in FOLDERS_OWN or (name in self._may_grow and _has_grown(before, now)):
                 continue
-            if content := self._same_content.get(name):
-                if (before is None) == (now is None) and stored.get(content) == self.settings.get(content):
+            if name in stands_for and self.settings.get(stands_for[name]) is not None:
+                continue
+            if (content := self._same_content.get(name)) and before is not None and now is not None:
+                if stored.get(content) == self.settings.get(content):
                     continue
                 before, now = f"{before} ({stored.get(content)})", f"{now} ({self.settings.get(content)})"
             if before != now:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unmask.errors import InputError
-from unmask.evaluation.plan import weights_fingerprint
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.choose_kernel import proposal_of
 from unmask.sampling.decoder_run import DecoderRun
@@ -73,7 +72,7 @@ def sample(
         **settings.to_dict(),
         "user_terms": [getattr(term, "__qualname__", repr(term)) for term in user_terms],
         "model": str(model) if model is not None and not isinstance(model, MaskedLM) else None,
-        "weights": weights_fingerprint(lm.network),
+        "weights": lm.fingerprint,
         "dtype": str(lm.dtype),
         "side_by_side": [len(run.group.chains) for run in runs],
     }

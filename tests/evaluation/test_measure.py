@@ -7,7 +7,7 @@ import torch
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.evaluation.pair import measure_pair
+from unmask.evaluation.measure import measure_pair
 from unmask.joints import CONSTRUCTIONS
 
 TEXT = [2, 5, 7, 9, 11, 13, 15, 3]
@@ -30,8 +30,8 @@ def plain_tables(network: torch.nn.Module, ids: list[int], a: int, b: int, mask:
     return log_a, log_b, at(a), at(b)
 
 
-def reference(log_a, log_b, log_ma, log_mb, gold, steps):
-    """Rows of the paper's five constructions by their equations, everything materialised."""
+def reference(log_a, log_b, log_ma, log_mb, gold, steps, potential=None):
+    """Rows of the paper's constructions by their equations, everything materialised; `potential` of the MRF if not A + B."""
     pivot = int(log_ma.argmax())
     mu = torch.full_like(log_a, 1.0 / log_a.numel())
     for _ in range(steps):
@@ -39,7 +39,7 @@ def reference(log_a, log_b, log_ma, log_mb, gold, steps):
         mu = mu / mu.sum()
     rules = {
         "product": log_ma[:, None] + log_mb[None, :],
-        "mrf": log_a + log_b,
+        "mrf": log_a + log_b if potential is None else potential,
         "hcb": log_a - log_a[pivot] + log_b[pivot],
         "arnold_gokhale": mu.log(),
     }
@@ -114,3 +114,16 @@ def test_all_constructions_come_back_and_arnold_gokhale_has_the_lowest_objective
 def test_a_cloze_without_gold_tokens_is_refused(tiny):
     with pytest.raises(InputError, match="own tokens are not known"):
         measure_pair(tiny, Cloze(masked().ids, BLOCK), ["product"])
+
+
+def test_over_some_tokens_every_number_is_that_of_the_tables_restricted_to_them(tiny, tables):
+    """The paper's definitions again, given that both tokens are among the support; so is the MRF of the whole vocabulary."""
+    support = torch.tensor(tiny.regular_ids)
+    log_a, log_b, log_ma, log_mb = tables
+    inside = [t[support][:, support] for t in (log_a, log_b)]
+    restricted = (inside[0].log_softmax(0), inside[1].log_softmax(1), *(m[support].log_softmax(0) for m in (log_ma, log_mb)))
+    gold = tuple(tiny.regular_ids.index(TEXT[t]) for t in BLOCK)
+    expected = reference(*restricted, gold, steps=50, potential=inside[0] + inside[1])
+    rows = measure_pair(tiny, masked(), list(expected), 50, support)
+    assert largest_gap(rows, expected) < 2e-4
+    assert largest_gap(measure_pair(tiny, masked(), list(expected), 50), expected) > 0.01

@@ -1,0 +1,387 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import unmask
+from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM
+
+QUICK = ("product", "mrf", "pseudo_gibbs")
+
+
+@pytest.fixture(scope="module")
+def asked(tiny, corpus):
+    return {"data": str(corpus), "model": tiny, "pairs": 12, "seed": 1, "joints": QUICK}
+
+
+@pytest.fixture(scope="module")
+def finished(asked, tmp_path_factory):
+    out = tmp_path_factory.mktemp("finished") / "run"
+    unmask.evaluate(**asked, out=out)
+    return out
+
+
+@pytest.fixture
+def masked(finished, tiny):
+    """The masked texts of the finished run, as its model is first asked about them."""
+    found = []
+    for line in (finished / "pairs.jsonl").read_text().splitlines():
+        pair = json.loads(line)
+        ids = tiny.words.encode(pair["text"])
+        found.append(tuple(tiny.mask_id if t in pair["block"] else token for t, token in enumerate(ids)))
+    assert len(set(found)) == len(found)
+    return found
+
+
+def table(out) -> str:
+    return (out / "table.md").read_text()
+
+
+def numbers(out) -> dict:
+    whole = json.loads((out / "table.json").read_text())
+    return {key: whole[key] for key in ("pairs", "compatibility", "constructions", "settings", "failed")}
+
+
+def parts(out):
+    return sorted((out / "parts").glob("part-*.parquet"))
+
+
+def test_a_run_leaves_rows_table_and_figures(finished):
+    rows = pd.read_parquet(finished / "results.parquet")
+    assert len(rows) == 12 * len(QUICK) and not rows.duplicated(["pair", "construction"]).any()
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(finished / "parts").sort_values(["pair", "construction"], ignore_index=True),
+        rows.sort_values(["pair", "construction"], ignore_index=True),
+    )
+    assert (rows["second"] - rows["first"] - 1 == rows["token_distance"]).all()
+    assert rows[rows["construction"] == "pseudo_gibbs"]["steps"].notna().all() and rows["seconds"].gt(0).all()
+    assert (finished / "figures" / "token_distance.png").exists()
+    assert not (finished / "figures" / "syntactic_distance.png").exists()
+    assert not (finished / "failures.jsonl").exists()
+    described = json.loads((finished / "table.json").read_text())
+    assert described["pairs"] == 12 and described["settings"]["seed"] == 1 and {"torch", "unmask"} <= described["versions"].keys()
+    assert len(described["date"]) == 25
+
+
+def test_the_function_gives_what_the_folder_holds_and_needs_none(asked, finished):
+    found = unmask.evaluate(**asked)
+    assert found.to_markdown() == table(finished)
+    pd.testing.assert_frame_equal(
+        found.rows.drop(columns="seconds"), pd.read_parquet(finished / "results.parquet").drop(columns="seconds")
+    )
+    texts = open(asked["data"]).read().splitlines()
+    again = unmask.evaluate(texts, **{name: value for name, value in asked.items() if name != "data"})
+    pd.testing.assert_frame_equal(again.rows.drop(columns="seconds"), found.rows.drop(columns="seconds"))
+    assert again.settings["data"] == "40 given texts" and again.settings["data_sha256"] == found.settings["data_sha256"]
+
+
+def test_the_same_command_on_a_finished_run_asks_the_model_nothing(finished, asked, faulty, masked):
+    before = table(finished), numbers(finished)
+    unmask.evaluate(**asked | {"model": faulty(dict.fromkeys(masked, RuntimeError("asked")))}, out=finished)
+    assert (table(finished), numbers(finished)) == before
+
+
+def test_progress_counts_pairs(asked):
+    told = []
+    unmask.evaluate(**asked, progress=lambda *given: told.append(given))
+    assert told == [(n, 12, "pairs") for n in range(13)]
+
+
+@pytest.mark.parametrize("survived", [0, 1, 3])
+def test_a_run_stopped_between_writing_and_renaming_goes_on(finished, asked, tmp_path, monkeypatch, survived):
+    class Killed(BaseException):
+        pass
+
+    def stop_at(source, target, replace_file=os.replace):
+        if "part-" in str(target) and int(target.stem[5:]) >= survived:
+            os.link(source, target.with_name(".left behind.tmp"))
+            raise Killed
+        replace_file(source, target)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(os, "replace", stop_at)
+        unmask.evaluate(**asked, out=tmp_path / "run")
+    assert len(parts(tmp_path / "run")) == survived
+    found = unmask.evaluate(**asked, out=tmp_path / "run")
+    assert not found.failed and not list((tmp_path / "run" / "parts").glob(".*.tmp"))
+    assert (table(tmp_path / "run"), numbers(tmp_path / "run")) == (table(finished), numbers(finished))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"seed": 2}, "seed 1, not 2"),
+        ({"pairs": 13}, "pairs 12, not 13"),
+        ({"scheme": "contiguous"}, "scheme random, not contiguous"),
+        ({"joints": ("product", "mrf")}, "constructions product,mrf,pseudo_gibbs, not product,mrf"),
+        ({"joints": (*QUICK, "arnold_gokhale"), "arnold_gokhale_steps": 50}, "constructions product,mrf"),
+        ({"support": "all"}, "support regular, not all"),
+        ({"alphabet": "cat,dog,sat,the,a"}, "alphabet unset, not cat,dog,sat,the,a"),
+    ],
+)
+def test_other_settings_are_refused_by_name(finished, asked, change, named):
+    before = table(finished)
+    with pytest.raises(InputError, match=f"holds a run with {named}"):
+        unmask.evaluate(**asked | change, out=finished)
+    assert table(finished) == before
+
+
+def test_other_data_and_weights_are_refused_but_another_path_to_the_same_is_not(finished, asked, tiny_folder, tmp_path):
+    finished = shutil.copytree(finished, tmp_path / "run")
+    same = tmp_path / "copy.txt"
+    same.write_text(open(asked["data"]).read())
+    assert not unmask.evaluate(**asked | {"data": same, "model": tiny_folder}, device="cpu", out=finished).failed
+    with pytest.raises(InputError, match="holds a run with dtype float32, not float64"):
+        unmask.evaluate(**asked | {"model": MaskedLM.load(tiny_folder, device="cpu", dtype="float64")}, out=finished)
+    same.write_text(open(asked["data"]).read() + "the cat sat .\n")
+    with pytest.raises(InputError, match="holds a run with data .*texts.txt"):
+        unmask.evaluate(**asked | {"data": same}, out=finished)
+    changed = MaskedLM.load(tiny_folder, device="cpu")
+    next(changed.network.parameters()).data.view(-1)[3] += 1e-3
+    with pytest.raises(InputError, match="holds a run with model "):
+        unmask.evaluate(**asked | {"model": changed}, out=finished)
+
+
+def test_a_pair_that_fails_is_recorded_and_tried_again(finished, asked, faulty, masked, tmp_path):
+    model = faulty({masked[2]: RuntimeError("CUDA error\nand a long trace"), masked[4]: float("nan")})
+    found = unmask.evaluate(**asked | {"model": model}, out=tmp_path / "run")
+    assert [failure["pair"] for failure in found.failed] == [2, 4]
+    assert found.failed[0]["reason"] == "RuntimeError: CUDA error" and "nan" in found.failed[1]["reason"].lower()
+    stored = [json.loads(line) for line in (tmp_path / "run" / "failures.jsonl").read_text().splitlines()]
+    assert stored == found.failed and {"text", "block"} <= stored[0].keys()
+    assert found.summary["pairs"] == 10 and "2 pairs failed" in table(tmp_path / "run")
+    assert not unmask.evaluate(**asked, out=tmp_path / "run").failed
+    assert not (tmp_path / "run" / "failures.jsonl").exists()
+    assert (table(tmp_path / "run"), numbers(tmp_path / "run")) == (table(finished), numbers(finished))
+
+
+def test_when_every_pair_fails_there_is_no_table(asked, faulty, masked, tmp_path):
+    model = faulty(dict.fromkeys(masked, MemoryError("too large")))
+    found = unmask.evaluate(**asked | {"model": model}, out=tmp_path / "run")
+    assert found.summary["pairs"] == 0 and len(found.failed) == 12 and found.to_frame().empty
+    assert not (tmp_path / "run" / "table.md").exists()
+
+
+def test_an_interrupted_run_keeps_what_it_has_measured(asked, faulty, masked, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        unmask.evaluate(**asked | {"model": faulty({masked[3]: KeyboardInterrupt()})}, out=tmp_path / "run")
+    assert sorted(pd.read_parquet(tmp_path / "run" / "parts")["pair"].unique()) == [0, 1, 2]
+
+
+def test_two_processes_cannot_share_a_folder(finished, asked):
+    hold = "import fcntl, sys; f = open(sys.argv[1], 'ab'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(finished / ".lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(InputError, match="another run is writing to"):
+            unmask.evaluate(**asked, out=finished)
+        other.communicate(b"\n")
+    assert not unmask.evaluate(**asked, out=finished).failed
+
+
+def everything(folder) -> dict[str, tuple[bytes, int]]:
+    return {str(p.relative_to(folder)): (p.read_bytes(), p.stat().st_mtime_ns) for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize("kind", ["something else", "a run of the first unmask", "another command"])
+def test_a_folder_that_is_refused_is_left_as_it_was(finished, asked, tmp_path, kind):
+    out = tmp_path / "run"
+    if kind == "something else":
+        out.mkdir()
+        (out / "table.md").write_text("mine")
+        (out / ".lock").write_text("mine too")
+    else:
+        shutil.copytree(finished, out)
+        settings = json.loads((out / "settings.json").read_text())
+        if kind == "another command":
+            settings["kind"] = "sample"
+        else:
+            for name in ("kind", "format", "run"):
+                del settings[name]
+        (out / "settings.json").write_text(json.dumps(settings))
+    before = everything(out)
+    with pytest.raises(InputError, match="holds no run|an earlier unmask|a run of `unmask sample`") as error:
+        unmask.evaluate(**asked, out=out)
+    assert "\n" not in str(error.value) and everything(out) == before
+
+
+def test_a_deleted_part_is_told_and_measured_again_and_a_copied_one_is_refused(finished, asked, tmp_path):
+    out = shutil.copytree(finished, tmp_path / "run")
+    shutil.copy(parts(out)[0], out / "parts" / "part-000099.parquet")
+    with pytest.raises(InputError, match="part-000099.parquet' is a copy of the part 'part-000000': move it out"):
+        unmask.evaluate(**asked, out=out)
+    (out / "parts" / "part-000099.parquet").unlink()
+    assert len(parts(out)) > 2
+    parts(out)[1].unlink()
+    with pytest.warns(UserWarning, match="part-000001 is missing .* measured again"):
+        unmask.evaluate(**asked, out=out)
+    assert (table(out), numbers(out)) == (table(finished), numbers(finished))
+
+
+def test_files_cut_short_are_told_with_a_remedy_that_works_or_made_again(finished, asked, tmp_path):
+    out = shutil.copytree(finished, tmp_path / "run")
+    before = table(out), numbers(out)
+    for path in [out / "pairs.jsonl", out / "table.json", out / "results.parquet", parts(out)[1], out / "settings.json"]:
+        whole = path.read_bytes()
+        for cut in np.linspace(0, len(whole) - 1, 7).astype(int):
+            path.write_bytes(whole[:cut])
+            try:
+                unmask.evaluate(**asked, out=out)
+                assert (table(out), numbers(out)) == before
+            except InputError as error:
+                assert "\n" not in str(error) and path.name in str(error)
+                if path.parent.name == "parts":
+                    assert "delete it and give the same command again" in str(error)
+                    path.unlink()
+                    with pytest.warns(UserWarning, match="measured again"):
+                        unmask.evaluate(**asked, out=out)
+                    assert (table(out), numbers(out)) == before
+                    parts(out)[-1].unlink()
+                else:
+                    assert "start again in another --out folder" in str(error)
+        path.write_bytes(whole)
+
+
+def test_a_part_that_comes_back_after_its_pairs_were_measured_again_does_not_count_twice(finished, asked, tmp_path):
+    out = shutil.copytree(finished, tmp_path / "run")
+    parts(out)[-1].rename(tmp_path / "away")
+    unmask.evaluate(**asked, out=out)
+    (tmp_path / "away").rename(out / "parts" / parts(finished)[-1].name)
+    assert table(out) == table(finished)
+    parts(out)[0].rename(tmp_path / "away")
+    with pytest.warns(UserWarning, match="measured again"):
+        unmask.evaluate(**asked, out=out)
+    (tmp_path / "away").rename(out / "parts" / "part-000000.parquet")
+    with pytest.raises(InputError, match="is in an earlier part too: delete this one"):
+        unmask.evaluate(**asked, out=out)
+    parts(out)[-1].unlink()
+    unmask.evaluate(**asked, out=out)
+    assert (table(out), numbers(out)) == (table(finished), numbers(finished))
+
+
+def test_no_free_disk_is_one_line_and_loses_nothing(finished, asked, tmp_path, monkeypatch):
+    calls = []
+
+    def full(descriptor, sync=os.fsync):
+        calls.append(1)
+        if len(calls) > 9:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(descriptor)
+
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="no space left on the disk of .*part-"):
+        patch.setattr(os, "fsync", full)
+        unmask.evaluate(**asked, out=tmp_path / "run")
+    unmask.evaluate(**asked, out=tmp_path / "run")
+    assert table(tmp_path / "run") == table(finished)
+
+
+def test_pairs_from_a_file_carry_their_keys_to_the_rows(tiny, tmp_path):
+    lines = [
+        {"text": "the cat sat on the mat .", "block": [1, 2], "id": 7, "tags": ["x"], "syntactic_distance": 1, "big": 2**70},
+        {"text": "a dog ran under a tree .", "block": [5, 2], "id": 8, "tags": None, "weight": 0.5},
+    ]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    asked = {"model": tiny, "joints": QUICK}
+    rows = unmask.evaluate(pairs_file=tmp_path / "pairs.jsonl", out=tmp_path / "run", **asked).rows
+    first, second = (rows[rows["pair"] == i].iloc[0] for i in (0, 1))
+    assert (first["id"], first["tags"], first["first_token"], first["second_token"]) == (7, '["x"]', "the", "cat")
+    assert first["big"] == str(2**70)
+    assert (second["first"], second["second"], second["first_token"], second["second_token"]) == (5, 2, "a", "dog")
+    assert (second["token_distance"], second["weight"], pd.isna(second["tags"])) == (2, 0.5, True)
+    assert (tmp_path / "run" / "figures" / "syntactic_distance.png").exists()
+    again = unmask.evaluate(pairs_file=tmp_path / "run" / "pairs.jsonl", **asked).rows
+    columns = ["pair", "construction", "pair_nll", "a_kl", "id", "token_distance", "syntactic_distance"]
+    pd.testing.assert_frame_equal(again[columns], rows[columns])
+
+
+def test_parses_give_syntactic_distances(tiny, tmp_path):
+    tree = [("the", 2), ("cat", 3), ("sat", 0), ("on", 6), ("the", 6), ("mat", 3), (".", 3)]
+    lines = ["# text = the cat sat on the mat."]
+    lines += ["\t".join([str(i), form, "_", "_", "_", "_", str(head), "_", "_", "_"]) for i, (form, head) in enumerate(tree, 1)]
+    (tmp_path / "one.conllu").write_text("\n".join([*lines, ""]))
+    rows = unmask.evaluate(tmp_path / "one.conllu", model=tiny, pairs=21, joints="product").rows
+    found = {(row.first, row.second): row.syntactic_distance for row in rows.itertuples()}
+    assert len(found) == 21
+    assert (found[1, 2], found[1, 3], found[2, 3], found[4, 5], found[1, 5], found[3, 7]) == (1, 2, 1, 2, 4, 1)
+
+
+def test_the_support_is_the_regular_tokens_or_every_column_or_an_alphabet(asked, tiny):
+    """With a whole vocabulary of 17 columns, of 12 regular tokens, and of five; each sum over fewer pairs of tokens."""
+    texts = ["the cat sat on the mat .", "a dog ran on the mat ."]
+    found = {
+        name: unmask.evaluate(texts, model=tiny, pairs=6, joints="mrf", **given).rows
+        for name, given in {"all": {"support": "all"}, "regular": {}, "five": {"alphabet": "the,a,mat,on,cat"}}.items()
+    }
+    known = {"all": 17, "regular": 12, "five": 5}
+    for name, rows in found.items():
+        contexts = rows["objective"] / (2 * rows["a_kl"])
+        np.testing.assert_allclose(contexts, known[name], rtol=1e-5)
+    assert set(found["five"]["first_token"]) | set(found["five"]["second_token"]) <= set("the a mat on cat".split())
+    both = found["regular"].merge(found["all"], on=["pair", "construction"])
+    assert (both["pair_nll_x"] < both["pair_nll_y"]).all()
+
+
+def test_columns_that_are_no_tokens_do_not_count(tiny, tiny_folder, tmp_path):
+    """A model with ten times as many outputs as tokens has the rows of the model without them."""
+    import torch
+    from transformers import BertForMaskedLM
+
+    folder = shutil.copytree(tiny_folder, tmp_path / "wide")
+    wide = BertForMaskedLM.from_pretrained(tiny_folder)
+    wide.resize_token_embeddings(170)
+    with torch.no_grad():
+        wide.cls.predictions.decoder.bias[17:] = 3.0
+    wide.save_pretrained(folder)
+    texts = ["the cat sat on the mat ."]
+    wide_model = MaskedLM.load(folder, device="cpu")
+    rows = [unmask.evaluate(texts, model=m, pairs=3, joints=["product", "balanced"]).rows for m in (tiny, wide_model)]
+    compared = ["pair", "construction", "unary_nll_first", "pair_nll", "a_kl", "g_kl"]
+    pd.testing.assert_frame_equal(rows[0][compared], rows[1][compared], rtol=1e-4)
+    every = unmask.evaluate(texts, model=wide_model, pairs=3, joints=["product", "balanced"], support="all").rows
+    assert (every["pair_nll"] > rows[1]["pair_nll"] + 1).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data": None}, "either with data or with pairs_file"),
+        ({"pairs_file": "x"}, "either with data or with pairs_file"),
+        ({"joints": ("mrf", "magic")}, "'magic' is unknown"),
+        ({"joints": ()}, "no construction"),
+        ({"joints": ("mrf", "mrf")}, "mrf twice"),
+        ({"arnold_gokhale_steps": 0, "joints": "all"}, "arnold_gokhale_steps 0 is out of range"),
+        ({"arnold_gokhale_steps": 5}, "arnold_gokhale is not among"),
+        ({"pairs": 0}, "pairs 0 is out of range"),
+        ({"pairs": 10**12}, "pairs 1000000000000 is out of range"),
+        ({"pairs": 2.5}, "pairs 2.5 is not a whole number"),
+        ({"pairs": True}, "pairs True is not a whole number"),
+        ({"seed": -1}, "seed -1 is out of range"),
+        ({"seed": float("nan")}, "seed nan is not a whole number"),
+        ({"scheme": "diagonal"}, "scheme 'diagonal' is unknown"),
+        ({"support": "some"}, "support 'some' is unknown"),
+        ({"support": "all", "alphabet": "abc"}, "exclude each other"),
+        ({"engine": "spark"}, "engine 'spark' is unknown"),
+        ({"workers": 2}, "engine local has none"),
+        ({"engine": "ray", "workers": 0}, "workers 0 is out of range"),
+        ({"out": ""}, "out '' names no file"),
+    ],
+)
+def test_a_wrong_request_is_refused_before_the_model_is_loaded(corpus, tmp_path, change, message):
+    asked = {"data": str(corpus), "model": "no such model", "joints": QUICK, "out": tmp_path / "run"}
+    with pytest.raises(InputError, match=message) as error:
+        unmask.evaluate(**asked | change)
+    assert "\n" not in str(error.value) and not (tmp_path / "run").exists()
+
+
+def test_numpy_integers_are_integers(asked, finished):
+    unmask.evaluate(**asked | {"pairs": np.int64(12), "seed": np.uint8(1)}, out=finished)
