@@ -43,8 +43,8 @@ from unmask.sampling.kernels.pair_joint import PairJoint
 from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.passes import Passes
 from unmask.sampling.randomness import ChainStreams
-from unmask.sampling.scan import BlockShape, SweepPlan
-from unmask.sampling.state import take
+from unmask.sampling.scan import SweepPlan
+from unmask.sampling.settings import BlockShape
 from unmask.sampling.target import Target, blank_template
 from unmask.sampling.text_statistics import stutters
 
@@ -75,7 +75,7 @@ def plan_of(shape: BlockShape, sites: int, block: int, measured: PairMatrix) -> 
     """Which positions a sweep redraws."""
     if shape in ("dependent", "independent"):
         return DependenceBlocks(sites, "permutation", block, shape, measured.information)
-    return SweepPlan(sites, block=block, shape=shape)
+    return SweepPlan(sites, block_size=block, shape=shape)
 
 
 def run(kernel: Kernel, plan: SweepPlan, starts: Tensor, budget: int, spent: float, seed: int) -> tuple[Array, Array]:
@@ -88,9 +88,9 @@ def run(kernel: Kernel, plan: SweepPlan, starts: Tensor, budget: int, spent: flo
     draws: list[Array] = []
     while len(draws) < LOOKS:
         sweep += 1
-        sites = plan.draw(streams.at(sweep, 0), n)
+        sites = plan.draw(streams.at(sweep, 0), state.rows)
         for number in range(plan.steps):
-            state, info = kernel.step(state, streams.at(sweep, number + 1), sites[number])
+            info = kernel.step(state, streams.at(sweep, number + 1), sites[number])
             spent += float(info.passes.sum()) / n
             novel = info.proposed.any(1)
             counts += [n, int(info.accepted.sum()), int(novel.sum()), int((novel & info.accepted).sum()), info.changed.numel(),
@@ -98,7 +98,7 @@ def run(kernel: Kernel, plan: SweepPlan, starts: Tensor, budget: int, spent: flo
             while len(draws) < LOOKS and spent >= looks[len(draws)]:
                 texts = state.ids[:, target.free_positions].tolist()
                 stutter = [stutters(text) / max(1, len(text) - 1) for text in texts]
-                draws.append(np.column_stack([state.energy.numpy() / target.columns, stutter]))
+                draws.append(np.column_stack([state.energy.cpu().numpy() / target.columns, stutter]))
     return np.stack(draws, 1), counts
 
 
@@ -136,9 +136,9 @@ def check(target: Target, passes: Passes, starts: Tensor, measured: PairMatrix, 
     plan, spent, sweep = SweepPlan(target.sites), 0.0, 0
     while spent < budget:
         sweep += 1
-        sites = plan.draw(streams.at(sweep, 0), n)
+        sites = plan.draw(streams.at(sweep, 0), state.rows)
         for number in range(plan.steps):
-            state, info = single.step(state, streams.at(sweep, number + 1), sites[number])
+            info = single.step(state, streams.at(sweep, number + 1), sites[number])
             spent += float(info.passes.sum()) / n
     pilots = decode(Ancestral(target, passes), 4, ChainStreams(seed + 2, range(4)).at(0, 0))[0].ids
     given_text = torch.zeros_like(measured.information)
@@ -150,7 +150,7 @@ def check(target: Target, passes: Passes, starts: Tensor, measured: PairMatrix, 
     rates = []
     for number, pair in enumerate(pairs):
         sites = torch.tensor(pair).expand(n, -1)
-        _, info = kernel.step(take(state, torch.arange(n)), streams.at(10**6, number), sites)
+        info = kernel.step(state.take(state.rows), streams.at(10**6, number), sites)
         novel = info.proposed.any(1)
         rates.append(float((info.accepted & novel).sum()) / max(1, int(novel.sum())))
     print(f"\nnovel product proposals accepted, by pair ({len(pairs)} pairs, {n} texts); Spearman's correlation with")

@@ -27,7 +27,7 @@ from unmask.sampling.kernels import Kernel
 from unmask.sampling.kernels.block import ProductBlock
 from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.passes import Passes
-from unmask.sampling.scan import BlockShape
+from unmask.sampling.settings import BlockShape
 from unmask.sampling.target import Target
 
 STRONG = ((0, 2), (1, 3))

@@ -52,7 +52,8 @@ class FirstTokens:
 
     def __init__(self, model: MaskedLM, tokens: int) -> None:
         self.model, self.vocab_size = model, tokens
-        self.mask_id, self.special_ids, self.device = model.mask_id, model.special_ids, model.device
+        self.mask_id, self.special_ids = model.mask_id, model.special_ids
+        self.device, self.dtype, self.max_length = model.device, model.dtype, model.max_length
 
     def logits(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Those of the model, cut."""

@@ -69,7 +69,7 @@ class Naive:
 
     def step(self, ids: Tensor, rng: StepStreams, sites: Tensor) -> Tensor:
         """One proposal for each chain."""
-        rows, site = torch.arange(len(ids)), sites[:, 0]
+        rows, site = torch.arange(len(ids), device=ids.device), sites[:, 0]
         where = self.target.free_positions[site]
         logits = self.passes.logits(masked_alone(ids, where, self.target.model.mask_id), where.unsqueeze(1))[:, 0]
         log_q = self.proposal.log_weights(logits, self.target.support[site])
@@ -77,7 +77,7 @@ class Naive:
         new = ids.scatter(1, where.unsqueeze(1), drawn.unsqueeze(1))
         log_ratio = self.energy(ids) - self.energy(new) + log_q[rows, ids[rows, where]] - log_q[rows, drawn]
         novel = (drawn != ids[rows, where]).nonzero().squeeze(1)
-        accepted = torch.ones(len(ids), dtype=torch.bool)
+        accepted = torch.ones_like(rows, dtype=torch.bool)
         accepted[novel] = rng.log_uniform(novel) < log_ratio[novel]
         return torch.where(accepted.unsqueeze(1), new, ids)
 
@@ -92,10 +92,10 @@ def run(
     for number in steps:
         sweep, place = divmod(number, sites)
         if place == 0 or number == steps.start:
-            order = plan.draw(streams.at(sweep, 0), len(ids))
+            order = plan.draw(streams.at(sweep, 0), torch.arange(len(ids), device=ids.device))
         texts = step(streams.at(sweep, place + 1), order[place])
         if energy and place == sites - 1:
-            energies.append(energy().clone())
+            energies.append(energy().cpu().clone())
     seconds, processor = time.perf_counter() - start, time.process_time() - worked
     return Cost(passes.count - before, seconds, processor, len(ids) * len(steps), texts.clone(), energies)
 
@@ -105,8 +105,7 @@ def run_kernel(kernel: MetropolisHastings, ids: Tensor, steps: range) -> Cost:
     state, _ = kernel.init(ids)
 
     def step(rng: StepStreams, sites: Tensor) -> Tensor:
-        nonlocal state
-        state, _ = kernel.step(state, rng, sites)
+        kernel.step(state, rng, sites)
         return state.ids
 
     return run(ids, step, kernel.passes, steps, kernel.target.sites, lambda: state.energy)

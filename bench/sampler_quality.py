@@ -40,7 +40,7 @@ from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.passes import Passes
 from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.scan import SweepPlan
-from unmask.sampling.state import complete, empty_state
+from unmask.sampling.state import ChainState
 from unmask.sampling.target import Target, blank_template
 from unmask.sampling.text_statistics import distinct, self_bleu, stutter_rate
 
@@ -125,15 +125,15 @@ def run(
 ) -> Iterator[tuple[float, Tensor, dict[str, float]]]:
     """Texts and rates when the chains' mean number of passes reaches each share of the budget; starts are free of charge."""
     state, _ = kernel.init(starts)
-    n, plan = len(starts), SweepPlan(kernel.target.sites, block=block)
+    n, plan = len(starts), SweepPlan(kernel.target.sites, block_size=block)
     streams, spent, sweep = ChainStreams(seed, range(n)), 0.0, 0
     steps = accepted = redrawn = changed = 0
     waiting = list(shares)
     while waiting:
         sweep += 1
-        sites = plan.draw(streams.at(sweep, 0), n)
+        sites = plan.draw(streams.at(sweep, 0), state.rows)
         for number in range(plan.steps):
-            state, info = kernel.step(state, streams.at(sweep, number + 1), sites[number])
+            info = kernel.step(state, streams.at(sweep, number + 1), sites[number])
             spent += float(info.passes.sum()) / n
             steps, accepted = steps + n, accepted + int(info.accepted.sum())
             redrawn, changed = redrawn + info.changed.numel(), changed + int(info.changed.sum())
@@ -186,7 +186,9 @@ def main() -> None:
         ].ids
 
     def scores(ids: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        energy = complete(target, passes, empty_state(target, ids))[0].energy.numpy() / options.length
+        state = ChainState.at(target, ids)
+        state.complete(target, passes)
+        energy = state.energy.cpu().numpy() / options.length
         return energy, judge([model.text(row) for row in ids.tolist()])
 
     def report(name: str, share: float, ids: Tensor, rates: dict[str, float]) -> None:

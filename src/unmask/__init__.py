@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from unmask.joints.metrics import block_metrics
     from unmask.joints.registry import CONSTRUCTIONS
     from unmask.models.masked_lm import MaskedLM
+    from unmask.sampling.diagnostics import Diagnosis, diagnose
+    from unmask.sampling.run import SampleRun
+    from unmask.sampling.sample import sample
     from unmask.scoring.score import score
     from unmask.tables.unary import Tables, unary_tables
     from unmask.training.result import TrainingRun
@@ -38,12 +41,14 @@ _HOME = {
     "Comparison": "unmask.answers.comparison",
     "Completion": "unmask.answers.filling",
     "Dependence": "unmask.answers.dependence",
+    "Diagnosis": "unmask.sampling.diagnostics",
     "Evaluation": "unmask.evaluation.evaluation",
     "Filling": "unmask.answers.filling",
     "InputError": "unmask.errors",
     "Joint": "unmask.joints.joint",
     "MaskedLM": "unmask.models.masked_lm",
     "ModelError": "unmask.errors",
+    "SampleRun": "unmask.sampling.run",
     "Tables": "unmask.tables.unary",
     "TrainingRun": "unmask.training.result",
     "UnmaskError": "unmask.errors",
@@ -52,9 +57,11 @@ _HOME = {
     "dependence": "unmask.answers.dependence",
     "derive": "unmask.joints.deriving",
     "derive_all": "unmask.joints.deriving",
+    "diagnose": "unmask.sampling.diagnostics",
     "evaluate": "unmask.evaluation.evaluate",
     "fill": "unmask.answers.filling",
     "lab": "unmask.lab",
+    "sample": "unmask.sampling.sample",
     "score": "unmask.scoring.score",
     "train": "unmask.training.run",
     "unary_tables": "unmask.tables.unary",
@@ -66,12 +73,14 @@ __all__ = [
     "Comparison",
     "Completion",
     "Dependence",
+    "Diagnosis",
     "Evaluation",
     "Filling",
     "InputError",
     "Joint",
     "MaskedLM",
     "ModelError",
+    "SampleRun",
     "Tables",
     "TrainingRun",
     "UnmaskError",
@@ -81,9 +90,11 @@ __all__ = [
     "dependence",
     "derive",
     "derive_all",
+    "diagnose",
     "evaluate",
     "fill",
     "lab",
+    "sample",
     "score",
     "train",
     "unary_tables",

@@ -1,7 +1,6 @@
 """Puts the shared cases on the path, and what several files need."""
 
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,21 +9,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture
-def interrupted_at():
-    """A context in which every run is interrupted once it has done so many sweeps."""
-    from unmask.sampling.markov_run import MarkovRun
+def stop_at():
+    """A progress report that raises once so many sweeps are done, over all groups."""
 
-    @contextmanager
-    def at(sweeps):
-        sweep = MarkovRun.sweep
+    def made(sweeps, blow=KeyboardInterrupt):
+        def report(done, total, what=""):
+            if done >= sweeps:
+                raise blow
 
-        def stop(run):
-            if run.done == sweeps:
-                raise KeyboardInterrupt
-            sweep(run)
+        return report
 
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(MarkovRun, "sweep", stop)
-            yield
-
-    return at
+    return made

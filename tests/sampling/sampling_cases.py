@@ -9,12 +9,12 @@ from itertools import permutations
 import torch
 
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.acceptance import Acceptance
 from unmask.sampling.energy import Energy, energies
 from unmask.sampling.enumeration import transition_matrix
-from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.kernels.metropolis_kernel import MetropolisKernel
+from unmask.sampling.kernels.block import block_conditionals
+from unmask.sampling.kernels.metropolis import MetropolisHastings, MetropolisKernel, Proposed
 from unmask.sampling.kernels.pair_joint import PairJoint
-from unmask.sampling.metropolis_rule import MetropolisRule
 from unmask.sampling.passes import Passes
 from unmask.sampling.target import Target
 
@@ -103,44 +103,42 @@ class NaiveMetropolis:
         return torch.where(accept.unsqueeze(1), new, ids)
 
 
-class FlippedRule(MetropolisRule):
+class FlippedAcceptance(Acceptance):
     """Wrong: forward over reverse density."""
 
     def decide(self, state, rows, new, log_ratio, sites, rng):
         return super().decide(state, rows, new, -log_ratio, sites, rng)
 
 
-class SubsetRule(MetropolisRule):
+class SubsetAcceptance(Acceptance):
     """Wrong: the energy's terms beside the redrawn site only."""
 
-    def _stages(self, distance):
-        return [distance <= 1]
+    def stages(self, sites):
+        columns = torch.arange(self.target.columns)
+        return [(columns - self.target.free[sites].unsqueeze(-1)).abs().amin(1) <= 1]
 
 
 @dataclass(frozen=True)
 class Flipped(MetropolisHastings):
     @property
-    def rule(self):
-        return FlippedRule(self.target, self.passes)
+    def acceptance(self):
+        return FlippedAcceptance(self.target, self.passes)
 
 
 @dataclass(frozen=True)
 class SubsetEnergy(MetropolisHastings):
     @property
-    def rule(self):
-        return SubsetRule(self.target, self.passes, early=False)
+    def acceptance(self):
+        return SubsetAcceptance(self.target, self.passes, early=False)
 
 
 @dataclass(frozen=True)
 class ChangedOnlyBlock(MetropolisKernel):
     """Wrong: draws with the whole block masked, but takes both densities with only the changed positions masked."""
 
-    def step(self, state, rng, sites):
-        from unmask.sampling.kernels.block import block_conditionals
-
-        rows = torch.arange(len(state.ids))
-        positions = self.target.free_positions[sites]
-        current = state.ids.gather(1, positions)
+    def propose(self, state, rng, sites):
+        rows = state.rows
+        current = state.ids.gather(1, self.target.free_positions[sites])
         block = block_conditionals(self.target, self.passes, self.proposal, state.ids, sites)
         drawn = torch.stack([rng.categorical(rows, block[:, j]) for j in range(sites.shape[1])], 1)
         log_ratio = torch.zeros(len(rows), dtype=torch.float64)
@@ -152,8 +150,7 @@ class ChangedOnlyBlock(MetropolisKernel):
             log_q = block_conditionals(self.target, self.passes, self.proposal, state.ids[row : row + 1], here)[0]
             for j, place in enumerate(changed.tolist()):
                 log_ratio[row] += log_q[j, current[row, place]] - log_q[j, drawn[row, place]]
-        novel, new = self.changed_texts(state, sites, drawn)
-        return self.settle(state, rng, sites, novel, new, log_ratio, torch.ones(len(rows), dtype=torch.long))
+        return Proposed(drawn, log_ratio, torch.ones_like(rows))
 
 
 @lru_cache

@@ -25,9 +25,9 @@ def run(kernel, ids, sweeps, seed=0, chains=None, plan=None, each=None):
     plan = plan or SweepPlan(kernel.target.sites)
     state, _ = kernel.init(ids)
     for sweep in range(sweeps):
-        sites = plan.draw(streams.at(sweep, 0), len(ids))
+        sites = plan.draw(streams.at(sweep, 0), state.rows)
         for step in range(plan.steps):
-            state, info = kernel.step(state, streams.at(sweep, step + 1), sites[step])
+            info = kernel.step(state, streams.at(sweep, step + 1), sites[step])
             if each:
                 each(state, info)
     return state
@@ -49,7 +49,7 @@ def test_drawn_steps_follow_the_enumerated_matrix(kernel_class, options, sites):
     matrix = transition_matrix(kernel, torch.tensor(sites))
     texts, start, n = all_texts(target), 7, 4000
     state, _ = kernel.init(texts[[start]].expand(n, -1))
-    state, _ = kernel.step(state, ChainStreams(5, range(n)).at(0, 0), torch.tensor(sites).expand(n, -1))
+    kernel.step(state, ChainStreams(5, range(n)).at(0, 0), torch.tensor(sites).expand(n, -1))
     counts = torch.bincount(state.ids @ torch.tensor([9, 3, 1]), minlength=27)
     expected = n * matrix[start]
     assert int(counts[expected == 0].sum()) == 0
@@ -67,7 +67,7 @@ def test_cached_chain_equals_the_uncached_one_token_for_token(kind):
     streams, state = ChainStreams(3, range(len(ids))), kernel.init(ids)[0]
     for step in range(80):
         sites = torch.full((len(ids), 1), step % 4)
-        state, _ = kernel.step(state, streams.at(0, step), sites)
+        kernel.step(state, streams.at(0, step), sites)
         ids = naive.step(ids, streams.at(0, step), sites)
         assert torch.equal(state.ids, ids), f"step {step}"
     assert not torch.equal(ids, all_texts(target)[::16])
@@ -81,7 +81,7 @@ def test_cached_chain_equals_the_uncached_one_on_a_transformer(tiny):
     streams, state = ChainStreams(0, range(2)), kernel.init(ids)[0]
     for step in range(60):
         sites = torch.full((2, 1), step % 5)
-        state, _ = kernel.step(state, streams.at(0, step), sites)
+        kernel.step(state, streams.at(0, step), sites)
         ids = naive.step(ids, streams.at(0, step), sites)
         assert torch.equal(state.ids, ids), f"step {step}"
 
@@ -102,7 +102,7 @@ def test_kept_tables_and_energies_equal_fresh_ones(tiny, kernel_class, options, 
     kernel = of(kernel_class, target, **options)
     ids = torch.randint(5, 17, (4, 8), generator=torch.Generator().manual_seed(0))
     ids[:, 0], ids[:, -1] = 2, 3
-    state = run(kernel, ids, 3, plan=SweepPlan(6, block=block))
+    state = run(kernel, ids, 3, plan=SweepPlan(6, block_size=block))
     assert not torch.equal(state.ids, ids)
     fresh, _ = of(MetropolisHastings, target).init(state.ids)
     known = state.fresh
@@ -202,7 +202,7 @@ def test_energies_are_sums_of_unary_terms():
 )
 def test_sweeps_cover_the_sites(scan, block, shape):
     plan = SweepPlan(7, scan, block, shape)
-    sites = plan.draw(ChainStreams(0, range(5)).at(0, 0), 5)
+    sites = plan.draw(ChainStreams(0, range(5)).at(0, 0), torch.arange(5))
     assert sites.shape == (plan.steps, 5, block) and plan.steps * block >= 7
     assert 0 <= int(sites.min()) and int(sites.max()) <= 6
     for step in sites:

@@ -71,7 +71,7 @@ def test_schedules():
 def test_decoders_fill_everything_inside_the_support(tiny, decoder_class, temperature):
     template = tiny.cloze("the cat [MASK] [MASK] [MASK] [MASK] .").ids
     target = Target(tiny, template, allowed={4: [7, 8]})
-    decoder = of(decoder_class, target, steps=3, temperature=temperature)
+    decoder = of(decoder_class, target, decoding_steps=3, decoding_temperature=temperature)
     state, passes = decode(decoder, 4, ChainStreams(0, range(4)).at(0, 0))
     target.check(state.ids)
     assert int(passes.max()) <= 3
@@ -84,7 +84,7 @@ def test_decoders_fill_everything_inside_the_support(tiny, decoder_class, temper
 def test_confidence_order_with_one_site_a_step_is_easy_first():
     target = small_target(seed=8)
     model = target.model
-    decoder = of(ConfidenceOrder, target, steps=3)
+    decoder = of(ConfidenceOrder, target, decoding_steps=3)
     state, passes = decode(decoder, 1, ChainStreams(0, [0]).at(0, 0))
     ids = [3, 3, 3]
     for _ in range(3):
@@ -97,18 +97,18 @@ def test_confidence_order_with_one_site_a_step_is_easy_first():
 
 def test_mask_predict_masks_the_least_sure_again():
     target = small_target(seed=8)
-    decoder = of(MaskPredict, target, steps=2)
+    decoder = of(MaskPredict, target, decoding_steps=2)
     rng = ChainStreams(0, [0]).at(0, 0)
     state = decoder.init(1, rng)
     first = [int(target.model.table[(t, 3, 3, 3)].argmax()) for t in range(3)]
     sure = [float(target.model.table[(t, 3, 3, 3)].softmax(-1).max()) for t in range(3)]
-    state, info = decoder.step(state, rng)
+    info = decoder.step(state, rng)
     least = min(range(3), key=lambda t: sure[t])
     assert state.ids[0].tolist() == [3 if t == least else first[t] for t in range(3)]
     assert info.filled[0].tolist() == [t != least for t in range(3)]
 
 
-@pytest.mark.parametrize("wrong", [{"steps": 0}, {"schedule": "square"}])
+@pytest.mark.parametrize("wrong", [{"decoding_steps": 0}, {"schedule": "square"}, {"decoding_temperature": -1.0}])
 def test_impossible_schedules_are_refused(wrong):
-    with pytest.raises(InputError, match="steps|schedule"):
+    with pytest.raises(InputError, match="decoding_steps|schedule|decoding_temperature"):
         of(MaskPredict, small_target(), **wrong)

@@ -18,13 +18,17 @@ from unmask.lab.mask_law import uniform_masks, weighted_masks
 from unmask.lab.model import table_model
 from unmask.lab.spectrum import stationary_law, total_variation
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.chain import load_run, sample
 from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
+from unmask.sampling.draw import draw
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
+from unmask.sampling.groups import groups
 from unmask.sampling.kernels.block import ProductBlock
 from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.markov_run import MarkovRun
+from unmask.sampling.passes import Passes
+from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.run import load_run
 from unmask.sampling.settings import SampleSettings
 
 EXACT = 1e-12
@@ -178,7 +182,7 @@ def test_blocks_are_distinct_sites_and_sweeps_leave_none_out(scan, sites, block)
     generator = torch.Generator().manual_seed(1)
     half = torch.rand((sites, sites), generator=generator)
     plan = DependenceBlocks(sites, scan, block, "dependent", half + half.T)
-    drawn = plan.draw(ChainStreams(0, range(50)).at(1, 0), 50)
+    drawn = plan.draw(ChainStreams(0, range(50)).at(1, 0), torch.arange(50))
     assert drawn.shape == (plan.steps, 50, block)
     for chain in range(50):
         blocks = drawn[:, chain].tolist()
@@ -193,41 +197,36 @@ def test_drawn_sweeps_are_partitions_of_the_plan():
     target = small_target(vocab=2, length=4, seed=3)
     plan = plan_for(target, "dependent")
     possible = {frozenset(map(frozenset, plan.partition(list(order)))) for order in permutations(range(4))}
-    drawn = plan.draw(ChainStreams(3, range(200)).at(1, 0), 200)
+    drawn = plan.draw(ChainStreams(3, range(200)).at(1, 0), torch.arange(200))
     assert {frozenset(map(frozenset, drawn[:, c].tolist())) for c in range(200)} == possible
 
 
 @pytest.mark.parametrize("kernel", ["block", "sequential-block", "pair-joint"])
-def test_a_run_counts_the_passes_of_the_measure_and_goes_on_after_a_stop(tiny, tmp_path, monkeypatch, interrupted_at, kernel):
+def test_a_run_counts_the_passes_of_the_measure_and_goes_on_after_a_stop(tiny, tmp_path, stop_at, kernel):
     settings = SampleSettings(
         kernel=kernel, block_shape="dependent", template="the [MASK] [MASK] on [MASK] [MASK]", chains=5, sweeps=6, candidates=3
     )
-    begin, before = MarkovRun.begin, []
-
-    def begin_counted(self):
-        begin(self)
-        before.append(self.spent.clone())
-
-    monkeypatch.setattr(MarkovRun, "begin", begin_counted)
-    whole = sample(settings, tiny)
-    sample(replace(settings, block_shape="window"), tiny)
-    extra = int(before[0].sum() - before[1].sum())
-    assert extra == 1 + 6 * (1 + 3 + 3), "six pairs of three tokens each, and the pass that chose the tokens"
-    with interrupted_at(3), pytest.raises(KeyboardInterrupt):
-        sample(settings, tiny, tmp_path / "run")
-    resumed = sample(settings, tiny, tmp_path / "run")
-    assert len(before) == 3, "the resumed run did not measure again"
-    for other in (resumed, load_run(tmp_path / "run"), sample(settings, tiny, together=2)):
+    whole = draw(settings, tiny)
+    with pytest.raises(KeyboardInterrupt):
+        draw(settings, tiny, tmp_path / "run", progress=stop_at(3))
+    resumed = draw(settings, tiny, tmp_path / "run")
+    for other in (resumed, load_run(tmp_path / "run"), draw(settings, tiny, chains_at_once=2)):
         assert np.array_equal(np.stack(other.samples["ids"]), np.stack(whole.samples["ids"]))
         assert other.samples.sort_values(["chain", "sweep"])["passes"].tolist() == whole.samples["passes"].tolist()
+    measured, plain = (spent_at_the_start(replace(settings, block_shape=shape), tiny) for shape in ("dependent", "window"))
+    assert measured - plain == 1 + 6 * (1 + 3 + 3), "six pairs of three tokens each, and the pass that chose the tokens"
+
+
+def spent_at_the_start(settings, model):
+    group, passes, proposal = groups(settings, model)[0], Passes(model), Proposal()
+    kernel = settings.entry.build(target=group.target, passes=passes, proposal=proposal, **vars(settings))
+    return int(MarkovRun(settings, group, passes, kernel, proposal).spent.sum())
 
 
 def test_what_is_refused(tiny):
-    with pytest.raises(InputError, match="kernel mh, which has no blocks"):
-        SampleSettings(block_shape="dependent")
-    with pytest.raises(InputError, match="--block 2 or more"):
-        sample(SampleSettings(kernel="block", block=1, block_shape="independent", lengths=(4,), chains=1, sweeps=1), tiny)
+    with pytest.raises(InputError, match="block_shape was given, which kernel mh does not use"):
+        SampleSettings.given(block_shape="dependent")
+    with pytest.raises(InputError, match="blocks of 1 by dependence, which is between two positions"):
+        SampleSettings(kernel="block", block_size=1, block_shape="independent")
     with pytest.raises(InputError, match="blocks of 5 in a text of 4"):
-        sample(SampleSettings(kernel="block", block=5, block_shape="independent", lengths=(4,), chains=1, sweeps=1), tiny)
-    with pytest.raises(RuntimeError, match="not been measured"):
-        DependenceBlocks(3, "fixed", 2, "dependent").partition([0, 1, 2])
+        draw(SampleSettings(kernel="block", block_size=5, block_shape="independent", length=(4,), chains=1, sweeps=1), tiny)

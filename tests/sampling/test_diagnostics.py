@@ -6,14 +6,15 @@ import numpy as np
 import pandas
 import pytest
 
-from unmask.sampling.chain import SampleRun, load_run, sample
 from unmask.sampling.diagnostics import diagnose, measure
+from unmask.sampling.draw import draw
 from unmask.sampling.figures import chain_figure
+from unmask.sampling.run import SampleRun, load_run
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.text_statistics import bleu, distinct, self_bleu, stutter_rate
 
 
-def made_up_run(energy, starts=None, tokens=None, **settings):
+def made_up_run(energy, starts=None, tokens=None, independent=None, **settings):
     """A run whose energies are given, (chains, draws), over texts of four tokens."""
     chains, draws = energy.shape
     rng = np.random.default_rng(0)
@@ -35,8 +36,9 @@ def made_up_run(energy, starts=None, tokens=None, **settings):
     starts = [[2, 60, 61, 62, 63, 3]] * chains if starts is None else starts
     counts = {"steps": 100, "accepted": 90, "proposed": 40, "changed": 11, "scoring_passes": 0}
     rates = pandas.DataFrame([{"length": 4, "position": p, **counts} for p in (1, 2, 3, 4)])
-    options = SampleSettings(**{"chains": chains, "sweeps": draws, "lengths": (4,), **settings})
-    return SampleRun(options, pandas.DataFrame(rows), pandas.DataFrame({"chain": range(chains), "ids": starts}), rates)
+    options = SampleSettings(**{"chains": chains, "sweeps": draws, "length": (4,), **settings})
+    known = {"chain": range(chains), "ids": starts, "independent": [None] * chains if independent is None else independent}
+    return SampleRun(options, pandas.DataFrame(rows), pandas.DataFrame(known), rates)
 
 
 def test_bleu_by_hand():
@@ -111,8 +113,8 @@ def test_the_verdict_says_what_is_sampled(settings, said):
 
 
 def test_swaps_of_tempering_are_told_and_a_ladder_too_steep_is_noted(tiny, tmp_path):
-    settings = SampleSettings(kernel="tempering", chains=3, sweeps=6, lengths=(5,), ladder=(1.0, 1.1, 1.2))
-    close = diagnose(sample(settings, tiny, tmp_path))
+    settings = SampleSettings(kernel="tempering", chains=3, sweeps=6, length=(5,), ladder=(1.0, 1.1, 1.2))
+    close = diagnose(draw(settings, tiny, tmp_path))
     assert len(close.swaps) == 2 and 0.5 < min(close.swaps) <= max(close.swaps) <= 1
     assert diagnose(load_run(tmp_path)).swaps == close.swaps and not any("swaps" in said for said in close.verdict)
     steep = diagnose(replace(made_up_run(np.zeros((4, 20)), kernel="tempering", ladder=(1.0, 9.0)), swaps=(0.02,)))
@@ -139,12 +141,39 @@ def test_effective_sizes_are_not_claimed_before_the_chains_mix():
 def test_repetition_stutter_and_starts_are_reported():
     tokens = np.full((4, 30, 4), 9)
     found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 30)), tokens=tokens, starts=[[2, 9, 9, 9, 9, 3]] * 4))
-    assert found.stutter == 1.0 and found.in_starts == 1.0 and found.self_bleu == pytest.approx(1.0)
+    assert found.stutter == 1.0 and found.in_starts == found.at_start == 1.0 and found.self_bleu == pytest.approx(1.0)
     assert found.unique == pytest.approx(1 / 120)
     text = " ".join(found.verdict)
-    assert "stutter" in text and "started from" in text and "repeat each other" in text
+    assert "stutter" in text and "had left the text it started from" in text and "repeat each other" in text
     unchanged = [f for f in found.functionals if f.name == "unchanged"][0]
     assert unchanged.mean == 4.0
+
+
+def test_stutter_is_held_against_what_the_alphabet_gives_by_chance():
+    """Half of the neighbours are equal: chance with two letters, a defect with fifty words."""
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(0, 2, (64, 30, 4))
+    letters = [[2, *row, 3] for row in rng.integers(0, 2, (64, 4)).tolist()]
+    words = [[2, *row, 3] for row in rng.integers(0, 50, (64, 4)).tolist()]
+    energy = rng.normal(size=(64, 30))
+    fair, unfair = (diagnose(made_up_run(energy, tokens=tokens, independent=texts)) for texts in (letters, words))
+    assert fair.stutter == unfair.stutter and 0.4 < fair.independent_stutter < 0.6 and unfair.independent_stutter < 0.1
+    assert not any("stutter" in said or "repeat" in said for said in fair.verdict)
+    assert any("the texts stutter" in said and "if tokens were independent" in said for said in unfair.verdict)
+    assert any("repeat each other" in said for said in unfair.verdict)
+
+
+def test_coming_back_to_the_start_is_no_sign_of_standing_still():
+    """Over two texts, half of the samples are the start's; what counts is whether the chain has left it."""
+    rng = np.random.default_rng(0)
+    tokens = np.stack([np.full((4, 100), 7)] * 3 + [rng.integers(5, 7, (4, 100))], -1)
+    tokens[:, 0, 3], starts = 6, [[2, 7, 7, 7, 5, 3]] * 4
+    found = diagnose(made_up_run(rng.normal(size=(4, 100)), tokens=tokens, starts=starts))
+    assert 0.3 < found.in_starts < 0.7 and found.at_start == 0.0
+    assert not any("started from" in said for said in found.verdict)
+    tokens[:, :20, 3] = 5
+    late = diagnose(made_up_run(rng.normal(size=(4, 100)), tokens=tokens, starts=starts))
+    assert late.at_start >= 0.2 and any("run longer, or burn in" in said for said in late.verdict)
 
 
 def test_without_arviz_the_rest_is_still_told(monkeypatch):
@@ -156,7 +185,7 @@ def test_without_arviz_the_rest_is_still_told(monkeypatch):
 
 
 def test_numbers_of_a_real_run(tiny):
-    run = sample(SampleSettings(chains=6, sweeps=12, lengths=(5, 7)), tiny)
+    run = draw(SampleSettings(chains=6, sweeps=12, length=(5, 7)), tiny)
     found = diagnose(run)
     assert {f.length for f in found.functionals} == {5, 7}
     assert found.passes == int(run.samples.groupby("chain")["passes"].max().sum())
@@ -169,7 +198,7 @@ def test_numbers_of_a_real_run(tiny):
 def test_rates_are_told_position_by_position(tiny):
     from unmask.cli.diagnose import position_lines
 
-    run = sample(SampleSettings(chains=6, sweeps=12, lengths=(5, 7)), tiny)
+    run = draw(SampleSettings(chains=6, sweeps=12, length=(5, 7)), tiny)
     found = diagnose(run)
     assert [(p.length, p.position) for p in found.positions] == [(n, i) for n in (5, 7) for i in range(1, n + 1)]
     third = run.rates[(run.rates["length"] == 7) & (run.rates["position"] == 3)].iloc[0]
@@ -183,7 +212,7 @@ def test_rates_are_told_position_by_position(tiny):
 
 @pytest.mark.parametrize(("kernel", "panels"), [("mh", 4), ("confidence", 1), ("ancestral", 2)])
 def test_figures_are_drawn(tiny, tmp_path, kernel, panels):
-    figure = chain_figure(sample(SampleSettings(kernel=kernel, chains=3, sweeps=6, lengths=(4,)), tiny))
+    figure = chain_figure(draw(SampleSettings(kernel=kernel, chains=3, sweeps=6, length=(4,)), tiny))
     figure.savefig(tmp_path / "chains.png")
     assert (tmp_path / "chains.png").stat().st_size > 8_000
     assert len(figure.axes) == panels

@@ -67,7 +67,7 @@ def test_sequential_blocks_of_three_keep_the_target():
 def test_pair_joint_moves_keep_the_target_and_reach_all_pairs(construction):
     target = small_target(seed=3)
     law = target_law(target)
-    matrix = transition_matrix(of(CachedPairJoint, target, construction=construction, candidates=2), torch.tensor([2, 0]))
+    matrix = transition_matrix(of(CachedPairJoint, target, joint=construction, candidates=2), torch.tensor([2, 0]))
     assert gap_to_invariance(law, matrix) < EXACT
     assert imbalance(law, matrix) < 1e-15
     texts = all_texts(target)
@@ -206,7 +206,7 @@ def test_tempering_swaps_keep_the_product_of_tempered_laws():
     ladder = (1.0, 1.8, 3.0)
     laws = [target_law(small_target(model=model, temperature=t)) for t in ladder]
     target = small_target(model=model)
-    kernel = ParallelTempering(of(MetropolisHastings, target), ladder)
+    kernel = of(ParallelTempering, target, ladder=ladder)
     texts = all_texts(target)
     cold = [
         transition_matrix(of(MetropolisHastings, small_target(model=model, temperature=t)), torch.tensor([0])) for t in ladder
@@ -221,8 +221,8 @@ def test_tempering_swaps_keep_the_product_of_tempered_laws():
             for j in range(4):
                 for k in range(4):
                     place = [i, j, k]
-                    state, _ = kernel.inner.init(texts[place])
-                    state = state._replace(temperature=torch.tensor(ladder, dtype=torch.float64))
+                    state, _ = of(MetropolisHastings, target).init(texts[place])
+                    state.temperature = torch.tensor(ladder, dtype=torch.float64)
                     accept = swap_probability(kernel, state, parity)
                     swapped = [j, i, k] if parity == 0 else [i, k, j]
                     moved[tuple(swapped)] += flow[i, j, k] * accept
@@ -246,7 +246,7 @@ def swap_probability(kernel, state, parity):
     low, high = -60.0, 0.0
     for _ in range(60):
         middle = (low + high) / 2
-        after = state._replace(temperature=state.temperature.clone())
+        after = state.take(state.rows)
         _, accepted = kernel.swap(after, _Fixed(parity, middle))
         low, high = (middle, high) if bool(accepted.any()) else (low, middle)
     return torch.tensor(low, dtype=torch.float64).exp()
@@ -254,9 +254,9 @@ def swap_probability(kernel, state, parity):
 
 def test_annealing_runs_each_step_at_its_temperature():
     target = small_target(seed=1)
-    kernel = Annealing(of(MetropolisHastings, target), total_steps=5, hot=2.0, cold=0.5)
-    assert [round(kernel.temperature(s), 6) for s in (0, 2, 4, 9)] == [2.0, 1.0, 0.5, 0.5]
-    cold = transition_matrix(Annealing(of(MetropolisHastings, target), total_steps=1, hot=0.5, cold=0.5), torch.tensor([1]))
+    kernel = of(Annealing, target, sweeps=3, hot=2.0, cold=0.5)
+    assert [round(kernel.temperature(s), 6) for s in (0, 4, 8, 20)] == [2.0, 1.0, 0.5, 0.5], "three sweeps of three sites"
+    cold = transition_matrix(of(Annealing, target, sweeps=1, hot=0.5, cold=0.5), torch.tensor([1]))
     same = transition_matrix(of(MetropolisHastings, small_target(seed=1, temperature=0.5)), torch.tensor([1]))
     assert float((cold - same).abs().max()) < 1e-15
 
@@ -269,6 +269,6 @@ def test_passes_of_a_step_are_counted_as_the_cost_model_says():
     assert spent.tolist() == [3] * 27 and passes.count == 81
     from unmask.sampling.randomness import ChainStreams
 
-    state, info = kernel.step(state, ChainStreams(0, range(27)).at(0, 0), torch.zeros((27, 1), dtype=torch.long))
+    info = kernel.step(state, ChainStreams(0, range(27)).at(0, 0), torch.zeros((27, 1), dtype=torch.long))
     assert info.passes.tolist() == [2 * int(p) for p in info.proposed[:, 0]]
     assert passes.count == 81 + int(info.passes.sum())

@@ -1,7 +1,13 @@
 """`unmask sample` and `unmask diagnose` as they are typed."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
+import numpy as np
 import pandas
 import pytest
 import typer
@@ -9,7 +15,11 @@ from typer.testing import CliRunner
 
 from unmask.cli.app import OneLineErrors
 from unmask.cli.diagnose import diagnose
-from unmask.cli.sample import read_allowed, sample
+from unmask.cli.sample import sample
+from unmask.sampling.draw import draw
+from unmask.sampling.registry import KERNELS
+from unmask.sampling.run import load_run
+from unmask.sampling.settings import SampleSettings
 
 app = typer.Typer(cls=OneLineErrors)
 app.command()(sample)
@@ -60,6 +70,16 @@ def test_the_same_command_again_changes_nothing_and_another_is_refused(run_folde
     assert refused.exit_code == 2 and "energy norm, not raw" in refused.output and refused.output.count("\n") == 1
 
 
+def test_json_and_no_folder(tiny_folder, tmp_path):
+    ran = unmask("sample", "--length", 4, "--chains", 3, "--sweeps", 5, "--model", tiny_folder, "--device", "cpu", "--json")
+    told = json.loads(ran.stdout)
+    assert ran.exit_code == 0 and set(told) == {"settings", "samples", "diagnosis"}
+    assert [row["chain"] for row in told["samples"]] == [0, 1, 2] and told["samples"][0]["log_prob"] is None
+    assert told["diagnosis"]["verdict"] and told["settings"]["length"] == [4]
+    plain = unmask("sample", "--length", 4, "--chains", 3, "--sweeps", 5, "--model", tiny_folder, "--device", "cpu")
+    assert "none is kept: give --out" in plain.output and told["samples"][0]["text"] in plain.output
+
+
 def test_starts_from_a_file(tiny_folder, tmp_path):
     (tmp_path / "starts.txt").write_text("the cat sat on the mat\n\na dog ran\n")
     ran = unmask(
@@ -71,23 +91,12 @@ def test_starts_from_a_file(tiny_folder, tmp_path):
     assert ran.output.count("out of reach") >= 1, "truncated proposals are warned about"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--chains", "0"], "0 chains"),
-        (["--length", "99"], "the model takes at most 16"),
-        (["--length", "many"], "numbers separated by commas"),
-        (["--template", "the [MASK]", "--allow", "2=zebra"], "zebra"),
-        (["--template", "the [MASK]", "--allow", "two"], "such as 3=red,green"),
-        (["--init", "/nowhere/starts.txt"], "cannot be read"),
-        (["--kernel", "block", "--block", "30"], "blocks of 30"),
-        (["--ladder", "2,1", "--kernel", "tempering"], "rising"),
-    ],
-)
-def test_mistakes_end_in_one_line(tiny_folder, tmp_path, arguments, message):
-    ran = unmask("sample", "--model", tiny_folder, "--device", "cpu", "--out", tmp_path / "run", *arguments)
-    assert ran.exit_code == 2 and message in ran.output and ran.output.startswith("error: ")
-    assert len(ran.output.strip().splitlines()) == 1
+def test_help_names_the_kernels_and_who_uses_an_option():
+    shown = " ".join(unmask("sample", "--help").output.split())
+    for name in KERNELS:
+        assert name in shown
+    assert "--chains-at-once" in shown and "--block-size" in shown and "--together" not in shown
+    assert unmask("sample", "--together", 4).exit_code == 2
 
 
 def test_diagnosing_nothing_is_refused(tmp_path):
@@ -95,15 +104,22 @@ def test_diagnosing_nothing_is_refused(tmp_path):
     assert ran.exit_code == 2 and "holds no run" in ran.output
 
 
-def test_an_interrupt_says_how_to_go_on(tiny_folder, tmp_path, interrupted_at):
-    where = ["--model", tiny_folder, "--device", "cpu", "--out", tmp_path / "r"]
-    command = ["sample", "--length", 5, "--chains", 2, "--sweeps", 6, *where]
-    with interrupted_at(3):
-        ran = unmask(*command)
-    assert ran.exit_code == 130 and "the same command goes on" in ran.output
-    assert unmask(*command).exit_code == 0
-    assert pandas.read_parquet(tmp_path / "r" / "samples.parquet")["sweep"].max() == 6
-
-
-def test_allowed_tokens_are_read():
-    assert read_allowed("3=red, green") == (3, ("red", "green"))
+def test_an_interrupt_keeps_what_was_sampled_and_says_how_to_go_on(tiny, tiny_folder, tmp_path):
+    out = tmp_path / "run"
+    arguments = ["--length", "5", "--chains", "2", "--sweeps", "100000", "--model", tiny_folder, "--device", "cpu", "--out", out]
+    command = [sys.executable, "-m", "unmask", "sample", *map(str, arguments)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    deadline = time.monotonic() + 120
+    while not (out / "settings.json").is_file() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=120)
+    assert process.returncode == 130 and "the same command goes on" in told and "Traceback" not in told
+    found = load_run(out).samples
+    done = int(found["sweep"].max())
+    again = draw(SampleSettings(length=(5,), chains=2, sweeps=min(done, 20)), tiny).samples
+    kept = found[found["sweep"] <= 20]
+    assert np.array_equal(np.stack(kept["ids"]), np.stack(again["ids"]))

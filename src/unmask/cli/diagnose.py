@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
-from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,71 +11,55 @@ import typer
 from unmask.cli import options
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from unmask.sampling.chain import SampleRun
-    from unmask.sampling.diagnostics import Diagnostics
+    from unmask.sampling.diagnostics import Diagnosis
 
 
 def diagnose(
-    folder: Annotated[
-        Path, typer.Argument(help="The --out folder of an `unmask sample` run, finished or not.", show_default=False)
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="The --out folder of an `unmask sample` run, finished or not.",
+            parser=options.path,
+            metavar="FOLDER",
+            show_default=False,
+        ),
     ],
     judge: Annotated[
         str | None,
         typer.Option("--judge", help="A causal language model, by name or folder, that scores the texts.", show_default=False),
     ] = None,
+    device: options.Device = "auto",
     json: options.Json = False,
 ) -> None:
     """Acceptance and novelty, R-hat and effective sample sizes, repetition, and what they mean; writes figures too."""
-    from rich.console import Console
-
     from unmask.cli import terminal
-    from unmask.sampling.chain import load_run
+    from unmask.sampling.diagnostics import diagnose as measure
 
-    screen = Console(stderr=True, highlight=False, soft_wrap=True)
-    found = write_diagnostics(load_run(folder), folder, screen, judge)
+    found = measure(run, judge=judge, device=device)
     if json:
         terminal.print_json(found.to_dict())
     else:
-        print_diagnostics(found)
+        print_diagnosis(found)
+        terminal.messages().print(f"figures are in {run / 'figures'}")
 
 
-def write_diagnostics(run: SampleRun, folder: Path, screen: Console, judge: str | None = None) -> Diagnostics:
-    """Measure a run; leaves diagnostics.json and a figure in its folder."""
-    from unmask.runs.files import write_atomically, writing
-    from unmask.sampling.diagnostics import diagnose as measure_run
-    from unmask.sampling.figures import chain_figure
-
-    found = measure_run(run)
-    if judge is not None:
-        from unmask.sampling.judge import CausalJudge, judge_run
-
-        found = replace(found, judge=judge_run(CausalJudge(judge), run))
-    content = json_format.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n"
-    write_atomically(folder / "diagnostics.json", content.encode())
-    with writing(folder):
-        (folder / "figures").mkdir(exist_ok=True)
-        chain_figure(run).savefig(folder / "figures" / "chains.png", dpi=120)
-    screen.print(f"figures are in {folder / 'figures'}", markup=False)
-    return found
-
-
-def print_diagnostics(found: Diagnostics) -> None:
+def print_diagnosis(found: Diagnosis) -> None:
     """Tables and the verdict."""
     from unmask.cli import terminal
 
     console = terminal.console()
     rates = [f"{found.chains} chains of {found.draws} draws, {found.passes:,} passes"]
     if not isnan(found.acceptance):
-        rates.append(f"{_number(found.passes_per_step)} a step; accepted {found.acceptance:.1%}, changed {found.novelty:.1%}")
+        rates.append(f"{_number(found.passes_per_step)} per step; accepted {found.acceptance:.1%}, changed {found.novelty:.1%}")
     if found.scoring_passes:
-        rates.append(f"{found.scoring_passes:,} more to score the samples")
-    console.print("; ".join(rates), markup=False)
+        rates.append(f"{found.scoring_passes:,} more to score and compare the samples")
+    if found.remembered:
+        rates.append(f"{found.remembered:,} of all were remembered")
+    console.print("; ".join(rates))
     for line in position_lines(found):
-        console.print(line, markup=False)
+        console.print(line)
     if found.swaps:
-        console.print(f"swaps accepted along the ladder: {', '.join(f'{share:.0%}' for share in found.swaps)}", markup=False)
+        console.print(f"swaps accepted along the ladder: {', '.join(f'{share:.0%}' for share in found.swaps)}")
     if found.functionals:
         table = terminal.table("mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes", first="tokens, functional")
         for f in found.functionals:
@@ -86,20 +68,18 @@ def print_diagnostics(found: Diagnostics) -> None:
             table.add_row(f"{f.length}, {f.name}", *shown)
         console.print(table)
     several = ", ".join(f"distinct-{n} {_number(value)}" for n, value in found.distinct.items())
-    console.print(f"self-BLEU {_number(found.self_bleu)}, {several}, unique texts {found.unique:.1%}", markup=False)
-    console.print(
-        f"equal neighbours {_percent(found.stutter)}, samples among the starts {_percent(found.in_starts)}", markup=False
-    )
+    console.print(f"self-BLEU {_number(found.self_bleu)}, {several}, unique texts {found.unique:.1%}")
+    console.print(f"equal neighbours {_percent(found.stutter)}, samples among the starts {_percent(found.in_starts)}")
     if found.judge is not None:
-        scores = [f"{_nats(found.judge['samples'])} nats a token for the {'texts' if not found.functionals else 'last texts'}"]
+        scores = [f"{_nats(found.judge['samples'])} nats per token for the {'texts' if not found.functionals else 'last texts'}"]
         if found.judge["starts"] is not None:
             scores.append(f"{_nats(found.judge['starts'])} for their starts")
-        console.print(f"judge {found.judge['name']}: {', '.join(scores)} (lower is better)", markup=False)
+        console.print(f"judge {found.judge['name']}: {', '.join(scores)} (lower is better)")
     for sentence in found.verdict:
-        console.print(f"- {sentence}", markup=False)
+        console.print(f"- {sentence}")
 
 
-def position_lines(found: Diagnostics) -> list[str]:
+def position_lines(found: Diagnosis) -> list[str]:
     """Acceptance and novelty along the positions, in per cent; two lines for each length."""
     lines = []
     for length in dict.fromkeys(p.length for p in found.positions):

@@ -2,239 +2,184 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from unmask.checks import numbers
 from unmask.cli import options
-from unmask.errors import InputError
 from unmask.joints.registry import FORMS
+from unmask.sampling.registry import KERNELS, used_by
+from unmask.sampling.settings import BlockShape, EnergyKind, SampleSettings, Scan, Schedule
+from unmask.sampling.settings import Order as OrderName
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from unmask.sampling.run import SampleRun
 
-    from unmask.sampling.chain import Report
-
-
-class KernelName(StrEnum):
-    """What moves a chain, or decodes a text."""
-
-    mh = "mh"
-    gibbs = "gibbs"
-    block = "block"
-    sequential_block = "sequential-block"
-    pair_joint = "pair-joint"
-    tempering = "tempering"
-    annealing = "annealing"
-    ancestral = "ancestral"
-    mask_predict = "mask-predict"
-    confidence = "confidence"
+SHOWN = 5
+"""Texts that are printed when the run is done."""
 
 
-class EnergyName(StrEnum):
-    """raw: minus the sum of logits; norm: minus the sum of log-probabilities."""
-
-    raw = "raw"
-    norm = "norm"
-
-
-class ScanName(StrEnum):
-    """The order of the updates of a sweep."""
-
-    random = "random"
-    fixed = "fixed"
-    permutation = "permutation"
+def option(name: str, text: str, **more: Any) -> Any:
+    """An option that some kernels use: its help tells which, and the default that it has where it is left out."""
+    users, default = used_by(name), getattr(SampleSettings, name, None)
+    others = [kernel for kernel in KERNELS if kernel not in users]
+    only = f" [all but {', '.join(others)}]" if len(others) < 4 else f" [{', '.join(users)}]"
+    shown = ",".join(f"{x:g}" for x in default) if isinstance(default, tuple) else default
+    standard = "" if shown in (None, "", False) else f" [default: {shown}]"
+    flag = f"--{name.replace('_', '-')}"
+    return typer.Option(flag, help=f"{text}{only if others else ''}{standard}".replace("[", "\\["), show_default=False, **more)
 
 
-class BlockShapeName(StrEnum):
-    """Which positions make a block."""
-
-    window = "window"
-    scattered = "scattered"
-    dependent = "dependent"
-    independent = "independent"
+def choices(kind: Any) -> str:
+    """The values of a Literal in one line."""
+    return ", ".join(get_args(kind))
 
 
 def sample(
-    out: Annotated[Path, typer.Option("--out", help="Folder of the run; the same command continues a run that was stopped.")],
-    kernel: Annotated[KernelName, typer.Option("--kernel", help="What moves the chains, or a decoder.")] = KernelName.mh,
-    energy: Annotated[EnergyName, typer.Option("--energy", help="Which energy the chains sample.")] = EnergyName.norm,
-    length: Annotated[str, typer.Option("--length", help="Tokens a text, or several lengths such as 8,12,16.")] = "12",
+    template: Annotated[
+        str | None, option("template", "A text with [MASK] where tokens are sampled; the rest is held. Instead of --length.")
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option("--kernel", help=f"What moves the chains, or a decoder: {', '.join(KERNELS)}.")
+    ] = SampleSettings.kernel,
+    energy: Annotated[
+        str, typer.Option("--energy", help=f"Which energy the chains sample: {choices(EnergyKind)}.")
+    ] = SampleSettings.energy,
+    length: Annotated[str | None, option("length", "Tokens per text, or several lengths such as 8,12,16.")] = None,
     chains: Annotated[int, typer.Option("--chains", help="How many chains (or texts decoded side by side).")] = 64,
     sweeps: Annotated[int, typer.Option("--sweeps", help="How often each chain redraws all of its tokens.")] = 100,
     seed: Annotated[int, typer.Option("--seed", help="Seed of all random choices.")] = 0,
     burn_in: Annotated[int, typer.Option("--burn-in", help="Sweeps at the beginning that are not kept.")] = 0,
-    thin: Annotated[int, typer.Option("--thin", help="Keep every so many-th sweep.")] = 1,
+    thin: Annotated[int, typer.Option("--thin", help="Keep every n-th sweep.")] = 1,
     init: Annotated[
-        Path | None, typer.Option("--init", help="File of texts to start from, one a line; otherwise blanks filled one by one.")
+        Path | None,
+        option("init", "File of texts to start from, one per line; otherwise blanks are filled one by one.", parser=options.path),
     ] = None,
-    random_start: Annotated[bool, typer.Option("--random-start", help="Start from tokens drawn uniformly.")] = False,
-    template: Annotated[
-        str | None, typer.Option("--template", help="A text with \\[MASK] where tokens are sampled; the rest is held.")
-    ] = None,
+    random_start: Annotated[bool, option("random_start", "Start from tokens drawn uniformly.")] = False,
     allow: Annotated[
         list[str] | None,
-        typer.Option(
-            "--allow", help="Tokens allowed at a position, such as 3=red,green; \\[CLS] is position 0. May be repeated."
-        ),
+        option("allow", "Tokens allowed at a position, such as 3=red,green; [CLS] is position 0. May be repeated."),
     ] = None,
-    temperature: Annotated[float, typer.Option("--temperature", help="Of the energy: exp(-E / temperature).")] = 1.0,
-    scan: Annotated[ScanName, typer.Option("--scan", help="Order of the updates of a sweep.")] = ScanName.permutation,
-    block: Annotated[int, typer.Option("--block", help="Tokens that a block kernel redraws at once.")] = 2,
+    alphabet: Annotated[
+        str | None,
+        option("alphabet", "Tokens allowed at every site: letters (ACDE), words with commas, or a file of them."),
+    ] = None,
+    temperature: Annotated[float | None, option("temperature", "Of the energy: exp(-E / temperature).")] = None,
+    scan: Annotated[str | None, option("scan", f"Order of the updates of a sweep: {choices(Scan)}.")] = None,
+    block_size: Annotated[int | None, option("block_size", "Tokens that a step redraws at once.")] = None,
     block_shape: Annotated[
-        BlockShapeName,
-        typer.Option(
-            "--block-shape",
-            help="Neighbours, any positions, or those that depend most or least on each other, as measured at the start.",
+        str | None,
+        option(
+            "block_shape",
+            f"{choices(BlockShape)}: neighbours, any positions, or those that depend most or least on each other, as measured "
+            "at the start.",
         ),
-    ] = BlockShapeName.window,
+    ] = None,
     delayed: Annotated[
-        str, typer.Option("--delayed", help="Delayed acceptance: decide in stages that end at these distances, such as 1,3.")
-    ] = "",
-    proposal_temperature: Annotated[float, typer.Option("--proposal-temperature", help="Of the proposed tokens.")] = 1.0,
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", help="Propose the likeliest tokens only; the chain is then reducible.")
+        str | None, option("delayed", "Delayed acceptance: decide in stages that end at these distances, such as 1,3.")
     ] = None,
+    proposal_temperature: Annotated[float | None, option("proposal_temperature", "Of the proposed tokens.")] = None,
+    top_k: Annotated[int | None, option("top_k", "Propose the likeliest tokens only; the chain is then reducible.")] = None,
     nucleus: Annotated[
-        float | None, typer.Option("--nucleus", help="Propose the likeliest share of tokens only; the chain is then reducible.")
+        float | None, option("nucleus", "Propose the likeliest share of tokens only; the chain is then reducible.")
     ] = None,
-    ladder: Annotated[str, typer.Option("--ladder", help="Temperatures of --kernel tempering, rising.")] = "1,1.5,2.25",
-    hot: Annotated[float, typer.Option("--hot", help="First temperature of --kernel annealing.")] = 2.0,
-    cold: Annotated[float, typer.Option("--cold", help="Last temperature of --kernel annealing.")] = 0.1,
+    ladder: Annotated[str | None, option("ladder", "Temperatures, rising; the first is sampled.")] = None,
+    hot: Annotated[float | None, option("hot", "First temperature.")] = None,
+    cold: Annotated[float | None, option("cold", "Last temperature.")] = None,
     joint: Annotated[
-        str,
-        typer.Option("--joint", help=f"Construction of --kernel pair-joint, and of dependence: {', '.join(FORMS)}."),
-    ] = "pseudo_gibbs",
-    candidates: Annotated[
-        int, typer.Option("--candidates", help="Tokens a position of --kernel pair-joint and of measured dependence.")
-    ] = 16,
-    decoding_steps: Annotated[int, typer.Option("--decoding-steps", help="Steps of mask-predict and confidence.")] = 10,
-    schedule: Annotated[
-        str, typer.Option("--schedule", help="How many blanks are left after each step: linear or cosine.")
-    ] = "linear",
+        str | None,
+        option("joint", f"Construction of pairs, and of measured dependence: {', '.join(FORMS)}."),
+    ] = None,
+    candidates: Annotated[int | None, option("candidates", "Tokens per position of pairs, and of measured dependence.")] = None,
+    decoding_steps: Annotated[int | None, option("decoding_steps", "Steps to a whole text.")] = None,
+    schedule: Annotated[str | None, option("schedule", f"How many blanks are left after each step: {choices(Schedule)}.")] = None,
     decoding_temperature: Annotated[
-        float, typer.Option("--decoding-temperature", help="Of mask-predict and confidence; 0 takes the likeliest token.")
-    ] = 1.0,
-    order: Annotated[
-        str, typer.Option("--order", help="Of --kernel ancestral: random, left-to-right, right-to-left.")
-    ] = "random",
-    together: Annotated[
-        int | None, typer.Option("--together", help="Chains side by side; changes memory and speed, not the samples.")
+        float | None, option("decoding_temperature", "Of the predicted tokens; 0 takes the likeliest.")
+    ] = None,
+    order: Annotated[str | None, option("order", f"In which blanks are filled: {choices(OrderName)}.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            parser=options.path,
+            metavar="PATH",
+            help="Keep the run in this folder; the same command continues a run that was stopped.",
+        ),
+    ] = None,
+    chains_at_once: Annotated[
+        int | None, typer.Option("--chains-at-once", help="Chains side by side; changes memory and speed, not the samples.")
     ] = None,
     model: options.Model = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
+    json: options.Json = False,
 ) -> None:
     """Sample texts by Markov chains or decoders, and say how far to trust them."""
-    from rich.console import Console
+    from unmask.cli import process, terminal
 
-    screen = Console(stderr=True, highlight=False, soft_wrap=True)
-    texts = read_starts(init, chains) if init is not None else ()
-    with _progress(screen) as report, _one_line_warnings(screen):
-        from unmask.sampling.chain import sample as run_chains
-        from unmask.sampling.settings import SampleSettings
+    with terminal.progress(quiet=json) as report:
+        from unmask.sampling.sample import sample as draw
 
-        settings = SampleSettings(
-            kernel=kernel.value,
-            energy=energy.value,
-            temperature=temperature,
-            lengths=tuple(read_numbers(length, int, "--length")),
-            chains=chains,
-            sweeps=sweeps,
-            seed=seed,
-            burn_in=burn_in,
-            thin=thin,
-            start="texts" if init is not None else "random" if random_start else "mask",
-            texts=texts,
-            template=template,
-            allowed=tuple(read_allowed(item) for item in allow or ()),
-            scan=scan.value,
-            block=block,
-            block_shape=block_shape.value,
-            proposal_temperature=proposal_temperature,
-            top_k=top_k,
-            nucleus=nucleus,
-            delayed=tuple(read_numbers(delayed, int, "--delayed")) if delayed else (),
-            ladder=tuple(read_numbers(ladder, float, "--ladder")),
-            hot=hot,
-            cold=cold,
-            construction=joint,
-            candidates=candidates,
-            decoding_steps=decoding_steps,
-            schedule=schedule,  # type: ignore[arg-type]
-            decoding_temperature=decoding_temperature,
-            order=order,  # type: ignore[arg-type]
-        )
         try:
-            run = run_chains(settings, model, out, together, report=report, device=device, dtype=dtype)
+            run = draw(
+                template,
+                kernel=kernel,
+                energy=energy,
+                length=None if length is None else numbers("length", length, int),
+                chains=chains,
+                sweeps=sweeps,
+                seed=seed,
+                burn_in=burn_in,
+                thin=thin,
+                init=init,
+                random_start=random_start,
+                allow=allow or None,
+                alphabet=alphabet,
+                temperature=temperature,
+                scan=scan,
+                block_size=block_size,
+                block_shape=block_shape,
+                delayed=None if delayed is None else numbers("delayed", delayed, int),
+                proposal_temperature=proposal_temperature,
+                top_k=top_k,
+                nucleus=nucleus,
+                ladder=None if ladder is None else numbers("ladder", ladder, float),
+                hot=hot,
+                cold=cold,
+                joint=joint,
+                candidates=candidates,
+                decoding_steps=decoding_steps,
+                schedule=schedule,
+                decoding_temperature=decoding_temperature,
+                order=order,
+                out=out,
+                chains_at_once=chains_at_once,
+                model=model,
+                device=device,
+                dtype=dtype,
+                progress=report,
+            )
         except KeyboardInterrupt:
-            screen.print(f"stopped; what was sampled is kept in {out}, and the same command goes on", markup=False)
-            raise typer.Exit(130) from None
-    from unmask.cli.diagnose import print_diagnostics, write_diagnostics
-
-    print_diagnostics(write_diagnostics(run, out, screen))
-    last = run.samples.drop_duplicates("chain", keep="last").head(5)
-    for row in last.itertuples():
-        typer.echo(f"{row.energy:8.2f}  {row.text}")
-    screen.print(f"{len(run.samples):,} samples are in {out / 'samples.parquet'}", markup=False)
+            kept = f"what was sampled is kept in {out}, and the same command goes on" if out else "nothing is kept without --out"
+            process.tell(f"stopped; {kept}")
+            raise
+    if json:
+        terminal.print_json(run.to_dict())
+    else:
+        _print(run)
 
 
-def read_starts(path: Path, chains: int) -> tuple[str, ...]:
-    """Texts to start from, as many as there are chains at most."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"file of starts {str(path)!r} cannot be read ({error}): give a text file, one text a line") from None
-    return tuple(line.strip() for line in lines if line.strip())[: max(1, chains)]
+def _print(run: SampleRun) -> None:
+    from unmask.cli import terminal
+    from unmask.cli.diagnose import print_diagnosis
 
-
-def read_numbers(text: str, kind: type[Any], option: str) -> list[Any]:
-    """Numbers separated by commas."""
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{option} {text!r} is not understood: give numbers separated by commas") from None
-
-
-def read_allowed(text: str) -> tuple[int, tuple[str, ...]]:
-    """ "3=red,green" as (3, ("red", "green"))."""
-    position, found, tokens = text.partition("=")
-    if not found or not position.strip().isdigit():
-        raise InputError(f"--allow {text!r} is not understood: give a position and tokens, such as 3=red,green")
-    return int(position), tuple(token.strip() for token in tokens.split(",") if token.strip())
-
-
-@contextmanager
-def _one_line_warnings(screen: Console) -> Iterator[None]:
-    """Warnings as one line each, once."""
-    import warnings
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
-        try:
-            yield
-        finally:
-            for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
-                screen.print(f"warning: {text}", markup=False)
-
-
-@contextmanager
-def _progress(screen: Console) -> Iterator[Report | None]:
-    """A bar where standard error is a terminal: sweeps done, in all, and the time left."""
-    if not screen.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
-    with Progress(*columns, console=screen, transient=True) as bar:
-        task = bar.add_task("loading", total=None)
-
-        def report(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, description="sweeps")
-
-        yield report
+    print_diagnosis(run.diagnosis)
+    console, screen = terminal.console(), terminal.messages()
+    for row in run.last.head(SHOWN).itertuples():
+        console.print(f"{row.energy:8.2f}  {row.text}", soft_wrap=True)
+    if run.folder is None:
+        screen.print(f"{len(run.samples):,} samples were drawn and none is kept: give --out FOLDER to keep them")
+    else:
+        screen.print(f"{len(run.samples):,} samples are in {run.folder / 'samples.parquet'}, figures in {run.folder / 'figures'}")

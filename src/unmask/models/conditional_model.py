@@ -12,12 +12,18 @@ from torch import Tensor
 
 @runtime_checkable
 class ConditionalModel(Protocol):
-    """A map from a partly masked text to logits f_t(. | text) over the vocabulary at chosen positions."""
+    """A map from a partly masked text to logits f_t(. | text) over the vocabulary at chosen positions.
+
+    dtype        number format of the weights; logits come in it, but never narrower than float32
+    max_length   the most tokens that a text may have, special ones included; None where nothing limits it
+    """
 
     vocab_size: int
     mask_id: int
     special_ids: tuple[int, ...]
     device: torch.device
+    dtype: torch.dtype
+    max_length: int | None
 
     def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""

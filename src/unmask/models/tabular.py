@@ -20,10 +20,10 @@ class TabularMLM:
 
     def __init__(self, table: Tensor) -> None:
         self.table = table
-        self.length = table.shape[0]
+        self.length = self.max_length = table.shape[0]
         self.vocab_size = table.shape[-1]
         self.mask_id = self.vocab_size
-        self.device = table.device
+        self.device, self.dtype = table.device, table.dtype
 
     @classmethod
     def random(cls, vocab_size: int, length: int, seed: int, scale: float = 1.5) -> TabularMLM:

@@ -30,7 +30,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from unmask.errors import InputError
 from unmask.runs.files import (
@@ -108,7 +108,7 @@ class RunFolder:
         self._run = ""
         self._parts: list[Part] = []
 
-    def __enter__(self) -> RunFolder:
+    def __enter__(self) -> Self:
         self._look()
         self._take_lock()
         try:

@@ -6,33 +6,28 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.sampling.choose_kernel import decoder
-from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.markov_run import COUNTS, Snapshot, common_snapshot, restore_common
-from unmask.sampling.passes import Passes, rows_for
-from unmask.sampling.proposal import Proposal
+from unmask.sampling.decoders.decoder import Decoder, DecodeState, decode
+from unmask.sampling.group_run import GroupRun, Snapshot
+from unmask.sampling.groups import Group
+from unmask.sampling.passes import Passes
 from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.starts import Group
-from unmask.sampling.state import complete, empty_state
+from unmask.sampling.state import ChainState
 
 
-class DecoderRun:
-    """The same interface as `MarkovRun`; its texts do not depend on each other, and it has no starts."""
+class DecoderRun(GroupRun):
+    """The same interface as `MarkovRun`; its texts do not depend on each other, and its starts are blank."""
 
-    def __init__(self, settings: SampleSettings, group: Group, proposal: Proposal) -> None:
-        self.settings, self.group = settings, group
-        self.passes = Passes(group.target.model, rows_for(group.target.model, settings.chains))
-        self.decoder = decoder(settings, group.target, self.passes, proposal)
+    def __init__(
+        self, settings: SampleSettings, group: Group, passes: Passes, decoder: Decoder, saved: Snapshot | None = None
+    ) -> None:
+        super().__init__(settings, group, passes, saved)
+        self.decoder = decoder
         self.streams = ChainStreams(settings.seed, group.chains)
-        self.counts = torch.zeros((len(COUNTS), group.target.sites), dtype=torch.long)
-        self.scoring_passes = 0
-        self.done = 0
-
-    def begin(self) -> None:
-        """Nothing is needed before the first decoding."""
-        self.spent = torch.zeros(len(self.group.chains), dtype=torch.long)
-        self.starts = torch.tensor(self.group.target.template).repeat(len(self.group.chains), 1)
+        self.state = DecodeState.blank(group.target, len(group.chains))
+        if saved is None:
+            self.starts = self.state.ids
+            self.spent = torch.zeros_like(self.state.rows)
 
     def sweep(self) -> None:
         """Decode every text anew."""
@@ -45,19 +40,11 @@ class DecoderRun:
         return self.state.ids
 
     def energies(self) -> Float[Tensor, " n"]:
-        """The latest texts' energies; their passes are counted apart."""
-        state, spent = complete(self.group.target, self.passes, empty_state(self.group.target, self.state.ids))
-        self.scoring_passes += int(spent.sum())
+        """The latest texts' energies; all of their passes are scoring passes."""
+        state = ChainState.at(self.group.target, self.state.ids)
+        self.scoring_passes += int(state.complete(self.group.target, self.passes).sum())
         return state.energy
 
     def log_probs(self) -> list[float | None]:
         """Exact given the order, where the decoder has a tractable probability."""
         return self.state.log_prob.tolist() if self.decoder.exact else [None] * len(self.group.chains)
-
-    def snapshot(self) -> Snapshot:
-        """Decodings do not depend on each other: there is no state besides the counts."""
-        return common_snapshot(self)
-
-    def restore(self, saved: Snapshot) -> None:
-        """Go on after the last decoding that was kept."""
-        restore_common(self, saved)

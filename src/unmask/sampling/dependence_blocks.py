@@ -29,7 +29,8 @@ from unmask.answers.dependence import PairMatrix, pair_matrix
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.scan import BlockShape, Scan, SweepPlan
+from unmask.sampling.scan import SweepPlan
+from unmask.sampling.settings import BlockShape, Scan
 from unmask.sampling.target import Target
 from unmask.tables.kept import kept_with_first
 
@@ -37,41 +38,35 @@ from unmask.tables.kept import kept_with_first
 class DependenceBlocks(SweepPlan):
     """Blocks of sites that depend most, or least, on each other, by the matrix `dependence`."""
 
-    def __init__(
-        self, sites: int, scan: Scan, block: int, shape: BlockShape, dependence: Float[Tensor, "F F"] | None = None
-    ) -> None:
-        super().__init__(sites, scan, block, shape)
-        if block < 2:
-            raise InputError(f"blocks of {block} by dependence: give --block 2 or more, dependence is between two positions")
-        sign = 1.0 if shape == "dependent" else -1.0
-        self.preference = None if dependence is None else sign * dependence.double()
+    def __init__(self, sites: int, scan: Scan, block_size: int, shape: BlockShape, dependence: Float[Tensor, "F F"]) -> None:
+        super().__init__(sites, scan, block_size, shape)
+        if block_size < 2:
+            raise InputError(f"blocks of {block_size} by dependence, which is between two positions: give block_size 2 or more")
+        self.preference = (1.0 if shape == "dependent" else -1.0) * dependence.double().cpu()
 
-    def draw(self, rng: Randomness, chains: int) -> Int[Tensor, "steps n k"]:
-        """The sites of each step, for each chain."""
-        rows = torch.arange(chains)
+    def draw(self, rng: Randomness, rows: Int[Tensor, " n"]) -> Int[Tensor, "steps n k"]:
+        """The sites of each step, for each of the chains `rows`."""
         if self.scan == "fixed":
-            blocks = torch.tensor(self.partition(range(self.sites)))
-            return blocks.unsqueeze(1).expand(-1, chains, -1)
+            blocks = torch.tensor(self.partition(range(self.sites)), device=rows.device)
+            return blocks.unsqueeze(1).expand(-1, len(rows), -1)
         if self.scan == "permutation":
             orders = rng.permutation(rows, self.sites).tolist()
-            blocks = torch.tensor([self.partition(order) for order in orders]).transpose(0, 1)
+            blocks = torch.tensor([self.partition(order) for order in orders], device=rows.device).transpose(0, 1)
         else:
-            around = torch.tensor([self.partition([site])[0] for site in range(self.sites)])
+            around = torch.tensor([self.partition([site])[0] for site in range(self.sites)], device=rows.device)
             blocks = torch.stack([around[rng.integers(rows, self.sites)] for _ in range(self.steps)])
-        shuffled = [block.gather(1, rng.permutation(rows, self.block)) for block in blocks]
+        shuffled = [block.gather(1, rng.permutation(rows, self.block_size)) for block in blocks]
         return torch.stack(shuffled)
 
     def partition(self, order: list[int] | range) -> list[list[int]]:
         """Blocks begun by the sites in `order` that are in none yet; the last is filled up with sites of earlier ones."""
-        if self.preference is None:
-            raise RuntimeError("the dependence of the sites has not been measured")
         left, blocks = set(range(self.sites)), []
         for site in order:
             if site not in left:
                 continue
             block = [site]
             left.discard(site)
-            while len(block) < self.block:
+            while len(block) < self.block_size:
                 choice = sorted(left) or [s for s in range(self.sites) if s not in block]
                 mean = self.preference[block][:, choice].mean(0)
                 block.append(choice[int(mean.argmax())])
@@ -82,10 +77,12 @@ class DependenceBlocks(SweepPlan):
 
 @kept_with_first
 def template_dependence(target: Target, candidates: int, construction: str) -> PairMatrix:
-    """D of the target's sites, over the likeliest `candidates` allowed tokens of each with all sites masked; once a target."""
+    """D of the target's sites, over the likeliest `candidates` allowed tokens of each with all sites masked.
+
+    It is measured once per target and kept while the target lives.
+    """
     positions = target.free_positions
-    ids = torch.tensor([target.template], device=target.model.device)
-    logits = target.model.logits(ids, positions.unsqueeze(0).to(target.model.device))[0].cpu()
+    logits = target.model.logits(target.template_ids.unsqueeze(0), positions.unsqueeze(0))[0]
     allowed = torch.where(target.support, logits.double(), -torch.inf)
     sets = [row.topk(min(candidates, int(support.sum()))).indices for row, support in zip(allowed, target.support, strict=True)]
     found = pair_matrix(

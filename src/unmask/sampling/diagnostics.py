@@ -11,14 +11,17 @@ texts of different lengths have different targets and are compared length by len
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from math import isnan
+import os
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask.sampling.chain import SampleRun
+from unmask.runs.files import atomic_path, write_json
+from unmask.sampling.run import SampleRun, load_run
 from unmask.sampling.text_statistics import distinct, self_bleu, stutter_rate, stutters
 from unmask.sampling.verdict import verdict
 
@@ -56,11 +59,16 @@ class PositionRates:
 
 
 @dataclass(frozen=True)
-class Diagnostics:
-    """What `unmask diagnose` prints.
+class Diagnosis:
+    """What `unmask.diagnose` returns.
 
     Self-BLEU and distinct-n compare the last texts of the chains with each other (all texts of a decoder): one chain's
-    consecutive texts resemble each other by construction.
+    consecutive texts resemble each other by construction. `independent_...` are the same statistics of texts whose tokens
+    know nothing of each other (see `verdict`).
+
+    passes       forward passes that the chains asked for; `remembered` of them were answered from memory
+    at_start     share of samples that were taken before their chain had left its start
+    in_starts    share of samples that are the start of some chain
     """
 
     kernel: str
@@ -69,6 +77,7 @@ class Diagnostics:
     draws: int
     passes: int
     scoring_passes: int
+    remembered: int
     passes_per_step: float
     acceptance: float
     novelty: float
@@ -76,10 +85,14 @@ class Diagnostics:
     swaps: list[float]
     functionals: list[Functional]
     self_bleu: float
+    independent_self_bleu: float
     distinct: dict[int, float]
     stutter: float
     start_stutter: float
+    independent_stutter: float
+    independent_neighbours: int
     unique: float
+    at_start: float
     in_starts: float
     lowest_energy: float
     lowest_text: str
@@ -87,43 +100,84 @@ class Diagnostics:
     judge: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: null where a number cannot be told."""
-        return dict(_without_nan(asdict(self)))
+        """What `unmask diagnose --json` prints: null where a number cannot be told, or is infinite."""
+        return dict(_finite(asdict(self)))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per length and functional: mean, standard deviation, R-hat, effective sample sizes."""
+        import pandas
+
+        return pandas.DataFrame([asdict(functional) for functional in self.functionals])
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.kernel}, {self.chains} chains of {self.draws} draws: {self.verdict[0]})"
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
+        return f"<ul>{said}</ul>{self.to_frame().to_html(index=False, float_format='{:.3f}'.format)}"
 
 
-def diagnose(run: SampleRun) -> Diagnostics:
+def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, device: str = "auto") -> Diagnosis:
+    """How far to trust the samples of a run, or of the folder that it left.
+
+    A run that has a folder gets diagnostics.json and figures/chains.png there.
+
+    judge   a causal language model, by name or folder, that scores the texts
+    """
+    known = run if isinstance(run, SampleRun) else load_run(run)
+    found = known.diagnosis
+    if judge is not None:
+        from unmask.sampling.judge import CausalJudge, judge_run
+
+        found = replace(found, judge=judge_run(CausalJudge(judge, device), known))
+    if known.folder is not None:
+        from unmask.sampling.figures import chain_figure
+
+        write_json(known.folder / "diagnostics.json", found.to_dict())
+        with atomic_path(known.folder / "figures" / "chains.png") as temporary:
+            chain_figure(known).savefig(temporary, dpi=120, format="png")
+    return found
+
+
+def measure_run(run: SampleRun) -> Diagnosis:
     """Statistics of a run's samples and of the steps that led to them."""
     settings, samples = run.settings, run.samples
+    entry = settings.entry
     frame = with_functionals(run)
     texts = [list(map(int, tokens)) for tokens in frame["tokens"]]
-    apart = texts if settings.decodes else [list(map(int, t)) for t in frame.drop_duplicates("chain", keep="last")["tokens"]]
-    last = samples.groupby("chain")["passes"].max()
-    passes, steps = int(last.sum()), int(run.rates["steps"].sum())
+    apart = texts if entry.decodes else [list(map(int, t)) for t in frame.drop_duplicates("chain", keep="last")["tokens"]]
+    independent = [list(map(int, tokens)) for tokens in frame.drop_duplicates("chain")["independent"] if tokens is not None]
+    passes, steps = int(samples.groupby("chain")["passes"].max().sum()), int(run.rates["steps"].sum())
     functionals = []
-    if not (settings.decodes or settings.kernel == "annealing"):
+    if entry.mixes:
         for length, part in frame.groupby("length"):
             spent = int(part.groupby("chain")["passes"].max().sum())
             functionals += [
                 measure(name, int(length), draws_of(part, name), spent) for name in ("energy", "unchanged", "stutter")
             ]
-    found = Diagnostics(
+    found = Diagnosis(
         kernel=settings.kernel,
         energy=settings.energy,
         chains=int(samples["chain"].nunique()),
         draws=int(samples.groupby("chain").size().min()),
         passes=passes,
         scoring_passes=int(run.rates["scoring_passes"].sum()),
-        passes_per_step=passes / max(1, steps) * settings.sites_a_step if steps else float("nan"),
+        remembered=run.remembered,
+        passes_per_step=passes / max(1, steps) * settings.sites_per_step if steps else float("nan"),
         acceptance=_share(run.rates, "accepted"),
         novelty=_share(run.rates, "changed"),
         positions=position_rates(run.rates),
         swaps=list(run.swaps),
         functionals=functionals,
         self_bleu=self_bleu(apart),
+        independent_self_bleu=self_bleu(independent),
         distinct={n: distinct(apart, n) for n in (1, 2, 3)},
         stutter=stutter_rate(texts),
-        start_stutter=float("nan") if settings.decodes else stutter_rate(list(frame.drop_duplicates("chain")["start"])),
+        start_stutter=float("nan") if entry.decodes else stutter_rate(list(frame.drop_duplicates("chain")["start"])),
+        independent_stutter=stutter_rate(independent),
+        independent_neighbours=sum(max(0, len(text) - 1) for text in independent),
         unique=float(samples["text"].nunique() / len(samples)),
+        at_start=float(frame["at_start"].mean()),
         in_starts=float(frame["in_starts"].mean()),
         lowest_energy=float(samples["energy"].min()),
         lowest_text=str(samples["text"].iloc[int(samples["energy"].argmin())]),
@@ -133,17 +187,21 @@ def diagnose(run: SampleRun) -> Diagnostics:
 
 
 def with_functionals(run: SampleRun) -> pandas.DataFrame:
-    """The samples with their scalar functionals; `tokens` and `start` run from the first free position to the last."""
+    """The samples with their scalar functionals. `tokens`, `start`, `independent`: ids from first to last free position."""
     frame = run.samples.copy()
     starts = dict(zip(run.starts["chain"], run.starts["ids"], strict=True))
+    independent = dict(zip(run.starts["chain"], run.starts.get("independent", [None] * len(run.starts)), strict=True))
     where = {length: part["position"].tolist() for length, part in run.rates.groupby("length")}
     known = {tuple(ids) for ids in starts.values()}
     rows = list(zip(frame["chain"], frame["length"], frame["ids"], strict=True))
-    frame["tokens"] = [ids[min(where[n]) : max(where[n]) + 1] for _, n, ids in rows]
-    frame["start"] = [starts[c][min(where[n]) : max(where[n]) + 1] for c, n, _ in rows]
+    spans = {length: slice(min(positions), max(positions) + 1) for length, positions in where.items()}
+    frame["tokens"] = [ids[spans[n]] for _, n, ids in rows]
+    frame["start"] = [starts[c][spans[n]] for c, n, _ in rows]
+    frame["independent"] = [None if independent[c] is None else independent[c][spans[n]] for c, n, _ in rows]
     frame["unchanged"] = [float(sum(ids[p] == starts[c][p] for p in where[n])) for c, n, ids in rows]
     frame["stutter"] = [float(stutters(x)) for x in frame["tokens"]]
     frame["in_starts"] = [tuple(ids) in known for ids in frame["ids"]]
+    frame["at_start"] = (frame["unchanged"] == frame["length"]).groupby(frame["chain"]).cummin()
     return frame
 
 
@@ -161,9 +219,10 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     array_stats = arviz_statistics()
     if array_stats is not None and count >= FEWEST_DRAWS and np.ptp(draws) > 0:
         axes = {"chain_axis": 0, "draw_axis": 1}
-        bulk = float(array_stats.ess(draws, method="bulk", **axes))
-        tail = float(array_stats.ess(draws, method="tail", prob=TAILS, **axes))
-        r_hat = float(array_stats.rhat(draws, method="rank", **axes)) if chains > 1 else r_hat
+        with np.errstate(divide="ignore", invalid="ignore"):  # chains that stand still have R-hat inf
+            bulk = float(array_stats.ess(draws, method="bulk", **axes))
+            tail = float(array_stats.ess(draws, method="tail", prob=TAILS, **axes))
+            r_hat = float(array_stats.rhat(draws, method="rank", **axes)) if chains > 1 else r_hat
     return Functional(
         name, length, float(draws.mean()), float(draws.std()), r_hat, bulk, tail, 1000 * bulk / passes if passes else float("nan")
     )
@@ -191,9 +250,9 @@ def _share(rates: pandas.DataFrame, name: str) -> float:
     return float(rates[name].sum() / steps) if steps else float("nan")
 
 
-def _without_nan(value: Any) -> Any:
+def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(k): _without_nan(v) for k, v in value.items()}
+        return {str(k): _finite(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [_without_nan(v) for v in value]
-    return None if isinstance(value, float) and isnan(value) else value
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not isfinite(value) else value

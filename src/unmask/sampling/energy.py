@@ -1,62 +1,72 @@
 """Energies of a whole text under a masked language model (Goyal, Dyer & Berg-Kirkpatrick 2022).
 
-    raw    E(x) = - sum_t f_t(x_t | x_{-t})            f_t: logits at position t, masked alone
-    norm   E(x) = - sum_t log q_t(x_t | x_{-t})        q_t = softmax f_t over the whole vocabulary
+    E_raw(x)  = - sum_t f_t(x_t | x_{-t})            f_t: logits at position t, masked alone
+    E_norm(x) = - sum_t log q_t(x_t | x_{-t})        q_t = softmax f_t over the whole vocabulary
 
 The sum runs over the positions that hold no special token. pi(x) is proportional to exp(-E(x) / temperature) over the
-texts of one length. exp(-E_norm) is the product of the unary conditionals: minus the pseudo-log-likelihood.
-One energy costs one forward pass for each term.
+texts of one length. exp(-E_norm) is the product of the unary conditionals; -E_norm is the pseudo-log-likelihood.
+One energy costs one forward pass per term.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import isfinite
-from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.checks import one_of, real
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
+from unmask.sampling.settings import HOTTEST, EnergyKind
 
-EnergyKind = Literal["raw", "norm"]
 UserTerm = Callable[[Tensor], Tensor]
-"""From token ids (n, T), special tokens included, to n numbers that are added to the energy."""
+"""From token ids (n, T), special tokens included, to n numbers that are added to the energy; inf forbids a text."""
+
+
+def raw_term(logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """-f_t(x_t), in float64."""
+    return -logits.double().gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+
+
+def norm_term(logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """-log q_t(x_t), in float64; never negative."""
+    return logits.double().logsumexp(-1) + raw_term(logits, tokens)
+
+
+TERMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"raw": raw_term, "norm": norm_term}
 
 
 @dataclass(frozen=True)
 class Energy:
-    """Which energy, at which temperature, and the user's own terms, which are added to it before the temperature divides."""
+    """Which energy, at which temperature, and the user's own terms, which are added before the temperature divides."""
 
     kind: EnergyKind = "norm"
     temperature: float = 1.0
     user_terms: tuple[UserTerm, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(EnergyKind):
-            raise InputError(f"energy {self.kind!r} is unknown: use raw or norm")
-        if not (isfinite(self.temperature) and self.temperature > 0):
-            raise InputError(f"energy temperature {self.temperature} is not a positive number: 1 is the model's own")
+        one_of("energy", self.kind, TERMS)
+        real("temperature", self.temperature, 0, HOTTEST, above=True)
 
     def term(self, logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """The terms -f_t(x_t) or -log q_t(x_t) of `tokens`, in float64."""
-        wide = logits.double()
-        own = wide.gather(-1, tokens.to(wide.device).unsqueeze(-1)).squeeze(-1)
-        return (wide.logsumexp(-1) - own if self.kind == "norm" else -own).cpu()
+        """The energy's terms of `tokens`, whose positions have these logits."""
+        return TERMS[self.kind](logits, tokens)
 
     def from_user(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
         """The sum of the user's terms."""
-        total = torch.zeros(len(ids), dtype=torch.float64)
+        total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
         for function in self.user_terms:
             value = function(ids)
             if value.shape != (len(ids),):
                 raise InputError(
-                    f"a user term returned shape {tuple(value.shape)} for {len(ids)} texts: return one number a text"
+                    f"a user term returned shape {tuple(value.shape)} for {len(ids)} texts: return one number per text"
                 )
-            total = total + value.double().cpu()
+            total = total + value.to(total)
+        if bool((total.isnan() | (total == -torch.inf)).any()):
+            raise InputError("a user term returned nan or -inf: return finite numbers, or inf for a text that is forbidden")
         return total
 
 
@@ -76,11 +86,11 @@ def energy_terms(
 ) -> Float[Tensor, "n S"]:
     """The energy's terms at `positions` (by default those that hold no special token in the first text), in float64."""
     energy = Energy(kind)
-    ids = ids.cpu()
+    ids = ids.to(model.device)
     columns = scored_positions(ids[0].tolist(), model) if positions is None else tuple(positions)
-    terms = torch.empty((len(ids), len(columns)), dtype=torch.float64)
+    terms = torch.empty((len(ids), len(columns)), dtype=torch.float64, device=ids.device)
     for column, t in enumerate(columns):
-        where = torch.full((len(ids),), t)
+        where = torch.full((len(ids),), t, device=ids.device)
         logits = model.logits(masked_alone(ids, where, model.mask_id), where.unsqueeze(1))[:, 0]
         terms[:, column] = energy.term(logits, ids[:, t])
     return terms
@@ -89,4 +99,4 @@ def energy_terms(
 def energies(model: ConditionalModel, ids: Int[Tensor, "n T"], energy: Energy | EnergyKind = "norm") -> Float[Tensor, " n"]:
     """E(x) of texts of one length, user terms included, the temperature left out."""
     chosen = energy if isinstance(energy, Energy) else Energy(energy)
-    return energy_terms(model, ids, chosen.kind).sum(-1) + chosen.from_user(ids)
+    return energy_terms(model, ids, chosen.kind).sum(-1) + chosen.from_user(ids.to(model.device))

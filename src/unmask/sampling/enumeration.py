@@ -20,7 +20,6 @@ from torch import Tensor
 from unmask.errors import InputError
 from unmask.sampling.energy import energies
 from unmask.sampling.kernels import Kernel
-from unmask.sampling.state import take
 from unmask.sampling.target import Target
 
 MOST_TEXTS = 5000
@@ -37,8 +36,8 @@ def all_texts(target: Target) -> Int[Tensor, "N T"]:
         count *= len(tokens)
     if count > MOST_TEXTS:
         raise InputError(f"{count:,} texts in the support: enumeration takes at most {MOST_TEXTS:,}; use a smaller model")
-    texts = torch.tensor(target.template).repeat(count, 1)
-    texts[:, target.free_positions] = torch.tensor(list(product(*values)))
+    texts = target.template_ids.repeat(count, 1)
+    texts[:, target.free_positions] = torch.tensor(list(product(*values)), device=target.device)
     return texts
 
 
@@ -50,16 +49,18 @@ def target_law(target: Target) -> Float[Tensor, " N"]:
 
 def transition_matrix(kernel: Kernel, sites: Int[Tensor, " k"]) -> Float[Tensor, "N N"]:
     """The kernel's step at `sites`, for kernels that move to the proposed text or stay."""
-    texts = all_texts(kernel.target)
+    texts, device = all_texts(kernel.target), kernel.target.device
     state, _ = kernel.init(texts)
+    texts = texts.cpu()
     where = {tuple(text): place for place, text in enumerate(texts.tolist())}
     starts: list[int] = list(range(len(texts)))
     scripts: list[list[int]] = [[] for _ in texts]
 
     def play(log_u: Float[Tensor, "r q"]) -> tuple[Int[Tensor, "r T"], ScriptedChoices]:
         rng = ScriptedChoices(scripts, log_u)
-        after, _ = kernel.step(take(state, torch.tensor(starts)), rng, sites.expand(len(starts), -1))
-        return after.ids, rng
+        after = state.take(torch.tensor(starts, device=device))
+        kernel.step(after, rng, sites.to(device).expand(len(starts), -1))
+        return after.ids.cpu(), rng
 
     while True:
         certain = torch.full((len(starts), 8), CERTAIN, dtype=torch.float64)
@@ -107,7 +108,8 @@ class ScriptedChoices:
         self.uniforms = torch.zeros(len(scripts), dtype=torch.long)
 
     def categorical(self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]) -> Int[Tensor, " m"]:
-        log_probs = log_weights.double().log_softmax(-1)
+        device, rows = rows.device, rows.cpu()
+        log_probs = log_weights.double().log_softmax(-1).cpu()
         depth = self.choices[rows].clamp(max=self.scripts.shape[1] - 1)
         outcome = self.scripts[rows, depth]
         for place in (outcome < 0).nonzero().flatten().tolist():
@@ -115,15 +117,16 @@ class ScriptedChoices:
         outcome = torch.where(outcome < 0, log_probs.argmax(-1), outcome)
         self.log_prob[rows] += log_probs[torch.arange(len(rows)), outcome]
         self.choices[rows] += 1
-        return outcome
+        return outcome.to(device)
 
     def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
+        device, rows = rows.device, rows.cpu()
         drawn = self.log_u[rows, self.uniforms[rows]]
         self.uniforms[rows] += 1
-        return drawn
+        return drawn.to(device)
 
     def permutation(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, "m n"]:
         raise NotImplementedError("choose the sites outside the step")
 
     def integers(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, " m"]:
-        return self.categorical(rows, torch.zeros((len(rows), n), dtype=torch.float64))
+        return self.categorical(rows, torch.zeros((len(rows), n), dtype=torch.float64, device=rows.device))

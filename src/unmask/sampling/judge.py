@@ -1,6 +1,6 @@
 """A causal language model as an independent judge of texts.
 
-    score(x) = -1/n sum_t log p(x_t | x_<t)          nats a token; the end token counts, where the judge has one; lower is better
+    score(x) = -1/n sum_t log p(x_t | x_<t)       nats per token; the end token counts, where the judge has one; lower is better
 
 The judge knows nothing of the energy that was sampled: a chain can lower its own energy with texts that nobody would write, and
 this is where it shows.
@@ -20,7 +20,7 @@ from unmask.models.hugging_face import load_causal
 from unmask.models.loading import resolve_device
 
 if TYPE_CHECKING:
-    from unmask.sampling.chain import SampleRun
+    from unmask.sampling.run import SampleRun
 
 MOST_TEXTS = 512
 
@@ -47,7 +47,7 @@ class CausalJudge:
 
     @torch.no_grad()
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Nats a token of each text; nan for a text of which nothing can be predicted."""
+        """Nats per token of each text; nan for a text of which nothing can be predicted."""
         return np.array([self._score(text) for text in texts], dtype=np.float64)
 
     def _score(self, text: str) -> float:
@@ -61,9 +61,9 @@ class CausalJudge:
 
 def judge_run(judge: CausalJudge, run: SampleRun) -> dict[str, float | str | None]:
     """Mean scores of the last texts of the chains (a decoder's texts, thinned evenly) and of the texts that they started from."""
-    texts = list(run.samples["text"] if run.settings.decodes else run.samples.drop_duplicates("chain", keep="last")["text"])
+    texts = list(run.last["text"])
     texts = texts[:: max(1, -(-len(texts) // MOST_TEXTS))]
-    started = not run.settings.decodes and "text" in run.starts
+    started = not run.settings.entry.decodes and "text" in run.starts
     return {
         "name": judge.name,
         "samples": _mean(judge(texts)),

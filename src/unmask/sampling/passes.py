@@ -3,6 +3,9 @@
 Matrix libraries choose their inner loops by the shape of the call, and with them the order of summation: the same row
 can differ in its last bits between a call of 1 row and one of 64. Calls of a fixed number of rows, the last one filled up
 with copies, give each row the same bits whatever the batch, which makes chains reproducible token for token.
+
+That is also why logits can be remembered: a row that was computed before, in any company, has the bits that it would have
+again. A chain that comes back to a text, or is offered the same text twice, then costs no pass (see `memory`).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
+from unmask.sampling.memory import LogitMemory
 
 CPU_ROWS = 16
 GPU_ROWS = 256
@@ -27,16 +31,28 @@ def rows_for(model: ConditionalModel, chains: int) -> int:
 
 
 class Passes:
-    """Runs the model on rows and counts them; one pass is one row."""
+    """Runs the model on rows and counts them; one pass is one row.
 
-    def __init__(self, model: ConditionalModel, rows: int | None = None) -> None:
+    count        rows that were asked for
+    remembered   those of them that the memory had
+    """
+
+    def __init__(self, model: ConditionalModel, rows: int | None = None, memory: LogitMemory | None = None) -> None:
         self.model = model
         self.rows = rows or (GPU_ROWS if model.device.type == "cuda" else CPU_ROWS)
-        self.count = 0
+        self.memory = memory
+        self.count = self.remembered = 0
 
     def logits(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
         """Logits at `positions` of each row, on the model's device."""
         self.count += len(ids)
+        if self.memory is None or positions.shape[1] != 1:
+            return self._run(ids, positions)
+        logits, ran = self.memory.logits(ids, positions, self._run)
+        self.remembered += len(ids) - ran
+        return logits
+
+    def _run(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
         parts = []
         rows = self.rows_of_a_call(ids.shape[1], positions.shape[1])
         for start in range(0, len(ids), rows):

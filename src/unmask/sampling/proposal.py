@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from math import isfinite
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from unmask.errors import InputError
+from unmask.checks import real, whole
+from unmask.sampling.settings import HOTTEST
 
 
 class ReducibleChainWarning(UserWarning):
@@ -32,12 +32,11 @@ class Proposal:
     nucleus: float | None = None
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.temperature) and self.temperature > 0):
-            raise InputError(f"proposal temperature {self.temperature} is not a positive number: 1 is the model's own")
-        if self.top_k is not None and self.top_k < 1:
-            raise InputError(f"top-k {self.top_k}: keep at least one token")
-        if self.nucleus is not None and not 0 < self.nucleus <= 1:
-            raise InputError(f"nucleus {self.nucleus}: give the share of probability to keep, between 0 and 1")
+        real("proposal_temperature", self.temperature, 0, HOTTEST, above=True)
+        if self.top_k is not None:
+            whole("top_k", self.top_k, 1, 10**9)
+        if self.nucleus is not None:
+            real("nucleus", self.nucleus, 0, 1, above=True)
         if self.truncated:
             warnings.warn(
                 "proposals are cut to their likeliest tokens: texts with any other token are out of reach, so the chain is "
@@ -53,7 +52,7 @@ class Proposal:
 
     def log_weights(self, logits: Float[Tensor, "n V"], support: Bool[Tensor, "n V"]) -> Float[Tensor, "n V"]:
         """Normalised log-probabilities in float64, -inf for tokens that are never proposed."""
-        wide = torch.where(support.to(logits.device), logits.double() / self.temperature, -torch.inf)
+        wide = torch.where(support, logits.double() / self.temperature, -torch.inf)
         if self.top_k is not None and self.top_k < wide.shape[-1]:
             kept = wide.topk(self.top_k, dim=-1)
             wide = torch.full_like(wide, -torch.inf).scatter(-1, kept.indices, kept.values)
@@ -63,4 +62,4 @@ class Proposal:
             before = ordered.values.exp().cumsum(-1) - ordered.values.exp()
             kept_values = torch.where(before < self.nucleus, ordered.values, -torch.inf)
             log_weights = torch.full_like(wide, -torch.inf).scatter(-1, ordered.indices, kept_values).log_softmax(-1)
-        return log_weights.cpu()
+        return log_weights

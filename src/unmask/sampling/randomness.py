@@ -18,7 +18,10 @@ from torch import Tensor
 
 
 class Randomness(Protocol):
-    """What a kernel may ask for. `rows` are the state's rows that the choice is for; each has a stream of its own."""
+    """What a kernel may ask for. `rows` are the state's rows that the choice is for; each has a stream of its own.
+
+    Answers lie on the device of `rows`.
+    """
 
     def categorical(self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]) -> Int[Tensor, " m"]:
         """One index for each row, with probability proportional to exp(log_weights)."""
@@ -49,18 +52,19 @@ class StepStreams:
         for place, row in enumerate(rows.tolist()):
             noise = self.generators[row].standard_exponential(weights.shape[1])
             chosen[place] = np.argmax(weights[place] - np.log(noise))
-        return torch.from_numpy(chosen)
+        return torch.from_numpy(chosen).to(rows.device)
 
     def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
         drawn = [-self.generators[row].standard_exponential() for row in rows.tolist()]
-        return torch.tensor(drawn, dtype=torch.float64)
+        return torch.tensor(drawn, dtype=torch.float64, device=rows.device)
 
     def permutation(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, "m n"]:
         drawn = [self.generators[row].permutation(n) for row in rows.tolist()]
-        return torch.from_numpy(np.array(drawn, dtype=np.int64).reshape(len(rows), n))
+        return torch.from_numpy(np.array(drawn, dtype=np.int64).reshape(len(rows), n)).to(rows.device)
 
     def integers(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, " m"]:
-        return torch.tensor([int(self.generators[row].integers(n)) for row in rows.tolist()], dtype=torch.long)
+        drawn = [int(self.generators[row].integers(n)) for row in rows.tolist()]
+        return torch.tensor(drawn, dtype=torch.long, device=rows.device)
 
 
 class ChainStreams:

@@ -12,55 +12,51 @@ random, but for fixed sweeps.
 from __future__ import annotations
 
 from math import ceil
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.sampling.randomness import Randomness
-
-Scan = Literal["random", "fixed", "permutation"]
-BlockShape = Literal["window", "scattered", "dependent", "independent"]
+from unmask.sampling.settings import BlockShape, Scan
 
 
 class SweepPlan:
-    """The sites of every step of a sweep."""
+    """The sites of every step of a sweep over `sites` sites, in blocks of `block_size`."""
 
-    def __init__(self, sites: int, scan: Scan = "permutation", block: int = 1, shape: BlockShape = "window") -> None:
-        if scan not in get_args(Scan):
-            raise InputError(f"scan {scan!r} is unknown: use one of {', '.join(get_args(Scan))}")
-        if shape not in get_args(BlockShape):
-            raise InputError(f"block shape {shape!r} is unknown: use one of {', '.join(get_args(BlockShape))}")
-        if not 1 <= block <= sites:
-            raise InputError(f"blocks of {block} in a text of {sites} free positions: give a number from 1 to {sites}")
-        self.sites, self.scan, self.block, self.shape = sites, scan, block, shape
+    def __init__(self, sites: int, scan: Scan = "permutation", block_size: int = 1, shape: BlockShape = "window") -> None:
+        one_of("scan", scan, get_args(Scan))
+        one_of("block shape", shape, get_args(BlockShape))
+        if not 1 <= block_size <= sites:
+            raise InputError(f"blocks of {block_size} in a text of {sites} free positions: give a block size from 1 to {sites}")
+        self.sites, self.scan, self.block_size, self.shape = sites, scan, block_size, shape
 
     @property
     def steps(self) -> int:
-        """Steps a sweep."""
-        return ceil(self.sites / self.block)
+        """Steps of one sweep."""
+        return ceil(self.sites / self.block_size)
 
-    def draw(self, rng: Randomness, chains: int) -> Int[Tensor, "steps n k"]:
-        """The sites of each step, for each chain."""
-        rows = torch.arange(chains)
-        if self.block == 1:
+    def draw(self, rng: Randomness, rows: Int[Tensor, " n"]) -> Int[Tensor, "steps n k"]:
+        """The sites of each step, for each of the chains `rows`."""
+        if self.block_size == 1:
             return self._single(rng, rows).unsqueeze(-1)
         return torch.stack([self._block(rng, rows, step) for step in range(self.steps)])
 
     def _single(self, rng: Randomness, rows: Int[Tensor, " n"]) -> Int[Tensor, "steps n"]:
         if self.scan == "fixed":
-            return torch.arange(self.sites).unsqueeze(1).expand(-1, len(rows))
+            return torch.arange(self.sites, device=rows.device).unsqueeze(1).expand(-1, len(rows))
         if self.scan == "permutation":
             return rng.permutation(rows, self.sites).T
         return torch.stack([rng.integers(rows, self.sites) for _ in range(self.sites)])
 
     def _block(self, rng: Randomness, rows: Int[Tensor, " n"], step: int) -> Int[Tensor, "n k"]:
         if self.scan == "fixed":
-            first = min(step * self.block, self.sites - self.block)
-            return torch.arange(first, first + self.block).expand(len(rows), -1)
+            first = min(step * self.block_size, self.sites - self.block_size)
+            return torch.arange(first, first + self.block_size, device=rows.device).expand(len(rows), -1)
         if self.shape == "scattered":
-            return rng.permutation(rows, self.sites)[:, : self.block]
-        starts = rng.integers(rows, self.sites - self.block + 1)
-        return starts.unsqueeze(1) + rng.permutation(rows, self.block)
+            return rng.permutation(rows, self.sites)[:, : self.block_size]
+        starts = rng.integers(rows, self.sites - self.block_size + 1)
+        return starts.unsqueeze(1) + rng.permutation(rows, self.block_size)

@@ -4,24 +4,30 @@
 site and its energy term in one. A kernel that computes an energy produces all of them, so they are kept: redrawing the
 token that is there costs no pass, and an accepted text leaves its tables ready for the next proposal.
 
-A step writes into the tensors of the state it is given and returns them: go on with the state that it returned.
+All tensors are on the model's device. A step changes the state that it is given.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from unmask.errors import InputError
 from unmask.sampling.energy import masked_alone
 from unmask.sampling.passes import Passes
 from unmask.sampling.target import Target
 
+LARGEST_LOOK_UP = 512
+"""Rows of logits held at once besides the tables."""
 
-class ChainState(NamedTuple):
-    """n chains over texts of T tokens, S of them with an energy term, F of them free.
+
+@dataclass
+class ChainState:
+    """n chains over texts of T tokens, S of them with an energy term, F of them free; steps change it in place.
 
     ids           token ids
     tables        logits of each free position, masked alone, where `fresh`
@@ -38,12 +44,76 @@ class ChainState(NamedTuple):
     fresh: Bool[Tensor, "n S"]
     user: Float[Tensor, " n"]
     temperature: Float[Tensor, " n"]
-    steps: int
+    steps: int = 0
+
+    @classmethod
+    def at(cls, target: Target, ids: Int[Tensor, "n T"], temperature: Float[Tensor, " n"] | None = None) -> ChainState:
+        """Chains at the texts `ids`, with nothing known about them yet; the model is not run."""
+        ids = ids.to(target.device, copy=True)
+        target.check(ids)
+        user = target.energy.from_user(ids)
+        if bool(user.isinf().any()):
+            raise InputError("a start is forbidden by a user term: a chain cannot start where its target is zero")
+        n, wide = len(ids), torch.empty(0, dtype=torch.float64, device=target.device)
+        dtype = torch.promote_types(target.model.dtype, torch.float32)
+        return cls(
+            ids=ids,
+            tables=torch.empty((n, target.sites, target.model.vocab_size), dtype=dtype, device=target.device),
+            terms=wide.new_zeros((n, target.columns)),
+            fresh=torch.zeros((n, target.columns), dtype=torch.bool, device=target.device),
+            user=user,
+            temperature=wide.new_full((n,), target.energy.temperature) if temperature is None else temperature.to(wide),
+        )
+
+    @property
+    def rows(self) -> Int[Tensor, " n"]:
+        """0 ... n - 1, on the state's device."""
+        return torch.arange(len(self.ids), device=self.ids.device)
 
     @property
     def energy(self) -> Float[Tensor, " n"]:
         """E(x) of each chain; nan where a term is not known."""
         return torch.where(self.fresh, self.terms, torch.nan).sum(-1) + self.user
+
+    def take(self, rows: Int[Tensor, " m"]) -> ChainState:
+        """A copy of some chains."""
+        return ChainState(
+            self.ids[rows],
+            self.tables[rows],
+            self.terms[rows],
+            self.fresh[rows],
+            self.user[rows],
+            self.temperature[rows],
+            self.steps,
+        )
+
+    def put(self, rows: Int[Tensor, " m"], other: ChainState, chosen: Int[Tensor, " m"]) -> None:
+        """Write the texts `chosen` of `other`, and what is known about them, over the chains `rows`."""
+        self.ids[rows] = other.ids[chosen]
+        self.tables[rows] = other.tables[chosen]
+        self.terms[rows] = other.terms[chosen]
+        self.fresh[rows] = other.fresh[chosen]
+        self.user[rows] = other.user[chosen]
+
+    def look_up(self, target: Target, passes: Passes, rows: Int[Tensor, " m"], columns: Int[Tensor, " m"]) -> None:
+        """Compute the terms of `columns` of the texts `rows`, and their tables where they are free; one pass each."""
+        for start in range(0, len(rows), LARGEST_LOOK_UP):
+            row, column = rows[start : start + LARGEST_LOOK_UP], columns[start : start + LARGEST_LOOK_UP]
+            positions = target.positions[column]
+            text = self.ids[row]
+            logits = passes.logits(masked_alone(text, positions, target.model.mask_id), positions.unsqueeze(1))[:, 0]
+            self.terms[row, column] = target.energy.term(logits, text.gather(1, positions.unsqueeze(1)).squeeze(1))
+            self.fresh[row, column] = True
+            site = target.site_of_column[column]
+            free = site >= 0
+            self.tables[row[free], site[free]] = logits[free]
+
+    def complete(self, target: Target, passes: Passes) -> Int[Tensor, " n"]:
+        """Compute every column that is not fresh; the passes that it took, for each chain."""
+        stale = ~self.fresh
+        rows, columns = stale.nonzero(as_tuple=True)
+        self.look_up(target, passes, rows, columns)
+        return stale.sum(-1)
 
 
 class StepInfo(NamedTuple):
@@ -53,7 +123,7 @@ class StepInfo(NamedTuple):
     accepted   whether the proposal was accepted; one that redraws the same tokens always is
     proposed   which of the sites were proposed another token
     changed    which of the sites hold another token now (novel)
-    passes     forward passes spent
+    passes     forward passes that the step asked for
     swaps      of parallel tempering, over all chains: tried and accepted between neighbouring temperatures
     """
 
@@ -63,65 +133,3 @@ class StepInfo(NamedTuple):
     changed: Bool[Tensor, "n k"]
     passes: Int[Tensor, " n"]
     swaps: Int[Tensor, "2 R"] | None = None
-
-
-def empty_state(target: Target, ids: Int[Tensor, "n T"], temperature: Float[Tensor, " n"] | None = None) -> ChainState:
-    """The texts, with nothing known about them yet; no pass."""
-    target.check(ids)
-    n, model = len(ids), target.model
-    probe = model.logits(ids[:1].to(model.device), target.positions[:1].unsqueeze(0).to(model.device))
-    return ChainState(
-        ids=ids.clone(),
-        tables=torch.empty((n, target.sites, model.vocab_size), dtype=probe.dtype, device=probe.device),
-        terms=torch.zeros((n, target.columns), dtype=torch.float64),
-        fresh=torch.zeros((n, target.columns), dtype=torch.bool),
-        user=target.energy.from_user(ids),
-        temperature=torch.full((n,), target.energy.temperature, dtype=torch.float64)
-        if temperature is None
-        else temperature.clone(),
-        steps=0,
-    )
-
-
-def complete(target: Target, passes: Passes, state: ChainState) -> tuple[ChainState, Int[Tensor, " n"]]:
-    """Every stale column computed; the passes that it took, for each chain."""
-    stale = ~state.fresh
-    rows, columns = stale.nonzero(as_tuple=True)
-    look_up(target, passes, state, rows, columns)
-    return state, stale.sum(-1)
-
-
-LARGEST_LOOK_UP = 512
-"""Rows of logits held at once besides the tables."""
-
-
-def look_up(target: Target, passes: Passes, state: ChainState, rows: Int[Tensor, " m"], columns: Int[Tensor, " m"]) -> None:
-    """Compute the terms of `columns` of the texts `rows`, and their tables where they are free; one pass each."""
-    for start in range(0, len(rows), LARGEST_LOOK_UP):
-        row, column = rows[start : start + LARGEST_LOOK_UP], columns[start : start + LARGEST_LOOK_UP]
-        positions = target.positions[column]
-        text = state.ids[row]
-        logits = passes.logits(masked_alone(text, positions, target.model.mask_id), positions.unsqueeze(1))[:, 0]
-        state.terms[row, column] = target.energy.term(logits, text.gather(1, positions.unsqueeze(1)).squeeze(1))
-        state.fresh[row, column] = True
-        site = target.site_of_column[column]
-        free = site >= 0
-        place = (row[free].to(logits.device), site[free].to(logits.device))
-        state.tables[place] = logits[free.to(logits.device)]
-
-
-def take(state: ChainState, rows: Int[Tensor, " m"]) -> ChainState:
-    """A copy of some chains."""
-    return ChainState(
-        state.ids[rows], state.tables[rows.to(state.tables.device)], state.terms[rows], state.fresh[rows], state.user[rows],
-        state.temperature[rows], state.steps,
-    )  # fmt: skip
-
-
-def put(state: ChainState, rows: Int[Tensor, " m"], other: ChainState, chosen: Int[Tensor, " m"]) -> None:
-    """Write the chains `chosen` of `other` over the chains `rows` of `state`."""
-    state.ids[rows] = other.ids[chosen]
-    state.tables[rows.to(state.tables.device)] = other.tables[chosen.to(state.tables.device)]
-    state.terms[rows] = other.terms[chosen]
-    state.fresh[rows] = other.fresh[chosen]
-    state.user[rows] = other.user[chosen]

@@ -9,7 +9,6 @@ vocabulary, so that pi is the unconstrained model *given* the constraints.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Int
@@ -23,11 +22,13 @@ from unmask.sampling.energy import Energy, scored_positions
 class Target:
     """An energy and its support: `template` holds the mask token at the free positions and held tokens elsewhere.
 
-    `allowed` maps free positions of the template to the token ids that may stand there.
+    `allowed` maps free positions of the template to the token ids that may stand there. All tensors are on the model's device.
 
-    positions    places in the text with an energy term, S of them ("columns" count along these)
-    free         the F columns that are free ("sites" count along these)
-    support      which tokens may stand at each site
+    positions        positions in the text with an energy term, S of them ("columns" count along these)
+    free             the F columns that are free ("sites" count along these)
+    free_positions   the position of each site
+    site_of_column   the site of each column, -1 where it is held
+    support          which tokens may stand at each site
     """
 
     def __init__(
@@ -37,38 +38,28 @@ class Target:
         energy: Energy | None = None,
         allowed: Mapping[int, Sequence[int]] | None = None,
     ) -> None:
-        self.model = model
+        self.model, self.device = model, model.device
         self.template = tuple(int(i) for i in template)
         self.energy = energy or Energy()
         check_length(model, len(self.template))
-        self.positions = torch.tensor(scored_positions(self.template, model))
-        held = [self.template[t] for t in self.positions.tolist()]
-        self.free = torch.tensor([c for c, token in enumerate(held) if token == model.mask_id], dtype=torch.long)
-        if not len(self.free):
+        scored = scored_positions(self.template, model)
+        free = [column for column, t in enumerate(scored) if self.template[t] == model.mask_id]
+        if not free:
             raise InputError("the template has no blank: put [MASK] where tokens should be sampled")
+        self.sites, self.columns = len(free), len(scored)
+        self.template_ids = self._tensor(self.template)
+        self.positions, self.free = self._tensor(scored), self._tensor(free)
         self.free_positions = self.positions[self.free]
+        self.site_of_column = torch.full((self.columns,), -1, device=self.device)
+        self.site_of_column[self.free] = torch.arange(self.sites, device=self.device)
         self.support = self._support(dict(allowed or {}))
 
-    @property
-    def sites(self) -> int:
-        """F, the number of free positions."""
-        return len(self.free)
-
-    @property
-    def columns(self) -> int:
-        """S, the number of energy terms."""
-        return len(self.positions)
-
-    @cached_property
-    def site_of_column(self) -> Int[Tensor, " S"]:
-        """The site of each column, -1 where it is held."""
-        out = torch.full((self.columns,), -1)
-        out[self.free] = torch.arange(self.sites)
-        return out
+    def _tensor(self, values: Sequence[int]) -> Int[Tensor, " n"]:
+        return torch.tensor(values, dtype=torch.long, device=self.device)
 
     def _support(self, allowed: dict[int, Sequence[int]]) -> Bool[Tensor, "F V"]:
         vocabulary = self.model.vocab_size
-        regular = torch.ones(vocabulary, dtype=torch.bool)
+        regular = torch.ones(vocabulary, dtype=torch.bool, device=self.device)
         regular[[i for i in {*self.model.special_ids, self.model.mask_id} if i < vocabulary]] = False
         support = regular.repeat(self.sites, 1)
         places = {int(t): site for site, t in enumerate(self.free_positions)}
@@ -78,9 +69,8 @@ class Target:
                 raise InputError(
                     f"allowed tokens were given for position {position}, which is not free: the blanks are at {free}"
                 )
-            keep = torch.zeros(vocabulary, dtype=torch.bool)
-            known = [i for i in tokens if 0 <= i < vocabulary]
-            keep[known] = True
+            keep = torch.zeros(vocabulary, dtype=torch.bool, device=self.device)
+            keep[[i for i in tokens if 0 <= i < vocabulary]] = True
             support[places[position]] &= keep
             if not support[places[position]].any():
                 raise InputError(
@@ -91,14 +81,14 @@ class Target:
 
     def check(self, ids: Int[Tensor, "n T"]) -> None:
         """Refuse texts outside the support, where pi is zero and a chain cannot start."""
-        held = torch.tensor(self.template) != self.model.mask_id
         if ids.shape[1] != len(self.template):
             raise InputError(f"a start of {ids.shape[1]} tokens for a template of {len(self.template)}: give texts of one length")
-        if bool((ids[:, held] != torch.tensor(self.template)[held]).any()):
+        held = self.template_ids != self.model.mask_id
+        if bool((ids[:, held] != self.template_ids[held]).any()):
             raise InputError("a start differs from the template where tokens are held: start from the template's own tokens")
         values = ids[:, self.free_positions]
         inside = (values >= 0) & (values < self.model.vocab_size)
-        inside &= self.support[torch.arange(self.sites), values.clamp(0, self.model.vocab_size - 1)]
+        inside &= self.support[torch.arange(self.sites, device=self.device), values.clamp(0, self.model.vocab_size - 1)]
         if not bool(inside.all()):
             row, site = (~inside).nonzero()[0].tolist()
             raise InputError(
@@ -107,26 +97,11 @@ class Target:
             )
 
 
-def longest_text(model: ConditionalModel) -> int | None:
-    """The most tokens, special ones included, that the model takes; None where it does not say."""
-    fixed = getattr(model, "length", None)
-    if fixed is not None:
-        return int(fixed)
-    config = getattr(getattr(model, "network", None), "config", None)
-    limits = [
-        getattr(config, "max_position_embeddings", None),
-        getattr(getattr(model, "tokenizer", None), "model_max_length", None),
-    ]
-    known = [int(limit) for limit in limits if limit is not None and limit > 0]
-    return min(known) if known else None
-
-
 def check_length(model: ConditionalModel, tokens: int) -> None:
     """Refuse a text that the model cannot take."""
-    most = longest_text(model)
-    if most is not None and tokens > most:
+    if model.max_length is not None and tokens > model.max_length:
         raise InputError(
-            f"a text of {tokens} tokens, special ones included: the model takes at most {most}; ask for a shorter one"
+            f"a text of {tokens} tokens, special ones included: the model takes at most {model.max_length}; ask for a shorter one"
         )
 
 

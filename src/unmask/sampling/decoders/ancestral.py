@@ -9,25 +9,24 @@ need no chain. It depends on the order, because the conditionals are those of no
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError
-from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, blank_state
+from unmask.checks import one_of
+from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import Randomness
+from unmask.sampling.settings import Order
 from unmask.sampling.target import Target
-
-Order = Literal["random", "left-to-right", "right-to-left"]
 
 
 @dataclass(frozen=True)
 class Ancestral:
-    """One blank a step, in a random order of its own for each text, or in a fixed one."""
+    """One blank per step, in a random order of its own for each text, or in a fixed one."""
 
     target: Target
     passes: Passes
@@ -36,8 +35,7 @@ class Ancestral:
     exact = True
 
     def __post_init__(self) -> None:
-        if self.order not in get_args(Order):
-            raise InputError(f"order {self.order!r} is unknown: use one of {', '.join(get_args(Order))}")
+        one_of("order", self.order, get_args(Order))
 
     @property
     def steps(self) -> int:
@@ -46,30 +44,33 @@ class Ancestral:
 
     def init(self, n: int, rng: Randomness) -> DecodeState:
         """n blank texts and their orders."""
-        state = blank_state(self.target, n)
+        state = DecodeState.blank(self.target, n)
         if self.order == "random":
-            return state._replace(order=rng.permutation(torch.arange(n), self.target.sites))
-        return state._replace(order=state.order.flip(1)) if self.order == "right-to-left" else state
+            state.order = rng.permutation(state.rows, self.target.sites)
+        elif self.order == "right-to-left":
+            state.order = state.order.flip(1)
+        return state
 
-    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, DecodeInfo]:
-        """Fill the next site of each text's order; one pass a text."""
-        rows, site = torch.arange(len(state.ids)), state.order[:, state.steps]
+    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
+        """Fill the next site of each text's order; one pass per text."""
+        rows, site = state.rows, state.order[:, state.steps]
         log_weights = self._next(state.ids, site)
         drawn = rng.categorical(rows, log_weights)
         log_prob = log_weights[rows, drawn]
         state.ids[rows, self.target.free_positions[site]] = drawn
         state.confidence[rows, site] = log_prob.exp()
-        filled = torch.zeros(state.confidence.shape, dtype=torch.bool)
+        state.log_prob = state.log_prob + log_prob
+        state.steps += 1
+        filled = torch.zeros_like(state.confidence, dtype=torch.bool)
         filled[rows, site] = True
-        info = DecodeInfo(filled, torch.ones(len(rows), dtype=torch.long))
-        return state._replace(log_prob=state.log_prob + log_prob, steps=state.steps + 1), info
+        return DecodeInfo(filled, torch.ones_like(rows))
 
     def log_prob(self, ids: Int[Tensor, "n T"], order: Int[Tensor, "n F"]) -> Float[Tensor, " n"]:
-        """log p(x | order) of given texts; F passes a text."""
+        """log p(x | order) of given texts; F passes per text."""
         self.target.check(ids)
-        rows = torch.arange(len(ids))
-        visible = torch.tensor(self.target.template).repeat(len(ids), 1)
-        total = torch.zeros(len(ids), dtype=torch.float64)
+        rows = torch.arange(len(ids), device=ids.device)
+        visible = self.target.template_ids.repeat(len(ids), 1)
+        total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
         for site in order.T:
             position = self.target.free_positions[site]
             tokens = ids[rows, position]

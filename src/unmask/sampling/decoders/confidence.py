@@ -12,36 +12,19 @@ from dataclasses import dataclass
 
 import torch
 
-from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, blank_state, highest
-from unmask.sampling.decoders.mask_predict import Schedule, blanks_left, check_schedule, fill_blanks
-from unmask.sampling.passes import Passes
+from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, highest
+from unmask.sampling.decoders.mask_predict import ScheduledDecoder
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.target import Target
 
 
 @dataclass(frozen=True)
-class ConfidenceOrder:
-    """`temperature` 0 takes the likeliest token, otherwise tokens are drawn at that temperature."""
+class ConfidenceOrder(ScheduledDecoder):
+    """A site that was kept once is never predicted again."""
 
-    target: Target
-    passes: Passes
-    steps: int = 10
-    schedule: Schedule = "linear"
-    temperature: float = 0.0
-    exact = False
-
-    def __post_init__(self) -> None:
-        check_schedule(self.steps, self.schedule)
-
-    def init(self, n: int, rng: Randomness) -> DecodeState:
-        """n blank texts."""
-        return blank_state(self.target, n)
-
-    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, DecodeInfo]:
-        """Predict all blanks and keep the surest; one pass a text that has blanks."""
-        blank, _ = fill_blanks(self.target, self.passes, self.temperature, state, rng)
-        left = blanks_left(self.target.sites, state.steps + 1, self.steps, self.schedule)
-        again = blank & highest(torch.where(blank, -state.confidence, -torch.inf), left)
-        values = state.ids[:, self.target.free_positions]
-        state.ids[:, self.target.free_positions] = torch.where(again, self.target.model.mask_id, values)
-        return state._replace(steps=state.steps + 1), DecodeInfo(blank & ~again, blank.any(1).long())
+    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
+        """Predict all blanks and keep the surest; one pass for each text that has blanks."""
+        blank = self.fill(state, rng)
+        again = blank & highest(torch.where(blank, -state.confidence, -torch.inf), self.left(state))
+        state.mask(self.target, again)
+        state.steps += 1
+        return DecodeInfo(blank & ~again, blank.any(1).long())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import torch
@@ -12,8 +13,9 @@ from unmask.sampling.randomness import Randomness
 from unmask.sampling.target import Target
 
 
-class DecodeState(NamedTuple):
-    """n texts being decoded.
+@dataclass
+class DecodeState:
+    """n texts being decoded, on the model's device; steps change it in place.
 
     ids          token ids, the mask token where blank
     order        the sites in the order in which they are filled, where the decoder has one
@@ -26,7 +28,28 @@ class DecodeState(NamedTuple):
     order: Int[Tensor, "n F"]
     confidence: Float[Tensor, "n F"]
     log_prob: Float[Tensor, " n"]
-    steps: int
+    steps: int = 0
+
+    @classmethod
+    def blank(cls, target: Target, n: int) -> DecodeState:
+        """n texts with all free positions masked."""
+        wide = torch.empty(0, dtype=torch.float64, device=target.device)
+        return cls(
+            ids=target.template_ids.repeat(n, 1),
+            order=torch.arange(target.sites, device=target.device).repeat(n, 1),
+            confidence=wide.new_zeros((n, target.sites)),
+            log_prob=wide.new_zeros(n),
+        )
+
+    @property
+    def rows(self) -> Int[Tensor, " n"]:
+        """0 ... n - 1, on the state's device."""
+        return torch.arange(len(self.ids), device=self.ids.device)
+
+    def mask(self, target: Target, where: Bool[Tensor, "n F"]) -> None:
+        """Make some sites blank again."""
+        values = self.ids[:, target.free_positions]
+        self.ids[:, target.free_positions] = torch.where(where, target.model.mask_id, values)
 
 
 class DecodeInfo(NamedTuple):
@@ -58,28 +81,17 @@ class Decoder(Protocol):
         """n blank texts."""
         ...
 
-    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, DecodeInfo]:
-        """Fill some blanks."""
+    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
+        """Fill some blanks in place."""
         ...
-
-
-def blank_state(target: Target, n: int) -> DecodeState:
-    """All free positions masked."""
-    return DecodeState(
-        ids=torch.tensor(target.template).repeat(n, 1),
-        order=torch.arange(target.sites).repeat(n, 1),
-        confidence=torch.zeros((n, target.sites), dtype=torch.float64),
-        log_prob=torch.zeros(n, dtype=torch.float64),
-        steps=0,
-    )
 
 
 def decode(decoder: Decoder, n: int, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
     """n whole texts, and the passes each took."""
-    state, passes = decoder.init(n, rng), torch.zeros(n, dtype=torch.long)
+    state = decoder.init(n, rng)
+    passes = torch.zeros_like(state.rows)
     for _ in range(decoder.steps):
-        state, info = decoder.step(state, rng)
-        passes += info.passes
+        passes += decoder.step(state, rng).passes
     return state, passes
 
 

@@ -1,4 +1,4 @@
-"""Kernels, one a file: `init` makes a state from texts, `step(state, rng, sites)` returns the next state and what it did."""
+"""Markov kernels, one per file: `init` makes a state from texts, `step` redraws some sites of it and says what it did."""
 
 from __future__ import annotations
 
@@ -20,12 +20,21 @@ class Kernel(Protocol):
         """What the chain samples, where it samples anything."""
         ...
 
-    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
-        """The state of chains that start at the texts `ids`, and the passes that took."""
+    @property
+    def replicas(self) -> int:
+        """Rows of the state per chain: 1, but for kernels that run each chain at several temperatures."""
         ...
 
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> tuple[ChainState, StepInfo]:
-        """Redraw the sites `sites` of each chain; which ones must not depend on the values that stand there."""
+    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
+        """The state of chains that start at the texts `ids`, and the passes that it took, for each row."""
+        ...
+
+    def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
+        """The rows that are samples, one per chain; the others are replicas."""
+        ...
+
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r k"]) -> StepInfo:
+        """Redraw the sites `sites` of each row in place; which sites must not depend on the values that stand there."""
         ...
 
 

@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.sampling.kernels.metropolis_kernel import MetropolisKernel
+from unmask.sampling.kernels.metropolis import MetropolisKernel, Proposed
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState, StepInfo
+from unmask.sampling.state import ChainState
 from unmask.sampling.target import Target
 
 
@@ -27,21 +27,19 @@ from unmask.sampling.target import Target
 class ProductBlock(MetropolisKernel):
     """The block's tokens are proposed independently of each other."""
 
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> tuple[ChainState, StepInfo]:
-        """Propose tokens for all of the block at once."""
-        rows = torch.arange(len(state.ids))
+    def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
+        """Tokens for all of the block at once; one pass per chain."""
+        rows = state.rows
         log_weights = block_conditionals(self.target, self.passes, self.proposal, state.ids, sites)
         current = state.ids.gather(1, self.target.free_positions[sites])
         drawn = torch.stack([rng.categorical(rows, log_weights[:, j]) for j in range(sites.shape[1])], 1)
-        log_ratio = density(log_weights, current) - density(log_weights, drawn)
-        novel, new = self.changed_texts(state, sites, drawn)
-        return self.settle(state, rng, sites, novel, new, log_ratio, torch.ones(len(rows), dtype=torch.long))
+        return Proposed(drawn, density(log_weights, current) - density(log_weights, drawn), torch.ones_like(rows))
 
 
 def block_conditionals(
     target: Target, passes: Passes, proposal: Proposal, ids: Int[Tensor, "n T"], sites: Int[Tensor, "n k"]
 ) -> Float[Tensor, "n k V"]:
-    """Log-probabilities of each site of the block with the whole block masked; one pass a chain."""
+    """Log-probabilities of each site of the block with the whole block masked; one pass per chain."""
     positions = target.free_positions[sites]
     logits = passes.logits(ids.scatter(1, positions, target.model.mask_id), positions)
     return torch.stack([proposal.log_weights(logits[:, j], target.support[sites[:, j]]) for j in range(sites.shape[1])], 1)

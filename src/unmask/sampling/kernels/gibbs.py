@@ -4,7 +4,7 @@
 
 With the conditionals of one joint this is Gibbs sampling of that joint. A masked language model's conditionals are in
 general those of no joint: the chain then has a law of its own, which depends on the order of the updates and is neither
-exp(-E_raw) nor exp(-E_norm). One pass an update, none if no other token changed since the last look.
+exp(-E_raw) nor exp(-E_norm). One pass per update, none if no other token changed since the last look.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState, StepInfo, empty_state, look_up
+from unmask.sampling.state import ChainState, StepInfo
 from unmask.sampling.target import Target
 
 
@@ -30,26 +30,33 @@ class PseudoGibbs:
     passes: Passes
     proposal: Proposal = field(default_factory=Proposal)
 
-    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
-        """No pass: conditionals are looked up when they are needed."""
-        return empty_state(self.target, ids), torch.zeros(len(ids), dtype=torch.long)
+    @property
+    def replicas(self) -> int:
+        """One row of the state per chain."""
+        return 1
 
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> tuple[ChainState, StepInfo]:
+    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
+        """No pass: conditionals are looked up when they are needed."""
+        return ChainState.at(self.target, ids), torch.zeros(len(ids), dtype=torch.long, device=self.target.device)
+
+    def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
+        """Every row is a sample."""
+        return state.rows
+
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> StepInfo:
         """Redraw one site of each chain."""
-        rows, site = torch.arange(len(state.ids)), sites[:, 0]
-        column = self.target.free[site]
+        rows, site = state.rows, sites[:, 0]
+        column, position = self.target.free[site], self.target.free_positions[site]
         stale = ~state.fresh[rows, column]
-        look_up(self.target, self.passes, state, rows[stale], column[stale])
-        device = state.tables.device
-        logits = state.tables[rows.to(device), site.to(device)]
+        state.look_up(self.target, self.passes, rows[stale], column[stale])
+        logits = state.tables[rows, site]
         drawn = rng.categorical(rows, self.proposal.log_weights(logits, self.target.support[site]))
-        position = self.target.free_positions[site]
         changed = drawn != state.ids[rows, position]
         state.ids[rows, position] = drawn
         state.fresh[changed] = False
         state.fresh[rows, column] = True
         state.terms[rows, column] = self.target.energy.term(logits, drawn)
-        state.user.copy_(self.target.energy.from_user(state.ids))
+        state.user = self.target.energy.from_user(state.ids)
+        state.steps += 1
         moved = changed.unsqueeze(1)
-        info = StepInfo(sites, torch.ones(len(rows), dtype=torch.bool), moved, moved, stale.long())
-        return state._replace(steps=state.steps + 1), info
+        return StepInfo(sites, torch.ones_like(changed), moved, moved, stale.long())

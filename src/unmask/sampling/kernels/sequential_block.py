@@ -17,26 +17,25 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.sampling.kernels.metropolis_kernel import MetropolisKernel
+from unmask.sampling.kernels.metropolis import LastSite, MetropolisKernel, Proposed
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState, StepInfo
+from unmask.sampling.state import ChainState
 
 
 @dataclass(frozen=True)
 class SequentialBlock(MetropolisKernel):
     """The block's tokens are proposed one after the other, in the order of `sites`."""
 
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> tuple[ChainState, StepInfo]:
-        """Propose tokens for the block, each given those before it."""
-        n, k = sites.shape
-        rows, device = torch.arange(n), state.tables.device
+    def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
+        """Tokens for the block, each given those before it; as long as they are the current ones, both ways share passes."""
+        rows, k = state.rows, sites.shape[1]
         positions = self.target.free_positions[sites]
         current = state.ids.gather(1, positions)
         drawn = current.clone()
-        log_ratio = torch.zeros(n, dtype=torch.float64)
-        passes = torch.zeros(n, dtype=torch.long)
-        same = torch.ones(n, dtype=torch.bool)
-        forward = torch.empty((n, self.target.model.vocab_size), dtype=state.tables.dtype, device=device)
+        log_ratio = torch.zeros_like(state.user)
+        passes = torch.zeros_like(rows)
+        same = torch.ones_like(rows, dtype=torch.bool)
+        forward = torch.empty_like(state.tables[:, 0])
         for j in range(k):
             same_before = same
             if j < k - 1:
@@ -44,8 +43,8 @@ class SequentialBlock(MetropolisKernel):
                 backward = forward.clone()
                 self._predict(state, positions, current, j, ~same, backward, passes)
             else:
-                backward = state.tables[rows.to(device), sites[:, j].to(device)]
-                forward[same.to(device)] = backward[same.to(device)]
+                backward = state.tables[rows, sites[:, j]]
+                forward[same] = backward[same]
                 self._predict(state, positions, drawn, j, ~same, forward, passes)
             support = self.target.support[sites[:, j]]
             log_forward = self.proposal.log_weights(forward, support)
@@ -53,9 +52,7 @@ class SequentialBlock(MetropolisKernel):
             drawn[:, j] = rng.categorical(rows, log_forward)
             log_ratio += log_backward[rows, current[:, j]] - log_forward[rows, drawn[:, j]]
             same = same & (drawn[:, j] == current[:, j])
-        novel, new = self.changed_texts(state, sites, drawn)
-        self._keep_last(new, novel, sites, drawn, forward, same_before)
-        return self.settle(state, rng, sites, novel, new, log_ratio, passes)
+        return Proposed(drawn, log_ratio, passes, LastSite(~same_before, forward))
 
     def _predict(
         self,
@@ -74,24 +71,5 @@ class SequentialBlock(MetropolisKernel):
         filled = torch.full_like(values[chosen], self.target.model.mask_id)
         filled[:, :j] = values[chosen, :j]
         ids = state.ids[chosen].scatter(1, positions[chosen], filled)
-        out[chosen.to(out.device)] = self.passes.logits(ids, positions[chosen, j : j + 1])[:, 0]
+        out[chosen] = self.passes.logits(ids, positions[chosen, j : j + 1])[:, 0]
         passes[chosen] += 1
-
-    def _keep_last(
-        self,
-        new: ChainState,
-        novel: Int[Tensor, " m"],
-        sites: Int[Tensor, "n k"],
-        drawn: Int[Tensor, "n k"],
-        forward: Float[Tensor, "n V"],
-        same_before: Bool[Tensor, " n"],
-    ) -> None:
-        """The forward pass of the last site masked it alone in the new text: its table and term are known."""
-        places = (~same_before[novel]).nonzero().squeeze(1)
-        chains, device = novel[places], new.tables.device
-        site = sites[chains, -1]
-        logits = forward[chains.to(device)]
-        new.tables[places.to(device), site.to(device)] = logits
-        column = self.target.free[site]
-        new.terms[places, column] = self.target.energy.term(logits, drawn[chains, -1])
-        new.fresh[places, column] = True

@@ -10,6 +10,7 @@ neighbours (1,2), (3,4), ... or (2,3), (4,5), ... try to swap, either with proba
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from jaxtyping import Int
@@ -19,48 +20,45 @@ from unmask.errors import InputError
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.randomness import Randomness
 from unmask.sampling.state import ChainState, StepInfo
-from unmask.sampling.target import Target
 
 
 @dataclass(frozen=True)
-class ParallelTempering:
-    """Rows c R ... c R + R - 1 of the state are the R replicas of chain c."""
+class ParallelTempering(MetropolisHastings):
+    """Rows c R ... c R + R - 1 of the state are the R replicas of chain c, one per temperature of the `ladder`."""
 
-    inner: MetropolisHastings
-    temperatures: tuple[float, ...] = (1.0, 1.5, 2.25)
+    ladder: tuple[float, ...] = (1.0, 1.5, 2.25)
 
     def __post_init__(self) -> None:
-        rising = all(a < b for a, b in zip(self.temperatures, self.temperatures[1:], strict=False))
-        if len(self.temperatures) < 2 or not rising or self.temperatures[0] <= 0:
-            raise InputError(f"temperatures {list(self.temperatures)}: give two or more, positive and rising")
+        if len(self.ladder) < 2 or any(a >= b for a, b in pairwise(self.ladder)) or self.ladder[0] <= 0:
+            raise InputError(f"ladder {list(self.ladder)}: give two temperatures or more, positive and rising")
 
     @property
-    def target(self) -> Target:
-        """Of the inner kernel."""
-        return self.inner.target
+    def replicas(self) -> int:
+        """One row of the state per temperature of the ladder."""
+        return len(self.ladder)
 
-    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
+    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
         """Every replica of a chain starts at its text."""
-        state, passes = self.inner.init(ids.repeat_interleave(len(self.temperatures), 0))
-        ladder = torch.tensor(self.temperatures, dtype=torch.float64).repeat(len(ids))
-        return state._replace(temperature=ladder), passes
+        state, passes = super().init(ids.repeat_interleave(self.replicas, 0))
+        state.temperature = torch.tensor(self.ladder, dtype=torch.float64, device=self.target.device).repeat(len(ids))
+        return state, passes
 
     def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
-        """The rows at the first temperature, one a chain."""
+        """The rows at the first temperature, one per chain."""
         return self._ranked(state)[:, 0]
 
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> tuple[ChainState, StepInfo]:
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r 1"]) -> StepInfo:
         """A step of every replica, then swaps."""
-        state, info = self.inner.step(state, rng, sites)
-        return state, info._replace(swaps=self.swap(state, rng))
+        info = super().step(state, rng, sites)
+        return info._replace(swaps=self.swap(state, rng))
 
     def swap(self, state: ChainState, rng: Randomness) -> Int[Tensor, "2 R"]:
         """Try one set of neighbouring swaps in every ladder; how many were tried and accepted at each rung."""
         ranked = self._ranked(state)
-        counts = torch.zeros((2, len(self.temperatures) - 1), dtype=torch.long)
+        counts = torch.zeros((2, self.replicas - 1), dtype=torch.long)
         odd = rng.integers(ranked[:, 0], 2)
         energy = state.energy
-        for rank in range(len(self.temperatures) - 1):
+        for rank in range(self.replicas - 1):
             ladders = (odd == rank % 2).nonzero().squeeze(1)
             low, high = ranked[ladders, rank], ranked[ladders, rank + 1]
             log_ratio = (1 / state.temperature[low] - 1 / state.temperature[high]) * (energy[low] - energy[high])
@@ -72,6 +70,6 @@ class ParallelTempering:
 
     def _ranked(self, state: ChainState) -> Int[Tensor, "n R"]:
         """Rows of each ladder in rising temperature."""
-        ladder = state.temperature.reshape(-1, len(self.temperatures))
-        first = torch.arange(len(ladder)).unsqueeze(1) * len(self.temperatures)
+        ladder = state.temperature.reshape(-1, self.replicas)
+        first = torch.arange(len(ladder), device=ladder.device).unsqueeze(1) * self.replicas
         return ladder.argsort(1) + first

@@ -1,0 +1,146 @@
+"""Which chains run side by side: those with one target, as many at once as fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from unmask.checks import whole
+from unmask.errors import InputError
+from unmask.models.alphabet import alphabet_ids
+from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.energy import Energy, UserTerm
+from unmask.sampling.settings import MOST_CHAINS, SampleSettings
+from unmask.sampling.target import Target, blank_template
+
+TABLE_BYTES = 2**30
+"""What the tables of the chains of one group may take, unless the user says how many run at once."""
+ROW_BYTES = 300
+TOKEN_BYTES = 12
+"""What a sample takes in memory, and each of its tokens, about."""
+GIGABYTE = 2**30
+
+
+@dataclass(frozen=True)
+class Group:
+    """Chains with one target, run side by side.
+
+    chains   their numbers in the whole run
+    starts   the texts they start from, where those were given
+    alike    all chains of the run that have this target, those of other groups too
+    """
+
+    chains: list[int]
+    target: Target
+    starts: Int[Tensor, "n T"] | None
+    alike: list[int]
+
+
+def groups(
+    settings: SampleSettings, model: MaskedLM, chains_at_once: int | None = None, user_terms: Sequence[UserTerm] = ()
+) -> list[Group]:
+    """All chains, by target; at most `chains_at_once` side by side, by default as many as TABLE_BYTES hold."""
+    if chains_at_once is not None:
+        whole("chains_at_once", chains_at_once, 1, MOST_CHAINS)
+    energy = Energy(settings.energy, settings.temperature, tuple(user_terms))
+    held = tuple(model.cloze(settings.template).ids) if settings.template is not None else None
+    given = [torch.tensor(model.words.encode(text)) for text in settings.init]
+    templates = _templates(settings, model, held, given)
+    buckets: dict[tuple[int, ...], list[int]] = {}
+    for chain in range(settings.chains):
+        buckets.setdefault(templates[chain % len(templates)], []).append(chain)
+    _refuse_too_many_samples(settings, max(map(len, templates)))
+    found = []
+    for template, chains in buckets.items():
+        target = Target(model, template, energy, _allowed(settings, model, template))
+        size = chains_at_once or max(1, TABLE_BYTES // table_bytes(settings, target))
+        _refuse_too_many_at_once(settings, target, min(size, len(chains)))
+        for first in range(0, len(chains), size):
+            part = chains[first : first + size]
+            starts = _stacked([given[c % len(given)] for c in part], target) if given else None
+            found.append(Group(part, target, starts, chains))
+    return found
+
+
+def table_bytes(settings: SampleSettings, target: Target) -> int:
+    """What one chain's tables take, those of a proposal included."""
+    replicas = len(settings.ladder) if "ladder" in settings.entry.options else 1
+    return 2 * 4 * replicas * target.sites * target.model.vocab_size
+
+
+def _templates(
+    settings: SampleSettings, model: MaskedLM, held: tuple[int, ...] | None, given: Sequence[Int[Tensor, " T"]]
+) -> list[tuple[int, ...]]:
+    """The templates that the chains take in turn."""
+    if held is not None:
+        return [held]
+    if given:
+        return [_blanked(ids, model, text) for ids, text in zip(given, settings.init, strict=True)]
+    return [blank_template(model, length) for length in settings.length]
+
+
+def _allowed(settings: SampleSettings, model: MaskedLM, template: Sequence[int]) -> dict[int, list[int]]:
+    """The token ids that may stand at each position that is restricted: those of the alphabet, and of `allow` there."""
+    everywhere = alphabet_ids(model.words, settings.alphabet) if settings.alphabet else None
+    found: dict[int, list[int]] = {}
+    if everywhere is not None:
+        found = {position: everywhere for position, token in enumerate(template) if token == model.mask_id}
+    named: dict[int, list[int]] = {}
+    for position, tokens in settings.allow:
+        named.setdefault(position, []).extend(alphabet_ids(model.words, tokens, f"allow at position {position}"))
+    for position, ids in named.items():
+        found[position] = ids if everywhere is None else [i for i in ids if i in set(everywhere)]
+    return found
+
+
+def _blanked(ids: Int[Tensor, " T"], model: MaskedLM, text: str) -> tuple[int, ...]:
+    """The text with every token that is not special blanked out."""
+    if model.mask_id in ids.tolist():
+        raise InputError(f"the start {text!r} has a blank: give whole texts as starts, and a template for blanks")
+    template = blank_template(model, sum(i not in model.special_ids for i in ids.tolist()) or 1)
+    if len(template) != len(ids):
+        raise InputError(f"the start {text!r} has a special token, or one that the model does not know: reword it")
+    return template
+
+
+def _stacked(ids: Sequence[Int[Tensor, " T"]], target: Target) -> Int[Tensor, "n T"]:
+    if any(len(row) != len(target.template) for row in ids):
+        raise InputError("a start has another number of tokens than the template: give starts that fit the template")
+    starts = torch.stack(list(ids)).to(target.device)
+    target.check(starts)
+    return starts
+
+
+def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
+    """Before anything is allocated: the samples are held in memory when the run is done."""
+    each = settings.kept * (ROW_BYTES + TOKEN_BYTES * tokens)
+    free = free_memory(torch.device("cpu"))
+    if settings.chains * each > free:
+        raise InputError(
+            f"{settings.chains:,} chains of {settings.kept:,} samples need about {settings.chains * each / GIGABYTE:,.0f} GB, "
+            f"and {free / GIGABYTE:.1f} GB are free: give {free // each:,} chains or fewer, or thin more"
+        )
+
+
+def _refuse_too_many_at_once(settings: SampleSettings, target: Target, chains: int) -> None:
+    each, free = table_bytes(settings, target), free_memory(target.device)
+    if chains * each > free:
+        raise InputError(
+            f"{chains:,} chains at once need about {chains * each / GIGABYTE:,.0f} GB for their conditionals, and "
+            f"{free / GIGABYTE:.1f} GB are free: give chains_at_once {max(1, free // each):,}, or shorter texts"
+        )
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can still be had on the device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return 8 * GIGABYTE

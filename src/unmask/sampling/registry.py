@@ -1,0 +1,131 @@
+"""The one list of kernels and decoders; everything that names one reads it here.
+
+The choices of `--kernel`, which options each takes, verdicts, tables and the colours of figures come from this list. It
+imports no torch. A new kernel is a file of its own and one entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from unmask.checks import one_of
+from unmask.errors import InputError
+
+PROPOSAL = ("proposal_temperature", "top_k", "nucleus")
+CHAIN = ("init", "random_start", "scan", *PROPOSAL)
+METROPOLIS = (*CHAIN, "delayed")
+BLOCKS = ("block_shape", "joint", "candidates")
+DECODING = ("decoding_steps", "schedule", "decoding_temperature")
+
+TARGET = "The chain leaves exp(-E / T) invariant: E the {energy} energy and what was added to it, T = {temperature:g}."
+PSEUDO_GIBBS = (
+    "Pseudo-Gibbs accepts everything: its law is not exp(-E) of either energy and depends on the order of updates. "
+    "R-hat tells whether the chains agree with each other, not whether they agree with a target."
+)
+ANNEALING = "Annealing is optimisation: its texts have low energy, and are samples of no distribution."
+ANCESTRAL = "Independent draws with exact log-probabilities, given each text's order; no chain, so nothing has to mix."
+DECODED = "Decoded texts, independent of each other; they are samples of no named distribution."
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel (one step of a Markov chain) or a decoder (a rule that fills blanks).
+
+    name        as it is typed
+    label       in headings of figures and tables
+    factory     "module:class"; `build` gives the class those of its fields that it finds among the settings
+    colour      in figures
+    step        what one step does
+    invariant   what the steps leave invariant
+    verdict     what its texts are samples of, in a sentence
+    options     the settings that it uses, besides those that every kernel uses
+    sites       how many sites a step redraws; None: as many as `block_size` says
+    decodes     a decoder: its texts are independent of each other
+    mixes       whether R-hat and effective sample sizes say something about its texts
+    """
+
+    name: str
+    label: str
+    factory: str
+    colour: str
+    step: str
+    invariant: str
+    verdict: str
+    options: tuple[str, ...]
+    sites: int | None = 1
+    decodes: bool = False
+    mixes: bool = True
+
+    def load(self) -> Any:
+        """The class of the kernel or decoder."""
+        from importlib import import_module
+
+        module, _, name = self.factory.partition(":")
+        return getattr(import_module(f"unmask.sampling.{module}"), name)
+
+    def build(self, **available: Any) -> Any:
+        """The kernel or decoder, from those of `available` that its class has fields for."""
+        from dataclasses import fields
+
+        made = self.load()
+        return made(**{field.name: available[field.name] for field in fields(made) if field.name in available})
+
+
+PI = "exp(-E / temperature)"
+KERNELS: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry("mh", "Metropolis-Hastings", "kernels.metropolis:MetropolisHastings", "#0072B2",
+              "one token from its conditional, accepted or not", PI, TARGET, (*METROPOLIS, "temperature")),
+        Entry("gibbs", "pseudo-Gibbs", "kernels.gibbs:PseudoGibbs", "#D55E00",
+              "one token from its conditional, always accepted", "a law of its own, which depends on the scan", PSEUDO_GIBBS,
+              CHAIN),
+        Entry("block", "product blocks", "kernels.block:ProductBlock", "#009E73",
+              "a block of tokens at once, independently of each other", PI, TARGET,
+              (*METROPOLIS, *BLOCKS, "block_size", "temperature"), sites=None),
+        Entry("sequential-block", "sequential blocks", "kernels.sequential_block:SequentialBlock", "#CC79A7",
+              "a block of tokens, each given those before it", PI, TARGET,
+              (*METROPOLIS, *BLOCKS, "block_size", "temperature"), sites=None),
+        Entry("pair-joint", "pairs from a joint", "kernels.pair_joint:PairJoint", "#E69F00",
+              "a pair of tokens from a joint that is derived for it", PI, TARGET,
+              (*METROPOLIS, *BLOCKS, "temperature"), sites=2),
+        Entry("tempering", "parallel tempering", "kernels.tempering:ParallelTempering", "#56B4E9",
+              "mh on a ladder of replicas that swap", "exp(-E / first temperature of the ladder)", TARGET,
+              (*METROPOLIS, "ladder")),
+        Entry("annealing", "annealing", "kernels.annealing:Annealing", "#7F3C8D",
+              "mh while the temperature falls from hot to cold", "nothing: this is optimisation", ANNEALING,
+              (*METROPOLIS, "hot", "cold"), mixes=False),
+        Entry("ancestral", "ancestral sampling", "decoders.ancestral:Ancestral", "#117733",
+              "a new text: blanks filled one by one", "an explicit distribution, with log_prob", ANCESTRAL,
+              (*PROPOSAL, "order"), decodes=True, mixes=False),
+        Entry("mask-predict", "mask-predict", "decoders.mask_predict:MaskPredict", "#882255",
+              "a new text: all blanks predicted, the least sure again", "nothing named", DECODED, DECODING,
+              decodes=True, mixes=False),
+        Entry("confidence", "surest first", "decoders.confidence:ConfidenceOrder", "#555555",
+              "a new text: all blanks predicted, the surest kept", "nothing named", DECODED, DECODING,
+              decodes=True, mixes=False),
+    )
+}  # fmt: skip
+
+
+def entry_of(kernel: object) -> Entry:
+    """The entry of a name; an unknown one is refused, with the nearest."""
+    return KERNELS[one_of("kernel", kernel, KERNELS)]
+
+
+def used_by(option: str) -> list[str]:
+    """The kernels that use an option; all of them for one that is common to all."""
+    users = [name for name, entry in KERNELS.items() if option in entry.options]
+    return users or list(KERNELS)
+
+
+def refuse_unused(kernel: str, given: Iterable[str]) -> None:
+    """Refuse options that the kernel would ignore."""
+    entry = entry_of(kernel)
+    for option in given:
+        if option not in entry.options and (users := used_by(option)) != list(KERNELS):
+            raise InputError(
+                f"{option} was given, which kernel {kernel} does not use: leave it out, or use kernel {' or '.join(users)}"
+            )

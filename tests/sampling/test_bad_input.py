@@ -1,0 +1,309 @@
+"""What a user can get wrong: one line, from Python and from the command line alike, and nothing written or lost."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_sample_command import unmask as command
+
+import unmask
+from unmask.errors import InputError
+from unmask.runs.files import write_table
+from unmask.sampling.draw import draw
+from unmask.sampling.run import load_run
+from unmask.sampling.run_folder import RENAMED, sample_columns
+from unmask.sampling.settings import SampleSettings
+
+SMALL = {"chains": 3, "sweeps": 4, "length": 4, "seed": 7}
+NAN, INF = float("nan"), float("inf")
+
+WRONG = [
+    ({"chains": 0}, "chains 0 is out of range"),
+    ({"chains": -3}, "chains -3"),
+    ({"chains": 2.5}, "not a whole number"),
+    ({"chains": True}, "not a whole number"),
+    ({"chains": "many"}, "not a whole number"),
+    ({"chains": 10**9}, "chains 1000000000 is out of range"),
+    ({"chains": 10**6, "sweeps": 10**6}, "GB are free: give [0-9,]+ chains or fewer"),
+    ({"sweeps": 0}, "sweeps 0"),
+    ({"sweeps": 10**12}, "sweeps"),
+    ({"length": 0}, "length 0"),
+    ({"length": []}, "no length"),
+    ({"length": [4, -1]}, "length -1"),
+    ({"length": 40}, "42 tokens, special ones included: the model takes at most 16"),
+    ({"burn_in": 4}, "leaves no sample"),
+    ({"burn_in": -1}, "burn_in -1"),
+    ({"thin": 9}, "leaves no sample"),
+    ({"thin": 0}, "thin 0"),
+    ({"seed": -1}, "seed -1"),
+    ({"seed": 2**64}, "seed"),
+    ({"kernel": "magic"}, "use one of mh, gibbs"),
+    ({"kernel": "annealling"}, "did you mean annealing"),
+    ({"energy": "free"}, "use one of raw, norm"),
+    ({"temperature": 0.0}, "temperature 0.0 is out of range"),
+    ({"temperature": NAN}, "temperature nan"),
+    ({"temperature": INF}, "temperature inf"),
+    ({"temperature": "hot"}, "not a number"),
+    ({"proposal_temperature": -1.0}, "proposal_temperature -1.0"),
+    ({"nucleus": 1.5}, "nucleus 1.5"),
+    ({"nucleus": NAN}, "nucleus nan"),
+    ({"top_k": 0}, "top_k 0"),
+    ({"scan": "sideways"}, "use one of random, fixed, permutation"),
+    ({"delayed": [3, 1]}, "rising"),
+    ({"delayed": [-1]}, "delayed -1"),
+    ({"chains_at_once": 0}, "chains_at_once 0"),
+    ({"device": "abacus"}, "device 'abacus'"),
+    ({"kernel": "block", "block_size": 9}, "blocks of 9 in a text of 4 free positions: give a block size from 1 to 4"),
+    ({"kernel": "block", "block_size": 0}, "block_size 0"),
+    ({"kernel": "block", "block_shape": "round"}, "use one of window, scattered"),
+    ({"kernel": "tempering", "ladder": [2.0, 1.0]}, "rising"),
+    ({"kernel": "tempering", "ladder": [1.0]}, "two temperatures or more"),
+    ({"kernel": "tempering", "ladder": [1.0, NAN]}, "ladder nan"),
+    ({"kernel": "annealing", "cold": 3.0}, "the first the higher"),
+    ({"kernel": "annealing", "hot": INF}, "hot inf"),
+    ({"kernel": "pair-joint", "candidates": 0}, "candidates 0"),
+    ({"kernel": "pair-joint", "joint": "magic"}, "use one of product"),
+    ({"kernel": "mask-predict", "schedule": "square"}, "linear, cosine"),
+    ({"kernel": "mask-predict", "decoding_steps": 0}, "decoding_steps 0"),
+    ({"kernel": "mask-predict", "decoding_temperature": -0.5}, "decoding_temperature -0.5"),
+    ({"kernel": "ancestral", "order": "inside-out"}, "random, left-to-right"),
+    ({"kernel": "gibbs", "temperature": 1.0}, "temperature was given, which kernel gibbs does not use"),
+    ({"kernel": "gibbs", "delayed": [1]}, "delayed was given, which kernel gibbs does not use"),
+    ({"ladder": [1.0, 2.0]}, "ladder was given, which kernel mh does not use: leave it out, or use kernel tempering"),
+    ({"kernel": "ancestral", "random_start": True}, "random_start was given, which kernel ancestral does not use"),
+    ({"kernel": "block", "candidates": 4}, "which blocks of shape window do not use"),
+    ({"alphabet": ""}, "names no token"),
+    ({"alphabet": ["zebra"]}, "zebra"),
+    ({"alphabet": ["cat dog"]}, "2 tokens of the model"),
+]
+TEMPLATES = [
+    ({"template": "the cat sat"}, "no blank"),
+    ({"template": ""}, "empty"),
+    ({"template": "the [MASK]", "length": 4}, "template and length were both given"),
+    ({"template": "the [MASK]", "allow": {2: []}}, "no token satisfies the constraint at position 2"),
+    ({"template": "the [MASK]", "allow": {2: ["[SEP]"]}}, "allow at position 2|not a word of it"),
+    ({"template": "the [MASK]", "allow": {1: ["cat"]}}, "not free: the blanks are at 2"),
+    ({"template": "the [MASK]", "allow": {2: ["cat dog"]}}, "2 tokens of the model"),
+    ({"template": "the [MASK]", "allow": ["two"]}, "such as 3=red,green"),
+    ({"template": "the [MASK]", "allow": ["-1=cat"]}, "such as 3=red,green"),
+    ({"init": []}, "no text to start from"),
+    ({"init": ["the [MASK]"]}, "has a blank"),
+    ({"init": ["the zebra"]}, "special token, or one that the model does not know"),
+    ({"init": ["the cat"], "random_start": True}, "init and random_start were both given"),
+    ({"init": ["the cat"], "length": 4}, "init and length were both given"),
+    ({"init": ["the cat sat"], "template": "the [MASK]"}, "another number of tokens than the template"),
+    ({"init": ["a cat"], "template": "the [MASK]"}, "differs from the template"),
+    ({"init": "/nowhere/starts.txt"}, "does not exist"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), [(SMALL | w, m) for w, m in WRONG] + TEMPLATES)
+def test_python_refuses_in_one_line_and_writes_nothing(tiny, tmp_path, wrong, message):
+    options = {"chains": 3, "sweeps": 4, "out": tmp_path / "run", **wrong}
+    model = None if "device" in wrong else tiny
+    with pytest.raises(unmask.UnmaskError, match=message) as caught:
+        unmask.sample(model=model, **options)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--chains", "0"], "chains 0"),
+        (["--chains", "1000000000"], "give a whole number from 1 to 1000000"),
+        (["--chains", "nan"], "--chains"),
+        (["--kernel", "gibs"], "did you mean gibbs"),
+        (["--length", "99"], "the model takes at most 16"),
+        (["--length", "many"], "numbers with commas"),
+        (["--temperature", "nan"], "temperature nan"),
+        (["--template", "the [MASK]", "--allow", "2=zebra"], "zebra"),
+        (["--template", "the [MASK]", "--allow", "two"], "such as 3=red,green"),
+        (["--init", "/nowhere/starts.txt"], "does not exist"),
+        (["--init", "/"], "is a folder"),
+        (["--kernel", "block", "--block-size", "30"], "blocks of 30"),
+        (["--ladder", "2,1", "--kernel", "tempering"], "rising"),
+        (["--ladder", "1,2"], "kernel mh does not use"),
+        (["--kernel", "gibbs", "--temperature", "1"], "kernel gibbs does not use"),
+        (["--alphabet", "cat,zebra"], "zebra"),
+        (["--together", "3"], "--together"),
+        (["--block", "3"], "--block"),
+    ],
+)
+def test_the_command_refuses_in_one_line(tiny_folder, tmp_path, arguments, message):
+    ran = command("sample", "--model", tiny_folder, "--device", "cpu", "--out", tmp_path / "run", *arguments)
+    assert ran.exit_code == 2 and message in ran.output and ran.output.startswith("error: ")
+    assert len(ran.output.strip().splitlines()) == 1 and not (tmp_path / "run").exists()
+
+
+@given(options=st.fixed_dictionaries({}, optional={
+    "chains": st.integers() | st.floats(), "sweeps": st.integers() | st.none(), "temperature": st.floats() | st.text(max_size=3),
+    "thin": st.integers(), "burn_in": st.integers(), "seed": st.integers(), "nucleus": st.floats(), "top_k": st.integers(),
+    "kernel": st.text(max_size=5) | st.sampled_from(["mh", "gibbs", "block"]), "length": st.lists(st.integers(), max_size=3),
+    "delayed": st.lists(st.integers(), max_size=3), "ladder": st.lists(st.floats(), max_size=3),
+}))  # fmt: skip
+def test_settings_are_either_sound_or_refused(options):
+    """Whatever is given, there are settings that can be written down and read back, or one line."""
+    try:
+        made = SampleSettings.given(**options)
+    except InputError as error:
+        assert "\n" not in str(error)
+    else:
+        assert SampleSettings.from_dict(json.loads(json.dumps(made.to_dict(), allow_nan=False))) == made
+
+
+def test_too_many_chains_at_once_are_refused_before_anything_is_allocated(tiny):
+    huge = SampleSettings(chains=10**6, sweeps=1, length=(14,), random_start=True)
+    with pytest.raises(InputError, match="chains at once need about|GB are free"):
+        draw(SampleSettings(**{**vars(huge), "sweeps": 10**4}), tiny, chains_at_once=10**6)
+
+
+@pytest.fixture(scope="module")
+def finished(tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    unmask.sample(out=folder, model=tiny, **SMALL)
+    return folder
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "run")
+    return tmp_path / "run"
+
+
+CHECKPOINT, PART = "checkpoints/group-0000.npz", "parts/group-0000-00000004.parquet"
+
+
+@pytest.mark.parametrize("file", ["settings.json", CHECKPOINT, PART, "starts.parquet"])
+@pytest.mark.parametrize("content", [b"", b"garbage", b"{", b"[1]", b"{}", b"\xff\xfe", b"[" * 100_000])
+def test_a_damaged_file_is_one_line(folder, file, content):
+    (folder / file).write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        load_run(folder)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+    assert command("diagnose", folder).exit_code == 2
+
+
+@pytest.mark.parametrize(("file", "every"), [("settings.json", 1), (CHECKPOINT, 5), (PART, 13), ("starts.parquet", 13)])
+def test_a_file_cut_off_anywhere_is_one_line(folder, file, every):
+    whole = (folder / file).read_bytes()
+    for length in range(0, len(whole) - 1, every):
+        (folder / file).write_bytes(whole[:length])
+        with pytest.raises(InputError) as caught:
+            load_run(folder)
+        assert "\n" not in str(caught.value)
+
+
+anything = st.none() | st.integers() | st.text(max_size=4) | st.lists(st.integers(), max_size=2) | st.just({"a": 1})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(change=st.dictionaries(st.sampled_from(sorted(SampleSettings().to_dict())), anything, min_size=1))
+def test_settings_that_somebody_edited_are_read_or_refused(finished, folder, change):
+    stored = json.loads((finished / "settings.json").read_text())
+    (folder / "settings.json").write_text(json.dumps({**stored, **change}))
+    try:
+        load_run(folder)
+    except InputError as error:
+        assert "\n" not in str(error)
+
+
+def edited(path, **arrays):
+    with np.load(path) as archive:
+        known = {name: archive[name] for name in archive.files}
+    changed = {**known, **arrays}
+    np.savez(path, **{name: array for name, array in changed.items() if array is not None})
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"done": np.array(99)}, "99 of 4 sweeps"),
+        ({"done": np.array(-1)}, "-1 of 4 sweeps"),
+        ({"done": np.array([1, 2])}, "do not fit|shape"),
+        ({"done": None}, "lacks 'done'"),
+        ({"ids": None}, "lacks 'ids'"),
+        ({"ids": np.zeros((3, 2), dtype=np.int64)}, "shape"),
+        ({"chains": np.arange(2)}, "do not fit|shape"),
+        ({"temperature": np.array(["a", "b", "c"])}, "kind"),
+    ],
+)
+def test_a_damaged_checkpoint_is_one_line_and_its_remedy_works(tiny, folder, finished, arrays, message):
+    before = load_run(finished)
+    edited(folder / CHECKPOINT, **arrays)
+    with pytest.raises(InputError, match=message) as caught:
+        unmask.sample(out=folder, model=tiny, **SMALL)
+    assert "delete it and give the command of the run again" in str(caught.value)
+    (folder / CHECKPOINT).unlink()
+    again = unmask.sample(out=folder, model=tiny, **SMALL)
+    assert again.samples["text"].tolist() == before.samples["text"].tolist()
+
+
+def test_a_text_of_the_checkpoint_that_no_chain_can_be_at_is_refused(tiny, folder):
+    with np.load(folder / CHECKPOINT) as archive:
+        ids = archive["ids"].copy()
+    ids[0, 1] = 999
+    edited(folder / CHECKPOINT, ids=ids)
+    with pytest.raises(InputError, match="damaged"):
+        unmask.sample(out=folder, model=tiny, **{**SMALL, "sweeps": 6})
+
+
+def test_a_part_that_is_gone_is_noticed_and_drawn_again(tiny, folder, finished):
+    (folder / PART).unlink()
+    with pytest.raises(InputError, match="of its 4 samples|holds no sample"):
+        load_run(folder)
+    with pytest.raises(InputError, match="12 of the 12 samples of group 0 are gone"):
+        unmask.sample(out=folder, model=tiny, **SMALL)
+    (folder / CHECKPOINT).unlink()
+    again = unmask.sample(out=folder, model=tiny, **SMALL)
+    assert again.samples["text"].tolist() == load_run(finished).samples["text"].tolist()
+
+
+def test_a_damaged_part_is_mended_as_the_message_says(tiny, folder, finished):
+    (folder / PART).write_bytes(b"garbage")
+    with pytest.raises(InputError, match="delete it and its group's file in checkpoints"):
+        unmask.sample(out=folder, model=tiny, **SMALL)
+    (folder / PART).unlink()
+    (folder / CHECKPOINT).unlink()
+    again = unmask.sample(out=folder, model=tiny, **SMALL)
+    assert again.samples["text"].tolist() == load_run(finished).samples["text"].tolist()
+
+
+def test_a_copied_part_is_noticed(tiny, folder):
+    shutil.copy(folder / PART, folder / "parts" / "group-0000-00000003.parquet")
+    for look in (lambda: load_run(folder), lambda: unmask.sample(out=folder, model=tiny, **SMALL)):
+        with pytest.raises(InputError, match="copy of the part"):
+            look()
+
+
+def test_folders_of_other_runs_are_refused_untouched(tiny, tmp_path):
+    (tmp_path / "settings.json").write_text(json.dumps({"kind": "evaluate", "format": 2, "run": "x", "begun": {}}))
+    with pytest.raises(InputError, match="a run of `unmask evaluate`"):
+        unmask.sample(out=tmp_path, model=tiny, **SMALL)
+    assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
+    with pytest.raises(InputError, match="is a file"):
+        unmask.sample(out=tmp_path / "settings.json", model=tiny, **SMALL)
+
+
+def test_a_run_of_an_earlier_version_can_be_read_and_is_not_continued(tiny, folder):
+    """As runs were kept before format 2: other names, no run's mark, parts that do not know themselves."""
+    stored = json.loads((folder / "settings.json").read_text())
+    for now, before in RENAMED.items():
+        stored[before] = stored.pop(now)
+    for name in ("kind", "format", "run", "alphabet", "random_start", "device", "chains_at_once"):
+        stored.pop(name)
+    (folder / "settings.json").write_text(json.dumps({**stored, "start": "mask"}))
+    samples = pandas.read_parquet(folder / PART)
+    (folder / PART).unlink()
+    write_table(folder / PART, samples, sample_columns())
+    edited(folder / CHECKPOINT, independent=None, remembered=None)
+    starts = pandas.read_parquet(folder / "starts.parquet").drop(columns="independent")
+    starts.to_parquet(folder / "starts.parquet")
+    found = unmask.diagnose(folder)
+    assert found.chains == 3 and np.isnan(found.independent_stutter) and found.verdict
+    with pytest.raises(InputError, match="earlier unmask, which cannot be continued"):
+        unmask.sample(out=folder, model=tiny, **SMALL)

@@ -1,0 +1,72 @@
+"""The one list of kernels and decoders."""
+
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+from sampling_cases import small_target
+
+from unmask.errors import InputError
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.passes import Passes
+from unmask.sampling.proposal import Proposal
+from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.registry import KERNELS, entry_of, refuse_unused, used_by
+from unmask.sampling.settings import SampleSettings
+
+NOT_SETTINGS = {"target", "passes", "proposal", "early", "rho"}
+
+
+def test_it_loads_without_torch():
+    code = "import sys, unmask.sampling.registry, unmask.sampling.settings; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_entry_makes_what_it_names(name):
+    entry, target = KERNELS[name], small_target(seed=1)
+    settings = SampleSettings(
+        kernel=name, ladder=(1.0, 3.0), hot=3.0, cold=0.5, sweeps=7, decoding_steps=2, order="left-to-right"
+    )
+    made = entry.build(target=target, passes=Passes(target.model), proposal=Proposal(), **vars(settings))
+    for field in fields(made):
+        if field.name not in NOT_SETTINGS:
+            assert getattr(made, field.name) == getattr(settings, field.name), "the user's setting arrives"
+            assert field.name in entry.options or field.name == "sweeps"
+    rng = ChainStreams(0, range(2 * getattr(made, "replicas", 1))).at(0, 0)
+    if entry.decodes:
+        target.check(decode(made, 2, rng)[0].ids)
+    else:
+        state, _ = made.init(target.template_ids.repeat(2, 1).zero_())
+        sites = [[0, 2], [1, 0]] if settings.sites_per_step == 2 else [[1]] * len(state.ids)
+        info = made.step(state, rng, state.rows.new_tensor(sites))
+        assert info.sites.shape[1] == settings.sites_per_step
+
+
+def test_options_are_settings_and_labels_and_colours_tell_kernels_apart():
+    names = {field.name for field in fields(SampleSettings)}
+    for entry in KERNELS.values():
+        assert set(entry.options) <= names
+    assert len({entry.label for entry in KERNELS.values()}) == len({entry.colour for entry in KERNELS.values()}) == len(KERNELS)
+
+
+def test_unknown_names_are_refused_with_the_nearest():
+    with pytest.raises(InputError, match="kernel 'gibs' is unknown: did you mean gibbs"):
+        entry_of("gibs")
+    with pytest.raises(InputError, match="use one of mh, gibbs"):
+        entry_of("magic")
+    with pytest.raises(InputError, match="unknown"):
+        entry_of(None)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_options_that_a_kernel_does_not_use_are_refused(kernel):
+    special = {option for entry in KERNELS.values() for option in entry.options}
+    refuse_unused(kernel, KERNELS[kernel].options)
+    refuse_unused(kernel, ["energy", "chains", "seed", "template"])
+    for option in special - set(KERNELS[kernel].options):
+        with pytest.raises(InputError, match=f"{option} was given, which kernel {kernel} does not use"):
+            refuse_unused(kernel, [option])
+        assert kernel not in used_by(option)

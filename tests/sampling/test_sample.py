@@ -1,0 +1,127 @@
+"""`unmask.sample` and `unmask.diagnose` from Python: what they return, and that they leave what the commands leave."""
+
+import json
+
+import numpy as np
+import pytest
+from test_sample_command import unmask as command
+
+import unmask
+from unmask.errors import InputError
+
+
+def contents(folder):
+    """Every file of a run, without what tells when and where it ran."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != ".lock":
+            found[str(path.relative_to(folder))] = path.read_bytes()
+    settings = json.loads(found["settings.json"])
+    found["settings.json"] = {k: v for k, v in settings.items() if k not in ("run", "begun")}
+    return {name: content for name, content in found.items() if not name.startswith("parts/")}, sorted(found)
+
+
+def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_path):
+    ran = command(
+        *("sample", "--template", "the [MASK] [MASK] on .", "--allow", "2=cat", "--allow", "2=dog,mat", "--chains", 3),
+        *(
+            "--sweeps",
+            6,
+            "--burn-in",
+            1,
+            "--temperature",
+            1.5,
+            "--model",
+            tiny_folder,
+            "--device",
+            "cpu",
+            "--out",
+            tmp_path / "a",
+        ),
+    )
+    assert ran.exit_code == 0, ran.output
+    run = unmask.sample(
+        "the [MASK] [MASK] on .",
+        allow=["2=cat", "2=dog,mat"],
+        chains=3,
+        sweeps=6,
+        burn_in=1,
+        temperature=1.5,
+        model=tiny_folder,
+        device="cpu",
+        out=tmp_path / "b",
+    )
+    one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
+    assert one == other
+    assert {"samples.parquet", "starts.parquet", "rates.parquet", "diagnostics.json", "figures/chains.png"} <= set(one[1])
+    assert {ids[2] for ids in run.samples["ids"]} > {tiny_id for tiny_id in run.samples["ids"].iloc[0][2:3]}
+    assert run.folder == tmp_path / "b"
+
+
+def test_what_a_run_shows(tiny):
+    run = unmask.sample(chains=3, sweeps=5, length=4, model=tiny)
+    assert run.to_frame() is run.samples and len(run.samples) == 15 and run.folder is None
+    told = run.to_dict()
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert len(told["samples"]) == 3 and told["diagnosis"]["verdict"] == run.diagnosis.verdict
+    html = run._repr_html_()
+    assert "invariant" in html and run.samples["text"].iloc[-1] in html
+    assert "Metropolis-Hastings" in repr(run) and len(repr(run)) < 120
+
+
+def test_what_a_diagnosis_shows(tiny, tmp_path):
+    run = unmask.sample(chains=3, sweeps=6, length=[4, 5], model=tiny, out=tmp_path)
+    found = unmask.diagnose(tmp_path)
+    assert found.to_dict() == json.loads((tmp_path / "diagnostics.json").read_text()) == unmask.diagnose(run).to_dict()
+    assert found.to_frame()["name"].tolist() == ["energy", "unchanged", "stutter"] * 2
+    assert "<li>" in found._repr_html_() and "mh" in repr(found)
+
+
+def test_init_takes_texts_or_a_file(tiny, tmp_path):
+    (tmp_path / "starts.txt").write_text("the cat sat\na dog ran under the tree\n")
+    one = unmask.sample(init=["the cat sat", "a dog ran under the tree"], chains=3, sweeps=2, model=tiny)
+    other = unmask.sample(init=tmp_path / "starts.txt", chains=3, sweeps=2, model=tiny)
+    assert (
+        one.starts["text"].tolist() == other.starts["text"].tolist() == ["the cat sat", "a dog ran under the tree", "the cat sat"]
+    )
+    assert one.samples["text"].tolist() == other.samples["text"].tolist()
+
+
+def test_allow_takes_a_mapping_and_both_of_two_sets(tiny):
+    for allow in ({2: ["cat", "dog"]}, ["2=cat,dog"], ["2=cat", "2=dog"]):
+        texts = unmask.sample("the [MASK] sat .", allow=allow, chains=6, sweeps=6, model=tiny).samples["text"]
+        assert {text.split()[1] for text in texts} == {"cat", "dog"}
+
+
+def test_an_alphabet_restricts_every_site(tiny, tmp_path):
+    (tmp_path / "words.txt").write_text("cat\ndog\nmat\n")
+    for alphabet in (["cat", "dog", "mat"], "cat,dog,mat", tmp_path / "words.txt", str(tmp_path / "words.txt")):
+        run = unmask.sample(alphabet=alphabet, length=4, chains=4, sweeps=5, model=tiny)
+        assert {word for text in run.samples["text"] for word in text.split()} == {"cat", "dog", "mat"}
+        assert run.settings.alphabet == ("cat", "dog", "mat")
+    both = unmask.sample("the [MASK] [MASK]", alphabet="cat,dog", allow={2: ["dog", "tree"]}, chains=2, sweeps=3, model=tiny)
+    assert {text.split()[1] for text in both.samples["text"]} == {"dog"}
+    with pytest.raises(InputError, match="no token satisfies the constraint at position 2"):
+        unmask.sample("the [MASK] [MASK]", alphabet="cat,dog", allow={2: ["tree"]}, chains=2, sweeps=3, model=tiny)
+
+
+def test_numpy_numbers_are_numbers(tiny):
+    run = unmask.sample(chains=np.int64(2), sweeps=np.int32(2), length=np.int64(4), temperature=np.float32(1.5), model=tiny)
+    assert json.dumps(run.settings.to_dict()) and len(run.samples) == 4
+
+
+def test_user_terms_are_added_and_forbid(tiny):
+    cat = tiny.words.encode("cat")[1]
+
+    def no_cats(ids):
+        return torch_inf(ids == cat)
+
+    def torch_inf(where):
+        return where.any(-1).double().masked_fill(where.any(-1), float("inf"))
+
+    run = unmask.sample(init=["the dog sat"], chains=8, sweeps=10, user_terms=[no_cats], model=tiny)
+    assert not any("cat" in text.split() for text in run.samples["text"])
+    with pytest.raises(InputError, match="forbidden by a user term"):
+        unmask.sample(init=["the cat sat"], chains=2, sweeps=2, user_terms=[no_cats], model=tiny)
+    with pytest.raises(InputError, match="nan or -inf"):
+        unmask.sample(chains=2, sweeps=2, user_terms=[lambda ids: ids[:, 0] * float("nan")], model=tiny)
