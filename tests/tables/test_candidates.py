@@ -9,7 +9,7 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.candidates import (
-    DEFAULT_PASSES,
+    MOST_PASSES,
     NEIGHBOURS,
     check_feasible,
     choose_candidates,
@@ -122,7 +122,7 @@ def test_exact_and_candidates_exclude_each_other():
 def test_default_sizes_use_the_budget_and_no_more():
     for blanks in range(3, 8):
         size = default_size(blanks)
-        assert size == 2 or pass_count([size] * blanks) <= DEFAULT_PASSES < pass_count([size + 1] * blanks)
+        assert size == 2 or pass_count([size] * blanks) <= MOST_PASSES < pass_count([size + 1] * blanks)
     assert default_size(2) == 512
     assert [default_size(k) for k in range(2, 9)] == sorted((default_size(k) for k in range(2, 9)), reverse=True)
 

@@ -136,6 +136,12 @@ class MaskedLM:
             whole[rows] = part
         return torch.empty((0, p, self.vocab_size), dtype=torch.float32, device=self.device) if whole is None else whole
 
+    def multiplications(self, tokens: int) -> int:
+        """About how many numbers a pass of a text of so many tokens multiplies: the encoder's matrices at every token."""
+        tables = {id(part.weight) for part in self.network.modules() if isinstance(part, nn.Embedding)}
+        encoder = sum(w.numel() for w in self.head.encoder.parameters() if w.dim() > 1 and id(w) not in tables)
+        return tokens * encoder + self.cost.width * self.vocab_size
+
     def rows_at_once(self, tokens: int, predicted: int) -> int:
         """The most rows that one call of the network takes; a row's last bits depend on how many there are."""
         return min(self.cost.rows(tokens), self.batches.rows(self.cost.bytes(tokens, predicted)))

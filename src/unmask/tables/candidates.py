@@ -7,7 +7,8 @@ n tokens of each blank t with the highest
 
 where m_t is the model's distribution with every blank masked and w_s is m_s over its most likely tokens y. The first term
 alone misses what is likely only beside the right neighbour (the second half of a name); the second costs a few passes.
-Special tokens ([CLS], [PAD], [MASK], [UNK], ...) are outside the support of a filled text and are never candidates.
+Special tokens ([CLS], [PAD], [MASK], [UNK], ...) are outside the support of a filled text and are never candidates. Where n is
+left out it follows the model's speed (`speed`): 512 for a pair with a model as fast as the bundled one.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
+from unmask.tables.speed import seconds_per_pass
 from unmask.tables.unary import alike, masked_logits, pass_count, rows_at_once
 
 SMALL_VOCABULARY = 64
 """A vocabulary of at most so many regular tokens (amino acids, characters) is taken whole, where the limits allow."""
 LARGEST_DEFAULT = 512
-DEFAULT_PASSES = 1500
-"""What a default answer may cost: about two seconds of the bundled model on a CPU."""
+MOST_PASSES = 1500
+LEAST_PASSES = 24
+SECONDS = 3.5
+"""What a default answer may cost: at most so many passes, and so many seconds as `speed` foresees them: mostly about two."""
 MOST_CANDIDATES = 10**7
 MAX_PASSES = 200_000
 MAX_CELLS = 1_000_000_000
 """Beyond these a joint is refused unless asked for with force: hours on a CPU, and gigabytes for each table."""
 NEIGHBOURS = 64
-"""How many likely tokens of every other blank the second term of the score looks at."""
+"""How many likely tokens of every other blank the second term of the score looks at; a slow model takes fewer."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +49,19 @@ class Plan:
     allowed   token ids that may stand in a blank
     sets      the candidates of each blank where they are known already; None where the likeliest are to be found
     size      how many candidates per blank
-    passes    passes of the model that finding them takes
+    neighbours  how many likely tokens of every other blank their score looks at
     """
 
     cloze: Cloze
     allowed: Tensor
     sets: tuple[Tensor, ...] | None
     size: int
-    passes: int
+    neighbours: int = NEIGHBOURS
+
+    @property
+    def passes(self) -> int:
+        """Passes of the model that finding the candidates takes."""
+        return 0 if self.sets is not None else 1 + len(self.cloze.block) * min(self.neighbours, len(self.allowed))
 
     @property
     def sizes(self) -> list[int]:
@@ -91,27 +100,32 @@ def plan_candidates(
     if candidates is not None and not isinstance(candidates, int) and hasattr(candidates, "__len__"):
         sets = _given_sets(candidates, allowed, k)
         check_feasible([len(c) for c in sets], len(allowed), force)
-        return Plan(cloze, allowed, sets, max(len(c) for c in sets), 0)
+        return Plan(cloze, allowed, sets, max(len(c) for c in sets))
     if candidates is not None:
         candidates = checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
     whole = exact or k == 1 or (candidates is None and _small_enough(len(allowed), k))
-    default = default_size(k) if alphabet is None else _largest(k, len(allowed), MAX_PASSES, MAX_CELLS)
-    size = len(allowed) if whole else min(candidates or default, len(allowed))
+    neighbours = NEIGHBOURS
+    if whole:
+        size = len(allowed)
+    elif candidates is not None:
+        size = min(candidates, len(allowed))
+    elif alphabet is not None:
+        size = _largest(k, len(allowed), MAX_PASSES, MAX_CELLS)
+    else:
+        size, neighbours = _affordable(k, len(allowed), seconds_per_pass(model, len(cloze.ids)))
     check_feasible([size] * k, len(allowed), force)
-    if size == len(allowed):
-        return Plan(cloze, allowed, (allowed,) * k, size, 0)
-    return Plan(cloze, allowed, None, size, 1 + k * min(NEIGHBOURS, len(allowed)))
+    return Plan(cloze, allowed, (allowed,) * k if size == len(allowed) else None, size, neighbours)
 
 
 def find_candidates(model: ConditionalModel, plans: Sequence[Plan], progress: Progress | None = None) -> list[tuple[Tensor, ...]]:
     """The candidates of several clozes; the passes of texts of one length run together."""
     found = [plan.sets for plan in plans]
     done, total = 0, sum(plan.passes for plan in plans)
-    for members in alike(plans, lambda plan: (plan.sets is None, len(plan.cloze.ids), len(plan.cloze.block))):
+    for members in alike(plans, lambda plan: (plan.sets is None, len(plan.cloze.ids), len(plan.cloze.block), plan.neighbours)):
         some = [plans[i] for i in members]
         if some[0].sets is not None:
             continue
-        scores = _scores(model, [plan.cloze for plan in some], [plan.allowed for plan in some], NEIGHBOURS)
+        scores = _scores(model, [plan.cloze for plan in some], [plan.allowed for plan in some], some[0].neighbours)
         for i, plan, score in zip(members, some, scores, strict=True):
             found[i] = _best(plan.cloze, score, plan.allowed, plan.size)
         done += sum(plan.passes for plan in some)
@@ -127,9 +141,9 @@ def regular_tokens(model: ConditionalModel) -> Tensor:
     return keep.nonzero().flatten().to(model.device)
 
 
-def default_size(sites: int) -> int:
-    """The largest number of candidates per blank that keeps the passes within DEFAULT_PASSES; at least 2."""
-    return max(2, _largest(sites, LARGEST_DEFAULT, DEFAULT_PASSES, MAX_CELLS))
+def default_size(sites: int, passes: int = MOST_PASSES) -> int:
+    """The largest number of candidates per blank, up to LARGEST_DEFAULT, that keeps to so many passes; at least 2."""
+    return max(2, _largest(sites, LARGEST_DEFAULT, passes, MAX_CELLS))
 
 
 def check_feasible(sizes: Sequence[int], vocabulary: int, force: bool = False) -> None:
@@ -204,6 +218,17 @@ def _alphabet(alphabet: Sequence[int], regular: Tensor, cloze: Cloze) -> Tensor:
     if missing:
         raise InputError(f"the target with token id {missing[0]} is not in the alphabet: add it, or choose another target")
     return torch.tensor(given, device=regular.device)
+
+
+def _affordable(sites: int, vocabulary: int, seconds: float) -> tuple[int, int]:
+    """Candidates per blank, and neighbours that their score looks at: MOST_PASSES halved until the answer takes SECONDS."""
+    passes = MOST_PASSES
+    while True:
+        size = min(default_size(sites, passes), vocabulary)
+        neighbours = min(max(2, NEIGHBOURS * passes // MOST_PASSES), vocabulary)
+        if passes <= LEAST_PASSES or seconds * (1 + sites * neighbours + pass_count([size] * sites)) <= SECONDS:
+            return size, neighbours
+        passes //= 2
 
 
 def _small_enough(vocabulary: int, sites: int) -> bool:

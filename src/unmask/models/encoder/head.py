@@ -38,6 +38,7 @@ class OwnHead:
 
     def __init__(self, network: BertMaskedLM) -> None:
         self.network = network
+        self.encoder = network.bert
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
