@@ -1,6 +1,6 @@
 """Which masking in training brings a probability closest to pll on minimal pairs? Short training runs, then BLiMP by every score.
 
-    python bench/masking_scores.py CORPUS.txt.xz BLIMP_FOLDER --out DIR [--steps 4000] [--size small] [--most-tokens 11]
+    python bench/masking_scores.py CORPUS.txt.xz BLIMP_FOLDER --out DIR [--tokenizer MODEL] [--steps 4000] [--size small]
 
 One model per recipe below, same corpus, shape, tokenizer, seed and steps; a model that is already in DIR is not trained again.
 For each it prints accuracies of pll and of the normalised scores with 95 % intervals, pll minus the best probability (paired
@@ -40,6 +40,7 @@ def trained(name: str, options: list[str], given: argparse.Namespace) -> Path:
     if not (folder / "config.json").exists():
         command = [sys.executable, "-m", "unmask", "train", *map(str, given.corpus), "--out", str(folder), *options]
         command += ["--size", given.size, "--steps", str(given.steps), "--seed", str(given.seed), "--device", given.device]
+        command += ["--tokenizer", str(given.tokenizer)] if given.tokenizer else []
         command += ["--resume"] if folder.exists() else []
         subprocess.run(command, check=True)
     return folder
@@ -65,6 +66,7 @@ def main() -> None:
     parser.add_argument("blimp", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--recipes", default=";".join(RECIPES), help="some of the recipes, with semicolons between them")
+    parser.add_argument("--tokenizer", type=Path, help="a model folder whose tokenizer to take; one is trained if left out")
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--size", default="small")
     parser.add_argument("--seed", type=int, default=0)
