@@ -29,6 +29,12 @@ CHECKED = [
     "unmask.answers.filling",
     "unmask.answers.comparison",
     "unmask.sampling.energy",
+    *(
+        f"unmask.training.{name}"
+        for name in ("batches", "compatibility", "encoder", "layout", "loop", "losses", "masking", "optimiser", "packing")
+    ),
+    "unmask.training.token_store",
+    "unmask.training.validation",
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""
 

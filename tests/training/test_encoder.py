@@ -1,6 +1,8 @@
-"""The training forward pass against Hugging Face's own, and the regulariser in its packed form against the plain one."""
+"""The training forward pass against the plain definition, and the regulariser in its packed form against the plain one."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import pytest
 import torch
@@ -74,9 +76,9 @@ def test_nll_and_hits_are_those_of_the_logits(model) -> None:  # type: ignore[no
 
 
 class OneText:
-    """A Hugging Face model as the plain conditional model of texts of one length."""
+    """A network as the plain conditional model of texts of one length."""
 
-    mask_id = VOCABULARY.mask
+    mask_id, vocab_size, special_ids, device = VOCABULARY.mask, VOCABULARY.size, tuple(range(5)), torch.device("cpu")
 
     def __init__(self, model) -> None:  # type: ignore[no-untyped-def]
         self.model = model
@@ -84,33 +86,44 @@ class OneText:
     def logits(self, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         return self.model(input_ids=ids).logits.gather(1, positions.unsqueeze(2).expand(-1, -1, VOCABULARY.size))
 
+    def substitutions(self, *arguments: object) -> None:
+        raise NotImplementedError
 
-def test_packed_penalty_is_the_plain_one(model, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+
+def test_packed_penalty_is_the_plain_one(model) -> None:  # type: ignore[no-untyped-def]
     text = packed_text(SEGMENTS, 32, VOCABULARY)
-    drawn: list[torch.Tensor] = []
-    draw = compatibility._draw
-    monkeypatch.setattr(compatibility, "_draw", lambda *a: drawn.append(draw(*a)) or drawn[-1])
-    seed, capacity = 11, 16
-    value = compatibility.penalty(
-        PackedBert(model, torch.float64), text, VOCABULARY, capacity, torch.Generator().manual_seed(seed)
-    )
-    noise = torch.rand(text.ids.shape, generator=torch.Generator().manual_seed(seed))
-    rank = text.rank(noise, text.maskable)
-    gaps = []
-    for r, at, ids in segments_of(text):
-        if len(ids) < 4:
-            continue
-        inside = range(at + 1, at + len(ids) - 1)
-        a, b = (next(i for i in inside if rank[r, i] == n) for n in (0, 1))
-        gaps.append((a, b, r, at, ids))
-    order = sorted(range(len(gaps)), key=lambda i: gaps[i][2] * 32 + gaps[i][0])
+    bert = PackedBert(model, torch.float64)
+    pairs = compatibility.draw_pairs(bert, text, VOCABULARY, 16, torch.Generator().manual_seed(11))
+    value = compatibility.penalty(bert, text, VOCABULARY, pairs)
+    long_enough = [segment for segment in segments_of(text) if len(segment[2]) > 3]
+    assert int(pairs.filled.sum()) == len(long_enough)
     total = 0.0
-    for pair, i in enumerate(order):
-        a, b, r, at, ids = gaps[i]
-        x2, y2 = drawn[0][pair : pair + 1].long(), drawn[1][pair : pair + 1].long()
+    for index, (r, at, ids) in enumerate(long_enough):
+        a, b = int(pairs.a[index]) - 32 * r - at, int(pairs.b[index]) - 32 * r - at
+        assert a != b and {a, b} <= set(range(1, len(ids) - 1))
+        assert (pairs.x[index], pairs.y[index]) == (ids[a], ids[b])
+        x2, y2 = pairs.x2[index : index + 1].long(), pairs.y2[index : index + 1].long()
+        assert not VOCABULARY.special[x2] and not VOCABULARY.special[y2]
         with torch.no_grad():
-            total += compatibility_penalty(OneText(model), ids.unsqueeze(0), a - at, b - at, x2, y2).item()  # type: ignore[arg-type]
-    assert value.item() == pytest.approx(total / len(gaps), rel=1e-9)
+            total += compatibility_penalty(OneText(model), ids.unsqueeze(0), a, b, x2, y2).item()
+    assert value.item() == pytest.approx(total / len(long_enough), rel=1e-9)
     assert value.item() > 1e-3
     value.backward()
     assert model.bert.encoder.layer[0].intermediate.dense.weight.grad.abs().sum() > 0
+
+
+def test_pairs_are_drawn_alike_and_values_from_the_model(model) -> None:  # type: ignore[no-untyped-def]
+    """Every ordered pair of a segment's tokens is as likely as any other; values follow the model with both masked."""
+    text = PackedText.of(packed_text([[3]], 8, VOCABULARY).ids.repeat(3000, 1), VOCABULARY)
+    bert = PackedBert(model, torch.float64)
+    pairs = compatibility.draw_pairs(bert, text, VOCABULARY, 3000, torch.Generator().manual_seed(0))
+    at = torch.arange(3000) * 8
+    places = Counter(zip((pairs.a - at).tolist(), (pairs.b - at).tolist(), strict=True))
+    assert len(places) == 6 and all(abs(n / 3000 - 1 / 6) < 5 * (5 / 36 / 3000) ** 0.5 for n in places.values())
+    first = [i for i, pair in enumerate(zip((pairs.a - at).tolist(), (pairs.b - at).tolist(), strict=True)) if pair == (1, 2)]
+    ids = text.ids[0].clone()
+    ids[[1, 2]] = VOCABULARY.mask
+    with torch.no_grad():
+        law = model(input_ids=ids[None, :5].long()).logits[0, 1].masked_fill(VOCABULARY.special, -torch.inf).softmax(-1)
+    seen = torch.bincount(pairs.x2[first].long(), minlength=VOCABULARY.size) / len(first)
+    assert ((seen - law).abs() < 5 * (law * (1 - law) / len(first)).sqrt() + 1e-9).all()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Int
 
 from unmask.errors import InputError
 from unmask.training.packing import PackedRows
@@ -26,10 +26,10 @@ def seed_for(*parts: int) -> int:
 class Batch:
     """The rows of one step, and where they come from."""
 
-    ids: NDArray[np.int32]
+    ids: Int[np.ndarray, "rows length"]
     bucket: int
     epoch: int
-    rows: NDArray[np.int64]
+    rows: Int[np.ndarray, " rows"]
 
     def __str__(self) -> str:
         some = ", ".join(map(str, self.rows[:4]))
@@ -63,7 +63,7 @@ class BatchPlan:
         rows = permutations[bucket][index * count : (index + 1) * count]
         return Batch(packed.ids[rows].astype(np.int32), packed.length, epoch, rows)
 
-    def _make_epoch(self, epoch: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    def _make_epoch(self, epoch: int) -> tuple[list[Int[np.ndarray, " _"]], Int[np.ndarray, "batches 2"]]:
         permutations = [
             np.random.default_rng(seed_for(self.seed, epoch, b)).permutation(len(p.ids)) for b, p in enumerate(self.packed)
         ]

@@ -9,9 +9,10 @@ segments of a row are varied at once. Only the logits of the drawn tokens are co
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from unmask.training.encoder import PackedBert, gather_index
@@ -30,32 +31,57 @@ def repeated(text: PackedText, times: int) -> PackedText:
     return PackedText(**{f.name: torch.cat([getattr(text, f.name)] * times) for f in dataclasses.fields(text)})
 
 
-def penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capacity: int, generator: Generator) -> Float[Tensor, ""]:
-    """Mean squared cross-ratio gap over at most `capacity` segments of `text`."""
+class Pairs(NamedTuple):
+    """One pair of positions (flat indices a, b) of each of some segments, their tokens (x, y), and others drawn (x2, y2).
+
+    The number of pairs is static; `filled` tells which of them are real.
+    """
+
+    a: Int[Tensor, " m"]
+    b: Int[Tensor, " m"]
+    filled: Bool[Tensor, " m"]
+    x: Int[Tensor, " m"]
+    y: Int[Tensor, " m"]
+    x2: Int[Tensor, " m"]
+    y2: Int[Tensor, " m"]
+
+
+def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capacity: int, generator: Generator) -> Pairs:
+    """Pairs of at most `capacity` segments; the other values come from the model's own marginals with both masked."""
     rank = text.rank(noise(text, generator), text.maskable)
     enough = text.maskable & (text.count(text.maskable) > 1)
     at_a, at_b = enough & (rank == 0), enough & (rank == 1)
-    length, tokens = text.ids.shape[1], text.ids.numel()
+    length = text.ids.shape[1]
     a, filled = gather_index(at_a, capacity)
     b = a // length * length + (text.same & at_b.unsqueeze(1)).to(torch.uint8).argmax(2).flatten()[a]
     x, y = text.ids.flatten()[a], text.ids.flatten()[b]
     mask = torch.full_like(x, vocabulary.mask)
-    write_a, write_b = torch.where(filled, a, tokens), torch.where(filled, b, tokens)
-
-    def shown(value_a: Tensor, value_b: Tensor) -> Tensor:
-        out = torch.cat([text.ids.flatten(), text.ids.new_zeros(1)])
-        return out.index_put((write_a,), value_a).index_put((write_b,), value_b)[:-1].view_as(text.ids)
-
     with torch.no_grad():
-        hidden = bert.hidden(shown(mask, mask), text)
+        hidden = bert.hidden(_shown(text, Pairs(a, b, filled, x, y, x, y), mask, mask), text)
         x2, y2 = (_draw(bert.logits(hidden[p]), vocabulary, generator).to(x.dtype) for p in (a, b))
-    hidden = bert.hidden(torch.cat([shown(mask, y), shown(mask, y2), shown(x, mask), shown(x2, mask)]), repeated(text, 4))
+    return Pairs(a, b, filled, x, y, x2, y2)
+
+
+def penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, pairs: Pairs) -> Float[Tensor, ""]:
+    """Mean squared cross-ratio gap of the pairs."""
+    a, b, filled, x, y, x2, y2 = pairs
+    mask, tokens = torch.full_like(x, vocabulary.mask), text.ids.numel()
+    seen = [_shown(text, pairs, *values) for values in ((mask, y), (mask, y2), (x, mask), (x2, mask))]
+    hidden = bert.hidden(torch.cat(seen), repeated(text, 4))
     at = torch.cat([a, a + tokens, b + 2 * tokens, b + 3 * tokens])
     values = torch.stack([torch.cat([x, x, y, y]), torch.cat([x2, x2, y2, y2])], 1)
     up, down = bert.token_logits(hidden[at], values).unbind(1)
     of_y, of_y2, of_x, of_x2 = (up - down).chunk(4)
     gap = (of_y - of_y2) - (of_x - of_x2)
     return (gap.square() * filled).sum() / filled.sum().clamp(min=1)
+
+
+def _shown(text: PackedText, pairs: Pairs, value_a: Int[Tensor, " m"], value_b: Int[Tensor, " m"]) -> Int[Tensor, "R L"]:
+    """The rows with these values at the pairs' positions."""
+    tokens = text.ids.numel()
+    write_a, write_b = (torch.where(pairs.filled, place, tokens) for place in (pairs.a, pairs.b))
+    out = torch.cat([text.ids.flatten(), text.ids.new_zeros(1)])
+    return out.index_put((write_a,), value_a).index_put((write_b,), value_b)[:-1].view_as(text.ids)
 
 
 def pair_capacity(rows: int, length: int, tokens_per_segment: float) -> int:

@@ -1,9 +1,9 @@
-"""The training forward pass of a Hugging Face BERT: same weights, same numbers, packed rows, head where it is needed.
+"""The training forward pass of a BERT: same weights, same numbers, packed rows, head where it is needed.
 
 Post-norm layers as in BERT: h = LN(x + attention(x)), out = LN(h + W_2 gelu(W_1 h)); logits = E LN(gelu(W h)) + bias with
-E the word embeddings. Three differences from the library's own forward, none in what is computed: attention is limited to
-the segment by a bias; the head runs on a static number of gathered positions only; and each of the three stages (embed,
-one layer, head and loss) is compiled once and reused for all layers, with weights cast to `dtype` inside.
+E the word embeddings. Three differences from the plain definition in `models/encoder/bert.py`, none in what is computed:
+attention is limited to the segment by a bias; the head runs on a static number of gathered positions only; and each of the
+three stages (embed, one layer, head and loss) is compiled once and reused for all layers, with weights cast to `dtype` inside.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from unmask.training.layout import PackedText
 class Affine(NamedTuple):
     """Weight and bias of a linear map or a layer norm."""
 
-    weight: Tensor
-    bias: Tensor
+    weight: Float[Tensor, ...]
+    bias: Float[Tensor, " out"]
 
 
 class LayerWeights(NamedTuple):
@@ -50,9 +50,9 @@ class HeadWeights(NamedTuple):
 class EmbeddingWeights(NamedTuple):
     """Word, position and (single) type embeddings."""
 
-    word: Tensor
-    position: Tensor
-    type: Tensor
+    word: Float[Tensor, "V D"]
+    position: Float[Tensor, "P D"]
+    type: Float[Tensor, "types D"]
     norm: Affine
 
 
@@ -60,11 +60,11 @@ def _affine(module: nn.Module) -> Affine:
     return Affine(module.weight, module.bias)  # type: ignore[arg-type]
 
 
-def _linear(x: Tensor, w: Affine) -> Tensor:
+def _linear(x: Float[Tensor, "*n D"], w: Affine) -> Float[Tensor, "*n out"]:
     return F.linear(x, w.weight.to(x.dtype), w.bias.to(x.dtype))
 
 
-def _norm(x: Tensor, w: Affine, eps: float) -> Tensor:
+def _norm(x: Float[Tensor, "*n D"], w: Affine, eps: float) -> Float[Tensor, "*n D"]:
     return F.layer_norm(x.to(w.weight.dtype), w.weight.shape, w.weight, w.bias, eps).to(x.dtype)
 
 
@@ -118,7 +118,7 @@ def gather_index(mask: Bool[Tensor, "R L"], capacity: int) -> tuple[Int[Tensor, 
 
 
 class PackedBert:
-    """A BertForMaskedLM seen through its weights, for packed rows."""
+    """A network seen through its weights, for packed rows."""
 
     def __init__(self, model: Any, dtype: torch.dtype = torch.float32, compile: bool = False) -> None:
         self.model = model

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -78,6 +78,6 @@ class PackedText:
         """For every token, how many tokens of its segment are `chosen`."""
         return (self.same & chosen.unsqueeze(1)).sum(2)
 
-    def rank(self, score: Tensor, chosen: Bool[Tensor, "R L"]) -> Int[Tensor, "R L"]:
+    def rank(self, score: Float[Tensor, "R L"], chosen: Bool[Tensor, "R L"]) -> Int[Tensor, "R L"]:
         """For every token, how many `chosen` tokens of its segment have a lower score."""
         return (self.same & chosen.unsqueeze(1) & (score.unsqueeze(1) < score.unsqueeze(2))).sum(2)

@@ -16,6 +16,7 @@ from threading import current_thread, main_thread
 from typing import Any, Literal, NamedTuple
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask import checks
@@ -42,9 +43,9 @@ Status = Literal["finished", "interrupted", "paused"]
 class StepNumbers(NamedTuple):
     """Loss per position, norm of the gradient and compatibility penalty, all still on the device; tokens, padding apart."""
 
-    loss: Tensor
-    norm: Tensor
-    penalty: Tensor
+    loss: Float[Tensor, ""]
+    norm: Float[Tensor, ""]
+    penalty: Float[Tensor, ""]
     tokens: int
 
 
@@ -57,7 +58,7 @@ class Pace:
 
     valid_every: int = 0
     checkpoint_every: int = 0
-    max_minutes: float | None = None
+    max_minutes: float | int | None = None
 
     def __post_init__(self) -> None:
         for name in ("valid_every", "checkpoint_every"):
@@ -131,11 +132,11 @@ class Trainer:
             optimiser.step()
         return StepNumbers(loss.detach(), norm, penalty.detach(), round(batch.ids.size * self.fill[batch.bucket]))
 
-    def _to_device(self, batch: Batch) -> Tensor:
+    def _to_device(self, batch: Batch) -> Int[Tensor, "R L"]:
         ids = torch.from_numpy(batch.ids)
         return ids.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else ids
 
-    def _masked_loss(self, text: PackedText, bucket: int, generator: torch.Generator) -> Tensor:
+    def _masked_loss(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
         block = self.scheme.draw(text, generator)
         mask, weight = hide(self.settings.loss, text, block, generator)
         shown = self.replacement.apply(text, mask, self.vocabulary, generator)
@@ -143,11 +144,13 @@ class Trainer:
         nll, _ = self.bert.nll(self.bert.hidden(shown, text), index, text.ids.flatten()[index].long())
         return (nll * torch.where(filled, weight.flatten()[index], 0.0)).sum() / block.sum().clamp(min=1)
 
-    def _penalty(self, text: PackedText, bucket: int, generator: torch.Generator) -> Tensor:
+    def _penalty(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
         rows = min(len(text.ids), self.settings.compatibility_rows or max(1, len(text.ids) // 8))
         packed = next(p for p in self.plan.packed if p.length == bucket)
-        pairs = compatibility.pair_capacity(rows, bucket, packed.tokens_per_segment)
-        return compatibility.penalty(self.bert, compatibility.first_rows(text, rows), self.vocabulary, pairs, generator)
+        capacity = compatibility.pair_capacity(rows, bucket, packed.tokens_per_segment)
+        first = compatibility.first_rows(text, rows)
+        pairs = compatibility.draw_pairs(self.bert, first, self.vocabulary, capacity, generator)
+        return compatibility.penalty(self.bert, first, self.vocabulary, pairs)
 
     def validate(self, rows: PackedRows) -> Figures:
         """Loss and accuracy at 15 % on held-out rows."""

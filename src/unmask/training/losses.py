@@ -83,7 +83,7 @@ def cross_ratio_gap(
 ) -> Float[Tensor, " n"]:
     """Log cross-ratio of q_a over (x, x2 | y, y2) minus that of q_b over (y, y2 | x, x2), from logits or log-probabilities."""
 
-    def contrast(logits: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    def contrast(logits: Float[Tensor, "n V"], up: Int[Tensor, " n"], down: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         return (logits.gather(1, up.unsqueeze(1)) - logits.gather(1, down.unsqueeze(1))).squeeze(1)
 
     of_a = contrast(a_given_y, x, x2) - contrast(a_given_y2, x, x2)
@@ -96,7 +96,7 @@ def compatibility_penalty(
 ) -> Float[Tensor, ""]:
     """Mean squared cross-ratio gap at positions a and b, between each text's own values and (x2, y2)."""
 
-    def logits(predict: int, given: int, value: Tensor) -> Tensor:
+    def logits(predict: int, given: int, value: Int[Tensor, " n"]) -> Float[Tensor, "n V"]:
         shown = ids.clone()
         shown[:, predict] = model.mask_id
         shown[:, given] = value

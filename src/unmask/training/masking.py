@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, isfinite, sqrt
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from unmask.checks import numbers
@@ -36,6 +36,7 @@ class Moments(NamedTuple):
     clump: float = 1.0
 
 
+@runtime_checkable
 class MaskingScheme(Protocol):
     """A law of masks."""
 
@@ -48,7 +49,7 @@ class MaskingScheme(Protocol):
         ...
 
 
-def noise(text: PackedText, generator: Generator) -> Tensor:
+def noise(text: PackedText, generator: Generator) -> Float[Tensor, "R L"]:
     """Independent U(0, 1), one per token."""
     return torch.rand(text.ids.shape, generator=generator, device=text.ids.device)
 

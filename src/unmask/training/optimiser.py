@@ -15,6 +15,7 @@ from math import cos, pi
 from typing import Any, Literal
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
@@ -29,7 +30,7 @@ def rate_at(step: int, steps: int, warmup: int, peak: float) -> float:
     return peak * 0.5 * (1 + cos(pi * (step - warmup) / max(1, steps - warmup)))
 
 
-def orthogonalise(matrices: Tensor) -> Tensor:
+def orthogonalise(matrices: Float[Tensor, "n rows columns"]) -> Float[Tensor, "n rows columns"]:
     """U V' of each (n, rows, columns) matrix's singular value decomposition, to within the scheme's +-30 % per value."""
     x = matrices.bfloat16() if matrices.is_cuda else matrices
     tall = x.shape[-2] > x.shape[-1]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Int, UInt
 
 from unmask.runs.files import read_object, write_json
 from unmask.training.cache import cached
@@ -27,7 +27,7 @@ class PackedRows:
     """Rows of one bucket, (rows, length) token ids, and how many segments and tokens (padding apart) they hold."""
 
     length: int
-    ids: NDArray[np.unsignedinteger]
+    ids: UInt[np.ndarray, "rows length"]
     segments: int
     tokens: int
 
@@ -84,7 +84,7 @@ def pack(
     return out
 
 
-def _places(lengths: NDArray[np.int32], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def _places(lengths: Int[np.ndarray, " n"], size: int) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"], int]:
     """(row, offset) of each segment, and the number of rows."""
     by_length = [np.flatnonzero(lengths == n) for n in range(size + 1)]
     left = np.array([len(b) for b in by_length])
@@ -109,11 +109,11 @@ def _places(lengths: NDArray[np.int32], size: int) -> tuple[NDArray[np.int64], N
 
 
 def _copy(
-    source: NDArray[np.unsignedinteger],
-    start: NDArray[np.int64],
-    length: NDArray[np.int32],
-    target: NDArray[np.unsignedinteger],
-    place: NDArray[np.int64],
+    source: UInt[np.ndarray, " tokens"],
+    start: Int[np.ndarray, " n"],
+    length: Int[np.ndarray, " n"],
+    target: UInt[np.ndarray, "rows columns"],
+    place: Int[np.ndarray, " n"],
 ) -> None:
     """target.flat[place[i] : place[i] + length[i]] = source[start[i] : start[i] + length[i]], for all i at once."""
     within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)

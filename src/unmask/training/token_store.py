@@ -19,7 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Int, UInt
 from tokenizers import Tokenizer
 
 from unmask.runs.fingerprint import content_hash
@@ -30,15 +30,14 @@ from unmask.training.segments import Segmentation, Segmenter
 _FORMAT = 2
 _LINES_PER_TASK = 4000
 _PARALLEL_FROM_BYTES = 8_000_000
-Chunk = tuple[NDArray[np.unsignedinteger], NDArray[np.int32]]
 
 
 @dataclass(frozen=True)
 class TokenPart:
     """Segments of token ids: `ids` end to end and the length of each."""
 
-    ids: NDArray[np.unsignedinteger]
-    lengths: NDArray[np.int32]
+    ids: UInt[np.ndarray, " tokens"]
+    lengths: Int[np.ndarray, " segments"]
 
     @property
     def tokens(self) -> int:
@@ -78,15 +77,15 @@ def _workers(source: Source) -> int:
     return len(os.sched_getaffinity(0)) if enough else 1
 
 
-def _write(folder: Path, chunks: Iterator[tuple[Chunk, Chunk]]) -> None:
+def _write(folder: Path, chunks: Iterator[tuple[TokenPart, TokenPart]]) -> None:
     names = ("train", "valid")
-    lengths: dict[str, list[NDArray[np.int32]]] = {name: [np.empty(0, np.int32)] for name in names}
+    lengths: dict[str, list[np.ndarray]] = {name: [np.empty(0, np.int32)] for name in names}
     with contextlib.ExitStack() as stack:
         streams = {name: stack.enter_context((folder / f"{name}.ids.bin").open("wb")) for name in names}
         for pair in chunks:
-            for name, (ids, sizes) in zip(names, pair, strict=True):
-                streams[name].write(ids.tobytes())
-                lengths[name].append(sizes)
+            for name, part in zip(names, pair, strict=True):
+                streams[name].write(part.ids.tobytes())
+                lengths[name].append(part.lengths)
     for name in names:
         np.save(folder / f"{name}.lengths.npy", np.concatenate(lengths[name]))
 
@@ -105,8 +104,8 @@ def _tokenise_lines(
     dtype: type[np.unsignedinteger],
     workers: int,
     progress: Callable[[int], None] | None,
-) -> Iterator[tuple[Chunk, Chunk]]:
-    """(training chunk, held-out chunk) for each run of lines, in the order of the file."""
+) -> Iterator[tuple[TokenPart, TokenPart]]:
+    """(training part, held-out part) of each run of lines, in the order of the file."""
     tasks = iter(lambda: list(itertools.islice(lines, _LINES_PER_TASK)), [])
     done = 0
     if workers == 1:
@@ -119,7 +118,7 @@ def _tokenise_lines(
         return
     arguments = (tokenizer.to_str(), settings, dtype)
     with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, arguments) as pool:
-        waiting: deque[tuple[int, Future[tuple[Chunk, Chunk]]]] = deque()
+        waiting: deque[tuple[int, Future[tuple[TokenPart, TokenPart]]]] = deque()
         for task in tasks:
             waiting.append((len(task), pool.submit(_work, task)))
             if len(waiting) > 4 * workers:
@@ -141,15 +140,15 @@ def _start_worker(tokenizer: str, settings: Segmentation, dtype: type[np.unsigne
     _worker = Segmenter(Tokenizer.from_str(tokenizer), settings), dtype
 
 
-def _work(lines: list[str]) -> tuple[Chunk, Chunk]:
+def _work(lines: list[str]) -> tuple[TokenPart, TokenPart]:
     assert _worker is not None
     segmenter, dtype = _worker
     held = [segmenter.settings.holds_out(line) for line in lines]
     train = segmenter([line for line, out in zip(lines, held, strict=True) if not out])
     valid = segmenter([line for line, out in zip(lines, held, strict=True) if out])
-    return _chunk(train, dtype), _chunk(valid, dtype)
+    return _joined(train, dtype), _joined(valid, dtype)
 
 
-def _chunk(segments: list[list[int]], dtype: type[np.unsignedinteger]) -> Chunk:
+def _joined(segments: list[list[int]], dtype: type[np.unsignedinteger]) -> TokenPart:
     lengths = np.fromiter(map(len, segments), np.int32, len(segments))
-    return np.fromiter(itertools.chain.from_iterable(segments), dtype, int(lengths.sum())), lengths
+    return TokenPart(np.fromiter(itertools.chain.from_iterable(segments), dtype, int(lengths.sum())), lengths)
