@@ -4,10 +4,13 @@ import json
 import multiprocessing
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from unmask.errors import InputError
 from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings
@@ -204,6 +207,43 @@ def test_every_file_cut_at_every_byte_opens_right_or_is_refused_in_one_line(run)
         assert numbers(folder) == [0, 1, 20, 21]
 
 
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["kind", "format", "run", "begun", "model", "weights", "sweeps", "names", "seed"]), VALUES)
+    | VALUES
+    | st.binary(max_size=60)
+)
+def test_any_settings_are_those_of_the_run_or_refused_in_one_line(change):
+    """Entries of the stored settings replaced, the whole replaced, or bytes that are no JSON."""
+    with tempfile.TemporaryDirectory() as place:
+        run = Path(place) / "run"
+        with opened(run) as folder:
+            folder.store([{"n": 1}], COLUMNS)
+        stored = json.loads((run / "settings.json").read_text())
+        if isinstance(change, bytes):
+            (run / "settings.json").write_bytes(change)
+        else:
+            changed = {**stored, **change} if isinstance(change, dict) else change
+            (run / "settings.json").write_text(json.dumps(changed), encoding="utf-8")
+        before = everything(run)
+        try:
+            with opened(run) as folder:
+                assert numbers(folder) == [1]
+            now = read_settings(run, "count")
+            assert {name: now[name] for name in ("weights", "sweeps", "names", "seed")} == {
+                name: stored[name] for name in ("weights", "sweeps", "names", "seed")
+            }
+        except InputError as error:
+            assert "\n" not in str(error) and str(run) in str(error)
+            assert everything(run) == before
+
+
 def hold(path: str, ready: object, finish: object) -> None:
     with opened(path):
         ready.set()  # type: ignore[attr-defined]
@@ -232,3 +272,21 @@ def test_the_subfolder_of_a_result(tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path / "model")) == ["training"]
     with opened("~/model", inside="training") as folder:
         assert numbers(folder) == [1]
+
+
+def test_a_working_folder_that_is_gone_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(InputError, match=r"'run' cannot be written \(No such file or directory\): choose another --out"):
+        opened("run").__enter__()
+
+
+@pytest.mark.parametrize("name", ["kind", "seed", "model"])
+def test_a_stored_value_of_several_lines_is_told_in_one(run, name):
+    stored = json.loads((run / "settings.json").read_text())
+    weights = "w3" if name == "model" else "w1"
+    (run / "settings.json").write_text(json.dumps({**stored, name: "two\nlines", "weights": weights}))
+    with pytest.raises(InputError, match="two lines") as error:
+        opened(run).__enter__()
+    assert "\n" not in str(error.value)

@@ -48,8 +48,8 @@ def evaluate(
     ] = None,
     model: options.Model = None,
     scheme: Annotated[Scheme, typer.Option("--scheme", help="Two positions anywhere, or two adjacent ones.")] = Scheme.random,
-    pairs: Annotated[int, typer.Option("--pairs", min=1, help="How many pairs to choose.")] = 1000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the choice of pairs and of the bootstrap.")] = 0,
+    pairs: Annotated[int, typer.Option("--pairs", help="How many pairs to choose.")] = 1000,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of pairs and of the bootstrap.")] = 0,
     joints: Annotated[
         str,
         typer.Option("--joints", help=f"all, or some of {', '.join(FORMS)}, separated by commas."),
@@ -58,7 +58,6 @@ def evaluate(
         int | None,
         typer.Option(
             "--arnold-gokhale-steps",
-            min=1,
             help="Stop Arnold-Gokhale after this many steps from uniform (the paper: 50); run to convergence if left out.",
         ),
     ] = None,
@@ -66,15 +65,13 @@ def evaluate(
         Support,
         typer.Option("--support", help="What joints run over: regular tokens, or all columns of the model's output (the paper)."),
     ] = Support.regular,
-    alphabet: Annotated[
-        str | None,
-        typer.Option("--alphabet", help="Only these tokens: letters (ACDE), words with commas between them, or a file of them."),
-    ] = None,
+    alphabet: options.Alphabet = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
+    rename: options.Rename = None,
     engine: Annotated[EngineName, typer.Option("--engine", help="This process, or Ray.")] = EngineName.local,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Workers on Ray; one per GPU, or per two CPUs, if left out.")
+        int | None, typer.Option("--workers", help="Workers on Ray; one per GPU, or per two CPUs, if left out.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -102,6 +99,7 @@ def evaluate(
                 workers=workers,
                 device=device,
                 dtype=dtype,
+                rename=options.read_renames(rename),
                 progress=report,
             )
         except KeyboardInterrupt:

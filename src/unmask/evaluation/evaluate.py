@@ -10,7 +10,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,7 @@ def evaluate(
     workers: int | None = None,
     device: str = "auto",
     dtype: str = "auto",
+    rename: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of the paper.
@@ -69,6 +70,7 @@ def evaluate(
     alphabet              only these tokens: letters, words with commas between them, or a file of them
     out                   folder that keeps the run; the same call continues it. Left out, the result is in memory only
     engine, workers       `local`, or `ray` with so many workers
+    rename                names of tensors in the model's file, and the names that the model knows them by
 
     A pair that fails is listed in the result and left out of the table.
     """
@@ -83,16 +85,21 @@ def evaluate(
     request = Request(name, data, pairs_file, scheme, pairs, seed, joints, arnold_gokhale_steps, support, alphabet)
     folder = None if out is None else user_path(out, "out")
     if isinstance(model, MaskedLM) or engine == "local":
-        lm = as_model(model, device, dtype)
+        lm = as_model(model, device, dtype, rename)
         plan = make_plan(request, lm, lm.device.type)
         measurer = Measurer(lm, request.constructions, request.arnold_gokhale_steps, plan.support)
         return _run(plan, Local(measurer), folder, progress)
-    plan, pool = _on_ray(request, model, device, dtype, workers)
+    plan, pool = _on_ray(request, model, device, dtype, rename, workers)
     return _run(plan, pool, folder, progress)
 
 
 def _on_ray(
-    request: Request, model: str | Path | None, device: str, dtype: str, workers: int | None
+    request: Request,
+    model: str | Path | None,
+    device: str,
+    dtype: str,
+    rename: Mapping[str, str] | None,
+    workers: int | None,
 ) -> tuple[Plan, Engine[Pair, list[Row]]]:
     """The driver loads the model on the CPU, to choose the pairs and to know the weights; the workers measure."""
     start_ray()
@@ -100,13 +107,13 @@ def _on_ray(
     if device.startswith("cuda") and not gpus:
         raise InputError(f"device {device!r} was asked for, but the Ray cluster has no GPU: use device cpu")
     kind = ("cuda" if gpus else "cpu") if device == "auto" else device
-    lm = as_model(model, "cpu", dtype)
+    lm = as_model(model, "cpu", dtype, rename)
     plan = make_plan(request, lm, kind.split(":")[0])
     where = None if model is None else os.fspath(model)
     if where is not None and Path(where).expanduser().is_dir():
         where = str(Path(where).expanduser().resolve())
     names, steps = request.constructions, request.arnold_gokhale_steps
-    make = partial(load_measurer, where, kind, plan.settings["dtype"], names, steps, plan.support)
+    make = partial(load_measurer, where, kind, plan.settings["dtype"], rename, names, steps, plan.support)
     return plan, OnRay(make, workers, gpu=kind.startswith("cuda"))
 
 

@@ -76,10 +76,16 @@ class Measurer:
 
 
 def load_measurer(
-    model: str | None, device: str, dtype: str, constructions: Sequence[str], steps: int | None, support: Sequence[int] | None
+    model: str | None,
+    device: str,
+    dtype: str,
+    rename: Mapping[str, str] | None,
+    constructions: Sequence[str],
+    steps: int | None,
+    support: Sequence[int] | None,
 ) -> Measurer:
     """A measurer with a model of its own, for a process that has none yet."""
-    return Measurer(as_model(model, device, dtype), constructions, steps, support)
+    return Measurer(as_model(model, device, dtype, rename), constructions, steps, support)
 
 
 @torch.inference_mode()

@@ -235,8 +235,8 @@ def read_settings(path: Path, kind: str, inside: str = "") -> dict[str, Any]:
     if not file.is_file():
         raise InputError(f"folder {str(path)!r} holds no run: give the --out folder of an `unmask {kind}` run")
     stored = read_object(file, remedy="start again in another --out folder")
-    if stored.get("kind", kind) != kind:
-        raise InputError(f"folder {str(path)!r} holds a run of `unmask {stored['kind']}`, not of `unmask {kind}`: {ANOTHER}")
+    if (found := stored.get("kind", kind)) != kind:
+        raise InputError(f"folder {str(path)!r} holds a run of `unmask {_show(found)}`, not of `unmask {kind}`: {ANOTHER}")
     return stored
 
 
@@ -274,5 +274,5 @@ def _has_grown(before: object, now: object) -> bool:
 def _show(value: object) -> str:
     if value is None or value == []:
         return "unset"
-    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = " ".join((",".join(map(str, value)) if isinstance(value, list) else str(value)).split())
     return text if len(text) <= 80 else text[:77] + "..."
