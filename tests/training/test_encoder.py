@@ -8,6 +8,7 @@ import pytest
 import torch
 from made_up import packed_text, toy_vocabulary
 
+from unmask.models.conditional_model import ConditionalModel
 from unmask.training import compatibility
 from unmask.training.encoder import PackedBert, gather_index
 from unmask.training.layout import PackedText
@@ -75,19 +76,16 @@ def test_nll_and_hits_are_those_of_the_logits(model) -> None:  # type: ignore[no
     )
 
 
-class OneText:
+class OneText(ConditionalModel):
     """A network as the plain conditional model of texts of one length."""
 
-    mask_id, vocab_size, special_ids, device = VOCABULARY.mask, VOCABULARY.size, tuple(range(5)), torch.device("cpu")
+    mask_id = VOCABULARY.mask
 
     def __init__(self, model) -> None:  # type: ignore[no-untyped-def]
         self.model = model
 
     def logits(self, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         return self.model(input_ids=ids).logits.gather(1, positions.unsqueeze(2).expand(-1, -1, VOCABULARY.size))
-
-    def substitutions(self, *arguments: object) -> None:
-        raise NotImplementedError
 
 
 def test_packed_penalty_is_the_plain_one(model) -> None:  # type: ignore[no-untyped-def]
