@@ -38,7 +38,7 @@ def test_every_public_name_explains_itself(name):
     assert len(said - set(re.findall(r"[a-z]+", name.lower()))) >= 6
 
 
-VERBS = {"compare", "dependence", "evaluate", "fill", "score", "train"}
+VERBS = {"compare", "dependence", "fill", "mutants", "score", "train"}
 ON_THE_COMMAND_LINE = {"as_json", "file", "json"}
 IN_PYTHON = {"progress"}
 OTHERWISE = {"score": ({"definitions", "inputs"}, {"sink", "texts"})}
@@ -54,7 +54,7 @@ def test_a_command_and_its_function_take_the_same_arguments(verb):
     assert arguments - options - IN_PYTHON == only_arguments
 
 
-@pytest.mark.parametrize("answer", [unmask.Filling, unmask.Comparison, unmask.Dependence, unmask.Evaluation])
+@pytest.mark.parametrize("answer", [unmask.Filling, unmask.Comparison, unmask.Dependence, unmask.Mutants])
 def test_answers_have_a_frame_a_dictionary_and_a_face(answer):
     assert all(callable(getattr(answer, name)) for name in ("to_frame", "to_dict", "_repr_html_"))
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from unmask.answers.comparison import Comparison, compare
     from unmask.answers.dependence import Dependence, dependence
     from unmask.answers.filling import Completion, Filling, fill
+    from unmask.answers.mutants import Mutants, mutants
     from unmask.cloze import Cloze
     from unmask.errors import InputError, ModelError, UnmaskError
     from unmask.evaluation.evaluate import evaluate
@@ -48,6 +49,7 @@ _HOME = {
     "Joint": "unmask.joints.joint",
     "MaskedLM": "unmask.models.masked_lm",
     "ModelError": "unmask.errors",
+    "Mutants": "unmask.answers.mutants",
     "SampleRun": "unmask.sampling.run",
     "Tables": "unmask.tables.unary",
     "TrainingRun": "unmask.training.result",
@@ -61,6 +63,7 @@ _HOME = {
     "evaluate": "unmask.evaluation.evaluate",
     "fill": "unmask.answers.filling",
     "lab": "unmask.lab",
+    "mutants": "unmask.answers.mutants",
     "sample": "unmask.sampling.sample",
     "score": "unmask.scoring.score",
     "train": "unmask.training.run",
@@ -80,6 +83,7 @@ __all__ = [
     "Joint",
     "MaskedLM",
     "ModelError",
+    "Mutants",
     "SampleRun",
     "Tables",
     "TrainingRun",
@@ -94,6 +98,7 @@ __all__ = [
     "evaluate",
     "fill",
     "lab",
+    "mutants",
     "sample",
     "score",
     "train",

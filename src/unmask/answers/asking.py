@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from inspect import signature
 from math import prod
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
@@ -47,12 +48,15 @@ class OneOrMany(Protocol[Options, Answer]):
 def one_or_many(each: Callable[Concatenate[Sequence[str], Options], Iterator[Answer]]) -> OneOrMany[Options, Answer]:
     """The function of one text, or of a list of them, whose answers `each` gives one by one."""
 
+    first = next(iter(signature(each).parameters))
+
     @wraps(each)
-    def function(text: str | Sequence[str], *args: Options.args, **options: Options.kwargs) -> Answer | list[Answer]:
+    def function(*args: Any, **options: Any) -> Answer | list[Answer]:
+        text, rest = (args[0], args[1:]) if args else (options.pop(first, ()), ())
         if isinstance(text, str):
-            (answer,) = each([text], *args, **options)
+            (answer,) = each([text], *rest, **options)
             return answer
-        return list(each(text, *args, **options))
+        return list(each(text, *rest, **options))
 
     function.each = each  # type: ignore[attr-defined]
     return cast(OneOrMany[Options, Answer], function)

@@ -1,4 +1,4 @@
-"""How `fill`, `compare` and `dependence` run: texts in, answers printed as they are ready, a figure last."""
+"""How `fill`, `compare`, `dependence` and `mutants` run: texts in, answers printed as they are ready, files last."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ def answer(
     file: Path | None,
     json: bool,
     figure: Path | None = None,
+    out: Path | None = None,
     **arguments: object,
 ) -> None:
     """Call `unmask.<verb>` on the texts and print its answers: by `show`, or as JSON, one line per text of a file.
 
-    The figure's path is checked before any work, and the figure drawn when the answer is printed.
+    The paths of a figure and of a table are checked before any work, and both are written when the answer is printed.
     """
     from unmask.cli import terminal
 
@@ -34,9 +35,11 @@ def answer(
     found, ready = None, None
     with terminal.progress(quiet=sys.stdout.isatty() if many else json) as report:
         import unmask
+        from unmask.answers.mutants import table_path
         from unmask.answers.plots import figure_path, save_figure
 
-        where = None if figure is None else figure_path(figure, len(texts))
+        kept = None if out is None else table_path(out, len(texts))
+        drawn = None if figure is None else figure_path(figure, len(texts))
         for number, found in enumerate(getattr(unmask, verb).each(texts, progress=report, **arguments)):
             ready = found.to_dict()
             if many and json:
@@ -48,5 +51,7 @@ def answer(
         terminal.print_json(ready)
     elif not many:
         show(found, console)
-    if where is not None and found is not None:
-        save_figure(found.figure, where)
+    if kept is not None and found is not None:
+        found.write(kept)
+    if drawn is not None and found is not None:
+        save_figure(found.figure, drawn)

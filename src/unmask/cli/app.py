@@ -17,6 +17,7 @@ from unmask.cli.dependence import dependence
 from unmask.cli.diagnose import diagnose
 from unmask.cli.evaluate import evaluate
 from unmask.cli.fill import fill
+from unmask.cli.mutants import mutants
 from unmask.cli.sample import sample
 from unmask.cli.score import score
 from unmask.cli.train import train
@@ -96,6 +97,7 @@ def _root(
 app.command()(fill)
 app.command()(compare)
 app.command()(dependence)
+app.command()(mutants)
 app.command()(evaluate)
 app.command()(score)
 app.command()(sample)

@@ -1,0 +1,253 @@
+"""`mutants`: what a masked language model says of single and multiple mutants of a sequence.
+
+For positions S of a sequence w and tokens x at them, all else as in w, mu is the joint of S that a construction derives:
+
+    log_prob      log mu(x)                                                 normalised over the alphabet at every position of S
+    effect        log mu(x) - log mu(w)
+    singles       sum_{t in S} log q_t(x_t | w) - log q_t(w_t | w)          the model's own conditionals, all else as in w
+    epistasis     effect - singles                                          0 where the changes add up
+    interaction   log mu(x) - log mu(w) - sum_t [log mu(x_t, w) - log mu(w)]
+
+Epistasis compares the joint with what the model says of each change alone; interaction is the same difference inside the
+joint. If the conditionals come from one joint the two are equal; how far they are apart tells how far to trust either.
+Exact: every combination of the alphabet's tokens at S is summed over, at up to MOST_CHANGES positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unmask import checks
+from unmask.answers.asking import Alphabet, Model, for_each, one_or_many
+from unmask.answers.excerpt import excerpt
+from unmask.answers.filling import MOST_SHOWN
+from unmask.answers.mutations import MOST_CHANGES, Wanted, allowed_tokens, listed
+from unmask.answers.plots import figure_path, save_figure
+from unmask.cloze import Cloze
+from unmask.errors import InputError
+from unmask.joints import DEFAULT, derive
+from unmask.joints.registry import named
+from unmask.models.given import as_model
+from unmask.models.masked_lm import MaskedLM
+from unmask.runs.files import user_path, write_table
+from unmask.runs.progress import Progress
+from unmask.tables.unary import Tables, pass_count, tables_of
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+TOGETHER = 64
+"""Sets of positions whose passes run together."""
+COLUMNS = ("log_prob", "effect", "singles", "epistasis", "interaction")
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The five numbers of the module's text for all fillings of a set of positions: tensors with one axis per position."""
+
+    log_prob: Float[Tensor, "*n"]
+    effect: Float[Tensor, "*n"]
+    singles: Float[Tensor, "*n"]
+    epistasis: Float[Tensor, "*n"]
+    interaction: Float[Tensor, "*n"]
+
+
+def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT) -> Effects:
+    """Of the block of `tables`; `wild` are the places, among each position's candidates, of the tokens of the sequence."""
+    log_prob = (tables.log_q[0] if tables.sites == 1 else derive(tables, construction).dense()).double()
+    whole = tuple(wild)
+    singles, alone = torch.zeros_like(log_prob), torch.zeros_like(log_prob)
+    for t in range(log_prob.dim()):
+        line: tuple[int | slice, ...] = (*whole[:t], slice(None), *whole[t + 1 :])
+        shape = [-1 if s == t else 1 for s in range(log_prob.dim())]
+        own, joint = tables.log_q[t][line].double(), log_prob[line]
+        singles = singles + (own - own[wild[t]]).reshape(shape)
+        alone = alone + (joint - joint[wild[t]]).reshape(shape)
+    effect = log_prob - log_prob[whole]
+    return Effects(log_prob, effect, singles, effect - singles, effect - alone)
+
+
+@dataclass(frozen=True)
+class Mutants:
+    """Mutants of a sequence and what the model says of each; the five numbers have one entry per mutant.
+
+    alphabet      the tokens that may stand at a position
+    wild_type     the tokens of the sequence
+    changes       for each mutant its (place, token) pairs, places counted from 1
+    numbers       the five numbers of the module's text by name
+    top, by       how many are shown, and the number by which they are ranked, largest first; all are there
+    """
+
+    sequence: str
+    wild_type: tuple[str, ...]
+    alphabet: tuple[str, ...]
+    joint: str
+    changes: list[tuple[tuple[int, str], ...]]
+    numbers: Mapping[str, list[float]] = field(repr=False)
+    top: int = 20
+    by: str = "effect"
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    @cached_property
+    def mutants(self) -> list[str]:
+        """The names, such as "A24G+L30V"."""
+        return ["+".join(f"{self.wild_type[place - 1]}{place}{new}" for place, new in made) for made in self.changes]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per mutant: its name, how many changes, the five numbers."""
+        import pandas
+
+        changes = [len(made) for made in self.changes]
+        return pandas.DataFrame({"mutant": self.mutants, "changes": changes, **self.numbers})
+
+    def to_dict(self) -> dict[str, object]:
+        """What `unmask mutants --json` prints."""
+        return {
+            "sequence": self.sequence,
+            "joint": self.joint,
+            "alphabet": list(self.alphabet),
+            "mutants": self.to_frame().to_dict("records"),
+        }
+
+    def best(self) -> Mutants:
+        """The `top` mutants with the largest number `by`, largest first."""
+        order = sorted(range(len(self)), key=lambda i: -self.numbers[self.by][i])[: self.top]
+        numbers = {name: [values[i] for i in order] for name, values in self.numbers.items()}
+        return replace(self, changes=[self.changes[i] for i in order], numbers=numbers)
+
+    def write(self, path: str | Path) -> None:
+        """All mutants and their numbers to a Parquet file."""
+        write_table(table_path(path), self.to_frame())
+
+    def figure(self) -> Figure:
+        """A heat map: effects of single changes by place and token; of multiple ones, epistasis."""
+        from unmask.answers.mutant_plots import mutant_map
+
+        return mutant_map(self)
+
+    def __repr__(self) -> str:
+        best = self.best()
+        return f"Mutants({len(self)} of {len(self.wild_type)} residues, best {best.mutants[0]} {best.numbers[self.by][0]:+.3f})"
+
+    def _repr_html_(self) -> str:
+        shown = self.best().to_frame().round(3).to_html(index=False)
+        return f"<p>{escape(excerpt(self.sequence, [], 80).text)}<br>the best of {len(self):,} mutants</p>{shown}"
+
+
+@one_or_many
+def mutants(
+    sequence: Sequence[str],
+    mutations: str | Path | Sequence[str] | None = None,
+    positions: str | Sequence[int] | None = None,
+    changes: int = 1,
+    model: Model = None,
+    joint: str = DEFAULT,
+    alphabet: Alphabet = None,
+    top: int = 20,
+    by: str = "effect",
+    out: str | Path | None = None,
+    figure: str | Path | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    rename: Mapping[str, str] | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[Mutants]:
+    """Log-probabilities of mutants of a sequence, the sum of their single effects, and the difference: epistasis.
+
+    sequence    such as a protein in letters, its first residue being 1; or a list of sequences, for a list of answers
+    mutations   which mutants: names such as "A24G" and "A24G+L30V" in a list, with commas between them, or in a file
+    positions   or a scan: the residues to change, such as [24, 30] or "24,30-33", or "all"
+    changes     how many residues of a scan change together, 1 to 4
+    joint       the construction, one of `unmask.CONSTRUCTIONS`
+    alphabet    the tokens that may stand at a position; every regular token where the vocabulary is small
+    top, by     how many to show, and the number by which they are ranked: effect, epistasis, ...
+    out         a Parquet file for the numbers
+    figure      a file (png, pdf, svg) for a heat map
+    model, device, dtype, rename and force are those of `fill`.
+    """
+    construction = named(joint, "joint").name
+    checks.whole("changes", changes, 1, MOST_CHANGES)
+    checks.whole("top", top, 1, MOST_SHOWN)
+    checks.one_of("by", by, COLUMNS)
+    if (mutations is None) == (positions is None):
+        given = (
+            "mutations and positions were both given" if positions is not None else "neither mutations nor positions were given"
+        )
+        raise InputError(f"{given}: name mutants such as A24G+L30V, or positions to scan")
+    drawn = None if figure is None else figure_path(figure, len(sequence))
+    kept = None if out is None else table_path(out, len(sequence))
+    names = None if mutations is None else listed(mutations)
+    lm = as_model(model, device, dtype, rename)
+    allowed = allowed_tokens(lm, alphabet)
+    asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, changes, allowed, force))
+    for question in asked:
+        found = replace(_answer(question, lm, construction, progress if len(sequence) == 1 else None), top=top, by=by)
+        if kept is not None:
+            found.write(kept)
+        if drawn is not None:
+            save_figure(found.figure, drawn)
+        yield found
+
+
+def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progress | None) -> Mutants:
+    sets = list(wanted.sets)
+    total = sum(pass_count([len(wanted.allowed)] * len(places)) for places in sets)
+    axis = torch.tensor(wanted.allowed, device=model.device)
+    changes: list[tuple[tuple[int, str], ...]] = []
+    numbers: dict[str, list[float]] = {name: [] for name in COLUMNS}
+    done = 0
+    for start in range(0, len(sets), TOGETHER):
+        group = sets[start : start + TOGETHER]
+        clozes = [_masked(wanted.ids, [wanted.where[place - 1] for place in places], model.mask_id) for places in group]
+        tables = tables_of(model, clozes, [[axis] * len(places) for places in group], dtype=torch.float64)
+        for places, table in zip(group, tables, strict=True):
+            wild = [wanted.allowed.index(wanted.ids[wanted.where[place - 1]]) for place in places]
+            found = effects(table, wild, construction)
+            cells = wanted.sets[places]
+            chosen = _all_changed(wild, len(wanted.allowed)) if cells is None else torch.tensor(cells)
+            for row in chosen.tolist():
+                changes.append(tuple((place, wanted.tokens[i]) for place, i in zip(places, row, strict=True)))
+            for name in COLUMNS:
+                numbers[name] += getattr(found, name).cpu()[tuple(chosen.T)].tolist()
+        done += sum(pass_count([len(wanted.allowed)] * len(places)) for places in group)
+        if progress:
+            progress(done, total, "passes of the model")
+    return Mutants(wanted.text, tuple(wanted.residues), tuple(wanted.tokens), construction, changes, numbers)
+
+
+def _masked(ids: Sequence[int], positions: Sequence[int], mask_id: int) -> Cloze:
+    masked = list(ids)
+    for position in positions:
+        masked[position] = mask_id
+    return Cloze(tuple(masked), tuple(positions), tuple(ids[p] for p in positions))
+
+
+def _all_changed(wild: Sequence[int], size: int) -> Tensor:
+    """Every filling in which no place keeps its token, one per row."""
+    others = [torch.tensor([i for i in range(size) if i != old]) for old in wild]
+    return torch.cartesian_prod(*others).reshape(-1, len(wild))
+
+
+def table_path(given: str | Path, texts: int = 1) -> Path:
+    """The Parquet file that the numbers go to; one that cannot be written is refused, before any work."""
+    path = user_path(given, "out")
+    if path.suffix.lower() != ".parquet":
+        raise InputError(f"out {str(path)!r} has no known ending: name a file that ends in .parquet")
+    if texts > 1:
+        raise InputError(f"{texts} sequences and one file {str(path)!r} were given: give one sequence, or leave it away")
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError(f"out {str(path)!r} cannot be written: name a file in a folder that exists")
+    return path
