@@ -38,10 +38,10 @@ def test_every_public_name_explains_itself(name):
     assert len(said - set(re.findall(r"[a-z]+", name.lower()))) >= 6
 
 
-VERBS = {"compare", "dependence", "fill", "mutants", "score", "train"}
+VERBS = {"compare", "dependence", "diagnose", "evaluate", "fill", "mutants", "sample", "score", "train"}
 ON_THE_COMMAND_LINE = {"as_json", "file", "json"}
 IN_PYTHON = {"progress"}
-OTHERWISE = {"score": ({"definitions", "inputs"}, {"sink", "texts"})}
+OTHERWISE = {"sample": (set(), {"user_terms"}), "score": ({"definitions", "inputs"}, {"sink", "texts"})}
 """Options without an argument, and arguments without an option, of single commands."""
 
 
@@ -54,7 +54,10 @@ def test_a_command_and_its_function_take_the_same_arguments(verb):
     assert arguments - options - IN_PYTHON == only_arguments
 
 
-@pytest.mark.parametrize("answer", [unmask.Filling, unmask.Comparison, unmask.Dependence, unmask.Mutants])
+ANSWERS = ["Comparison", "Dependence", "Diagnosis", "Evaluation", "Filling", "Mutants", "SampleRun", "TrainingRun"]
+
+
+@pytest.mark.parametrize("answer", [getattr(unmask, name) for name in ANSWERS])
 def test_answers_have_a_frame_a_dictionary_and_a_face(answer):
     assert all(callable(getattr(answer, name)) for name in ("to_frame", "to_dict", "_repr_html_"))
 
