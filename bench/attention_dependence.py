@@ -30,7 +30,7 @@ from unmask.answers.dependence import pair_matrix
 from unmask.cloze import Cloze
 from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.files import begun
+from unmask.runs.provenance import provenance
 
 Array = NDArray[np.float64]
 SHORTEST, LONGEST = 8, 40
@@ -178,7 +178,7 @@ def main() -> None:
     )
     if options.save:
         options.save.write_text(
-            json.dumps({"begun": begun(), "options": {k: str(v) for k, v in vars(options).items()}, "pairs": rows})
+            json.dumps({"begun": provenance(), "options": {k: str(v) for k, v in vars(options).items()}, "pairs": rows})
         )
     report(arrays, arrays["masked"].shape[1], options.seed)
 

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 from typer.testing import CliRunner
@@ -86,7 +91,7 @@ def test_bad_pairs_are_one_line_and_exit_code_2(tiny_folder, tmp_path, lines, me
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--pairs", "0"], "--pairs"),
+        (["--pairs", "0"], "pairs 0 is out of range"),
         (["--scheme", "diagonal"], "'diagonal' is not one of"),
         (["--joints", "mrf,magic"], "joints 'magic' is unknown"),
         (["--pairs", "100000"], "give only"),
@@ -126,12 +131,15 @@ def test_an_output_path_that_is_a_file_is_one_line(options, tmp_path):
         assert ("file' is a file" in done.stderr or "(Not a directory)" in done.stderr) and "choose another --out" in done.stderr
 
 
-def test_an_interrupt_says_how_to_go_on(options, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("unmask.evaluation.evaluate.evaluate", interrupted)
-        done = unmask(*options, "--pairs", 2)
-    assert done.exit_code == 130 and "the same command goes on" in done.stderr
-    assert unmask(*options, "--pairs", 2).exit_code == 0
+def test_an_interrupt_says_how_to_go_on(options, tmp_path):
+    """Sent when the first rows are on the disk, to a process of its own."""
+    command = [sys.executable, "-m", "unmask", "evaluate", *map(str, options), "--pairs", "200"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, text=True) as run:
+        while run.poll() is None and not list((tmp_path / "run" / "parts").glob("part-*.parquet")):
+            time.sleep(0.01)
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate()
+    assert run.returncode == 130 and said.splitlines()[-1].endswith("the same command goes on")
+    done = unmask(*options, "--pairs", 200)
+    assert done.exit_code == 0 and "200 pairs" in done.stdout

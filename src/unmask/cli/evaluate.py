@@ -37,7 +37,15 @@ class EngineName(StrEnum):
 
 
 def evaluate(
-    out: Annotated[Path, typer.Option("--out", help="Folder of the run; the same command continues a run that was stopped.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            parser=options.path,
+            metavar="PATH",
+            help="Folder of the run; the same command continues a run that was stopped.",
+        ),
+    ],
     data: Annotated[
         str | None,
         typer.Option("--data", help="Texts: a file with one per line, .conllu, .fasta, or the name snli or xsum."),
@@ -103,7 +111,8 @@ def evaluate(
                 progress=report,
             )
         except KeyboardInterrupt:
-            screen.print(f"stopped; what was measured is kept in {out}, and the same command goes on")
+            if out.is_dir():
+                screen.print(f"stopped; what was measured is kept in {out}, and the same command goes on")
             raise typer.Exit(130) from None
     for reason, count in found.skipped.items():
         screen.print(f"{count} texts skipped: {reason}")
