@@ -29,6 +29,7 @@ CHECKED = [
     "unmask.answers.filling",
     "unmask.answers.comparison",
     "unmask.sampling.energy",
+    *(f"unmask.scoring.{name}" for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints")),
     *(
         f"unmask.training.{name}"
         for name in ("batches", "compatibility", "encoder", "layout", "loop", "losses", "masking", "optimiser", "packing")

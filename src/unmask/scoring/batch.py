@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -79,6 +79,7 @@ class Scored:
     reasons: Mapping[int, str] = field(default_factory=dict)
 
 
+@runtime_checkable
 class Family(Protocol):
     """Computes several scores of a batch from shared passes."""
 
