@@ -15,9 +15,11 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from unmask import lab
+    from unmask.answers.chain_answer import ChainFilling
     from unmask.answers.comparison import Comparison, compare
+    from unmask.answers.completion import Completion
     from unmask.answers.dependence import Dependence, dependence
-    from unmask.answers.filling import Completion, Filling, fill
+    from unmask.answers.filling import Filling, fill
     from unmask.answers.mutants import Mutants, mutants
     from unmask.cloze import Cloze
     from unmask.errors import InputError, ModelError, UnmaskError
@@ -38,9 +40,10 @@ if TYPE_CHECKING:
 
 _HOME = {
     "CONSTRUCTIONS": "unmask.joints.registry",
+    "ChainFilling": "unmask.answers.chain_answer",
     "Cloze": "unmask.cloze",
     "Comparison": "unmask.answers.comparison",
-    "Completion": "unmask.answers.filling",
+    "Completion": "unmask.answers.completion",
     "Dependence": "unmask.answers.dependence",
     "Diagnosis": "unmask.sampling.diagnostics",
     "Evaluation": "unmask.evaluation.evaluation",
@@ -72,6 +75,7 @@ _HOME = {
 
 __all__ = [
     "CONSTRUCTIONS",
+    "ChainFilling",
     "Cloze",
     "Comparison",
     "Completion",

@@ -10,14 +10,18 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-from unmask.answers.chain_filling import fill_chain
-from unmask.answers.constraints import Constraints
+import unmask
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.candidates import regular_tokens
 from unmask.tables.lattice import lattice
 from unmask.tables.length_fit import length_weights
 from unmask.tables.revealing import Conditionals
+
+
+def fill_chain(text, model, passes=1000, **options):
+    return unmask.fill(text, model=model, passes=passes, **options)
+
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = ["a", "b", "ab", ".", "##a", "##b", "##ba"]
@@ -165,19 +169,19 @@ def test_a_split_word_is_never_cut(english):
 def test_constraints_leave_out_and_do_not_change(small):
     free = fill_chain("a [MASK] [MASK] b", small, top=1000, passes=10_000)
     p = {c.tokens: c.log_prob for c in free.completions}
-    constraints = Constraints(allow={1: ["a", "b"]}, forbid=["B"], match={2: ".*b.*"})
-    found = fill_chain("a [MASK] [MASK] b", small, top=1000, passes=10_000, constraints=constraints)
+    constraints = {"allow": {1: ["a", "b"]}, "forbid": ["B"], "match": {2: ".*b.*"}}
+    found = fill_chain("a [MASK] [MASK] b", small, top=1000, passes=10_000, **constraints)
     expected = {t: v for t, v in p.items() if t[0] == "a" and "b" in t[1] and t[1] != "b"}
     assert {c.tokens: c.log_prob for c in found.completions} == pytest.approx(expected, rel=1e-4)
-    words = fill_chain("a [WORD] b", small, top=1000, passes=10_000, constraints=Constraints(match={1: "a.*a"}))
+    words = fill_chain("a [WORD] b", small, top=1000, passes=10_000, match={1: "a.*a"})
     assert words.completions and all(c.parts[0].startswith("a") and c.parts[0].endswith("a") for c in words.completions)
-    named = fill_chain("a [WORD] b", small, top=1000, passes=10_000, constraints=Constraints(allow={1: ["aba", "bb"]}))
+    named = fill_chain("a [WORD] b", small, top=1000, passes=10_000, allow={1: ["aba", "bb"]})
     assert {c.parts[0] for c in named.completions} == {"aba", "bb"}
 
 
 def test_fillings_that_differ_from_the_gold(small):
     same = fill_chain("a b ab", small, positions=[1, 3], top=100)
-    other = fill_chain("a b ab", small, positions=[1, 3], top=100, constraints=Constraints(differ=True))
+    other = fill_chain("a b ab", small, positions=[1, 3], top=100, differ=True)
     assert {c.tokens for c in same.completions} - {c.tokens for c in other.completions} == {("a", "ab")}
 
 
@@ -199,15 +203,15 @@ def test_what_is_printed_as_json_is_plain(small):
         ("a [WORD] b", {"answers": ["abab"], "pieces": 1}, r"has 3 tokens .* takes 1 to 1: use a higher pieces"),
         ("a [WORD] b", {"answers": ["a b"]}, "is 2 words"),
         ("a [GAP:3] b", {"answers": ["a b"]}, "has 2 tokens .* takes 3 to 3: widen the gap"),
-        ("a [MASK] b", {"constraints": Constraints(match={1: "zzz"})}, "no token of the model passes .*zzz"),
-        ("a [WORD] b", {"constraints": Constraints(match={1: "zzz"})}, "no filling within the constraints was found"),
-        ("a [MASK] b", {"constraints": Constraints(match={1: "("})}, "not a regular expression"),
-        ("a [MASK] b", {"constraints": Constraints(match={2: "a"})}, "names blank 2"),
-        ("a [MASK] b", {"constraints": Constraints(allow={1: ["abab"]})}, r"is 3 tokens, and the blank takes 1 to 1"),
-        ("a [MASK] b", {"constraints": Constraints(allow={1: []})}, "names no word"),
-        ("a [MASK] b", {"constraints": Constraints(differ=True)}, "is not known"),
+        ("a [MASK] b", {"match": {1: "zzz"}}, "no token of the model passes .*zzz"),
+        ("a [WORD] b", {"match": {1: "zzz"}}, "no filling within the constraints was found"),
+        ("a [MASK] b", {"match": {1: "("}}, "not a regular expression"),
+        ("a [MASK] b", {"match": {2: "a"}}, "names blank 2"),
+        ("a [MASK] b", {"allow": {1: ["abab"]}}, r"is 3 tokens, and the blank takes 1 to 1"),
+        ("a [MASK] b", {"allow": {1: []}}, "names no word"),
+        ("a [MASK] b", {"differ": True}, "is not known"),
         ("a [MASK] b", {"lengths": "unifrom"}, "did you mean uniform"),
-        ("a [MASK] b", {"mass": 0}, "mass"),
+        ("a [MASK] b", {"mass": 0.0}, "mass"),
         ("a [MASK] b", {"passes": 0}, "passes"),
         ("a [GAP:20-30] b", {}, "the model takes 16"),
     ],

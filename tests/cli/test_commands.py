@@ -226,3 +226,48 @@ def test_a_real_process_fails_in_one_line(tiny_folder):
     done = unmask_process("fill", "the [MASK] sat .", "--model", str(tiny_folder), "--joint", "mrff")
     assert done.returncode == 2 and done.stdout == ""
     assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("error: joint 'mrff'")
+
+
+THREE = "a [MASK] [MASK] [MASK] ."
+
+
+def test_fill_by_chain_from_three_blanks_on(tiny, model):
+    said = json.loads(run("fill", THREE, *model, "--json").stdout)
+    assert said == json.loads(json.dumps(unmask.fill(THREE, model=tiny).to_dict()))
+    assert said["joint"] == "chain" and 0 < said["mass"] <= 1
+    assert len(said["completions"]) == 10 and said["certain"] <= 10
+    grid = json.loads(run("fill", THREE, *model, "--candidates", 3, "--json").stdout)
+    assert "candidates_mass" in grid and grid["joint"] == "balanced"
+    shown = run("fill", THREE, *model, "--top", 3).stdout
+    assert "% of all mass" in " ".join(shown.split()) and "certain" in shown
+    assert max(len(line) for line in shown.splitlines()) <= 80
+
+
+def test_fill_answers_and_constraints(tiny, model):
+    options = ("--answers", "cat sat, dog ran", "--allow", "1=cat,dog,mat", "--match", "2=.*a.*", "--forbid", "mat", "--top", 4)
+    said = json.loads(run("fill", "the [MASK] [MASK] .", *model, *options, "--json").stdout)
+    constraints = {"allow": {1: ["cat", "dog", "mat"]}, "match": {2: ".*a.*"}, "forbid": ["mat"]}
+    found = unmask.fill("the [MASK] [MASK] .", model=tiny, answers=["cat sat", "dog ran"], top=4, **constraints)
+    assert said == json.loads(json.dumps(found.to_dict()))
+    assert {c["tokens"][0] for c in said["completions"]} == {"cat", "dog"}
+    shown = run("fill", "the [MASK] [MASK] .", *model, *options).stdout
+    assert "odds" in shown and "1 : 1" in shown and "dog ran" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("the [WORD] .",), "does not mark where a word begins"),
+        (("the [GAP:3-1] .",), "is not understood"),
+        (("the [GAP:14-20] .",), "the model takes 16"),
+        (("the [MASK] [MASK] .", "--answers", "cat sat on"), "3 parts for 2 blanks"),
+        (("the [MASK] .", "--match", "zz"), "no token of the model passes"),
+        (("the [MASK] .", "--allow", "red"), "is not understood"),
+        (("the [MASK] .", "--mass", "2"), "out of range"),
+        (("the [MASK] .", "--lengths", "fitt"), "did you mean fit"),
+        (("the [GAP:1-2] .", "--exact"), "leave exact out"),
+        (("the [MASK] .", "--answers", "cat", "--joint", "mrf"), "leave joint mrf out"),
+    ],
+)
+def test_fill_refuses(model, options, said):
+    assert said in refused("fill", *options, *model)

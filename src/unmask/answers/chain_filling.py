@@ -14,27 +14,32 @@ over words is below 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from math import exp, fsum, log
 
 import torch
+from torch import Tensor
 
+from unmask.answers.asking import Alphabet, Candidates
+from unmask.answers.chain_answer import ChainCompletion, ChainFilling, ReadingSeen
+from unmask.answers.completion import complete
 from unmask.answers.constraints import Constraints, FilledBlanks
-from unmask.answers.filling import Completion, complete
 from unmask.answers.given_answers import GivenAnswer, ScoredAnswer, rank_bounds, read_answer, with_odds
 from unmask.checks import one_of, real, whole
 from unmask.errors import InputError
 from unmask.joints.chain_search import ChainSearch, Found, log_mean_over_orders, search_fillings
+from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.readings import Blank, Reading, read_blanks, reading_with, readings_of
+from unmask.models.readings import MOST_PIECES, Blank, Reading, has_several_lengths, read_blanks, reading_with, readings_of
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import regular_tokens
 from unmask.tables.exploration import State, Variant
 from unmask.tables.length_fit import length_weights
 from unmask.tables.revealing import Conditionals
 
+MANY = 3
+"""From so many blanks on, fillings are searched unless asked otherwise."""
 LENGTHS = ("uniform", "fit")
 PASSES = 1000
 """What a default answer may cost: a few seconds of the bundled model on a CPU."""
@@ -42,172 +47,163 @@ MOST_PASSES = 10**7
 
 
 @dataclass(frozen=True)
-class ChainCompletion(Completion):
-    """A filling with its probability over the whole vocabulary.
+class ChainOptions:
+    """What `fill` was asked for beyond the text and the model; see there."""
 
-    parts           what each blank is filled with, as text
-    standard_error  of log_prob, in nats; 0 where it is exact
-    lengths         log-probability by the number of tokens of the blanks; several where a word has several spellings
-    """
+    pieces: int = 3
+    lengths: str = "uniform"
+    answers: tuple[str, ...] = ()
+    constraints: Constraints = Constraints()
+    passes: int | None = None
+    mass: float | None = None
 
-    parts: tuple[str, ...] = ()
-    standard_error: float = 0.0
-    lengths: Mapping[tuple[int, ...], float] | None = None
+    def __post_init__(self) -> None:
+        one_of("lengths", self.lengths, LENGTHS)
+        whole("pieces", self.pieces, 1, MOST_PIECES)
+        if self.passes is not None:
+            whole("passes", self.passes, 1, MOST_PASSES)
+        if self.mass is not None:
+            real("mass", self.mass, 0, 1, above=True)
 
-    def to_dict(self) -> dict[str, object]:
-        extra: dict[str, object] = {"parts": list(self.parts), "standard_error": self.standard_error}
-        if self.lengths is not None:
-            extra["lengths"] = [{"tokens": list(n), "log_prob": value} for n, value in self.lengths.items()]
-        return super().to_dict() | extra
+    def searches(
+        self,
+        model: MaskedLM,
+        text: str,
+        construction: str | None,
+        candidates: Candidates,
+        exact: bool,
+        positions: Sequence[int] | None,
+        targets: Sequence[str] | None,
+    ) -> bool:
+        """Whether a text is answered by searching its fillings; refuses what would need both that and a grid of candidates."""
+        needed = [
+            (has_several_lengths(text), "[WORD] or [GAP]"),
+            (bool(self.answers), "answers"),
+            (bool(self.constraints), "allow, forbid, match or differ"),
+            (self.passes is not None or self.mass is not None, "passes or mass"),
+        ]
+        why = next((name for needs, name in needed if needs), None)
+        grid = "exact" if exact else "candidates" if candidates is not None else None
+        other = construction if construction not in (None, "chain") else None
+        if why and (grid or other):
+            given = grid or f"joint {other}"
+            raise InputError(f"{why} and {given} were given: fillings over the whole vocabulary are by chain; leave {given} out")
+        if why or grid or other:
+            return bool(why)
+        return len(model.cloze(text, positions, targets).block) >= MANY
 
 
 @dataclass(frozen=True)
-class ReadingSeen:
-    """A number of tokens per blank: its weight, and the probability of the fillings found that have it."""
+class ChainQuestion:
+    """A text that was read and is yet to be searched."""
 
-    lengths: tuple[int, ...]
-    weight: float
-    mass: float
-
-
-@dataclass(frozen=True)
-class ChainFilling:
-    """The best fillings of a text under the chain rule averaged over all orders, and how far they are certain.
-
-    mass      the probability of all fillings found, of which the completions are the best
-    bound     no filling that was not found has more; of words, in the tokenizer's own spelling
-    certain   how many of the completions are certain to be the best, in this order
-    stopped   why the search ended; see `unmask.joints.chain_search.ChainSearch`
-    """
-
-    text: str
     model: MaskedLM
-    completions: list[ChainCompletion]
-    answers: list[ScoredAnswer]
-    readings: list[ReadingSeen]
-    mass: float
-    bound: float
-    certain: int
-    passes: int
-    stopped: str
-    joint: str = "chain"
+    text: str
+    options: ChainOptions
+    top: int
+    blanks: list[Blank]
+    readings: list[Reading]
+    given: list[GivenAnswer]
+    filled: FilledBlanks
+    support: Tensor
 
-    def to_dict(self) -> dict[str, object]:
-        """What `unmask fill --json` prints."""
-        found: dict[str, object] = {
-            "text": self.text,
-            "joint": self.joint,
-            "mass": self.mass,
-            "bound": self.bound,
-            "certain": self.certain,
-            "passes": self.passes,
-            "stopped": self.stopped,
-            "completions": [completion.to_dict() for completion in self.completions],
-        }
-        if len(self.readings) > 1:
-            found["lengths"] = [vars(reading) | {"lengths": list(reading.lengths)} for reading in self.readings]
-        if self.answers:
-            found["answers"] = [answer.to_dict() for answer in self.answers]
-        return found
-
-    def __repr__(self) -> str:
-        best = self.completions[0]
-        return f"ChainFilling({best.text!r}, {exp(best.log_prob):.1%}, {len(self.completions)} completions)"
-
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{exp(c.log_prob):.2%}</td><td>{escape(c.text)}</td></tr>" for c in self.completions)
-        return f"<p>{escape(self.text)}<br>{escape(self.summary)}</p><table>{rows}</table>"
-
-    @property
-    def summary(self) -> str:
-        """One line: what was found, and what is certain."""
-        estimated = any(c.standard_error for c in self.completions)
-        sure = "sampled orders: every probability has an error" if estimated else f"the first {self.certain} are certain"
-        return (
-            f"chain rule over all orders, whole vocabulary; found {self.mass:.1%} of all mass in {self.passes:,} passes, "
-            f"no other filling above {self.bound:.2%}; {sure}"
+    def answer(self, progress: Progress | None = None) -> ChainFilling:
+        """Search its fillings."""
+        options, readings, filled = self.options, self.readings, self.filled
+        conditionals = Conditionals(self.model, self.support)
+        weights = [1 / len(readings)] * len(readings)
+        if options.lengths == "fit":
+            weights = length_weights(conditionals, [reading.cloze for reading in readings])
+        number = {reading.lengths: n for n, reading in enumerate(readings)}
+        inside = [(number[answer.lengths], *answer.tokens) for answer in self.given if answer.lengths in number]
+        gold = readings[0].cloze.gold
+        found = search_fillings(
+            conditionals,
+            [Variant(r.cloze, weight, filled.allowed(r)) for r, weight in zip(readings, weights, strict=True)],
+            top=self.top,
+            passes=options.passes or PASSES,
+            mass=options.mass,
+            wanted=[*inside, *([(0, *gold)] if gold else [])],
+            accept=filled.accept,
+            also=filled.other_spellings,
+            progress=progress,
         )
-
-
-def fill_chain(
-    text: str,
-    model: MaskedLM,
-    top: int = 10,
-    positions: Sequence[int] | None = None,
-    pieces: int = 3,
-    lengths: str = "uniform",
-    answers: Sequence[str] = (),
-    constraints: Constraints | None = None,
-    alphabet: Sequence[int] | None = None,
-    passes: int = PASSES,
-    mass: float | None = None,
-    progress: Progress | None = None,
-) -> ChainFilling:
-    """The best fillings of a text's blanks; see `unmask.answers.filling.fill` for the options."""
-    one_of("lengths", lengths, LENGTHS)
-    top, passes = whole("top", top, 1, 10**6), whole("passes", passes, 1, MOST_PASSES)
-    if mass is not None:
-        mass = real("mass", mass, 0, 1, above=True)
-    if isinstance(answers, str):
-        raise InputError(f"answers {answers!r} is one string: give a list of answers")
-    blanks, readings = _read(model, text, positions, pieces)
-    support = regular_tokens(model) if alphabet is None else torch.tensor(list(alphabet))
-    conditionals = Conditionals(model, support)
-    clozes = [reading.cloze for reading in readings]
-    weights = length_weights(conditionals, clozes) if lengths == "fit" else [1 / len(readings)] * len(readings)
-    given = [read_answer(model, blanks, answer) for answer in answers]
-    filled = FilledBlanks(model, blanks, readings, constraints or Constraints())
-    number = {reading.lengths: n for n, reading in enumerate(readings)}
-    inside = [(number[answer.lengths], *answer.tokens) for answer in given if answer.lengths in number]
-    found = search_fillings(
-        conditionals,
-        [Variant(r.cloze, weight, filled.allowed(r)) for r, weight in zip(readings, weights, strict=True)],
-        top=top,
-        passes=passes,
-        mass=mass,
-        wanted=inside,
-        accept=filled.accept,
-        also=filled.other_spellings,
-        progress=progress,
-    )
-    if not found.fillings:
-        raise InputError(
-            f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more passes"
-        )
-    spelled = _Spelled(filled, found)
-    shown = [group for group in spelled.groups if filled.accept(group[0].variant, group[0].tokens)][:top]
-    completions = [spelled.completion(group) for group in shown]
-    scored = []
-    for answer in given:
-        if answer.lengths in number:
-            scored.append(spelled.answer(answer, (number[answer.lengths], *answer.tokens)))
-        else:
-            scored.append(_wider(conditionals, model, text, answer, sum(weights) / len(weights)))
-    return ChainFilling(
-        text,
-        model,
-        completions,
-        with_odds(scored) if scored else [],
-        [
+        spelled = _Spelled(filled, found)
+        shown = [group for group in spelled.groups if filled.accept(group[0].variant, group[0].tokens)]
+        if not shown:
+            raise InputError(
+                f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more passes"
+            )
+        best = shown[: self.top]
+        last = [group for group in shown[self.top :] if gold and group[0].tokens == gold]
+        scored = [
+            spelled.answer(answer, (number[answer.lengths], *answer.tokens))
+            if answer.lengths in number
+            else _wider(conditionals, self.model, self.text, answer, 1 / len(weights))
+            for answer in self.given
+        ]
+        seen = [
             ReadingSeen(r.lengths, w, fsum(exp(f.log_prob) for f in found.fillings if f.variant == n))
             for n, (r, w) in enumerate(zip(readings, weights, strict=True))
-        ],
-        found.mass,
-        found.bound,
-        sum(found.is_certain(group[0]) for group in shown),
-        conditionals.passes,
-        found.stopped,
-    )
+        ]
+        return ChainFilling(
+            text=self.text,
+            model=self.model,
+            completions=[spelled.completion(group) for group in [*best, *last]],
+            answers=with_odds(scored) if scored else [],
+            readings=seen,
+            mass=found.mass,
+            bound=found.bound,
+            certain=sum(found.is_certain(group[0]) for group in best),
+            passes=conditionals.passes,
+            stopped=found.stopped,
+        )
 
 
-def _read(model: MaskedLM, text: str, positions: Sequence[int] | None, pieces: int) -> tuple[list[Blank], list[Reading]]:
-    if positions is None:
+def ask_chain(
+    model: MaskedLM,
+    text: str,
+    options: ChainOptions,
+    top: int = 10,
+    positions: Sequence[int] | None = None,
+    targets: Sequence[str] | None = None,
+    alphabet: Alphabet = None,
+) -> ChainQuestion:
+    """Read a text; everything that can be refused is refused here, before any pass of the model."""
+    blanks, readings = _read(model, text, positions, targets, options.pieces)
+    letters = None if alphabet is None else alphabet_ids(model.words, alphabet_tokens(alphabet))
+    support = regular_tokens(model) if letters is None else torch.tensor(letters)
+    given = [read_answer(model, blanks, answer) for answer in options.answers]
+    _refuse_outside(model, support, [(f"answer {g.answer!r}", g.tokens) for g in given])
+    _refuse_outside(model, support, [("target", readings[0].cloze.gold or ())])
+    filled = FilledBlanks(model, blanks, readings, options.constraints)
+    for reading in readings:
+        filled.allowed(reading)
+    return ChainQuestion(model, text, options, top, blanks, readings, given, filled, support)
+
+
+def _refuse_outside(model: MaskedLM, support: Tensor, named: Sequence[tuple[str, Sequence[int]]]) -> None:
+    known = set(support.tolist())
+    for name, tokens in named:
+        wrong = [model.token(i) for i in tokens if i not in known]
+        if wrong:
+            raise InputError(f"the {name} has {wrong[0]!r}, which is not in the alphabet: add it, or choose another")
+
+
+def _read(
+    model: MaskedLM, text: str, positions: Sequence[int] | None, targets: Sequence[str] | None, pieces: int
+) -> tuple[list[Blank], list[Reading]]:
+    """The blanks of a text and its readings: one where it has [MASK] only, positions, or targets, which widen a blank."""
+    if has_several_lengths(text):
+        if positions is not None or targets is not None:
+            raise InputError("positions and targets go with [MASK] only: name what may stand in [WORD] or [GAP] as answers")
         blanks = read_blanks(model.words, text, pieces)
         return blanks, readings_of(model.words, text, blanks, model.max_length)
-    cloze = model.cloze(text, positions)
-    first = min(cloze.block) <= 1
-    blanks = [Blank("token", 1, 1, first and p == min(cloze.block), True) for p in cloze.block]
-    return blanks, [Reading(cloze, (1,) * len(cloze.block))]
+    cloze = model.cloze(text, positions, targets)
+    if positions is None and targets is None:
+        return read_blanks(model.words, text, pieces), [Reading(cloze, (1,) * len(cloze.block))]
+    first = model.words.encode("a").index(cloze.ids[0]) if cloze.ids[0] in model.special_ids else -1
+    return [Blank("token", 1, 1, p == first + 1, p != first + 1) for p in cloze.block], [Reading(cloze, (1,) * len(cloze.block))]
 
 
 class _Spelled:

@@ -18,8 +18,9 @@ import torch
 
 from unmask import checks
 from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, one_or_many, told_mass
+from unmask.answers.completion import complete
 from unmask.answers.excerpt import around_blanks
-from unmask.answers.filling import MOST_SHOWN, complete, with_gold
+from unmask.answers.filling import MOST_SHOWN, with_gold
 from unmask.answers.plots import figure_path, save_figure
 from unmask.cloze import Cloze
 from unmask.errors import InputError

@@ -19,18 +19,28 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.readings import Blank, Reading
 from unmask.models.words import WordMarks
 
-PerBlank = Mapping[int, Sequence[str]]
-
 
 @dataclass(frozen=True)
 class Constraints:
-    """allow: blank number (from 1) to the only words it may take; forbid: words that no blank may take, whatever their case;
-    match: blank number to a regular expression that the whole filling of the blank must match; differ: not the gold tokens."""
+    """What `fill` calls allow, forbid, match and differ; blanks are numbered from 1, and 0 in `match` stands for all."""
 
-    allow: PerBlank = field(default_factory=dict)
+    allow: Mapping[int, Sequence[str]] = field(default_factory=dict)
     forbid: Sequence[str] = ()
     match: Mapping[int, str] = field(default_factory=dict)
     differ: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        allow: Mapping[int, Sequence[str]] | None,
+        forbid: Sequence[str] | None,
+        match: str | Mapping[int, str] | None,
+        differ: bool,
+    ) -> Constraints:
+        """Constraints as a user gives them."""
+        allowed = {number: word_list(f"allow at blank {number}", words) for number, words in (allow or {}).items()}
+        patterns = {0: match} if isinstance(match, str) else match or {}
+        return cls(allowed, word_list("forbid", forbid or ()), patterns, differ)
 
     def __bool__(self) -> bool:
         return bool(self.allow or self.forbid or self.match or self.differ)
@@ -42,11 +52,13 @@ class FilledBlanks:
     def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[Reading], constraints: Constraints) -> None:
         self.model, self.blanks, self.readings, self.constraints = model, blanks, readings, constraints
         self.forbidden = {word.strip().casefold() for word in constraints.forbid}
-        self.patterns = {b - 1: _compiled(pattern) for b, pattern in constraints.match.items()}
-        for name, numbers in (("allow", constraints.allow), ("match", constraints.match)):
+        for name, numbers in (("allow", constraints.allow), ("match", [n for n in constraints.match if n != 0])):
             for number in numbers:
                 if not 1 <= number <= len(blanks):
                     raise InputError(f"{name} names blank {number}, and the text has {len(blanks)}: number them from 1")
+        every = {b: constraints.match[0] for b in range(len(blanks)) if 0 in constraints.match}
+        named = {b - 1: pattern for b, pattern in constraints.match.items() if b != 0}
+        self.patterns = {b: _compiled(pattern) for b, pattern in (every | named).items()}
         self.allowed_ids = {b - 1: self._allowed_ids(b - 1, words) for b, words in constraints.allow.items()}
         if constraints.differ and readings[0].cloze.gold is None:
             raise InputError("differ was asked for, and what stood in the blanks is not known: give a whole text and positions")
@@ -139,6 +151,13 @@ class FilledBlanks:
                 f"{blank.least} to {blank.most}: use [WORD] or [GAP], or more pieces"
             )
         return found
+
+
+def word_list(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """The words; a single string is refused, since its letters would be taken for words."""
+    if isinstance(given, str):
+        raise InputError(f"{name} {given!r} is one string: give a list of them")
+    return tuple(given)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

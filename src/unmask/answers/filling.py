@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from itertools import groupby
 from math import exp
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,11 @@ import torch
 from torch import Tensor
 
 from unmask import checks
-from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, one_or_many, told_mass
+from unmask.answers.asking import Alphabet, Asked, Candidates, Model, answered, asked, for_each, one_or_many, told_mass
+from unmask.answers.chain_answer import ChainFilling
+from unmask.answers.chain_filling import ChainOptions, ChainQuestion, ask_chain
+from unmask.answers.completion import Completion, complete, marked_html
+from unmask.answers.constraints import Constraints, word_list
 from unmask.cloze import Cloze
 from unmask.joints import DEFAULT, Joint, derive
 from unmask.joints.registry import named
@@ -25,32 +30,6 @@ if TYPE_CHECKING:
     import pandas
 
 MOST_SHOWN = 1_000_000
-
-
-@dataclass(frozen=True)
-class Completion:
-    """One filling of the blanks: its tokens, the whole text, and its log-probability under the joint and the product.
-
-    Both are given that every blank lies in its candidate set. `spans` are the places of the tokens in `text`, and `is_gold`
-    says that these are the tokens that stood in the blanks.
-    """
-
-    tokens: tuple[str, ...]
-    text: str
-    log_prob: float
-    product_log_prob: float
-    spans: tuple[tuple[int, int], ...]
-    is_gold: bool = False
-
-    def to_dict(self) -> dict[str, object]:
-        """One entry of `completions` in JSON."""
-        return {
-            "tokens": list(self.tokens),
-            "text": self.text,
-            "gold": self.is_gold,
-            "log_prob": self.log_prob,
-            "product_log_prob": self.product_log_prob,
-        }
 
 
 @dataclass(frozen=True)
@@ -110,7 +89,7 @@ class Filling:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{exp(c.log_prob):.2%}</td><td>{exp(c.product_log_prob):.2%}</td><td>{_marked(c)}</td></tr>"
+            f"<tr><td>{exp(c.log_prob):.2%}</td><td>{exp(c.product_log_prob):.2%}</td><td>{marked_html(c)}</td></tr>"
             for c in self.completions
         )
         held = told_mass(self.candidates_mass, self.joint.sites)
@@ -125,25 +104,36 @@ class Filling:
 def fill(
     text: Sequence[str],
     model: Model = None,
-    joint: str = DEFAULT,
+    joint: str | None = None,
     candidates: Candidates = None,
     exact: bool = False,
     top: int = 10,
     positions: Sequence[int] | None = None,
     targets: Sequence[str] | None = None,
+    answers: Sequence[str] | None = None,
+    pieces: int = 3,
+    lengths: str = "uniform",
+    allow: Mapping[int, Sequence[str]] | None = None,
+    forbid: Sequence[str] | None = None,
+    match: str | Mapping[int, str] | None = None,
+    differ: bool = False,
+    passes: int | None = None,
+    mass: float | None = None,
     alphabet: Alphabet = None,
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> Iterator[Filling]:
-    """The joint of the blanks of a text, and its most probable completions.
+) -> Iterator[Filling | ChainFilling]:
+    """The most probable completions of a text's blanks, under a joint of them.
 
-    text        a text with [MASK] at each blank, or a whole text with the token `positions` to blank out; or a list of
-                texts, whose passes run together, for a list of answers (`fill.each` gives them one by one)
+    text        a text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens; or a whole text
+                with the token `positions` to blank out; or a list of texts, whose passes run together, for a list of answers
+                (`fill.each` gives them one by one)
     model       a MaskedLM, a folder, a name on the hub, or None for the bundled English model
-    joint       the construction, one of `unmask.CONSTRUCTIONS`; with one blank all of them are the model's own conditional
+    joint       the construction, one of `unmask.CONSTRUCTIONS`; with one blank all of them are the model's own conditional.
+                If left out: "balanced" for one or two blanks, "chain" from three on
     candidates  how many tokens of each blank to consider, or the token ids themselves; see `unmask.tables.candidates`
     exact       consider every regular token at every blank; special tokens are outside the support of a filled text
     top         how many completions to show
@@ -152,13 +142,40 @@ def fill(
     rename      names of tensors in the model's file, and the names that the model knows them by
     force       go on where the number of passes or cells is beyond the limits
     progress    called with (passes done, passes in all, what is counted)
+
+    From three blanks on by "chain" without candidates, fillings are searched over the whole vocabulary, and the answer is a
+    `ChainFilling`: it says how much of the mass was seen and what is certain. So it is for any number of blanks with [WORD]
+    and [GAP], and with the options that follow.
+
+    answers     fillings to score beside the best, each with its rank and the odds between them; of any number of tokens
+    pieces      the most tokens of a [WORD]
+    lengths     how lengths of [WORD] and [GAP] are weighed: "uniform", or by "fit" (`unmask.tables.length_fit`)
+    allow       blank number (from 1) to the only words that it may take
+    forbid      words that no blank may take, whatever their case
+    match       a regular expression that every blank's filling must match as a whole, or blank number to one
+    differ      leave out the tokens that stood at `positions`
+    passes      the most passes that the search may take (1,000 if left out)
+    mass        search until fillings with so much probability are found, not only until the `top` best are certain
     """
-    construction = named(joint, "joint").name
     checks.whole("top", top, 1, MOST_SHOWN)
+    construction = None if joint is None else named(joint, "joint").name
+    constraints = Constraints.of(allow, forbid, match, differ)
+    chosen = ChainOptions(pieces, lengths, word_list("answers", answers or ()), constraints, passes, mass)
     lm = as_model(model, device, dtype, rename)
-    questions = asked(lm, text, positions, targets, candidates, exact, force, alphabet)
-    for question, tables in answered(lm, questions, progress):
-        yield Filling(question.text, derive(tables, construction), derive(tables, "product"), lm, question.cloze, top)
+
+    def ask(one: str) -> Asked | ChainQuestion:
+        if chosen.searches(lm, one, construction, candidates, exact, positions, targets):
+            return ask_chain(lm, one, chosen, top, positions, targets, alphabet)
+        return asked(lm, [one], positions, targets, candidates, exact, force, alphabet)[0]
+
+    for searched, questions in groupby(for_each(text, ask), lambda question: isinstance(question, ChainQuestion)):
+        if searched:
+            yield from (question.answer(progress) for question in questions if isinstance(question, ChainQuestion))
+        else:
+            dense = [question for question in questions if isinstance(question, Asked)]
+            for question, tables in answered(lm, dense, progress):
+                rule = derive(tables, construction or DEFAULT)
+                yield Filling(question.text, rule, derive(tables, "product"), lm, question.cloze, top)
 
 
 def with_gold(rows: Tensor, cloze: Cloze) -> Tensor:
@@ -166,24 +183,3 @@ def with_gold(rows: Tensor, cloze: Cloze) -> Tensor:
     gold = torch.tensor([] if cloze.gold is None else [cloze.gold], dtype=rows.dtype, device=rows.device)
     known = len(gold) and bool((rows == gold).all(1).any())
     return rows if known or not len(gold) else torch.cat([rows, gold])
-
-
-def complete(model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: float, product_log_prob: float) -> Completion:
-    """The text with `values` in its blanks, and where in it they stand."""
-    ids = cloze.filled(values)
-    text = model.text(ids)
-    spans = []
-    for position in cloze.block:
-        start, stop = len(model.text(ids[:position])), len(model.text(ids[: position + 1]))
-        start += len(text[start:stop]) - len(text[start:stop].lstrip())
-        spans.append((start, stop))
-    tokens = tuple(model.token(value) for value in values)
-    return Completion(tokens, text, log_prob, product_log_prob, tuple(spans), tuple(values) == cloze.gold)
-
-
-def _marked(completion: Completion) -> str:
-    out, end = "", 0
-    for start, stop in sorted(completion.spans):
-        out += f"{escape(completion.text[end:start])}<b>{escape(completion.text[start:stop])}</b>"
-        end = stop
-    return out + escape(completion.text[end:])

@@ -10,19 +10,29 @@ from unmask.cli.answering import answer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from unmask.answers.chain_answer import ChainFilling
     from unmask.answers.filling import Filling
 
 
 def fill(
     text: options.Text = None,
     file: options.File = None,
-    joint: options.Joint = "balanced",
+    joint: options.JointOrDefault = None,
     candidates: options.Candidates = None,
     exact: options.Exact = False,
     top: options.Top = 10,
     model: options.Model = None,
     positions: options.Positions = None,
     targets: options.Targets = None,
+    answers: options.Answers = None,
+    pieces: options.Pieces = 3,
+    lengths: options.Lengths = "uniform",
+    allow: options.Allow = None,
+    forbid: options.Forbid = None,
+    match: options.Match = None,
+    differ: options.Differ = False,
+    passes: options.Passes = None,
+    mass: options.Mass = None,
     alphabet: options.Alphabet = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
@@ -44,6 +54,15 @@ def fill(
         top=top,
         positions=options.read_positions(positions),
         targets=options.read_words(targets),
+        answers=options.read_words(answers),
+        pieces=pieces,
+        lengths=lengths,
+        allow=options.read_allowed(allow),
+        forbid=options.read_words(forbid),
+        match=options.read_matches(match),
+        differ=differ,
+        passes=passes,
+        mass=mass,
         alphabet=alphabet,
         device=device,
         dtype=dtype,
@@ -52,11 +71,23 @@ def fill(
     )
 
 
-def _show(filling: Filling, console: Console) -> None:
-    from unmask.answers.asking import told_mass
+def _show(filling: Filling | ChainFilling, console: Console) -> None:
+    from unmask.answers.chain_answer import ChainFilling
     from unmask.cli import terminal
 
     terminal.print_heading(console, filling.text)
+    if isinstance(filling, ChainFilling):
+        _show_chain(filling, console)
+    else:
+        _show_joint(filling, console)
+    if any(completion.is_gold for completion in filling.completions):
+        console.print("* the tokens given")
+
+
+def _show_joint(filling: Filling, console: Console) -> None:
+    from unmask.answers.asking import told_mass
+    from unmask.cli import terminal
+
     sites = filling.joint.sites
     kind = "distribution of 1 blank" if sites == 1 else f"{filling.joint.name} joint of {sites} blanks"
     console.print(f"{kind}; {terminal.shape(filling.joint.shape)} {told_mass(filling.candidates_mass, sites)}\n")
@@ -70,5 +101,28 @@ def _show(filling: Filling, console: Console) -> None:
         shown = terminal.marked(completion.text, completion.spans, width - 2 * completion.is_gold)
         table.add_row(*numbers, shown.append(" *" if completion.is_gold else ""))
     console.print(table)
-    if filling.cloze.gold is not None:
-        console.print("* the tokens given")
+
+
+def _show_chain(filling: ChainFilling, console: Console) -> None:
+    from unmask.cli import terminal
+
+    console.print(filling.summary + "\n")
+    error = any(c.standard_error for c in filling.completions)
+    table = terminal.table("probability", "nats", *(["error"] if error else []))
+    table.add_column("completion", overflow="fold")
+    for completion in filling.completions:
+        numbers = [terminal.percent(completion.log_prob), f"{completion.log_prob:.2f}"]
+        if error:
+            numbers.append(f"{completion.standard_error:.2f}")
+        shown = terminal.marked(completion.text, completion.spans, max(24, console.width - 30 - 2 * completion.is_gold))
+        table.add_row(*numbers, shown.append(" *" if completion.is_gold else ""))
+    console.print(table)
+    if filling.answers:
+        table = terminal.table("probability", "nats", "rank", "odds")
+        table.add_column("answer", overflow="fold")
+        for answer in filling.answers:
+            rank = "-" if answer.rank is None else " to ".join(f"{place:,}" for place in sorted(set(answer.rank)))
+            numbers = [terminal.percent(answer.log_prob), f"{answer.log_prob:.2f}", rank, f"1 : {1 / answer.odds:.3g}"]
+            table.add_row(*numbers, answer.answer)
+        console.print()
+        console.print(table)

@@ -28,6 +28,39 @@ File = Annotated[
     typer.Option("--file", parser=path, metavar="PATH", help="Texts from a file, one per line, instead of TEXT."),
 ]
 Joint = Annotated[str, typer.Option("--joint", "-j", help=f"How the joint is derived: {', '.join(FORMS)}.")]
+JointOrDefault = Annotated[
+    str | None,
+    typer.Option(
+        "--joint",
+        "-j",
+        help=f"How the joint is derived: {', '.join(FORMS)}; balanced for one or two blanks, chain from three on if left out.",
+        show_default=False,
+    ),
+]
+Answers = Annotated[
+    str | None, typer.Option("--answers", help="Fillings to score beside the best, with commas between them; of any length.")
+]
+Pieces = Annotated[int, typer.Option("--pieces", help="The most tokens of a \\[WORD].")]
+Lengths = Annotated[
+    str, typer.Option("--lengths", help="How the lengths of \\[WORD] and \\[GAP:2-5] are weighed: uniform, or by fit.")
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option("--allow", metavar="BLANK=WORDS", help="The only words of a blank, such as 2=red,green; repeat."),
+]
+Forbid = Annotated[str | None, typer.Option("--forbid", help="Words that no blank may take, with commas between them.")]
+Match = Annotated[
+    list[str] | None,
+    typer.Option("--match", metavar="\\[BLANK=]REGEX", help="What a blank's filling must match as a whole, such as 2=.*ing."),
+]
+Differ = Annotated[bool, typer.Option("--differ", help="Leave out the tokens that stood at --positions.")]
+Passes = Annotated[
+    int | None, typer.Option("--passes", help="The most passes of the search by chain; 1,000 if left out.", show_default=False)
+]
+Mass = Annotated[
+    float | None,
+    typer.Option("--mass", help="Search by chain until so much probability is found, such as 0.5.", show_default=False),
+]
 Model = Annotated[
     str | None,
     typer.Option("--model", "-m", help="Folder or hub name of a masked language model; the bundled English model if left out."),
@@ -111,6 +144,27 @@ def read_positions(positions: str | None) -> list[int] | None:
 def read_words(words: str | None) -> list[str] | None:
     """ "red, green" as ["red", "green"]."""
     return None if words is None else [word.strip() for word in words.split(",")]
+
+
+def read_allowed(allow: list[str] | None) -> dict[int, list[str]] | None:
+    """["2=red,green"] as {2: ["red", "green"]}."""
+    found: dict[int, list[str]] = {}
+    for given in allow or []:
+        blank, equals, words = given.partition("=")
+        if not equals or not blank.strip().isdecimal():
+            raise InputError(f"allow {given!r} is not understood: give a blank's number and words, such as 2=red,green")
+        found.setdefault(int(blank), []).extend(word.strip() for word in words.split(",") if word.strip())
+    return found or None
+
+
+def read_matches(match: list[str] | None) -> str | dict[int, str] | None:
+    """["2=.*ing"] as {2: ".*ing"}; one expression without a number is for every blank."""
+    found: dict[int, str] = {}
+    for given in match or []:
+        blank, equals, pattern = given.partition("=")
+        numbered = bool(equals) and blank.strip().isdecimal()
+        found[int(blank) if numbered else 0] = pattern if numbered else given
+    return found.get(0) if set(found) == {0} else found or None
 
 
 def read_renames(renames: list[str] | None) -> dict[str, str] | None:

@@ -1,0 +1,125 @@
+"""What `fill` gives by the chain rule over all orders: fillings, how much of the mass they hold, and what is certain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from math import exp
+from typing import TYPE_CHECKING
+
+from unmask.answers.completion import Completion, marked_html
+from unmask.answers.given_answers import ScoredAnswer
+from unmask.models.masked_lm import MaskedLM
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class ChainCompletion(Completion):
+    """A filling with its probability over the whole vocabulary.
+
+    parts           what each blank is filled with, as text
+    standard_error  of log_prob, in nats; 0 where it is exact
+    lengths         log-probability by the number of tokens of the blanks; several where a word has several spellings
+    """
+
+    parts: tuple[str, ...] = ()
+    standard_error: float = 0.0
+    lengths: Mapping[tuple[int, ...], float] | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        extra: dict[str, object] = {"parts": list(self.parts), "standard_error": self.standard_error}
+        if self.lengths is not None:
+            extra["lengths"] = [{"tokens": list(n), "log_prob": value} for n, value in self.lengths.items()]
+        return super().to_dict() | extra
+
+
+@dataclass(frozen=True)
+class ReadingSeen:
+    """A number of tokens per blank: its weight, and the probability of the fillings found that have it."""
+
+    lengths: tuple[int, ...]
+    weight: float
+    mass: float
+
+
+@dataclass(frozen=True)
+class ChainFilling:
+    """The best fillings of a text under the chain rule averaged over all orders, and how far they are certain.
+
+    mass      the probability of all fillings found, of which the completions are the best
+    bound     no filling that was not found has more; of words, in the tokenizer's own spelling
+    certain   how many of the completions are certain to be the best, in this order
+    stopped   why the search ended; see `unmask.joints.chain_search.ChainSearch`
+    """
+
+    text: str
+    model: MaskedLM
+    completions: list[ChainCompletion]
+    answers: list[ScoredAnswer]
+    readings: list[ReadingSeen]
+    mass: float
+    bound: float
+    certain: int
+    passes: int
+    stopped: str
+    joint: str = "chain"
+
+    def to_dict(self) -> dict[str, object]:
+        """What `unmask fill --json` prints."""
+        found: dict[str, object] = {
+            "text": self.text,
+            "joint": self.joint,
+            "mass": self.mass,
+            "bound": self.bound,
+            "certain": self.certain,
+            "passes": self.passes,
+            "stopped": self.stopped,
+            "completions": [completion.to_dict() for completion in self.completions],
+        }
+        if len(self.readings) > 1:
+            found["lengths"] = [vars(reading) | {"lengths": list(reading.lengths)} for reading in self.readings]
+        if self.answers:
+            found["answers"] = [answer.to_dict() for answer in self.answers]
+        return found
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per completion: text, one column per blank with what fills it, log_prob, standard_error, product_log_prob."""
+        import pandas
+
+        rows = [
+            {
+                "text": c.text,
+                **{f"blank_{b + 1}": part for b, part in enumerate(c.parts)},
+                "log_prob": c.log_prob,
+                "standard_error": c.standard_error,
+                "product_log_prob": c.product_log_prob,
+                "gold": c.is_gold,
+            }
+            for c in self.completions
+        ]
+        return pandas.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        best = self.completions[0]
+        return f"ChainFilling({best.text!r}, {exp(best.log_prob):.1%}, {len(self.completions)} completions)"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{exp(c.log_prob):.2%}</td><td>{marked_html(c)}</td></tr>" for c in self.completions)
+        return f"<p>{escape(self.text)}<br>{escape(self.summary)}</p><table>{rows}</table>"
+
+    @property
+    def summary(self) -> str:
+        """One line: what was found, and what is certain."""
+        estimated = any(c.standard_error for c in self.completions)
+        if estimated:
+            sure = "orders are sampled: every probability has an error"
+        else:
+            shown = len(self.completions)
+            sure = "the order shown is certain" if self.certain >= shown else f"the first {self.certain} of {shown} are certain"
+        return (
+            f"chain rule over all orders and the whole vocabulary; fillings found hold {100 * self.mass:.1f} % of all mass; "
+            f"no other has more than {100 * self.bound:.2g} %; {sure} ({self.passes:,} passes)"
+        )
