@@ -96,7 +96,7 @@ def test_signals_end_with_130_and_no_traceback(number, times):
 
 @pytest.mark.parametrize("after", [0.0, 0.5, 1.5])
 def test_an_interrupt_while_things_are_loaded(after):
-    begun = start("fill", "The [MASK] [MASK] at the casino.", "--candidates", "900")
+    begun = start("fill", "The [MASK] [MASK] at the casino.", "--exact")
     wait_until_signals_are_heard(begun)
     time.sleep(after)
     begun.send_signal(signal.SIGINT)
