@@ -29,7 +29,10 @@ CHECKED = [
     "unmask.answers.filling",
     "unmask.answers.comparison",
     "unmask.sampling.energy",
-    *(f"unmask.scoring.{name}" for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints")),
+    *(
+        f"unmask.scoring.{name}"
+        for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "log_prob")
+    ),
     *(
         f"unmask.training.{name}"
         for name in ("batches", "compatibility", "encoder", "layout", "loop", "losses", "masking", "optimiser", "packing")

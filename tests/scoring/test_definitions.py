@@ -18,7 +18,8 @@ from unmask.scoring.registry import SCORES
 from unmask.scoring.settings import ScoreSettings
 from unmask.tables.unary import unary_tables
 
-ENUMERATED = list(SCORES)
+ENUMERATED = [name for name in SCORES if name != "log_prob"]
+"""log_prob has a file of its own."""
 
 
 def distribution(model, text, hidden, site):

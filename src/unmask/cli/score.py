@@ -57,7 +57,12 @@ def score(
     ] = None,
     joint: Annotated[str | None, typer.Option("--joint", "-j", help="pair: how joints are derived (balanced).")] = None,
     candidates: Annotated[int | None, typer.Option("--candidates", "-n", help="pair: tokens considered per site (64).")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of sampled orders (0).")] = None,
+    energy: Annotated[str | None, typer.Option("--energy", help="log_prob: raw or norm (norm).")] = None,
+    chains: Annotated[int | None, typer.Option("--chains", help="log_prob: annealing runs in each direction (32).")] = None,
+    anneals: Annotated[
+        int | None, typer.Option("--anneals", help="log_prob: distributions on the way; more make tighter bounds (20).")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of sampled orders and of annealing (0).")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -74,7 +79,7 @@ def score(
     dtype: options.Dtype = "auto",
     json: options.Json = False,
 ) -> None:
-    """Score sentences: pseudo-likelihoods, chain rules over orders, energies."""
+    """Score sentences: pseudo-likelihoods, chain rules over orders, energies, and a normalised log-probability."""
     from unmask.cli import terminal
 
     if definitions:
@@ -110,6 +115,9 @@ def score(
                 orders=orders,
                 joint=joint,
                 candidates=candidates,
+                energy=energy,
+                chains=chains,
+                anneals=anneals,
                 seed=seed,
                 out=out,
                 format=format,

@@ -2,5 +2,6 @@
 
     registry    the scores: definition, whether it is a probability, where it is computed
 
-This room stands right of `sampling`, whose energies are among the scores.
+This room stands right of `sampling`: `log_prob` needs its energies and its Metropolis-Hastings kernel. Everything that
+scores one text is here, so that one table has all scores.
 """

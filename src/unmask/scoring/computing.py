@@ -52,7 +52,7 @@ def score_texts(
 
 
 def passes_of(text: Encoded, settings: ScoreSettings) -> int:
-    """About how many passes a text takes."""
+    """About how many passes a text takes; what belongs to its length alone, as log_prob's normaliser, is left out."""
     k, total = len(text.sites), 0
     exact = k <= settings.exact_tokens
     of_orders = 2**k - 1 if exact else k * settings.orders

@@ -155,6 +155,15 @@ SCORES: dict[str, Score] = {
             "unmask.scoring.pair_joints:score_pairs",
             options=("joint", "candidates"),
         ),
+        Score(
+            "log_prob",
+            "-E(x) - log Z over the texts of this length, log Z by enumeration or between annealed importance sampling's bounds",
+            True,
+            "normalised by Z, within the bounds log_prob_low and log_prob_high",
+            "unmask.scoring.log_prob:score_log_prob",
+            options=("energy", "chains", "anneals", "seed"),
+            extra=("low", "high", "exact"),
+        ),
     )
 }
 

@@ -41,6 +41,9 @@ def score(
     orders: int | None = None,
     joint: str | None = None,
     candidates: int | None = None,
+    energy: str | None = None,
+    chains: int | None = None,
+    anneals: int | None = None,
     seed: int | None = None,
     out: str | Path | None = None,
     format: str = "jsonl",
@@ -70,7 +73,7 @@ def score(
     progress   called with (texts done, texts in all, "texts")
     """
     options = {"exact_tokens": exact_tokens, "orders": orders, "joint": joint, "candidates": candidates}
-    options |= {"seed": seed}
+    options |= {"energy": energy, "chains": chains, "anneals": anneals, "seed": seed}
     settings = ScoreSettings.of(score, long, **options)
     shape = RowShape(one_of("rows", rows, ROWS), one_of("unit", unit, UNITS), tokens)
     one_of("format", format, FORMATS)

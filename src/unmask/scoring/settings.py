@@ -10,6 +10,7 @@ from unmask.errors import InputError
 from unmask.scoring.registry import SCORES, chosen
 
 LONG = ("refuse", "windows")
+ENERGIES = ("raw", "norm")
 LARGEST_SEED = 2**63 - 1
 MOST_EXACT = 16
 """Sites up to which the lattice of revealed sets is offered: 65,535 passes per text."""
@@ -25,7 +26,10 @@ class ScoreSettings:
     orders         and so many orders are sampled per text
     joint          pair: the construction of the pairs' joints
     candidates     pair: tokens considered at each of two sites
-    seed           of sampled orders; the same text has the same numbers in every batch
+    energy         log_prob: raw or norm
+    chains         log_prob: runs of annealed importance sampling in each direction
+    anneals        log_prob: distributions between the chain rule and exp(-E); more make the bounds tighter
+    seed           of sampled orders and of annealing; the same text has the same numbers in every batch
     """
 
     scores: tuple[str, ...] = ("pll",)
@@ -34,14 +38,20 @@ class ScoreSettings:
     orders: int = 64
     joint: str = "balanced"
     candidates: int = 64
+    energy: str = "norm"
+    chains: int = 32
+    anneals: int = 20
     seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scores", chosen(self.scores))
         one_of("long", self.long, LONG)
+        one_of("energy", self.energy, ENERGIES)
         whole("exact_tokens", self.exact_tokens, 0, MOST_EXACT)
         whole("orders", self.orders, 2, 10**6)
         whole("candidates", self.candidates, 1, 10**6)
+        whole("chains", self.chains, 2, 10**6)
+        whole("anneals", self.anneals, 1, 10**6)
         whole("seed", self.seed, 0, LARGEST_SEED)
 
     @classmethod
