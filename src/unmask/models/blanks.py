@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.models.tokenizing import BLANK, TextTokenizer
+from unmask.models.tokenizing import BLANK, TextTokenizer, shortened
 
 
 def cloze_of(
@@ -25,6 +25,7 @@ def cloze_of(
     consecutive ones. With positions (in tokens, the start token being 0), the tokens that stood there are the gold.
     """
     ids = words.encode(text)
+    words.refuse_unknown(text, ids)
     blanks = [t for t, token in enumerate(ids) if token == words.mask_id]
     if positions is not None:
         if blanks or targets is not None:
@@ -33,7 +34,7 @@ def cloze_of(
         _refuse_too_long(len(ids), max_length)
         return _at_positions(words, ids, positions)
     if not blanks:
-        raise InputError(f"the text {_shortened(text)} has no blank: put [MASK] where a token should be modelled")
+        raise InputError(f"the text {shortened(text)} has no blank: put [MASK] where a token should be modelled")
     if targets is None:
         _refuse_too_long(len(ids), max_length)
         return Cloze(tuple(ids), tuple(blanks))
@@ -97,7 +98,3 @@ def _contexts(words: TextTokenizer, text: str) -> list[tuple[bool, bool]]:
 def _refuse_too_long(tokens: int, max_length: int | None) -> None:
     if max_length is not None and tokens > max_length:
         raise InputError(f"the text has {tokens} tokens and the model takes {max_length}: shorten the text")
-
-
-def _shortened(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -14,6 +14,9 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from unmask.errors import ModelError
+from unmask.models.source import Source, first_line
+
 NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 BERT_CLASSES = ("BertTokenizer", "BertTokenizerFast")
 PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
@@ -142,6 +145,21 @@ def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
     if core.get_vocab_size() > LARGEST_VOCABULARY or any(core.token_to_id(token) is None for token in named.values()):
         return None
     return FolderTokenizer(core, named, config)
+
+
+def tokenizer_config(source: Source) -> dict[str, Any]:
+    """What a folder's tokenizer_config.json says; empty where there is none."""
+    path = source.folder / "tokenizer_config.json"
+    try:
+        return _read_if_there(path)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{str(path)!r} cannot be read ({first_line(error)}): mend it, or take it away") from None
+
+
+def given_special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
+    """The special tokens that a tokenizer_config.json names."""
+    given = {name: _content(config.get(f"{name}_token")) for name in NAMES}
+    return {name: token for name, token in given.items() if token}
 
 
 def _read_if_there(path: Path) -> dict[str, Any]:

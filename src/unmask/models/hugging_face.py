@@ -7,21 +7,25 @@ input either.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator, Mapping
 from logging import CRITICAL, getLogger
+from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import nn
 
 from unmask.errors import InputError, ModelError
+from unmask.models.folder_tokenizer import FolderTokenizer, given_special_tokens, tokenizer_config
 from unmask.models.processes import LOADING
 from unmask.models.source import Source, first_line
+from unmask.models.vocabulary import special_tokens
 from unmask.models.weights import read_tensors, refuse_misfit, refuse_non_finite, renamed, why_not_read
 
 COUNTS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.index.json")
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
 
 
 @contextlib.contextmanager
@@ -53,12 +57,52 @@ def load_network(source: Source, dtype: torch.dtype, rename: Mapping[str, str] |
 
 
 def load_tokenizer(source: Source) -> Any:
-    """The tokenizer of a folder or a hub name; a bare vocab.txt in the folder or its parent is enough.
+    """The tokenizer of a folder or a hub name.
 
-    Such a vocabulary does not say whether text is to be lowered; it is when no token of it has a capital.
+    A class of transformers (BertTokenizer, AlbertTokenizer) keeps the vocabulary of tokenizer.json and builds the rest anew; a
+    regular expression that cuts chemical formulas would be lost. Where the class has put a rule of another kind in place of the
+    file's, or fails on it, the file is read as it stands.
     """
+    from transformers import AutoTokenizer
+
+    tokenizer: Any = None
+    failed = ""
     with quiet_transformers():
-        return _load_tokenizer(source)
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
+        except Exception as error:
+            failed = first_line(error)
+    path = source.folder / "tokenizer.json"
+    if source.local and path.is_file():
+        built = getattr(tokenizer, "backend_tokenizer", None)
+        try:
+            if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
+                return _from_the_file(path, tokenizer_config(source))
+        except Exception as error:
+            tokenizer, failed = None, first_line(error)
+    if tokenizer is None:
+        raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): save it beside the model")
+    return tokenizer
+
+
+def _from_the_file(path: Path, config: Mapping[str, Any]) -> FolderTokenizer:
+    core = Tokenizer.from_file(str(path))
+    named = special_tokens(core.get_vocab(), given_special_tokens(config))
+    core.add_special_tokens(list(named.values()))
+    return FolderTokenizer(core, named, config)
+
+
+def _kinds(rule: Mapping[str, Any]) -> list[str]:
+    """The kinds of model, pre-tokenizers and normalisers of a tokenizer.json, in order."""
+    found: list[str] = [str(rule["model"].get("type"))]
+    for name in ("pre_tokenizer", "normalizer"):
+        waiting = [rule.get(name)]
+        while waiting:
+            part = waiting.pop(0)
+            if isinstance(part, dict):
+                found.append(f"{name} {part['type']}")
+                waiting = [*part.get("pretokenizers", []), *part.get("normalizers", []), *waiting]
+    return found
 
 
 def load_causal(name: str) -> tuple[Any, Any]:
@@ -81,37 +125,17 @@ def load_causal(name: str) -> tuple[Any, Any]:
     return network.eval(), tokenizer
 
 
-def _load_tokenizer(source: Source) -> Any:
-    from transformers import AutoTokenizer, BertTokenizer
-
-    make: Any = AutoTokenizer
-    where, options = source.name, {}
-    if source.local:
-        folder = source.folder
-        if not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
-            beside, above = folder / "vocab.txt", folder.resolve().parent / "vocab.txt"
-            vocabulary = beside if beside.is_file() else above
-            if not vocabulary.is_file():
-                raise ModelError(f"folder {source.name!r} has no tokenizer: put tokenizer.json (or vocab.txt) beside the weights")
-            tokens = vocabulary.read_text(encoding="utf-8").split("\n")
-            cased = any(token != token.lower() for token in tokens if not token.startswith(("[", "<")))
-            options = {"do_lower_case": not cased}
-            if vocabulary is above:
-                make, where = BertTokenizer, str(above.parent)
-    try:
-        return make.from_pretrained(where, local_files_only=source.files_only, trust_remote_code=False, **options)
-    except Exception as error:
-        raise ModelError(
-            f"the tokenizer of {source.name!r} cannot be read ({first_line(error)}): save it beside the model"
-        ) from None
-
-
 def _load_config(source: Source) -> Any:
     from transformers import AutoConfig
 
     try:
         return AutoConfig.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
     except Exception as error:
+        if "auto_map" in source.config:
+            raise ModelError(
+                f"{source.name!r} needs code of its own (auto_map in its config.json), which is never run: "
+                "convert it to an architecture that transformers has"
+            ) from None
         if source.local:
             raise ModelError(
                 f"config.json of {source.name!r} is not understood ({first_line(error)}): name a known model_type in it"

@@ -1,8 +1,8 @@
 """Checkpoints from a folder or the hub: the one way in for weights and tokenizers.
 
-A BERT's folder goes straight into our own network and `tokenizers` (`own_bert`, `folder_tokenizer`). Everything else, and
+A BERT's folder goes straight into our own network and `tokenizers` (`own_bert`, `tokenizer_loading`). Everything else, and
 whatever in such a folder is not understood there to the last setting, is read by transformers (`hugging_face`). A checkpoint
-that cannot serve as a masked language model is refused in one line.
+that cannot serve as a masked language model is refused in one line. Nothing in a checkpoint is run as code.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from unmask.errors import ModelError
-from unmask.models.folder_tokenizer import read_folder_tokenizer
 from unmask.models.own_bert import read_own_bert
 from unmask.models.processes import LOADING
 from unmask.models.source import Source
+from unmask.models.tokenizer_loading import load_tokenizer
 from unmask.models.weights import refuse_non_finite
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
@@ -60,22 +60,14 @@ def load_checkpoint(
     """
     source = Source(str(name_or_path))
     with LOADING:
-        network, tokenizer = _network_and_tokenizer(source, dtype, rename)
-    if tokenizer.mask_token_id is None:
-        raise ModelError(f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer")
+        network: nn.Module | None = read_own_bert(source, dtype, rename)
+        if network is None:
+            from unmask.models.hugging_face import load_network
+
+            network = load_network(source, dtype, rename)
+        tokenizer = load_tokenizer(source)
     refuse_non_finite(network, source.name)
     return network.to(device).eval(), tokenizer
-
-
-def _network_and_tokenizer(source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None) -> tuple[nn.Module, Any]:
-    network: nn.Module | None = read_own_bert(source, dtype, rename)
-    tokenizer = None if network is None else read_folder_tokenizer(source.folder)
-    if network is None or tokenizer is None:
-        from unmask.models import hugging_face
-
-        network = hugging_face.load_network(source, dtype, rename) if network is None else network
-        tokenizer = hugging_face.load_tokenizer(source)
-    return network, tokenizer
 
 
 def longest_text(network: Any, tokenizer: Any) -> int | None:

@@ -58,6 +58,8 @@ class MaskedLM:
         self.words = TextTokenizer(tokenizer, self.vocab_size)
         self.mask_id = self.words.mask_id
         self.special_ids = self.words.special_ids
+        if not self.regular_ids:
+            raise ModelError(f"the tokenizer of {name} has only special tokens: use the one that the model was trained with")
         self.batches = RowBatches(memory_budget or default_budget(self.device))
         self.cost = RowCost.of(network, self.vocab_size)
         self.encoder = find_post_norm_encoder(network)

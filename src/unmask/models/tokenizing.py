@@ -1,12 +1,13 @@
 """From text to token ids and back.
 
-Four rules on top of a Hugging Face tokenizer:
+Five rules on top of a Hugging Face tokenizer:
 
 - `[MASK]` stands for the model's own mask token, whatever that is.
 - A space before a blank belongs to the token that fills it, where tokens carry their space ("Ġthe", "▁the").
 - A vocabulary whose regular tokens are all single characters (amino acids; names in brackets such as "<null_1>" aside) is
   read character by character; a character outside it is refused, since a text of unknowns would be scored without a word.
 - Control characters are refused: tokenizers drop them silently, and positions would shift.
+- Words that the model reads as its unknown token are told in a warning; a cloze of nothing else is refused.
 """
 
 from __future__ import annotations
@@ -14,15 +15,21 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from torch import Tensor
 
-from unmask.errors import InputError, ModelError
+from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.models.source import first_line
+from unmask.models.vocabulary import are_letters
 
 BLANK = "[MASK]"
+SHOWN = 5
+MOST_TOLD = 50
+"""Unknown words that one warning shows, and that are told in all."""
 PLAIN_CONTROLS = "\t\n\r"
 
 
@@ -32,17 +39,53 @@ class TextTokenizer:
     def __init__(self, tokenizer: Any, vocab_size: int) -> None:
         self.tokenizer = tokenizer
         self.mask_id: int = tokenizer.mask_token_id
-        vocabulary: dict[str, int] = tokenizer.get_vocab()
+        vocabulary: dict[str, int] = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))
         special = self._named_special = set(tokenizer.all_special_ids)
         nameless = set(range(vocab_size)) - set(vocabulary.values())
         self.special_ids: tuple[int, ...] = tuple(sorted(i for i in special | nameless if i < vocab_size))
         self.regular_tokens = {token: i for token, i in vocabulary.items() if i not in special}
-        words = {token for token in self.regular_tokens if not re.fullmatch(r"<.+>|\[.+\]", token)}
-        self.by_character = bool(words) and all(len(token) == 1 and token != " " for token in words)
+        self.by_character = are_letters(self.regular_tokens)
+        self._told: set[str] = set()
 
     def encode(self, text: str) -> list[int]:
-        """Ids of the whole text, the model's start and end tokens included."""
-        return list(self.tokenizer(self.prepared(text), verbose=False)["input_ids"])
+        """Ids of the whole text, the model's start and end tokens included; words that the model does not know are told."""
+        prepared = self.prepared(text)
+        try:
+            ids = list(self.tokenizer(prepared, verbose=False)["input_ids"])
+        except Exception as error:
+            raise InputError(
+                f"the model's tokenizer cannot read {shortened(text)} ({first_line(error)}): write it in the model's own tokens"
+            ) from None
+        if self.tokenizer.unk_token_id in ids:
+            self._tell_unknown(prepared, ids)
+        return ids
+
+    def _tell_unknown(self, text: str, ids: list[int]) -> None:
+        """Warn of words that are read as the unknown token, each once."""
+        unknown, mark = self.tokenizer.unk_token_id, self.tokenizer.unk_token
+        found = [word for word in self._words_of(text, ids, unknown) if word != mark and word not in self._told]
+        if not found or len(self._told) >= MOST_TOLD:
+            return
+        self._told.update(found)
+        shown = ", ".join(repr(word) for word in dict.fromkeys(found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
+        further = "; further unknown words are not told" if len(self._told) >= MOST_TOLD else ""
+        warnings.warn(f"the model does not know {shown} and reads {mark} instead{further}", UnmaskWarning, stacklevel=3)
+
+    def _words_of(self, text: str, ids: list[int], which: int) -> list[str]:
+        """The parts of the text that became the token `which`; the token itself where the tokenizer does not tell places."""
+        try:
+            places = self.tokenizer(text, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+        except (NotImplementedError, TypeError, KeyError):
+            return [f"{ids.count(which)} of its words"]
+        return [text[start:stop] for (start, stop), token in zip(places, ids, strict=True) if token == which and stop > start]
+
+    def refuse_unknown(self, text: str, ids: Sequence[int]) -> None:
+        """Raise for a text of which the model knows no word at all."""
+        if self.tokenizer.unk_token_id in ids and not set(ids) - set(self.special_ids):
+            some = ", ".join(repr(token) for token in list(self.regular_tokens)[:SHOWN])
+            raise InputError(
+                f"all words of {shortened(text)} are unknown to the model, whose tokens look like {some}: write it in them"
+            )
 
     def prepared(self, text: str) -> str:
         """The text as the tokenizer wants it: checked, blanks in the model's spelling, characters apart."""
@@ -96,10 +139,19 @@ class TextTokenizer:
             kept.pop(0)
         while kept and kept[-1] in around:
             kept.pop()
-        if self.by_character:
+        if self.by_character or self.joined:
             return "".join(self.token(i) for i in kept)
         text = str(t.decode(kept, clean_up_tokenization_spaces=not self.spaces_in_tokens))
         return text.replace(t.mask_token, BLANK).strip()
+
+    @cached_property
+    def joined(self) -> bool:
+        """Whether tokens that stand side by side in a text are cut apart without a space, as by a regular expression."""
+        core = getattr(self.tokenizer, "core", None) or getattr(self.tokenizer, "backend_tokenizer", None)
+        if core is None or type(core.model).__name__ != "WordLevel" or core.decoder is not None:
+            return False
+        some = [(token, i) for token, i in self.regular_tokens.items() if token.isalnum()][:4]
+        return len(some) > 1 and all(self._ids(a + b) == [i, j] for a, i in some for b, j in some if a != b)
 
     @cached_property
     def spaces_in_tokens(self) -> bool:
@@ -153,6 +205,11 @@ def refuse_foreign_tokenizer(tokenizer: Any, vocab_size: int) -> None:
             f"{len(beyond)} tokens of the tokenizer, {beyond[0][1]!r} first, are unknown to the model, which has {vocab_size}: "
             "use the tokenizer that the model was trained with"
         )
+
+
+def shortened(text: str) -> str:
+    """A text as messages show it."""
+    return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def refuse_unreadable(text: str) -> None:
