@@ -109,13 +109,22 @@ def test_compare_describes_each_joint(tiny):
     assert comparison.descriptions["balanced"].total_correlation > 0.01
 
 
-def test_compare_shows_the_best_on_average(tiny):
-    comparison = unmask.compare(TWO, model=tiny, top=6)
-    mean = torch.stack([joint.dense().double().exp() for joint in comparison.joints.values()]).mean(0)
-    best = mean.flatten().topk(6).values.tolist()
-    shown = [sum(exp(p) for p in c.log_probs.values()) / len(c.log_probs) for c in comparison.completions]
-    assert shown == pytest.approx(best, abs=1e-5)
-    assert comparison.to_frame().shape == (6, len(unmask.CONSTRUCTIONS))
+@pytest.mark.parametrize(("options", "ranks"), [({}, "balanced"), ({"joint": "mrf"}, "mrf"), ({"joints": "mrf,hcb"}, "hcb")])
+def test_compare_shows_the_best_of_the_construction_that_ranks(tiny, options, ranks):
+    comparison = unmask.compare(TWO, model=tiny, top=6, **options)
+    best = comparison.joints[ranks].dense().double().exp().flatten().topk(6).values.tolist()
+    assert [exp(c.log_probs[ranks]) for c in comparison.completions] == pytest.approx(best, abs=1e-5)
+    assert comparison.to_frame().shape == (6, len(comparison.joints) + 1)
+    assert comparison.to_dict()["ranked_by"] == ranks
+
+
+@pytest.mark.parametrize("text", [TWO, "a [MASK] [MASK] [MASK] ."])
+def test_compare_has_the_chain_over_all_orders_beside_the_others(tiny, text):
+    compared = unmask.compare(text, model=tiny, top=5, joint="chain")
+    searched = unmask.fill(text, model=tiny, top=500, mass=0.9)
+    known = {c.tokens: c.log_prob for c in searched.completions}
+    for completion in compared.completions:
+        assert completion.orders_log_prob == pytest.approx(known[completion.tokens], abs=1e-4)
 
 
 def test_compare_with_gold_tokens_has_the_metrics(tiny):
@@ -137,6 +146,8 @@ def test_compare_needs_two_blanks_and_known_names(tiny):
         unmask.compare("the [MASK] sat .", model=tiny)
     with pytest.raises(InputError, match="'x' is unknown"):
         unmask.compare(TWO, model=tiny, joints=["x"])
+    with pytest.raises(InputError, match="joint mrf is not among the joints compared"):
+        unmask.compare(TWO, model=tiny, joints=["hcb"], joint="mrf")
 
 
 def test_more_candidates_hold_more_of_the_product(english):

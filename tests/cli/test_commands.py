@@ -112,7 +112,7 @@ def test_fill_candidates_and_positions(model):
 def test_compare_json_is_what_the_api_says(tiny, model):
     said = json.loads(run("compare", TWO, *model, "--targets", "cat, mat", "--top", 3, "--json").stdout)
     assert said == unmask.compare(TWO, model=tiny, targets=["cat", "mat"], top=3).to_dict()
-    assert list(said) == ["text", "candidates_mass", "compatibility", "joints", "completions"]
+    assert list(said) == ["text", "candidates_mass", "compatibility", "joints", "ranked_by", "completions"]
     assert list(said["joints"]) == list(unmask.CONSTRUCTIONS)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from unmask import checks
 from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, one_or_many, told_mass
@@ -28,10 +29,12 @@ from unmask.joints import DEFAULT, Joint, derive_all
 from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.metrics import block_metrics
-from unmask.joints.registry import all_named
+from unmask.joints.registry import all_named, named
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
+from unmask.tables.lattice import lattice
+from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
@@ -41,11 +44,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ComparedCompletion:
-    """One filling of the blanks and its log-probability under each construction, given that it lies in the candidates."""
+    """One filling of the blanks and its log-probability under each construction, given that it lies in the candidates.
+
+    orders_log_prob is that of the chain rule averaged over all orders (`unmask.tables.lattice`), over the whole vocabulary.
+    """
 
     tokens: tuple[str, ...]
     text: str
     log_probs: dict[str, float]
+    orders_log_prob: float
     is_gold: bool
 
 
@@ -67,12 +74,18 @@ class Description:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The joints of all constructions over the same tables, and what can be said of each."""
+    """The joints of all constructions over the same tables, and what can be said of each.
+
+    ranked_by   the construction whose most probable fillings are shown
+    support     the tokens that may stand in a blank: of the chain rule over all orders
+    """
 
     text: str
     joints: dict[str, Joint]
+    ranked_by: str
     model: MaskedLM
     cloze: Cloze
+    support: Tensor
     top: int
 
     @property
@@ -113,16 +126,17 @@ class Comparison:
 
     @cached_property
     def completions(self) -> list[ComparedCompletion]:
-        """The `top` fillings with the highest probability on average over the constructions, and the gold one if known."""
-        found = torch.cat([joint.topk(self.top)[0] for joint in self.joints.values()]).unique(dim=0)
-        log_probs = torch.stack([joint.log_prob(found).double() for joint in self.joints.values()])
-        best = log_probs.exp().mean(0).topk(min(self.top, len(found))).indices
-        return [self._completion(row) for row in with_gold(found[best], self.cloze).tolist()]
+        """The `top` most probable fillings by the construction that ranks them, and the gold one if known."""
+        rows = with_gold(self.joints[self.ranked_by].topk(self.top)[0], self.cloze).tolist()
+        sites = torch.tensor([self.cloze.block]).expand(len(rows), -1)
+        texts = torch.tensor([self.cloze.filled(row) for row in rows])
+        over_orders = lattice(Conditionals(self.model, self.support), texts, sites).log_mean.tolist()
+        return [self._completion(row, log_prob) for row, log_prob in zip(rows, over_orders, strict=True)]
 
-    def _completion(self, row: list[int]) -> ComparedCompletion:
+    def _completion(self, row: list[int], over_orders: float) -> ComparedCompletion:
         filled = complete(self.model, self.cloze, row, 0.0, 0.0)
         log_probs = {name: float(joint.log_prob(row)) for name, joint in self.joints.items()}
-        return ComparedCompletion(filled.tokens, filled.text, log_probs, filled.is_gold)
+        return ComparedCompletion(filled.tokens, filled.text, log_probs, over_orders, filled.is_gold)
 
     def to_dict(self) -> dict[str, object]:
         """What `unmask compare --json` prints."""
@@ -134,16 +148,31 @@ class Comparison:
                 name: {key: value for key, value in vars(row).items() if value is not None}
                 for name, row in self.descriptions.items()
             },
+            "ranked_by": self.ranked_by,
             "completions": [
-                {"tokens": list(c.tokens), "text": c.text, "gold": c.is_gold, "log_probs": c.log_probs} for c in self.completions
+                {
+                    "tokens": list(c.tokens),
+                    "text": c.text,
+                    "gold": c.is_gold,
+                    "log_probs": c.log_probs,
+                    "orders_log_prob": c.orders_log_prob,
+                }
+                for c in self.completions
             ],
         }
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row per completion, one column of probabilities per construction."""
+        """One row per completion, one column of probabilities per construction, then that of the chain rule over all orders."""
         import pandas
 
-        rows = [{"completion": " ".join(c.tokens), **{n: exp(p) for n, p in c.log_probs.items()}} for c in self.completions]
+        rows = [
+            {
+                "completion": " ".join(c.tokens),
+                **{n: exp(p) for n, p in c.log_probs.items()},
+                "all_orders": exp(c.orders_log_prob),
+            }
+            for c in self.completions
+        ]
         return pandas.DataFrame(rows).set_index("completion")
 
     def figure(self) -> Figure:
@@ -172,6 +201,7 @@ def compare(
     text: Sequence[str],
     model: Model = None,
     joints: str | Sequence[str] = "all",
+    joint: str | None = None,
     candidates: Candidates = None,
     exact: bool = False,
     top: int = 10,
@@ -188,6 +218,7 @@ def compare(
     """The joints of the blanks of a text, two or more, by every construction, or those named in `joints`.
 
     joints      names of constructions, in a list or with commas between them; "all" of them if left out
+    joint       the construction by which completions are ranked: balanced if left out, or the last one compared
     figure      a file (png, pdf, svg) to draw the joint of two blanks to, independent and balanced
     text, model and the other options are those of `fill`.
 
@@ -195,6 +226,9 @@ def compare(
     then the metrics are those of these tokens.
     """
     names = [construction.name for construction in all_named(joints)]
+    ranked_by = named(joint, "joint").name if joint is not None else DEFAULT if DEFAULT in names else names[-1]
+    if ranked_by not in names:
+        raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
     checks.whole("top", top, 1, MOST_SHOWN)
     where = None if figure is None else figure_path(figure, len(text))
     lm = as_model(model, device, dtype, rename)
@@ -207,7 +241,8 @@ def compare(
         if where is not None and blanks != 2:
             raise InputError(f"the figure is of two blanks, and the text has {blanks}: leave the figure out")
     for question, tables in answered(lm, questions, progress):
-        found = Comparison(question.text, dict(zip(names, derive_all(tables, names), strict=True)), lm, question.cloze, top)
+        derived = dict(zip(names, derive_all(tables, names), strict=True))
+        found = Comparison(question.text, derived, ranked_by, lm, question.cloze, question.plan.allowed, top)
         if where is not None:
             save_figure(found.figure, where)
         yield found

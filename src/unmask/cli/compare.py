@@ -16,12 +16,22 @@ if TYPE_CHECKING:
     from unmask.answers.comparison import Comparison
 
 
+NARROW = {"product": "prod-\nuct", "balanced": "bal-\nanced", "arnold_gokhale": "arnold\ngokh."}
+"""Names as the heads of columns, where the registry's are too wide for all of them in 80 columns."""
+
+
 def compare(
     text: options.Text = None,
     file: options.File = None,
     joints: Annotated[
         str, typer.Option("--joints", help=f"all, or some of {', '.join(FORMS)}, with commas between them.")
     ] = "all",
+    joint: Annotated[
+        str | None,
+        typer.Option(
+            "--joint", "-j", help="The construction by which completions are ranked; balanced if left out.", show_default=False
+        ),
+    ] = None,
     candidates: options.Candidates = None,
     exact: options.Exact = False,
     top: options.Top = 10,
@@ -49,6 +59,7 @@ def compare(
         figure,
         model=model,
         joints=joints,
+        joint=joint,
         candidates=candidates,
         exact=exact,
         top=top,
@@ -69,13 +80,16 @@ def _show(comparison: Comparison, console: Console) -> None:
     joint = next(iter(comparison.joints.values()))
     terminal.print_heading(console, comparison.text)
     console.print(f"{joint.sites} blanks; {terminal.shape(joint.shape)} {told_mass(comparison.candidates_mass, joint.sites)}\n")
-    console.print("Probability of a completion (%) under each construction")
-    table = terminal.table(*[name.replace("_", "\n") for name in comparison.joints], first="completion")
+    console.print(f"Probability of a completion (%) under each construction, the best by {comparison.ranked_by}")
+    names = [NARROW.get(name, name.replace("_", "\n")) for name in comparison.joints]
+    table = terminal.table(*names, "all\norders", first="completion")
     for completion in comparison.completions:
         name = terminal.tokens(completion.tokens) + (" *" if completion.is_gold else "")
-        table.add_row(name, *[terminal.short_percent(p) for p in completion.log_probs.values()])
+        log_probs = [*completion.log_probs.values(), completion.orders_log_prob]
+        table.add_row(name, *[terminal.short_percent(p) for p in log_probs])
     console.print(table)
     known = comparison.cloze.gold is not None
+    console.print("all orders: the chain rule averaged over all orders, over the whole vocabulary")
     if known:
         console.print("* the tokens given")
     dependence = "mutual\ninformation" if joint.sites == 2 else "total\ncorrelation"
