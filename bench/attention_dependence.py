@@ -137,7 +137,7 @@ def report(rows: dict[str, Array], layers: int, seed: int) -> None:
 def main() -> None:
     """Measure, print, and save where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="sentences, one a line")
+    parser.add_argument("data", type=Path, help="sentences, one per line")
     for name, default in (("pairs", 300), ("candidates", 128), ("furthest", 8), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--joint", default="pseudo_gibbs")
@@ -172,7 +172,7 @@ def main() -> None:
         )
     arrays = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
     print(
-        f"{len(rows)} pairs, {options.candidates} tokens a position, {options.joint} joints, {model.device}, "
+        f"{len(rows)} pairs, {options.candidates} tokens per position, {options.joint} joints, {model.device}, "
         f"{time.monotonic() - begin:.0f} s; candidates hold {np.median(arrays['mass']):.1%} of a product joint (median), "
         f"mutual information {np.median(arrays['information']):.4f} nats (median), {arrays['information'].mean():.3f} (mean)\n"
     )

@@ -3,7 +3,7 @@
     python bench/block_policies.py [--length 12 | --template "The [MASK] ..."] [--chains 32 --passes 600 --device cpu]
     python bench/block_policies.py --save FILE.npz ...        then        python bench/block_policies.py --read FILE.npz
 
-Every row starts from the same texts (blanks filled one by one in a random order) and spends the same passes a chain. Those
+Every row starts from the same texts (blanks filled one by one in a random order) and spends the same passes per chain. Those
 that measure the dependence are counted, shared out among the chains. Texts are looked at 40 times, at equal distances in
 passes; numbers are of the second half. E_norm a token and stutter (share of equal neighbours) are means over time, with the
 standard error over chains; `less any` is the difference of E_norm a token from the same chain with blocks of any positions,
@@ -80,7 +80,7 @@ def plan_of(shape: BlockShape, sites: int, block: int, measured: PairMatrix) -> 
 
 def run(kernel: Kernel, plan: SweepPlan, starts: Tensor, budget: int, spent: float, seed: int) -> tuple[Array, Array]:
     """Energy and stutter at each look, (chains, LOOKS, 2), and the counts: steps, accepted, novel, novel accepted, redrawn,
-    changed; `spent`: passes a chain that are spent already."""
+    changed; `spent`: passes per chain that are spent already."""
     target = kernel.target
     state, _ = kernel.init(starts)
     n, streams, sweep = len(starts), ChainStreams(seed, range(len(starts))), 0

@@ -38,7 +38,7 @@ def mass(joint: unmask.Joint, sets: tuple[Tensor, ...], regular: Tensor) -> floa
 
 
 def main() -> None:
-    """Print one row a sentence and size."""
+    """Print one row per sentence and size."""
     model = unmask.MaskedLM.load(device="cpu")
     regular = regular_tokens(model)
     print(f"{'tokens':>6}  {'masked':>6}  {'score':>6}  {'exact':>6}  sentence")

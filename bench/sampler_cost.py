@@ -2,7 +2,7 @@
 
     python bench/sampler_cost.py [--length 20 --chains 64 --steps 10 --burn-in 4 --long-chains 32 --long 15 --device cpu]
 
-    naive      draws from one masked pass, computes E(x) and E(x') from scratch: 2T + 1 passes a proposal
+    naive      draws from one masked pass, computes E(x) and E(x') from scratch: 2T + 1 passes per proposal
     kept       conditionals kept with the state: 0 passes for the token that is there, T - 1 for another
     early      kept, and stops summing E(x') once it is rejected
     delayed    early, and decides in three stages (terms up to distance 1, up to 3, the rest)
@@ -60,7 +60,7 @@ class Naive:
         self.target, self.passes, self.proposal = target, passes, Proposal()
 
     def energy(self, ids: Tensor) -> Tensor:
-        """E of each text, T passes a text."""
+        """E of each text, T passes per text."""
         n, positions = len(ids), self.target.positions
         rows = ids.repeat_interleave(len(positions), 0)
         where = positions.repeat(n)

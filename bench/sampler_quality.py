@@ -6,7 +6,7 @@
 Every sampler starts from the same texts (ancestral samples in a random order, or sentences of `--starts FILE`) and runs until
 each chain has spent its passes; the table shows the texts after a quarter, a half and all of them. The judge is a causal
 language model that shares nothing with the sampler but, at most, its training text: a Kneser-Ney model of four tokens
-trained here on `--judge-text` with the sampler's tokenizer, or any causal model by name. Its score is nats a token over the
+trained here on `--judge-text` with the sampler's tokenizer, or any causal model by name. Its score is nats per token over the
 text and its end, lower is better. Energies are E_norm of the text over its tokens, scored outside the budget. `change` is the
 mean difference to the chain's own start, with its standard error over the chains. `changed` is the share of redrawn tokens
 that changed (novelty), `accepted` that of steps, `moves` the changes so far, `own` the share of tokens that are still the
@@ -58,7 +58,7 @@ class TrainedJudge:
         self.model = KneserNey(ids, model.vocab_size)
         off = check(self.model, [self.encode(line)[:4] for line in held_out[:3]])
         print(f"judge: Kneser-Ney of order {self.model.order}, {len(ids):,} tokens; distributions sum to 1 within {off:.0e}; "
-              f"{self(held_out).mean():.3f} nats a token on 500 held-out lines", flush=True)  # fmt: skip
+              f"{self(held_out).mean():.3f} nats per token on 500 held-out lines", flush=True)  # fmt: skip
         print(describe(self, held_out), flush=True)
 
     def __call__(self, texts: list[str]) -> NDArray[np.float64]:
@@ -153,7 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("length", 12), ("chains", 32), ("passes", 800), ("megabytes", 40), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--judge-text", type=Path, help="train the judge on this file, one text a line (.xz is read too)")
+    parser.add_argument("--judge-text", type=Path, help="train the judge on this file, one text per line (.xz is read too)")
     parser.add_argument("--judge", help="a causal model by name or folder, instead")
     parser.add_argument(
         "--starts", type=Path, help="start from its sentences of --length tokens (a capital first, a full stop last)"

@@ -25,7 +25,7 @@ def test_filling_needs_one_value_a_blank(values):
         ({"block": (1, 1)}, "block [1, 1] names a position twice: name each position once"),
         ({"block": (3,)}, "position 3 is outside the text: its 3 tokens are numbered 0 to 2"),
         ({"block": (-1,)}, "position -1 is outside the text: its 3 tokens are numbered 0 to 2"),
-        ({"block": (1,), "gold": (4, 5)}, "2 gold tokens for 1 blanks: give one token a blank"),
+        ({"block": (1,), "gold": (4, 5)}, "2 gold tokens for 1 blanks: give one token per blank"),
     ],
 )
 def test_a_block_that_cannot_be_modelled_is_refused_in_one_line(fields, message):

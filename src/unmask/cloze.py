@@ -31,7 +31,7 @@ class Cloze:
                     f"position {position} is outside the text: its {len(self.ids)} tokens are numbered 0 to {len(self.ids) - 1}"
                 )
         if self.gold is not None and len(self.gold) != len(self.block):
-            raise InputError(f"{len(self.gold)} gold tokens for {len(self.block)} blanks: give one token a blank")
+            raise InputError(f"{len(self.gold)} gold tokens for {len(self.block)} blanks: give one token per blank")
 
     def filled(self, values: Sequence[int]) -> tuple[int, ...]:
         """The text's ids with `values` in the block."""

@@ -1,6 +1,6 @@
 """Rows in batches bounded by a memory budget, halved and retried when memory runs out.
 
-A batch of b rows of T tokens holds about b * cost numbers at its peak, so b = budget / (cost * bytes a number). The
+A batch of b rows of T tokens holds about b * cost numbers at its peak, so b = budget / (cost * bytes per number). The
 estimate need not be exact: when an allocation fails, the budget is halved for good and the same rows go again.
 """
 
@@ -89,7 +89,7 @@ class RowBatches:
     def run(
         self, total: int, bytes_per_row: int, compute: Callable[[slice], Result], most: int
     ) -> Iterator[tuple[slice, Result]]:
-        """Yield (rows, compute(rows)) over all `total` rows in order, at most `most` rows a batch."""
+        """Yield (rows, compute(rows)) over all `total` rows in order, at most `most` rows per batch."""
         start = 0
         while start < total:
             size = min(self.rows(bytes_per_row), most, total - start)
@@ -113,4 +113,4 @@ class RowBatches:
         if size == 1:
             raise ModelError(f"one row of this text does not fit in memory ({failed}): use a shorter text or a smaller model")
         self.budget = max(1, size // 2) * max(1, bytes_per_row)
-        logger.warning("out of memory with %d rows a batch: going on with %d", size, size // 2)
+        logger.warning("out of memory with %d rows per batch: going on with %d", size, size // 2)

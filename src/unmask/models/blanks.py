@@ -67,7 +67,7 @@ def _at_positions(words: TextTokenizer, ids: list[int], positions: Sequence[int]
 def _filling(words: TextTokenizer, text: str, blanks: list[int], targets: Sequence[str]) -> list[list[int]]:
     """For each blank of the text the ids that go there."""
     if isinstance(targets, str):
-        raise InputError(f"targets {targets!r} is one string: give a list of words, one a blank")
+        raise InputError(f"targets {targets!r} is one string: give a list of words, one per blank")
     if not targets or len(targets) > len(blanks):
         raise InputError(f"{len(targets)} targets for {len(blanks)} blanks: give one word a blank")
     contexts = _contexts(words, text)

@@ -1,7 +1,7 @@
 """Any rows, one position of each predicted: what Markov chains over texts ask for.
 
-The last layer is needed at that position only, so its query, output projection and feed-forward run on one token a row and
-its keys and values are never formed (`substitution`, 2); the head runs on one position a row. With L layers and T tokens a row
+The last layer is needed at that position only, so its query, output projection and feed-forward run on one token per row and
+its keys and values are never formed (`substitution`, 2); the head runs on one position per row. With L layers and T tokens a row
 this leaves about L - 1 of the L layers, whichever tokens the rows hold.
 """
 

@@ -5,7 +5,7 @@ follow, none of which changes the answer:
 
 1.  First layer: queries, keys and values are functions of one token each. Those of the tokens that stay are computed
     once for all rows; each row adds those of its own few tokens.
-2.  Last layer: only position p = predict is needed, so query, output projection and feed-forward run on one token a row.
+2.  Last layer: only position p = predict is needed, so query, output projection and feed-forward run on one token per row.
     Its keys and values need never be formed. With q = W_q h_p, per head,
         q . (W_k h_j + b_k) = (W_k^T q) . h_j + constant,      sum_j w_j (W_v h_j + b_v) = W_v (sum_j w_j h_j) + b_v,
     (the constant drops out of the softmax, the weights w sum to 1), which replaces 2 T d^2 multiplications by
