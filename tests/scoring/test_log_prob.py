@@ -106,10 +106,12 @@ def test_log_mean_of_equal_weights_has_no_error():
 
 def test_words(tiny):
     names = "log_prob,energy_norm"
-    found = unmask.score(["the cat", "a dog", "the zebra", "dog", "the cat sat on a mat"], names, model=tiny, chains=4, anneals=1)
+    texts, told = ["the cat", "a dog", "the zebra", "dog", "the cat sat on a mat"], []
+    found = unmask.score(texts, names, model=tiny, chains=4, anneals=1, progress=lambda *count: told.append(count))
     first, second, unknown, one, longer = found
     assert first["log_prob_exact"] and first["log_prob"] == first["log_prob_low"] == first["log_prob_high"]
     assert first["log_prob"] - second["log_prob"] == pytest.approx(second["energy_norm"] - first["energy_norm"], abs=1e-4)
     assert unknown["log_prob"] is None and "outside the support" in unknown["reason"]
     assert one["log_prob"] < 0 and not longer["log_prob_exact"]
+    assert (16, 16, "annealing steps") in told and told[-1] == (5, 5, "texts")
     assert longer["log_prob_low"] <= longer["log_prob"] <= longer["log_prob_high"]

@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
+from unmask.runs.progress import Progress
 from unmask.scoring.batch import Batch, Scored
 from unmask.scoring.masked_ranges import CPU_LOGITS, GPU_LOGITS
 from unmask.scoring.settings import ScoreSettings
@@ -44,7 +45,13 @@ def _openness(log_q: Float[Tensor, "n h V"]) -> Float[Tensor, "n h"]:
 RULES: dict[str, Rule] = {"confident": _confidence, "margin": _margin, "open": _openness}
 
 
-def score_adaptive(model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings) -> dict[str, Scored]:
+def score_adaptive(
+    model: ConditionalModel,
+    batch: Batch,
+    names: Sequence[str],
+    settings: ScoreSettings,
+    progress: Progress | None = None,
+) -> dict[str, Scored]:
     """The scores `names`; k passes per text and rule."""
     budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS
     at_once = max(1, budget // (4 * model.vocab_size * batch.sites.shape[1]))

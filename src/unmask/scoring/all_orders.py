@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
+from unmask.runs.progress import Progress
 from unmask.scoring.batch import Batch, Scored, text_seed
 from unmask.scoring.settings import ScoreSettings
 from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
@@ -26,35 +27,33 @@ ROWS_TOGETHER = 2**16
 """Revealed texts made at once, over all texts of a call."""
 
 
-def score_orders(model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings) -> dict[str, Scored]:
+def score_orders(
+    model: ConditionalModel,
+    batch: Batch,
+    names: Sequence[str],
+    settings: ScoreSettings,
+    progress: Progress | None = None,
+) -> dict[str, Scored]:
     """any_order and order_bounds from the same passes."""
     exact = batch.sites.shape[1] <= settings.exact_tokens
     per_text = 2 ** batch.sites.shape[1] if exact else settings.orders
     at_once = max(1, ROWS_TOGETHER // per_text)
     parts = [batch.part(slice(start, start + at_once)) for start in range(0, len(batch), at_once)]
-    columns = [_exact(model, part) if exact else _sampled(model, part, settings) for part in parts]
-    found = {name: torch.cat([part[name] for part in columns]) for name in columns[0]}
-    scored = {
-        "any_order": Scored(found["log_mean"], extra={"se": found["se"], "mean_log": found["mean_log"]}),
-        "order_bounds": Scored(
-            found["best"], extra={"worst": found["worst"], "exact": torch.full_like(found["best"], float(exact))}
-        ),
-    }
-    return {name: scored[name] for name in names}
+    found = [_exact(model, part, names) if exact else _sampled(model, part, settings) for part in parts]
+    return {name: _joined([part[name] for part in found]) for name in names}
 
 
-def _exact(model: ConditionalModel, batch: Batch) -> dict[str, Float[Tensor, " n"]]:
+def _exact(model: ConditionalModel, batch: Batch, names: Sequence[str]) -> dict[str, Scored]:
     orders = lattice(Conditionals(model), batch.ids, batch.sites)
-    return {
-        "log_mean": orders.log_mean,
-        "se": torch.zeros_like(orders.log_mean),
-        "mean_log": orders.mean_log,
-        "best": orders.best()[0],
-        "worst": orders.worst()[0],
-    }
+    scored = {}
+    if "any_order" in names:
+        scored["any_order"] = _any_order(orders.log_mean, torch.zeros_like(orders.log_mean), orders.mean_log)
+    if "order_bounds" in names:
+        scored["order_bounds"] = _order_bounds(orders.best()[0], orders.worst()[0], exact=True)
+    return scored
 
 
-def _sampled(model: ConditionalModel, batch: Batch, settings: ScoreSettings) -> dict[str, Float[Tensor, " n"]]:
+def _sampled(model: ConditionalModel, batch: Batch, settings: ScoreSettings) -> dict[str, Scored]:
     drawn = [
         random_orders(
             1, settings.orders, batch.sites.shape[1], torch.Generator().manual_seed(text_seed(settings.seed, ids, sites))
@@ -63,4 +62,21 @@ def _sampled(model: ConditionalModel, batch: Batch, settings: ScoreSettings) -> 
     ]
     log_p = along_orders(Conditionals(model), batch.ids, batch.sites, torch.cat(drawn).to(model.device))
     log_mean, se = log_mean_of_sampled(log_p)
-    return {"log_mean": log_mean, "se": se, "mean_log": log_p.mean(1), "best": log_p.amax(1), "worst": log_p.amin(1)}
+    return {
+        "any_order": _any_order(log_mean, se, log_p.mean(1)),
+        "order_bounds": _order_bounds(log_p.amax(1), log_p.amin(1), exact=False),
+    }
+
+
+def _any_order(log_mean: Float[Tensor, " n"], se: Float[Tensor, " n"], mean_log: Float[Tensor, " n"]) -> Scored:
+    return Scored(log_mean, extra={"se": se, "mean_log": mean_log})
+
+
+def _order_bounds(best: Float[Tensor, " n"], worst: Float[Tensor, " n"], exact: bool) -> Scored:
+    return Scored(best, extra={"worst": worst, "exact": torch.full_like(best, float(exact))})
+
+
+def _joined(parts: Sequence[Scored]) -> Scored:
+    """The texts of several parts, one after the other."""
+    extra = {name: torch.cat([part.extra[name] for part in parts]) for name in parts[0].extra}
+    return Scored(torch.cat([part.values for part in parts]), extra=extra)

@@ -18,12 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, prod
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
+from unmask.runs.progress import Progress
 from unmask.sampling.energy import Energy, energies
 from unmask.sampling.enumeration import MOST_TEXTS, all_texts
 from unmask.sampling.kernels.metropolis import MetropolisHastings
@@ -32,7 +34,6 @@ from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams, Randomness
 from unmask.sampling.state import ChainState
 from unmask.sampling.target import Target
-from unmask.tables.kept import kept_with_first
 
 STANDARD_ERRORS = 2.0
 """By how many of its standard errors each bound is moved outwards."""
@@ -53,17 +54,43 @@ class LogNormaliser:
     passes: int
 
 
-@kept_with_first
 def log_normaliser(
-    model: ConditionalModel, template: tuple[int, ...], energy: str, chains: int, anneals: int, seed: int
+    model: ConditionalModel,
+    template: tuple[int, ...],
+    energy: str,
+    chains: int,
+    anneals: int,
+    seed: int,
+    progress: Progress | None = None,
 ) -> LogNormaliser:
-    """log Z over the fillings of `template`'s blanks with regular tokens: enumerated where they are few, else annealed."""
+    """log Z over the fillings of `template`'s blanks with regular tokens: enumerated where they are few, else annealed.
+
+    It is computed once, and kept as long as the model lives. `progress` is told of annealing steps.
+    """
+    known, key = _KEPT.setdefault(model, {}), (template, energy, chains, anneals, seed)
+    if key not in known:
+        known[key] = _log_normaliser(model, *key, progress)
+    return known[key]
+
+
+_KEPT: WeakKeyDictionary[ConditionalModel, dict[tuple[object, ...], LogNormaliser]] = WeakKeyDictionary()
+
+
+def _log_normaliser(
+    model: ConditionalModel,
+    template: tuple[int, ...],
+    energy: str,
+    chains: int,
+    anneals: int,
+    seed: int,
+    progress: Progress | None,
+) -> LogNormaliser:
     target = Target(model, template, Energy(energy))  # type: ignore[arg-type]
     texts = prod(target.support.sum(1).tolist())
     if texts <= MOST_TEXTS:
         log_z = float((-energies(model, all_texts(target), Energy(energy))).logsumexp(0))  # type: ignore[arg-type]
         return LogNormaliser(log_z, log_z, log_z, True, texts * target.columns)
-    path = AnnealingPath(model, template, energy, chains, anneals, seed)
+    path = AnnealingPath(model, template, energy, chains, anneals, seed, progress)
     ids, log_w = path.forward()
     log_v = path.reverse(path.settled(ids, log_w))
     lower, lower_error = log_mean(log_w)
@@ -84,7 +111,14 @@ class AnnealingPath:
     """m runs side by side over the blanks of one template, in `anneals` sweeps' worth of steps."""
 
     def __init__(
-        self, model: ConditionalModel, template: tuple[int, ...], energy: str, chains: int, anneals: int, seed: int
+        self,
+        model: ConditionalModel,
+        template: tuple[int, ...],
+        energy: str,
+        chains: int,
+        anneals: int,
+        seed: int,
+        progress: Progress | None = None,
     ) -> None:
         self.passes = Passes(model)
         self.share = 1.0
@@ -93,6 +127,7 @@ class AnnealingPath:
         self.streams = ChainStreams(seed, range(chains))
         self.chains, self.steps = chains, anneals * self.target.sites
         self.settling = max(1, anneals // SETTLING_SHARE) * self.target.sites
+        self.done, self.progress = 0, progress
         self._known: dict[tuple[int, ...], float] = {}
 
     def forward(self) -> tuple[Int[Tensor, "m T"], Float[Tensor, " m"]]:
@@ -145,6 +180,9 @@ class AnnealingPath:
 
     def _step(self, state: ChainState, share: float, rng: Randomness) -> None:
         """One step that leaves f_b invariant, b = `share`."""
+        self.done += 1
+        if self.progress:
+            self.progress(self.done, 2 * (self.steps - 1) + self.settling, "annealing steps")
         self.share = share
         state.temperature.fill_(1 / share)
         state.user = self.target.energy.from_user(state.ids)

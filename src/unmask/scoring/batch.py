@@ -17,6 +17,7 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
+from unmask.runs.progress import Progress
 from unmask.scoring.registry import SCORES
 from unmask.scoring.settings import ScoreSettings
 
@@ -81,10 +82,15 @@ class Scored:
 
 @runtime_checkable
 class Family(Protocol):
-    """Computes several scores of a batch from shared passes."""
+    """Computes several scores of a batch from shared passes; tells `progress` of work that is long within a batch."""
 
     def __call__(
-        self, model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings
+        self,
+        model: ConditionalModel,
+        batch: Batch,
+        names: Sequence[str],
+        settings: ScoreSettings,
+        progress: Progress | None = None,
     ) -> dict[str, Scored]: ...
 
 
@@ -94,7 +100,9 @@ def longest(model: ConditionalModel) -> int | None:
     return None if limit is None else int(limit)
 
 
-def score_batch(model: ConditionalModel, batch: Batch, settings: ScoreSettings) -> dict[str, Scored]:
+def score_batch(
+    model: ConditionalModel, batch: Batch, settings: ScoreSettings, progress: Progress | None = None
+) -> dict[str, Scored]:
     """All scores of `settings`, each family run once."""
     batch = batch.to(model.device)
     families: dict[str, list[str]] = {}
@@ -108,7 +116,7 @@ def score_batch(model: ConditionalModel, batch: Batch, settings: ScoreSettings) 
         refused = [name for name in names if name not in served]
         found.update({name: _too_long(batch, name, limit) for name in refused})
         if served:
-            found.update(_load(family)(model, batch, served, settings))
+            found.update(_load(family)(model, batch, served, settings, progress))
     return {name: found[name] for name in settings.scores}
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 
 from unmask.models.conditional_model import ConditionalModel
+from unmask.runs.progress import Progress
 from unmask.scoring.batch import Scored, score_batch
 from unmask.scoring.settings import ScoreSettings
 from unmask.scoring.tokens import Encoded, batch_of
+
+TEXTS = "texts"
+"""What progress counts."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,9 @@ def score_texts(
     model: ConditionalModel,
     texts: Sequence[Encoded],
     settings: ScoreSettings,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[TextScores]:
-    """The scores of each text; `progress` is told how many texts are done. Equal texts get the very same numbers."""
+    """The scores of each text; equal texts get the very same numbers. `progress`: texts done, and long work within."""
     places: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
     for place, text in enumerate(texts):
         places.setdefault((text.ids, text.sites), []).append(place)
@@ -41,13 +45,13 @@ def score_texts(
     found: dict[int, TextScores] = {}
     done = 0
     for _, members in sorted(shapes.items()):
-        scored = score_batch(model, batch_of([texts[place] for place in members]), settings)
+        scored = score_batch(model, batch_of([texts[place] for place in members]), settings, progress)
         for place, scores in zip(members, _rows(scored, len(members)), strict=True):
             equal = places[texts[place].ids, texts[place].sites]
             found.update(dict.fromkeys(equal, scores))
             done += len(equal)
         if progress:
-            progress(done)
+            progress(done, len(texts), TEXTS)
     return [found[place] for place in range(len(texts))]
 
 

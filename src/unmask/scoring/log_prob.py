@@ -12,13 +12,20 @@ from collections.abc import Sequence
 import torch
 
 from unmask.models.conditional_model import ConditionalModel
+from unmask.runs.progress import Progress
 from unmask.sampling.energy import Energy, energies
 from unmask.scoring.annealed_importance import log_normaliser
 from unmask.scoring.batch import Batch, Scored, outside_support
 from unmask.scoring.settings import ScoreSettings
 
 
-def score_log_prob(model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings) -> dict[str, Scored]:
+def score_log_prob(
+    model: ConditionalModel,
+    batch: Batch,
+    names: Sequence[str],
+    settings: ScoreSettings,
+    progress: Progress | None = None,
+) -> dict[str, Scored]:
     """The score `log_prob`; its normaliser is kept as long as the model lives."""
     impossible = outside_support(model, batch)
     possible = [row for row in range(len(batch)) if row not in impossible]
@@ -27,7 +34,7 @@ def score_log_prob(model: ConditionalModel, batch: Batch, names: Sequence[str], 
         energy = energies(model, batch.ids[possible], Energy(settings.energy)).cpu()  # type: ignore[arg-type]
         templates = batch.ids.scatter(1, batch.sites, model.mask_id)[possible].tolist()
         found = [
-            log_normaliser(model, tuple(template), settings.energy, settings.chains, settings.anneals, settings.seed)
+            log_normaliser(model, tuple(template), settings.energy, settings.chains, settings.anneals, settings.seed, progress)
             for template in templates
         ]
         for name, log_z in (

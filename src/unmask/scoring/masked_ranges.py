@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
+from unmask.runs.progress import Progress
 from unmask.scoring.batch import Batch, Scored, longest, outside_support
 from unmask.scoring.settings import ScoreSettings
 
@@ -29,7 +30,13 @@ GPU_LOGITS = 2**31
 """Bytes of logits of one call; rows are made call by call, so memory does not grow with the text or the number of texts."""
 
 
-def score_ranges(model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings) -> dict[str, Scored]:
+def score_ranges(
+    model: ConditionalModel,
+    batch: Batch,
+    names: Sequence[str],
+    settings: ScoreSettings,
+    progress: Progress | None = None,
+) -> dict[str, Scored]:
     """The scores `names` of every text; one pass per distinct term."""
     n, k = batch.sites.shape
     text = torch.arange(n, device=batch.ids.device).unsqueeze(1).expand(n, k)

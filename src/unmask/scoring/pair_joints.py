@@ -22,6 +22,7 @@ from torch import Tensor
 from unmask.cloze import Cloze
 from unmask.joints import Joint, derive
 from unmask.models.conditional_model import ConditionalModel
+from unmask.runs.progress import Progress
 from unmask.scoring.batch import Batch, Scored
 from unmask.scoring.masked_ranges import score_ranges
 from unmask.scoring.settings import ScoreSettings
@@ -29,7 +30,13 @@ from unmask.tables.candidates import find_candidates, plan_candidates, regular_t
 from unmask.tables.unary import tables_of
 
 
-def score_pairs(model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings) -> dict[str, Scored]:
+def score_pairs(
+    model: ConditionalModel,
+    batch: Batch,
+    names: Sequence[str],
+    settings: ScoreSettings,
+    progress: Progress | None = None,
+) -> dict[str, Scored]:
     """The score `pair`; about 2 `candidates` passes per pair."""
     if batch.sites.shape[1] == 1:
         return {"pair": Scored(score_ranges(model, batch, ["pll"], settings)["pll"].values)}

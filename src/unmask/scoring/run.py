@@ -17,7 +17,7 @@ from unmask.errors import InputError, UnmaskError
 from unmask.runs.engines import OnRay
 from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
-from unmask.scoring.computing import passes_of, score_texts
+from unmask.scoring.computing import TEXTS, passes_of, score_texts
 from unmask.scoring.output import schema, write_rows
 from unmask.scoring.reading import Item
 from unmask.scoring.rows import text_row, token_rows, word_rows
@@ -64,7 +64,7 @@ def score_chunk(
     chunk: Sequence[Prepared],
     settings: ScoreSettings,
     shape: RowShape,
-    told: Callable[[int], None] | None = None,
+    told: Progress | None = None,
 ) -> Rows:
     """The rows of a chunk, in its order; every text has one at least, with the reason where it could not be scored."""
     scored = iter(score_texts(model, [text.encoded for text in chunk if text.encoded is not None], settings, told))
@@ -121,7 +121,7 @@ def stream(
         yield score_chunk(model, chunk, settings, shape, _told(progress, done, total))
         done += len(chunk)
         if progress:
-            progress(done, total, "texts")
+            progress(done, total, TEXTS)
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def run_in_folder(
     work = chunks(model, pending, settings)
     finished = 0
     if progress:
-        progress(already, total, "texts")
+        progress(already, total, TEXTS)
     if pool is None:
         for chunk in work:
             folder.store(
@@ -171,7 +171,7 @@ def run_in_folder(
             folder.store(answer.result, columns, _name(waiting[answer.place]))
             finished += len(waiting[answer.place])
             if progress:
-                progress(already + finished, total, "texts")
+                progress(already + finished, total, TEXTS)
         if failed:
             raise UnmaskError(f"{len(failed)} of {len(waiting)} chunks failed ({failed[0]}): the same command tries them again")
     tables = (read_rows([part], columns) for part in folder.parts())
@@ -193,8 +193,16 @@ def _worker(pool: RayPool, settings: ScoreSettings, shape: RowShape) -> Callable
     return lambda chunk: score_chunk(model, chunk, settings, shape)
 
 
-def _told(progress: Progress | None, before: int, total: int) -> Callable[[int], None] | None:
-    return None if progress is None else lambda done: progress(before + done, total, "texts")
+def _told(progress: Progress | None, before: int, all_texts: int) -> Progress | None:
+    """Counts the texts of a chunk among all; what is counted within a chunk is passed on."""
+
+    def tell(done: int, total: int, what: str = TEXTS) -> None:
+        if progress and what == TEXTS:
+            progress(before + done, all_texts, what)
+        elif progress:
+            progress(done, total, what)
+
+    return None if progress is None else tell
 
 
 def _name(chunk: Sequence[Prepared]) -> str:
