@@ -248,6 +248,21 @@ def test_only_finite_numbers_make_a_checkpoint(tmp_path: Path) -> None:
     assert [p.name for p in folder.paths()] == ["step-00000001.pt"]
 
 
+def test_a_checkpoint_cut_at_any_byte_is_passed_over(tmp_path: Path) -> None:
+    folder, taken = CheckpointFolder(tmp_path), []
+    for step in (1, 2):
+        folder.save(step, {"model": {"w": torch.full((3,), float(step))}})
+    older, newest = folder.paths()
+    whole = newest.read_bytes()
+    for cut in [*range(0, len(whole), 7), len(whole) - 1]:
+        newest.write_bytes(whole[:cut])
+        with pytest.warns(UserWarning, match="step-00000002.pt' is damaged .*going on from step 1"):
+            assert folder.restore(taken.append) == 1
+    assert all(torch.equal(state["model"]["w"], torch.ones(3)) for state in taken)
+    newest.write_bytes(whole)
+    assert folder.restore(taken.append) == 2 and torch.equal(taken[-1]["model"]["w"], torch.full((3,), 2.0))
+
+
 def test_a_full_disk_keeps_the_last_good_checkpoint(
     shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:

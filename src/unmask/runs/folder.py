@@ -206,7 +206,6 @@ class RunFolder:
         if settings != (read_object(self.own / "settings.json") if stored else None):
             write_json(self.own / "settings.json", settings, ANOTHER)
         with writing(self.path, ANOTHER):
-            (self.own / "parts").mkdir(exist_ok=True)
             for folder in {self.path, self.own, self.own / "parts"}:
                 for stale in folder.glob(TEMPORARY):
                     stale.unlink(missing_ok=True)

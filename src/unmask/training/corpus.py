@@ -21,7 +21,7 @@ Given = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 @dataclass(frozen=True)
 class Source:
-    """One file, or texts in memory, and how many times an epoch its lines are seen; `field` holds the text of a .jsonl line."""
+    """One file, or texts in memory, and how often per epoch its lines are seen; `field` holds the text of a .jsonl line."""
 
     name: str
     path: Path | None = None
