@@ -29,6 +29,7 @@ CHECKED = [
     "unmask.answers.filling",
     "unmask.answers.comparison",
     "unmask.sampling.energy",
+    *(f"unmask.lab.{name}" for name in ("correlation", "dynamics", "information", "mask_law", "schedules", "spectrum")),
     *(
         f"unmask.scoring.{name}"
         for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "log_prob")

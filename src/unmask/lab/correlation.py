@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Float
 from scipy.special import entr
 
 from unmask.lab.mask_law import MaskLaw
@@ -64,7 +64,7 @@ def masked_cross_entropy(model: LabModel, k: int) -> float:
     return float(np.mean([sum(entropies.given((i,), everything.difference(mask)) for i in mask) for mask in masks]))
 
 
-def dependence_matrix(model: LabModel) -> NDArray[np.float64]:
+def dependence_matrix(model: LabModel) -> Float[np.ndarray, "N N"]:
     """I(x_i; x_j | all others) for every pair of sites, (N, N) with a zero diagonal."""
     entropies = Entropies(model)
     n = model.space.sites

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Float
 from scipy import sparse
 
 from unmask.lab.mask_law import MaskLaw, uniform_masks
@@ -62,7 +62,7 @@ def gibbs(model: LabModel, k: int) -> Transition:
     return block_dynamics(model, uniform_masks(model.space, k))
 
 
-def dense(transition: Transition) -> NDArray[np.float64]:
+def dense(transition: Transition) -> Float[np.ndarray, "S S"]:
     """The matrix as an array."""
     return transition if isinstance(transition, np.ndarray) else np.asarray(transition.toarray())
 
@@ -72,7 +72,7 @@ def _assemble(law: MaskLaw, target: Callable[[int, Mask], Vector]) -> Transition
     states = space.states
     siblings = [space.siblings(mask) for mask in law.masks]
     total = None if sum(s.size * s.shape[1] for s in siblings) < states * states / 4 else np.zeros((states, states))
-    parts: list[tuple[Vector, NDArray[np.intp], NDArray[np.intp]]] = []
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for index, (mask, groups) in enumerate(zip(law.masks, siblings, strict=True)):
         given, goes_to = law.at(index), target(index, mask)
         width = groups.shape[1]

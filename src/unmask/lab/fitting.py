@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Int, Num
 from scipy.optimize import minimize
 
 from unmask.errors import InputError
 from unmask.lab.losses import Evaluation, MaskedLoss
 from unmask.lab.mask_law import MaskLaw
-from unmask.lab.model import LabModel
-from unmask.lab.space import Vector
+from unmask.lab.model import LabModel, Theta
 
 Loss = Literal["block", "factorised"]
 
@@ -23,7 +22,7 @@ Loss = Literal["block", "factorised"]
 class Fit:
     """Parameters that minimise a masked loss, the loss there, and whether the gradient vanished."""
 
-    theta: Vector
+    theta: Theta
     loss: float
     converged: bool
 
@@ -38,7 +37,7 @@ class Learning:
     failed: int
 
 
-def draw(model: LabModel, law: MaskLaw, n: int, generator: np.random.Generator) -> NDArray[np.integer]:
+def draw(model: LabModel, law: MaskLaw, n: int, generator: np.random.Generator) -> Int[np.ndarray, "K S"]:
     """Counts (masks, S) of n samples x ~ p, each with one mask K ~ p(K | x)."""
     if n < 1:
         raise InputError(f"{n} samples: use at least 1")
@@ -47,13 +46,13 @@ def draw(model: LabModel, law: MaskLaw, n: int, generator: np.random.Generator) 
 
 
 def fit(
-    losses: MaskedLoss, counts: NDArray[np.integer], loss: Loss = "block", start: Vector | None = None, tolerance: float = 1e-7
+    losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block", start: Theta | None = None, tolerance: float = 1e-7
 ) -> Fit:
     """Minimise a masked loss by a trust-region Newton method (scipy's trust-exact), from zero unless told otherwise."""
-    evaluate: Callable[[Vector, NDArray[np.integer]], Evaluation] = getattr(losses, loss)
-    last: list[tuple[Vector, Evaluation]] = []
+    evaluate: Callable[[Theta, np.ndarray], Evaluation] = getattr(losses, loss)
+    last: list[tuple[Theta, Evaluation]] = []
 
-    def at(theta: Vector) -> Evaluation:
+    def at(theta: Theta) -> Evaluation:
         if not last or not np.array_equal(last[0][0], theta):
             last[:] = [(theta.copy(), evaluate(theta, counts))]
         return last[0][1]

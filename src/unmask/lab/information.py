@@ -17,20 +17,23 @@ is the block loss with everything masked.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Float
 
 from unmask.errors import InputError
 from unmask.lab.mask_law import MaskLaw
 from unmask.lab.model import LabModel
 from unmask.lab.space import Mask, Space, Vector
 
-Matrix = NDArray[np.float64]
+Matrix = Float[np.ndarray, "d d"]
+"""Over pairs of parameters."""
+Scores = Float[np.ndarray, "S d"]
+"""For every state, a number per parameter."""
 
 _SINGULAR = 1e-11
 """Relative size below which an eigenvalue of the mean Hessian counts as zero: that parameter cannot be found."""
 
 
-def conditional_mean(space: Space, weight: Vector, mask: Mask, f: Vector) -> Vector:
+def conditional_mean(space: Space, weight: Vector, mask: Mask, f: Scores) -> Scores:
     """E[f | x_{-K}] under an unnormalised weight, (S, d); 0 in contexts without weight."""
     total = space.sum_over(mask, weight)[:, None]
     return np.divide(space.sum_over(mask, weight[:, None] * f), total, out=np.zeros_like(f), where=total > 0)
@@ -80,7 +83,7 @@ def factorised_covariance(model: LabModel, law: MaskLaw) -> Matrix:
     return sandwich(hessian, noise)
 
 
-def factorised_scores(model: LabModel, mask: Mask) -> list[Vector]:
+def factorised_scores(model: LabModel, mask: Mask) -> list[Scores]:
     """The scores of log p(x_i | x_{-K}) for i in K, each (S, d)."""
     context = conditional_mean(model.space, model.p, mask, model.score)
     alone = [tuple(j for j in mask if j != i) for i in mask]
@@ -115,5 +118,5 @@ def least_eigenvalue(matrix: Matrix) -> float:
     return float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
 
 
-def _second_moment(weight: Vector, f: Vector) -> Matrix:
+def _second_moment(weight: Vector, f: Scores) -> Matrix:
     return np.asarray((weight[:, None] * f).T @ f)

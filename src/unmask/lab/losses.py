@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Float, Int, Num
 
 from unmask.lab.mask_law import MaskLaw
-from unmask.lab.model import LabModel
+from unmask.lab.model import LabModel, Theta
 from unmask.lab.space import Vector
 
-Evaluation = tuple[float, Vector, NDArray[np.float64]]
+Evaluation = tuple[float, Theta, Float[np.ndarray, "d d"]]
 """Loss per sample, gradient, curvature."""
 
 
@@ -29,8 +29,8 @@ Evaluation = tuple[float, Vector, NDArray[np.float64]]
 class Groups:
     """States grouped by context: `members` (contexts, width) and `context` (S,), the context of each state."""
 
-    members: NDArray[np.intp]
-    context: NDArray[np.intp]
+    members: Int[np.ndarray, "contexts width"]
+    context: Int[np.ndarray, " S"]
 
 
 class MaskedLoss:
@@ -51,7 +51,7 @@ class MaskedLoss:
         """For every mask, the groupings by (x_i, x_{-K}) for i in K."""
         return [[_groups(self.family, tuple(j for j in mask if j != i)) for i in mask] for mask in self.law.masks]
 
-    def block(self, theta: Vector, counts: NDArray[np.integer]) -> Evaluation:
+    def block(self, theta: Theta, counts: Num[np.ndarray, "K S"]) -> Evaluation:
         """The block loss at theta."""
         features, log_weight = self.family.features, self.family.log_p_at(theta)
         loss, gradient = 0.0, np.zeros(features.shape[1])
@@ -74,7 +74,7 @@ class MaskedLoss:
         n = float(counts.sum())
         return loss / n, gradient / n, curvature / n
 
-    def factorised(self, theta: Vector, counts: NDArray[np.integer]) -> Evaluation:
+    def factorised(self, theta: Theta, counts: Num[np.ndarray, "K S"]) -> Evaluation:
         """The factorised loss at theta."""
         features, p = self.family.features, np.exp(self.family.log_p_at(theta))
         weighted = p[:, None] * features
@@ -103,6 +103,8 @@ def _groups(family: LabModel, mask: tuple[int, ...]) -> Groups:
     return Groups(members, context)
 
 
-def _means(groups: Groups, p: Vector, weighted: Vector) -> tuple[Vector, Vector]:
+def _means(
+    groups: Groups, p: Vector, weighted: Float[np.ndarray, "S d"]
+) -> tuple[Float[np.ndarray, " contexts"], Float[np.ndarray, "contexts d"]]:
     mass = p[groups.members].sum(1)
     return mass, weighted[groups.members].sum(1) / mass[:, None]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Float
 from scipy.special import softmax
 
 from unmask.errors import InputError
@@ -29,7 +29,7 @@ class MaskLaw:
     name: str
     space: Space
     masks: tuple[Mask, ...]
-    given: NDArray[np.float64]
+    given: Float[np.ndarray, "K states"]
 
     def __post_init__(self) -> None:
         states = self.space.states
@@ -50,7 +50,7 @@ class MaskLaw:
         """p(K | x) of one mask for all states, (S,)."""
         return np.broadcast_to(self.given[mask], (self.space.states,))
 
-    def joint(self, p: Vector) -> NDArray[np.float64]:
+    def joint(self, p: Vector) -> Float[np.ndarray, "K S"]:
         """p(x) p(K | x), (masks, S)."""
         if len(p) != self.space.states:
             raise InputError(f"{self.name}: made for {self.space.states} states, used with {len(p)}")

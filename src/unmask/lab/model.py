@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from unmask.errors import InputError
 from unmask.lab.space import Space, Vector
 
+Theta = Float[np.ndarray, " d"]
+"""A number per parameter."""
 MAX_SPAN = 600.0
 """Largest difference of log-weights between states: exp(-600) and its square root are still normal float64 numbers."""
 
@@ -28,9 +31,9 @@ class LabModel:
 
     name: str
     space: Space
-    base: Vector
-    features: NDArray[np.float64]
-    theta: Vector
+    base: Float[np.ndarray, " n"]
+    features: Float[np.ndarray, "states d"]
+    theta: Float[np.ndarray, " parameters"]
     parameters: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -52,11 +55,11 @@ class LabModel:
         return np.exp(self.log_p)
 
     @cached_property
-    def score(self) -> NDArray[np.float64]:
+    def score(self) -> Float[np.ndarray, "S d"]:
         """s(x) = F(x) - E F, (S, d)."""
         return self.features - self.p @ self.features
 
-    def log_p_at(self, theta: Vector) -> Vector:
+    def log_p_at(self, theta: Theta) -> Vector:
         """log p at other parameters."""
         log_weight = self.base + self.features @ theta
         allowed = log_weight[~np.isneginf(log_weight)]

@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
+from jaxtyping import Float
 from scipy.special import rel_entr
 
 from unmask.errors import InputError
@@ -139,13 +140,17 @@ def greedy_law(model: LabModel, steps: int, order: Order) -> Vector:
     return law.ravel()
 
 
-def _masked_marginals(cells: Vector, text: Sequence[int | None], hidden: list[int]) -> list[Vector]:
+def _masked_marginals(
+    cells: Float[np.ndarray, ...], text: Sequence[int | None], hidden: list[int]
+) -> list[Float[np.ndarray, " _"]]:
     rest = cells[tuple(slice(None) if v is None else v for v in text)]
     rest = rest / rest.sum()
     return [rest.sum(axis=tuple(j for j in range(len(hidden)) if j != i)) for i in range(len(hidden))]
 
 
-def _kept(hidden: list[int], marginals: list[Vector], keep: int, order: Order) -> dict[tuple[tuple[int, int], ...], float]:
+def _kept(
+    hidden: list[int], marginals: list[Float[np.ndarray, " _"]], keep: int, order: Order
+) -> dict[tuple[tuple[int, int], ...], float]:
     """Probability of each way to keep `keep` of the hidden sites, as ((site, value), ...)."""
     n = len(hidden)
     drawn = np.indices([len(m) for m in marginals]).reshape(n, -1)

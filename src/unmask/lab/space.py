@@ -17,11 +17,12 @@ from itertools import combinations
 from math import inf, log2, prod
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Float, Int
 
 from unmask.errors import InputError
 
-Vector = NDArray[np.float64]
+Vector = Float[np.ndarray, " S"]
+"""A number per state."""
 Mask = tuple[int, ...]
 
 MAX_STATES = 4096
@@ -50,7 +51,7 @@ class Space:
         return prod(self.sizes)
 
     @cached_property
-    def values(self) -> NDArray[np.intp]:
+    def values(self) -> Int[np.ndarray, "S N"]:
         """The states, (S, N)."""
         return np.indices(self.sizes).reshape(self.sites, -1).T
 
@@ -67,13 +68,13 @@ class Space:
             raise InputError(f"mask {list(mask)}: name one or more different sites from 0 to {self.sites - 1}")
         return sites
 
-    def sum_over(self, mask: Mask, f: Vector) -> Vector:
+    def sum_over(self, mask: Mask, f: Float[np.ndarray, "S ..."]) -> Float[np.ndarray, "S ..."]:
         """sum_K f for f of shape (S,) or (S, d), in the shape of f."""
         cells = f.reshape(*self.sizes, *f.shape[1:])
         total = cells.sum(axis=mask, keepdims=True) if mask else cells
         return np.broadcast_to(total, cells.shape).reshape(f.shape)
 
-    def siblings(self, mask: Mask) -> NDArray[np.intp]:
+    def siblings(self, mask: Mask) -> Int[np.ndarray, "contexts states"]:
         """The states grouped by context: (contexts, states of a context), as indices."""
         width = prod(self.sizes[i] for i in mask)
         index = np.arange(self.states).reshape(self.sizes)
@@ -87,7 +88,7 @@ def refuse_too_many(sites: int, size: int) -> None:
         raise _too_many(sites, f"{size} values", states, size)
 
 
-def _too_many(sites: int, values: str, states: float, size: int) -> InputError:
+def _too_many(sites: int, values: str, states: int | float, size: int) -> InputError:
     return InputError(
         f"{sites:,} sites of {values} make {f'{states:,}' if states < inf else 'far too many'} states and the lab enumerates at "
         f"most {MAX_STATES:,}: {_what_fits(size)}"

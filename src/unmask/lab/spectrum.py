@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Float, Int
 from scipy.linalg import eigh
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
@@ -22,6 +22,7 @@ from unmask.errors import InputError
 from unmask.lab.dynamics import Transition, dense
 from unmask.lab.space import Vector
 
+Square = Float[np.ndarray, "S S"]
 DENSE_STATES = 1500
 ELIMINATED_STATES = 512
 LONGEST = 1 << 40
@@ -46,7 +47,7 @@ def stationary_law(transition: Transition) -> Vector:
     return law
 
 
-def _closed_class(matrix: NDArray[np.float64]) -> NDArray[np.intp]:
+def _closed_class(matrix: Square) -> Int[np.ndarray, " kept"]:
     """The states of the one class that the chain cannot leave."""
     classes, member = connected_components(csr_array(matrix > 0), directed=True, connection="strong")
     rows, columns = np.nonzero(matrix > 0)
@@ -58,7 +59,7 @@ def _closed_class(matrix: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.flatnonzero(member == closed[0])
 
 
-def _eliminated(work: NDArray[np.float64]) -> Vector:
+def _eliminated(work: Square) -> Vector:
     states = len(work)
     for n in range(states - 1, 0, -1):
         work[:n, n] /= work[n, :n].sum()
@@ -69,7 +70,7 @@ def _eliminated(work: NDArray[np.float64]) -> Vector:
     return np.asarray(law / law.sum())
 
 
-def _solved(matrix: NDArray[np.float64]) -> Vector:
+def _solved(matrix: Square) -> Vector:
     equations = matrix.T - np.eye(len(matrix))
     equations[-1] = 1.0
     right = np.zeros(len(matrix))
@@ -100,7 +101,7 @@ def slowest(transition: Transition, law: Vector) -> tuple[float, Vector]:
         _, vectors = eigh((symmetric + symmetric.T) / 2 - 2 * np.outer(root, root), subset_by_index=[last, last])
     else:
 
-        def constant_sent_below(v: Vector) -> Vector:
+        def constant_sent_below(v: Float[np.ndarray, ...]) -> Float[np.ndarray, " n"]:
             return np.asarray(root * (part @ (v.ravel() / root)) - 2 * root * (root @ v.ravel()))
 
         start = np.random.default_rng(0).normal(size=len(live))
@@ -119,7 +120,7 @@ def spectral_gap(transition: Transition, law: Vector) -> float:
     return slowest(transition, law)[0]
 
 
-def eigenvalues(transition: Transition, law: Vector) -> Vector:
+def eigenvalues(transition: Transition, law: Vector) -> Float[np.ndarray, " possible"]:
     """All eigenvalues of a reversible chain on the support of `law`, ascending."""
     live = np.flatnonzero(law > 0)
     root = np.sqrt(law[live])
@@ -127,12 +128,12 @@ def eigenvalues(transition: Transition, law: Vector) -> Vector:
     return np.asarray(eigh((symmetric + symmetric.T) / 2, eigvals_only=True))
 
 
-def distance(transition: NDArray[np.float64], law: Vector) -> float:
+def distance(transition: Square, law: Vector) -> float:
     """max_x TV(P(x, .), pi)."""
     return 0.5 * float(np.abs(transition - law).sum(1).max())
 
 
-def mixing_time(transition: Transition, law: Vector, within: float = 0.25) -> float:
+def mixing_time(transition: Transition, law: Vector, within: float = 0.25) -> int | float:
     """Least t with max_x TV(P^t(x, .), pi) <= within, from possible states x; infinite beyond about 10^12 steps."""
     live = np.flatnonzero(law > 0)
     pi = law[live]
@@ -149,5 +150,5 @@ def mixing_time(transition: Transition, law: Vector, within: float = 0.25) -> fl
     return too_few + 1
 
 
-def _stochastic(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def _stochastic(matrix: Square) -> Square:
     return matrix / matrix.sum(1, keepdims=True)

@@ -13,12 +13,16 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
+from jaxtyping import Float
 
 from unmask.checks import one_of
 from unmask.errors import InputError
-from unmask.lab.model import LabModel
+from unmask.lab.model import LabModel, Theta
 from unmask.lab.options import GRAPHS
-from unmask.lab.space import Space, Vector
+from unmask.lab.space import Space
+
+Fields = Float[np.ndarray, " N"]
+"""A number per site."""
 
 
 def edges(graph: str, sites: int) -> list[tuple[int, int]]:
@@ -29,7 +33,7 @@ def edges(graph: str, sites: int) -> list[tuple[int, int]]:
     return path + ([(0, sites - 1)] if one_of("graph", graph, GRAPHS) == "cycle" and sites > 2 else [])
 
 
-def parse_fields(text: str, sites: int) -> Vector:
+def parse_fields(text: str, sites: int) -> Fields:
     """One field per site, from `0.1` (all alike), `a,b,c,...` (one each), `a:b` (evenly from a to b) or `normal:SD:SEED`."""
     try:
         if text.startswith("normal:"):
@@ -46,7 +50,7 @@ def parse_fields(text: str, sites: int) -> Vector:
     return np.broadcast_to(numbers, (sites,)).copy()
 
 
-def ising(coupling: float | Sequence[float], fields: Vector, graph: str = "complete", name: str | None = None) -> LabModel:
+def ising(coupling: float | Sequence[float], fields: Fields, graph: str = "complete", name: str | None = None) -> LabModel:
     """The Ising model on `graph`, with one coupling for all edges or one per edge; parameters: couplings, then fields."""
     sites = len(fields)
     space = Space((2,) * sites)
@@ -58,13 +62,13 @@ def ising(coupling: float | Sequence[float], fields: Vector, graph: str = "compl
     return _checked(name or f"Ising, {graph} graph, N={sites}", space, features, theta, labels)
 
 
-def curie_weiss(sites: int, coupling: float, field: float | Vector = 0.0) -> LabModel:
+def curie_weiss(sites: int, coupling: float, field: float | Fields = 0.0) -> LabModel:
     """Ising on the complete graph: every pair coupled by `coupling`."""
     fields = np.broadcast_to(np.asarray(field, dtype=np.float64), (sites,)).copy()
     return ising(coupling, fields, "complete", f"Curie-Weiss, N={sites}, coupling {coupling:g}")
 
 
-def potts(states: int, coupling: float, fields: Vector, graph: str = "complete") -> LabModel:
+def potts(states: int, coupling: float, fields: Fields, graph: str = "complete") -> LabModel:
     """The Potts model with q = `states` values; parameters: couplings, then q - 1 fields per site (the last value has none)."""
     sites = len(fields)
     space = Space((states,) * sites)
@@ -80,7 +84,7 @@ def potts(states: int, coupling: float, fields: Vector, graph: str = "complete")
     return _checked(f"Potts, q={states}, {graph} graph, N={sites}, coupling {coupling:g}", space, features, theta, labels)
 
 
-def _checked(name: str, space: Space, features: Vector, theta: Vector, labels: tuple[str, ...]) -> LabModel:
+def _checked(name: str, space: Space, features: Float[np.ndarray, "S d"], theta: Theta, labels: tuple[str, ...]) -> LabModel:
     if not np.isfinite(theta).all():
         raise InputError(f"{name}: couplings and fields must be finite numbers")
     model = LabModel(name, space, np.zeros(space.states), features, theta, labels)

@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 
 from unmask.lab import figures
 from unmask.lab.correlation import Entropies
@@ -27,6 +28,10 @@ from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+Counted = Float[np.ndarray, " counts"]
+"""A probability per number of sites."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +52,13 @@ def measure(model: LabModel, coupling: float, k: int) -> Point:
     return Point(coupling, k, spectral_gap(chain, model.p), mixing_time(chain, model.p), cost)
 
 
-def agreement_law(model: LabModel, law: Vector | None = None) -> Vector:
+def agreement_law(model: LabModel, law: Vector | None = None) -> Counted:
     """The law (p's, or another's) of how many sites take the last value: one hump for independent sites, two if they agree."""
     count = (model.space.values == np.array(model.space.sizes) - 1).sum(1)
     return np.bincount(count, model.p if law is None else law, model.space.sites + 1).astype(np.float64)
 
 
-def splits(law: Vector) -> bool:
+def splits(law: Counted) -> bool:
     """Whether the law of a count has its two ends above something between them."""
     return bool(min(law[0], law[-1]) > law.min())
 
@@ -73,7 +78,7 @@ def run(options: Dependence, progress: Progress | None = None) -> Study:
     shown = parse_numbers(options.table_couplings, "table_couplings")
     everything = sorted(set(swept) | set(shown))
     points: list[Point] = []
-    laws: dict[float, Vector] = {}
+    laws: dict[float, Counted] = {}
     dependence: dict[float, float] = {}
     for done, coupling in enumerate(everything):
         model = settings.at(coupling)
@@ -131,7 +136,7 @@ def run(options: Dependence, progress: Progress | None = None) -> Study:
     )
 
 
-def _draw(points: list[Point], sizes: tuple[int, ...], laws: dict[float, Vector]) -> Figure:
+def _draw(points: list[Point], sizes: tuple[int, ...], laws: dict[float, Counted]) -> Figure:
     figure, (left, middle, right) = figures.panels(
         (
             "Generation slows down",

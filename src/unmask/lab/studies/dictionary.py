@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unmask.lab import figures
-from unmask.lab.dynamics import block_dynamics, naive_dynamics
-from unmask.lab.information import block_covariance, block_information, fisher_information, mean_cost, worst_cost
+from unmask.lab.dynamics import Transition, block_dynamics, naive_dynamics
+from unmask.lab.information import Matrix, block_covariance, block_information, fisher_information, mean_cost, worst_cost
 from unmask.lab.mask_law import MaskLaw, surprise_masks, uniform_masks
-from unmask.lab.model import LabModel
+from unmask.lab.model import LabModel, Theta
 from unmask.lab.options import Dictionary
-from unmask.lab.space import Vector
 from unmask.lab.spectrum import dirichlet_form, mixing_time, spectral_gap, stationary_law, total_variation
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
 from unmask.lab.studies.study import Study, Table
@@ -61,7 +60,7 @@ def measure(model: LabModel, law: MaskLaw, seed: int, tensorise: bool = True) ->
     )
 
 
-def _identity_error(model: LabModel, information: Vector, chain: Vector, v: Vector) -> float:
+def _identity_error(model: LabModel, information: Matrix, chain: Transition, v: Theta) -> float:
     return abs(float(v @ information @ v) - dirichlet_form(chain, model.p, model.score @ v))
 
 

@@ -16,9 +16,8 @@ from unmask.lab.correlation import masked_total_correlation
 from unmask.lab.dynamics import gibbs, parallel_step
 from unmask.lab.mask_law import uniform_masks
 from unmask.lab.options import Parallel
-from unmask.lab.space import Vector
 from unmask.lab.spectrum import stationary_law, total_variation
-from unmask.lab.studies.dependence import agreement_law
+from unmask.lab.studies.dependence import Counted, agreement_law
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
 from unmask.lab.studies.study import Study, Table
 from unmask.runs.progress import Progress
@@ -106,7 +105,7 @@ def _clean(value: float) -> float:
     return 0.0 if abs(value) < 1e-12 else value
 
 
-def _draw(points: list[Point], couplings: list[float], sizes: tuple[int, ...], laws: dict[str, Vector]) -> Figure:
+def _draw(points: list[Point], couplings: list[float], sizes: tuple[int, ...], laws: dict[str, Counted]) -> Figure:
     figure, (left, middle, right) = figures.panels(
         ("More blanks at once, further off", "The error follows the dependence", "Sites that should agree do not")
     )
