@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from unmask.checks import numbers, one_of, real, whole
+from unmask.checks import numbers, one_of, real, whole, wholes
 from unmask.errors import InputError
 
 
@@ -27,6 +27,13 @@ def test_numpy_integers_are_integers():
 def test_real_refuses_what_is_not_finite_or_out_of_range(given):
     with pytest.raises(InputError, match="temperature"):
         real("temperature", given, 0, 10, above=True)
+
+
+def test_wholes_takes_lists_and_arrays():
+    assert wholes("positions", (3, np.int64(4))) == [3, 4] == wholes("positions", np.array([3, 4]))
+    for given in (3, "34", [1.5], ["3"], [True], None):
+        with pytest.raises(InputError, match="positions"):
+            wholes("positions", given)
 
 
 def test_real_takes_the_bounds():

@@ -36,6 +36,16 @@ def whole(name: str, given: object, least: int, most: int) -> int:
     return value
 
 
+def wholes(name: str, given: object) -> list[int]:
+    """`given` as a list of ints, if it is a list, or an array, of whole numbers."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InputError(f"{name} {given!r} is not a list of whole numbers: give one such as [3, 4]")
+    for number in given:
+        if isinstance(number, bool) or not isinstance(number, Integral):
+            raise InputError(f"{name} {given!r} has {number!r}, which is no whole number: give a list such as [3, 4]")
+    return [int(number) for number in given]
+
+
 def real(name: str, given: object, least: float, most: float, above: bool = False) -> float:
     """`given` as a float, if it is finite and from `least` (or, with `above`, greater than it) to `most`."""
     if isinstance(given, bool) or not isinstance(given, Real):

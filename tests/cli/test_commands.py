@@ -93,8 +93,8 @@ def test_several_texts_are_several_answers(model, tmp_path, command):
 
 
 def test_a_bad_text_among_many_is_named_before_anything_is_printed(model, tmp_path):
-    (tmp_path / "texts.txt").write_text(f"{TWO}\nno blank\n")
-    assert refused("fill", "--file", tmp_path / "texts.txt", *model).startswith("text 2 of 2: the text 'no blank' has no blank")
+    (tmp_path / "texts.txt").write_text(f"{TWO}\nthe cat\n")
+    assert refused("fill", "--file", tmp_path / "texts.txt", *model).startswith("text 2 of 2: the text 'the cat' has no blank")
     assert "both given" in refused("fill", TWO, "--file", tmp_path / "texts.txt", *model)
     (tmp_path / "texts.txt").write_bytes(b"\n\xff\n")
     assert "line 2 of" in refused("fill", "--file", tmp_path / "texts.txt", *model)

@@ -46,7 +46,10 @@ class OneOrMany(Protocol[Options, Answer]):
 
 
 def one_or_many(each: Callable[Concatenate[Sequence[str], Options], Iterator[Answer]]) -> OneOrMany[Options, Answer]:
-    """The function of one text, or of a list of them, whose answers `each` gives one by one."""
+    """The function of one text, or of a list of them, whose answers `each` gives one by one.
+
+    `each` checks everything before its first answer, and writes the files of an answer when it is asked for the next.
+    """
 
     first = next(iter(signature(each).parameters))
 
@@ -93,8 +96,9 @@ def asked(
 def for_each(texts: Sequence[str], ask: Callable[[str], Answer]) -> list[Answer]:
     """`ask` of every text; a refusal says which text it is about, if there are several."""
     found = []
-    if not texts:
-        raise InputError("no text was given: give one, or a list of texts")
+    if not isinstance(texts, Sequence) or not texts:
+        what = "no text was given" if isinstance(texts, Sequence) else f"{texts!r} is not a text"
+        raise InputError(f"{what}: give one, or a list of texts")
     for number, text in enumerate(texts, 1):
         try:
             if not isinstance(text, str):

@@ -243,6 +243,6 @@ def compare(
     for question, tables in answered(lm, questions, progress):
         derived = dict(zip(names, derive_all(tables, names), strict=True))
         found = Comparison(question.text, derived, ranked_by, lm, question.cloze, question.plan.allowed, top)
+        yield found
         if where is not None:
             save_figure(found.figure, where)
-        yield found

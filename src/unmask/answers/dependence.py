@@ -284,11 +284,11 @@ def dependence(
         shown = [cloze.ids[p] for p in cloze.block] if cloze.gold is None else cloze.gold
         tokens = tuple(map(lm.token, shown))
         answer = Dependence(one, tokens, cloze.block, found.information, found.mass, joint, standing, size, found.passes)
-        if where is not None:
-            save_figure(answer.figure, where)
         if progress and len(text) > 1:
             progress(number, len(text), "texts")
         yield answer
+        if where is not None:
+            save_figure(answer.figure, where)
 
 
 def _cloze(model: MaskedLM, text: str, positions: Sequence[int] | None, others: str | None) -> Cloze:

@@ -195,11 +195,11 @@ def mutants(
     asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, changes, allowed, force))
     for question in asked:
         found = replace(_answer(question, lm, construction, progress if len(sequence) == 1 else None), top=top, by=by)
+        yield found
         if kept is not None:
             found.write(kept)
         if drawn is not None:
             save_figure(found.figure, drawn)
-        yield found
 
 
 def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progress | None) -> Mutants:

@@ -56,7 +56,7 @@ def compare(
         text,
         file,
         json,
-        figure,
+        figure=figure,
         model=model,
         joints=joints,
         joint=joint,

@@ -70,7 +70,7 @@ def dependence(
         text,
         file,
         json,
-        figure,
+        figure=figure,
         model=model,
         positions=options.read_positions(positions),
         joint=joint,

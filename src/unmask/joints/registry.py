@@ -117,7 +117,8 @@ def all_named(given: str | Iterable[str], argument: str = "joints") -> list[Cons
     """Several constructions, each once: a list of names, or one text with commas between them, or "all"."""
     if given == "all":
         return list(CONSTRUCTIONS.values())
-    found = [named(name, argument) for name in (_parts(given) if isinstance(given, str) else given)]
+    names_given = _parts(given) if isinstance(given, str) else given if isinstance(given, Iterable) else [given]
+    found = [named(name, argument) for name in names_given]
     names = [construction.name for construction in found]
     if not names:
         raise InputError(f"{argument} names no construction: use one or more of {', '.join(FORMS)}")

@@ -171,6 +171,8 @@ LISTS = ("fields", "learn_fields", "couplings", "table_couplings", "k")
 """Options that hold several numbers, written as text or given as a sequence."""
 
 BOUNDS: dict[str, tuple[int, int]] = {
+    "slow_sites": (2, 12),
+    "learn_sites": (2, 12),
     "states": (2, 4096),
     "coupling": (-STRONGEST, STRONGEST),
     "slow_coupling": (-STRONGEST, STRONGEST),

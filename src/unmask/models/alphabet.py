@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -32,7 +32,7 @@ def alphabet_tokens(alphabet: str | os.PathLike[str] | Sequence[str]) -> tuple[s
     if isinstance(alphabet, str | os.PathLike):
         tokens = _split(_content(alphabet))
     else:
-        tokens = [str(token).strip() for token in alphabet]
+        tokens = [str(token).strip() for token in _listed(alphabet)]
     found = tuple(dict.fromkeys(token for token in tokens if token))
     if not found:
         raise InputError(f"alphabet {alphabet!r} names no token: give letters, words with commas between them, or a file")
@@ -46,12 +46,19 @@ def alphabet_ids(words: Words, tokens: Sequence[str], name: str = "alphabet") ->
     """
     found: dict[int, None] = {}
     for token in tokens:
-        spellings = [words.encode_word(token, at_start, after_space) for at_start, after_space in _PLACES]
+        try:
+            spellings = [words.encode_word(token, at_start, after_space) for at_start, after_space in _PLACES]
+        except InputError:
+            raise InputError(f"{name}: {token!r} is no word of the model: leave it out (no file was found either)") from None
         single = [ids[0] for ids in spellings if len(ids) == 1]
         if not single:
             raise InputError(f"{name}: {token!r} is {len(spellings[0])} tokens of the model, and one is needed: leave it out")
         found.update(dict.fromkeys(single))
     return list(found)
+
+
+def _listed(given: object) -> list[object]:
+    return list(given) if isinstance(given, Iterable) else []
 
 
 _PLACES = ((True, False), (False, True), (False, False))

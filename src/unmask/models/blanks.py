@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from unmask import checks
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.tokenizing import BLANK, TextTokenizer, shortened
@@ -53,6 +54,7 @@ def cloze_of(
 
 def _at_positions(words: TextTokenizer, ids: list[int], positions: Sequence[int]) -> Cloze:
     special = set(words.special_ids)
+    positions = checks.wholes("positions", positions)
     for position in positions:
         if not 0 <= position < len(ids):
             raise InputError(f"position {position} is outside the text: its {len(ids)} tokens are numbered 0 to {len(ids) - 1}")
@@ -66,10 +68,13 @@ def _at_positions(words: TextTokenizer, ids: list[int], positions: Sequence[int]
 
 def _filling(words: TextTokenizer, text: str, blanks: list[int], targets: Sequence[str]) -> list[list[int]]:
     """For each blank of the text the ids that go there."""
-    if isinstance(targets, str):
-        raise InputError(f"targets {targets!r} is one string: give a list of words, one per blank")
+    if isinstance(targets, str) or not all(isinstance(target, str) for target in targets):
+        raise InputError(f"targets {targets!r} is one string, or has what is none: give a list of words, one per blank")
     if not targets or len(targets) > len(blanks):
-        raise InputError(f"{len(targets)} targets for {len(blanks)} blanks: give one word a blank")
+        raise InputError(f"{len(targets)} targets for {len(blanks)} blanks: give one word per blank")
+    empty = [number for number, target in enumerate(targets, 1) if not target.strip()]
+    if empty:
+        raise InputError(f"target {empty[0]} of {len(targets)} is empty: give one word per blank")
     contexts = _contexts(words, text)
     if len(targets) == len(blanks):
         return [words.encode_word(target, *context) for target, context in zip(targets, contexts, strict=True)]
@@ -84,7 +89,7 @@ def _filling(words: TextTokenizer, text: str, blanks: list[int], targets: Sequen
             raise InputError(f"target {target!r} is {len(ids)} tokens {shown}: give it {len(ids)} consecutive [MASK], or one")
         filling += [[i] for i in ids]
     if len(filling) < len(blanks):
-        raise InputError(f"{list(targets)} is {len(filling)} tokens for {len(blanks)} blanks: give one word a blank")
+        raise InputError(f"{list(targets)} is {len(filling)} tokens for {len(blanks)} blanks: give one word per blank")
     return filling
 
 

@@ -41,6 +41,8 @@ TEMPORARY = ".*.tmp"
 
 def user_path(given: str | os.PathLike[str], name: str = "path") -> Path:
     """The path that a user gave under the argument `name`, with `~` replaced by the home folder."""
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"{name} {given!r} is not a path: give one as text")
     text = os.fspath(given)
     if not text or "\0" in text:
         raise InputError(f"{name} {text!r} names no file: give a path")

@@ -1,0 +1,62 @@
+"""Model folders that cannot serve: each is a good one with one change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+
+def _config(**changes: object) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    return change
+
+
+def _without(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def _instead(name: str, content: bytes) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).write_bytes(content)
+
+    return change
+
+
+def _truncated(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:2000])
+
+
+def _not_finite(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(folder / "model.safetensors")
+    next(iter(tensors.values())).flatten()[0] = float("nan")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+MODELS: dict[str, Callable[[Path], None]] = {
+    "model-without-config": _without("config.json"),
+    "model-without-weights": _without("model.safetensors"),
+    "model-with-empty-config": _instead("config.json", b""),
+    "model-with-config-list": _instead("config.json", b"[]"),
+    "model-with-deep-config": _instead("config.json", b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+    "model-of-unknown-type": _config(model_type="abacus", architectures=None),
+    "model-causal": _config(is_decoder=True),
+    "model-with-code": _config(auto_map={"AutoModelForMaskedLM": "modeling.Model"}, model_type="own"),
+    "model-with-fewer-layers": _config(num_hidden_layers=1),
+    "model-with-negative-layers": _config(num_hidden_layers=-3),
+    "model-with-more-layers": _config(num_hidden_layers=5),
+    "model-with-other-width": _config(hidden_size=24),
+    "model-with-odd-heads": _config(num_attention_heads=3),
+    "model-with-more-tokens": _config(vocab_size=999),
+    "model-truncated": _truncated,
+    "model-not-finite": _not_finite,
+    "model-empty-weights": _instead("model.safetensors", b""),
+    "model-with-bad-tokenizer": _instead("tokenizer.json", b"{}"),
+    "model-with-text-tokenizer": _instead("tokenizer.json", b"hello"),
+}

@@ -1,0 +1,104 @@
+"""A folder of things that strangers give: texts, models and files, good and bad, and how a refusal is checked."""
+
+from __future__ import annotations
+
+import gzip
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parent))
+from bad_models import MODELS  # noqa: E402
+
+SECONDS = 60
+"""A refusal that takes longer came after work that it should have come before."""
+LINES = ["the cat sat on the mat .", "a dog ran under the tree .", "the dog sat .", "a cat ran on the mat ."]
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
+    """The folder; `model` in it is a good model."""
+    folder = tmp_path_factory.mktemp("world")
+    shutil.copytree(tiny_folder, folder / "model")
+    (folder / "folder").mkdir()
+    (folder / "texts.txt").write_text("\n".join(LINES) + "\n")
+    (folder / "blanks.txt").write_text("the [MASK] sat\nthe [MASK] [MASK]\n")
+    (folder / "empty.txt").write_text("")
+    (folder / "latin1.txt").write_bytes("the café sat\n".encode("latin-1"))
+    (folder / "zeros.txt").write_bytes(b"the \0 sat\n")
+    (folder / "corrupt.txt.gz").write_bytes(gzip.compress(b"the cat sat\n" * 200)[:30])
+    (folder / "corrupt.txt.xz").write_bytes(b"\xfd7zXZ\0 and then nothing")
+    (folder / "corrupt.npy").write_bytes(b"\x93NUMPY nothing")
+    (folder / "deep.json").write_text("[" * 100_000 + "]" * 100_000)
+    (folder / "nan.json").write_text("[[0.5, NaN], [0.25, 0.25]]")
+    (folder / "deep.jsonl").write_text('{"text": ' + "[" * 100_000 + "]" * 100_000 + "}\n")
+    (folder / "digits.jsonl").write_text('{"text": "the cat sat", "block": [' + "1" * 5000 + ", 2]}\n")
+    (folder / "surrogate.jsonl").write_text('{"text": "the \\ud800 sat", "block": [1, 3]}\n')
+    (folder / "outside.jsonl").write_text('{"text": "the cat sat", "block": [1, 77]}\n')
+    (folder / "keys.jsonl").write_text('{"words": "the cat sat"}\n')
+    (folder / "broken.jsonl").write_text('{"text": "the cat sat"\n')
+    (folder / "loop.txt").symlink_to(folder / "loop.txt")
+    for name, change in MODELS.items():
+        shutil.copytree(folder / "model", folder / name)
+        change(folder / name)
+    return folder
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int]]:
+    """Every file below a folder, with size and date."""
+    return {str(path): (path.lstat().st_size, path.lstat().st_mtime_ns) for path in sorted(folder.rglob("*"))}
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Ends what takes longer."""
+
+    def late(*args: object) -> None:
+        raise TimeoutError(f"not refused after {seconds} seconds")
+
+    former = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, former)
+
+
+@pytest.fixture
+def refused(
+    world: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """refused(line): the one line that a command ends in; {world}, {model} and {new} in it are paths.
+
+    Exit code 2, nothing on standard output, one line on standard error, no traceback, nothing written or lost.
+    """
+    from unmask.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp()))  # caches may be made there
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    def run(line: str, text: str | bytes | None = None) -> str:
+        places = {"world": world, "model": world / "model", "new": tmp_path / "new"}
+        words = [word.format(**places) for word in shlex.split(line)]
+        before = tree(world), tree(tmp_path)
+        with at_most(SECONDS):
+            result = CliRunner().invoke(app, words, input=text)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == 2, f"exit code {result.exit_code}: {result.output[-300:]}"
+        assert result.stdout == ""
+        lines = [line for line in result.stderr.splitlines() if not line.startswith("warning: ")]
+        assert len(lines) == 1 and lines[0].startswith("error: ") and len(lines[0]) > len("error: ") + 10, result.stderr
+        assert (tree(world), tree(tmp_path)) == before, "something was written or lost"
+        return lines[0]
+
+    return run
