@@ -103,18 +103,18 @@ def _on_ray(
 ) -> tuple[Plan, Engine[Pair, list[Row]]]:
     """The driver loads the model on the CPU, to choose the pairs and to know the weights; the workers measure."""
     start_ray()
-    gpus = ray_has_gpus()
-    if device.startswith("cuda") and not gpus:
+    if device.startswith("cuda") and not ray_has_gpus():
         raise InputError(f"device {device!r} was asked for, but the Ray cluster has no GPU: use device cpu")
-    kind = ("cuda" if gpus else "cpu") if device == "auto" else device
-    lm = as_model(model, "cpu", dtype, rename)
-    plan = make_plan(request, lm, kind.split(":")[0])
+    gpu = device.startswith("cuda") or (device == "auto" and ray_has_gpus())
+    lm = as_model(model, "cpu" if gpu or device == "auto" else device, dtype, rename)
+    kind = "cuda" if gpu else lm.device.type
+    plan = make_plan(request, lm, kind)
     where = None if model is None else os.fspath(model)
     if where is not None and Path(where).expanduser().is_dir():
         where = str(Path(where).expanduser().resolve())
     names, steps = request.constructions, request.arnold_gokhale_steps
     make = partial(load_measurer, where, kind, plan.settings["dtype"], rename, names, steps, plan.support)
-    return plan, OnRay(make, workers, gpu=kind.startswith("cuda"))
+    return plan, OnRay(make, workers, gpu=gpu)
 
 
 def _run(plan: Plan, engine: Engine[Pair, list[Row]], out: Path | None, progress: Progress | None) -> Evaluation:

@@ -25,14 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.errors import InputError
-from unmask.runs.provenance import provenance
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas
     import pyarrow
 
-begun = provenance
 ELSEWHERE = "choose another folder for it"
 AGAIN = "make the file again"
 TEMPORARY = ".*.tmp"
