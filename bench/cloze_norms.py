@@ -117,20 +117,21 @@ def search(conditionals: Conditionals, marks: WordMarks, blank: Blank, readings:
     return np.array([(f.variant, f.log_prob + log(PIECES)) for f in found.fillings])
 
 
-def correlations(items: list[Item], name: str) -> tuple[float, float]:
-    """Spearman's over all answers, and the mean of those within sentences of five answers or more."""
-    shares = np.concatenate([item.shares for item in items])
-    scores = np.concatenate([item.scores[name] for item in items])
-    within = [spearmanr(i.shares, i.scores[name]).statistic for i in items if len(i.shares) >= 5]
-    return float(spearmanr(shares, scores).statistic), float(np.nanmean(within))
+def correlations(items: list[Item], name: str, resamples: int = 200) -> list[str]:
+    """Spearman's over all answers, and the mean of those within sentences of five answers or more.
 
-
-def interval(items: list[Item], name: str, resamples: int = 200) -> list[tuple[float, float]]:
-    """95 % bootstrap intervals, over sentences, of both correlations."""
+    With 95 % intervals from a bootstrap over sentences.
+    """
+    inside = np.array([spearmanr(i.shares, i.scores[name]).statistic if len(i.shares) >= 5 else np.nan for i in items])
     chance = np.random.default_rng(1)
-    drawn = [correlations([items[i] for i in chance.integers(len(items), size=len(items))], name) for _ in range(resamples)]
-    low, high = np.percentile(np.array(drawn), [2.5, 97.5], axis=0)
-    return list(zip(low.tolist(), high.tolist(), strict=True))
+    drawn = [np.arange(len(items)), *chance.integers(len(items), size=(resamples, len(items)))]
+    found = []
+    for chosen in drawn:
+        shares = np.concatenate([items[i].shares for i in chosen])
+        scores = np.concatenate([items[i].scores[name] for i in chosen])
+        found.append((spearmanr(shares, scores).statistic, np.nanmean(inside[chosen])))
+    low, high = np.percentile(np.array(found[1:]), [2.5, 97.5], axis=0)
+    return [f"{r:.3f} [{a:.3f}, {b:.3f}]" for r, a, b in zip(found[0], low, high, strict=True)]
 
 
 def report(items: list[Item]) -> None:
@@ -138,8 +139,7 @@ def report(items: list[Item]) -> None:
     print("| method | most given | first | among 10 | median rank | mean nats | r, all answers | r, within a sentence |")
     print("| --- | --- | ---: | ---: | ---: | ---: | --- | --- |")
     for name in METHODS:
-        both, ranges = correlations(items, name), interval(items, name)
-        told = [f"{r:.3f} [{low:.3f}, {high:.3f}]" for r, (low, high) in zip(both, ranges, strict=True)]
+        told = correlations(items, name)
         for kind, several in (("one token", False), ("several", True)):
             top = [int(np.argmax(item.shares)) for item in items]
             some = [(item, t) for item, t in zip(items, top, strict=True) if (item.pieces[t] > 1) == several]
