@@ -13,6 +13,7 @@ from unmask.sampling.energy import energies, energy_terms
 from unmask.sampling.enumeration import all_texts
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.passes import Passes
+from unmask.sampling.randomness import StepStreams
 
 numbers = st.floats(-30, 30)
 
@@ -50,8 +51,8 @@ def test_impossible_texts_are_rejected():
     assert not bool(vector(-0.1) < log_acceptance(infinite, infinite, vector(1.0))), "from one forbidden text to another"
 
 
-class Given:
-    """Uniforms as they were drawn; satisfies what a decision asks of `Randomness`."""
+class Given(StepStreams):
+    """Uniforms as they were drawn."""
 
     def __init__(self, log_u):
         self.log_u, self.asked = log_u, 0
@@ -88,7 +89,7 @@ def decided(acceptance, target, old, new, sites, log_ratio, log_u):
 def test_early_rejection_decides_as_the_equation_does(seed, temperature):
     case = proposals("norm", seed, temperature)
     target, old, new, _, log_ratio, log_u = case
-    wanted = log_u[0] < log_acceptance(energies(target.model, old), energies(target.model, new), vector(temperature), log_ratio)
+    wanted = log_u[0] < log_acceptance(energies(target.model, old), energies(target.model, new), temperature, log_ratio)
     passes = Passes(target.model)
     early = decided(Acceptance(target, passes), *case)
     plain = decided(Acceptance(target, Passes(target.model), early=False), *case)
@@ -109,10 +110,10 @@ def test_delayed_acceptance_decides_as_the_equation_does_at_each_stage(seed, kin
     wanted = torch.ones(400, dtype=torch.bool)
     for number, columns in enumerate(stages):
         ratio = log_ratio if number == 0 else torch.zeros_like(log_ratio)
-        wanted &= log_u[number] < log_acceptance((before * columns).sum(1), (after * columns).sum(1), vector(1.0), ratio)
+        wanted &= log_u[number] < log_acceptance((before * columns).sum(1), (after * columns).sum(1), 1.0, ratio)
     found = decided(Acceptance(target, Passes(target.model), early, delayed=(0, 1)), *case)
     assert torch.equal(found.accepted, wanted) and 10 < int(wanted.sum()) < 390
-    once = log_u[0] < log_acceptance(before.sum(1), after.sum(1), vector(1.0), log_ratio)
+    once = log_u[0] < log_acceptance(before.sum(1), after.sum(1), 1.0, log_ratio)
     assert not torch.equal(found.accepted, once), "it is another chain"
 
 

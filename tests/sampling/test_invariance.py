@@ -26,6 +26,7 @@ from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.kernels.tempering import ParallelTempering
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal, ReducibleChainWarning
+from unmask.sampling.randomness import ChainStreams, StepStreams
 from unmask.sampling.target import Target
 
 EXACT = 1e-12
@@ -230,7 +231,7 @@ def test_tempering_swaps_keep_the_product_of_tempered_laws():
         assert float((moved - joint).abs().max()) < EXACT
 
 
-class _Fixed:
+class _Fixed(StepStreams):
     def __init__(self, parity, log_u):
         self.parity, self.log_u = parity, log_u
 
@@ -267,8 +268,6 @@ def test_passes_of_a_step_are_counted_as_the_cost_model_says():
     kernel = MetropolisHastings(target, passes)
     state, spent = kernel.init(all_texts(target))
     assert spent.tolist() == [3] * 27 and passes.count == 81
-    from unmask.sampling.randomness import ChainStreams
-
     info = kernel.step(state, ChainStreams(0, range(27)).at(0, 0), torch.zeros((27, 1), dtype=torch.long))
     assert info.passes.tolist() == [2 * int(p) for p in info.proposed[:, 0]]
     assert passes.count == 81 + int(info.passes.sum())

@@ -114,6 +114,7 @@ def sample(
     model: options.Model = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
+    rename: options.Rename = None,
     json: options.Json = False,
 ) -> None:
     """Sample texts by Markov chains or decoders, and say how far to trust them."""
@@ -159,6 +160,7 @@ def sample(
                 model=model,
                 device=device,
                 dtype=dtype,
+                rename=options.read_renames(rename),
                 progress=report,
             )
         except KeyboardInterrupt:

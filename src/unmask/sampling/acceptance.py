@@ -43,7 +43,7 @@ SLACK = 1e-9
 def log_acceptance(
     energy: Float[Tensor, " m"],
     new_energy: Float[Tensor, " m"],
-    temperature: Float[Tensor, " m"],
+    temperature: Float[Tensor, " m"] | float = 1.0,
     log_ratio: Float[Tensor, " m"] | float = 0.0,
 ) -> Float[Tensor, " m"]:
     """log alpha(x -> x') of each chain: accept where log u lies below it.
@@ -56,7 +56,7 @@ def log_acceptance(
 
 def energy_allowed(
     energy: Float[Tensor, " m"],
-    temperature: Float[Tensor, " m"],
+    temperature: Float[Tensor, " m"] | float,
     log_ratio: Float[Tensor, " m"] | float,
     log_u: Float[Tensor, " m"],
 ) -> Float[Tensor, " m"]:

@@ -9,7 +9,7 @@ inverse CDF, rounding of the weights by 1e-7 changes the draw only when two toke
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 
+@runtime_checkable
 class Randomness(Protocol):
     """What a kernel may ask for. `rows` are the state's rows that the choice is for; each has a stream of its own.
 

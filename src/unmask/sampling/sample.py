@@ -56,6 +56,7 @@ def sample(
     model: MaskedLM | PathLike | None = None,
     device: str = "auto",
     dtype: str = "auto",
+    rename: Mapping[str, str] | None = None,
     chains_at_once: int | None = None,
     progress: Progress | None = None,
 ) -> SampleRun:
@@ -69,6 +70,7 @@ def sample(
     alphabet         tokens allowed at every site: letters, words, or a file of them
     user_terms       functions from token ids (n, T) to n numbers that are added to the energy
     out              keep the run in this folder, with its diagnosis and figures; the same call continues a run that stopped
+    rename           names of tensors in the model's file, and the names that the model knows them by
     chains_at_once   chains side by side; changes memory and speed, not the samples
 
     Options left out take the defaults of `SampleSettings`. One that the chosen kernel does not use is refused.
@@ -107,14 +109,14 @@ def sample(
         decoding_temperature=decoding_temperature,
         order=order,
     )
+    from unmask.models.given import as_model
     from unmask.models.masked_lm import MaskedLM
     from unmask.sampling.diagnostics import diagnose
     from unmask.sampling.draw import draw
 
-    loaded = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype)  # type: ignore[arg-type]
     run = draw(
         settings,
-        loaded,
+        as_model(model, device, dtype, rename),
         out,
         name="bundled" if model is None else "in memory" if isinstance(model, MaskedLM) else os.fspath(model),
         chains_at_once=chains_at_once,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -59,6 +59,7 @@ class DecodeInfo(NamedTuple):
     passes: Int[Tensor, " n"]
 
 
+@runtime_checkable
 class Decoder(Protocol):
     """Fills blanks; `exact` says whether `log_prob` is the probability with which it draws the text, given the order."""
 

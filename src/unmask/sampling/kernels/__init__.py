@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Int
 from torch import Tensor
@@ -12,6 +12,7 @@ from unmask.sampling.state import ChainState, StepInfo
 from unmask.sampling.target import Target
 
 
+@runtime_checkable
 class Kernel(Protocol):
     """One step of a Markov chain over texts, for many chains at once."""
 
