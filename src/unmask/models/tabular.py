@@ -52,6 +52,6 @@ class TabularMLM:
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
-        rows = torch.tensor(ids).repeat(len(values), 1)
-        rows[:, list(vary)] = values
-        yield slice(0, len(rows)), self.logits(rows, torch.full((len(rows), 1), predict))[:, 0]
+        rows = torch.tensor(ids, device=self.device).repeat(len(values), 1)
+        rows[:, list(vary)] = values.to(self.device)
+        yield slice(0, len(rows)), self.logits(rows, torch.full((len(rows), 1), predict, device=self.device))[:, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.errors import InputError
@@ -53,7 +54,7 @@ def sample(
     order: str | None = None,
     user_terms: Sequence[UserTerm] = (),
     out: PathLike | None = None,
-    model: MaskedLM | PathLike | None = None,
+    model: MaskedLM | str | Path | None = None,
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
@@ -118,7 +119,7 @@ def sample(
         settings,
         as_model(model, device, dtype, rename),
         out,
-        name="bundled" if model is None else "in memory" if isinstance(model, MaskedLM) else os.fspath(model),
+        name="bundled" if model is None else "in memory" if isinstance(model, MaskedLM) else str(model),
         chains_at_once=chains_at_once,
         user_terms=tuple(user_terms),
         progress=progress,
