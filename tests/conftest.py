@@ -32,6 +32,9 @@ CHECKED = [
     *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "decoder_run", "dependence_blocks", "energy")),
     *(f"unmask.sampling.{name}" for name in ("enumeration", "group_run", "groups", "kernels", "markov_run", "memory", "passes")),
     *(f"unmask.sampling.{name}" for name in ("proposal", "randomness", "scan", "starts", "state", "target")),
+    *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "decoder_run", "dependence_blocks", "energy")),
+    *(f"unmask.sampling.{name}" for name in ("enumeration", "group_run", "groups", "kernels", "markov_run", "memory", "passes")),
+    *(f"unmask.sampling.{name}" for name in ("proposal", "randomness", "scan", "starts", "state", "target")),
     *(
         f"unmask.scoring.{name}"
         for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "log_prob")

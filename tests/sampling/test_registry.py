@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from sampling_cases import small_target
@@ -50,6 +51,12 @@ def test_options_are_settings_and_labels_and_colours_tell_kernels_apart():
     for entry in KERNELS.values():
         assert set(entry.options) <= names
     assert len({entry.label for entry in KERNELS.values()}) == len({entry.colour for entry in KERNELS.values()}) == len(KERNELS)
+
+
+def test_the_table_in_the_documentation_is_that_of_the_registry():
+    text = (Path(__file__).parents[2] / "docs" / "sampling.md").read_text()
+    for entry in KERNELS.values():
+        assert f"| `{entry.name}` | {entry.step} | {entry.invariant} |" in text
 
 
 def test_unknown_names_are_refused_with_the_nearest():
