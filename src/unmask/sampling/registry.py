@@ -63,7 +63,7 @@ class Entry:
         from importlib import import_module
 
         module, _, name = self.factory.partition(":")
-        return getattr(import_module(f"unmask.sampling.{module}"), name)
+        return getattr(import_module(module), name)
 
     def build(self, **available: Any) -> Any:
         """The kernel or decoder, from those of `available` that its class has fields for."""
@@ -73,37 +73,38 @@ class Entry:
         return made(**{field.name: available[field.name] for field in fields(made) if field.name in available})
 
 
+HERE = "unmask.sampling"
 PI = "exp(-E / temperature)"
 KERNELS: dict[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry("mh", "Metropolis-Hastings", "kernels.metropolis:MetropolisHastings", "#0072B2",
+        Entry("mh", "Metropolis-Hastings", f"{HERE}.kernels.metropolis:MetropolisHastings", "#0072B2",
               "one token from its conditional, accepted or not", PI, TARGET, (*METROPOLIS, "temperature")),
-        Entry("gibbs", "pseudo-Gibbs", "kernels.gibbs:PseudoGibbs", "#D55E00",
+        Entry("gibbs", "pseudo-Gibbs", f"{HERE}.kernels.gibbs:PseudoGibbs", "#D55E00",
               "one token from its conditional, always accepted", "a law of its own, which depends on the scan", PSEUDO_GIBBS,
               CHAIN),
-        Entry("block", "product blocks", "kernels.block:ProductBlock", "#009E73",
+        Entry("block", "product blocks", f"{HERE}.kernels.block:ProductBlock", "#009E73",
               "a block of tokens at once, independently of each other", PI, TARGET,
               (*METROPOLIS, *BLOCKS, "block_size", "temperature"), sites=None),
-        Entry("sequential-block", "sequential blocks", "kernels.sequential_block:SequentialBlock", "#CC79A7",
+        Entry("sequential-block", "sequential blocks", f"{HERE}.kernels.sequential_block:SequentialBlock", "#CC79A7",
               "a block of tokens, each given those before it", PI, TARGET,
               (*METROPOLIS, *BLOCKS, "block_size", "temperature"), sites=None),
-        Entry("pair-joint", "pairs from a joint", "kernels.pair_joint:PairJoint", "#E69F00",
+        Entry("pair-joint", "pairs from a joint", f"{HERE}.kernels.pair_joint:PairJoint", "#E69F00",
               "a pair of tokens from a joint that is derived for it", PI, TARGET,
               (*METROPOLIS, *BLOCKS, "temperature"), sites=2),
-        Entry("tempering", "parallel tempering", "kernels.tempering:ParallelTempering", "#56B4E9",
+        Entry("tempering", "parallel tempering", f"{HERE}.kernels.tempering:ParallelTempering", "#56B4E9",
               "mh on a ladder of replicas that swap", "exp(-E / first temperature of the ladder)", TARGET,
               (*METROPOLIS, "ladder")),
-        Entry("annealing", "annealing", "kernels.annealing:Annealing", "#7F3C8D",
+        Entry("annealing", "annealing", f"{HERE}.kernels.annealing:Annealing", "#7F3C8D",
               "mh while the temperature falls from hot to cold", "nothing: this is optimisation", ANNEALING,
               (*METROPOLIS, "hot", "cold"), mixes=False),
-        Entry("ancestral", "ancestral sampling", "decoders.ancestral:Ancestral", "#117733",
+        Entry("ancestral", "ancestral sampling", f"{HERE}.decoders.ancestral:Ancestral", "#117733",
               "a new text: blanks filled one by one", "an explicit distribution, with log_prob", ANCESTRAL,
               (*PROPOSAL, "order"), decodes=True, mixes=False),
-        Entry("mask-predict", "mask-predict", "decoders.mask_predict:MaskPredict", "#882255",
+        Entry("mask-predict", "mask-predict", f"{HERE}.decoders.mask_predict:MaskPredict", "#882255",
               "a new text: all blanks predicted, the least sure again", "nothing named", DECODED, DECODING,
               decodes=True, mixes=False),
-        Entry("confidence", "surest first", "decoders.confidence:ConfidenceOrder", "#555555",
+        Entry("confidence", "surest first", f"{HERE}.decoders.confidence:ConfidenceOrder", "#555555",
               "a new text: all blanks predicted, the surest kept", "nothing named", DECODED, DECODING,
               decodes=True, mixes=False),
     )
