@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import SCORES
@@ -146,9 +145,3 @@ def text_seed(seed: int, ids: Int[Tensor, " T"], sites: Int[Tensor, " k"]) -> in
     from unmask.runs.fingerprint import content_hash
 
     return int(content_hash(f"{seed} {ids.tolist()} {sites.tolist()}"), 16) % (2**63 - 1)
-
-
-def refuse_masks(model: ConditionalModel, ids: Sequence[int]) -> None:
-    """A text with a blank in it has no score."""
-    if model.mask_id in ids:
-        raise InputError("the text has a blank: fill it, or use fill")
