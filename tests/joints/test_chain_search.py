@@ -129,6 +129,20 @@ def test_wanted_fillings_are_scored_whatever_their_rank():
     assert exp(mine[0].log_prob) == pytest.approx(worst[0], rel=1e-9)
 
 
+def test_wanted_fillings_that_no_move_leads_to():
+    """So many tokens that the wanted ones are not among the likeliest, and one of them allowed nowhere."""
+    model = TabularMLM.random(40, 2, seed=3, scale=6.0)
+    allowed = torch.zeros(40, dtype=torch.bool)
+    allowed[:20] = True
+    variants = [Variant(blank(40, 2), allowed=(allowed, allowed))]
+    truth = {tokens: p for p, _, tokens in brute_force(model, variants)}
+    wanted = [min(truth, key=truth.__getitem__), (39, 39)]
+    found = search_fillings(Conditionals(model), variants, top=3, passes=50, wanted=[(0, *tokens) for tokens in wanted])
+    p = {f.tokens: exp(f.log_prob) for f in found.fillings}
+    assert p[wanted[0]] == pytest.approx(truth[wanted[0]], rel=1e-9)
+    assert p[wanted[1]] == pytest.approx(truth[wanted[1]], rel=1e-9)
+
+
 def test_many_blanks_are_sampled_with_an_error_that_holds(tiny):
     cloze = Cloze((2, *[4] * (EXACT_SITES + 2), 3), tuple(range(1, EXACT_SITES + 3)))
     conditionals = Conditionals(tiny)

@@ -98,7 +98,20 @@ class Exploration:
         self._rows: dict[int, NDArray[Any]] = {}
         self._levels: dict[int, _Level] = defaultdict(_Level)
         self.roots = [self.number((v, *[HIDDEN] * variant.sites)) for v, variant in enumerate(self.variants)]
-        self.flow, self.cover = self._flows()
+        self._flow = self._cover = np.zeros(0)
+        self._stale = True
+
+    @property
+    def flow(self) -> Numbers:
+        """The flow into every state."""
+        self._refresh()
+        return self._flow
+
+    @property
+    def cover(self) -> Numbers:
+        """The share of orders that lead to every state through passed ones."""
+        self._refresh()
+        return self._cover
 
     def reveal(self, states: Sequence[State]) -> None:
         """One pass over each of the states that has had none."""
@@ -106,9 +119,10 @@ class Exploration:
         for state in dict.fromkeys(states):
             if not self.passed[self.number(state)]:
                 alike[state[0], state.count(HIDDEN)].append(state)
+        before = self.flow
         for (variant, hidden), group in alike.items():
-            self._reveal_alike(self.variants[variant], group, hidden)
-        self.flow, self.cover = self._flows()
+            self._reveal_alike(self.variants[variant], group, hidden, before)
+        self._stale = True
 
     def missing(self, filling: State) -> list[State]:
         """The states of a filling that have had no pass."""
@@ -170,7 +184,13 @@ class Exploration:
             np.add.at(limit, parents, largest / hidden)
         return max(variant.weight * float(limit[root]) for variant, root in zip(self.variants, self.roots, strict=True))
 
-    def _flows(self) -> tuple[Numbers, Numbers]:
+    def _refresh(self) -> None:
+        """Flows after the last passes; a state that was numbered since has none."""
+        if not self._stale:
+            new = np.zeros(len(self.states) - len(self._flow))
+            self._flow, self._cover = np.concatenate([self._flow, new]), np.concatenate([self._cover, new])
+            return
+        self._stale = False
         flow, cover = np.zeros((2, len(self.states)))
         flow[self.roots] = [variant.weight for variant in self.variants]
         cover[self.roots] = 1
@@ -179,9 +199,9 @@ class Exploration:
             parent, child = level.joined("parent"), level.joined("child")
             flow += np.bincount(child, flow[parent] * level.joined("probability") / hidden, len(flow))
             cover += np.bincount(child, cover[parent] / hidden, len(cover))
-        return flow, cover
+        self._flow, self._cover = flow, cover
 
-    def _reveal_alike(self, variant: Variant, states: list[State], hidden: int) -> None:
+    def _reveal_alike(self, variant: Variant, states: list[State], hidden: int, flow: Numbers) -> None:
         """Passes over states of one variant with equally many hidden sites."""
         device = self.conditionals.model.device
         values = torch.tensor(states, device=device)[:, 1:]
@@ -201,15 +221,22 @@ class Exploration:
             log_q = log_q.masked_fill(~allowed[places], -torch.inf)
         listed = min(self.most_listed, log_q.shape[2])
         top = log_q.topk(listed)
-        self._list_moves(states, numbers, places.tolist(), top.indices.cpu().numpy(), top.values.double().exp().cpu().numpy())
+        tokens, probability = top.indices.cpu().numpy(), top.values.double().exp().cpu().numpy()
+        enough = probability * (flow[numbers][:, None, None] / hidden) >= LEAST_FLOW
+        sizes = np.minimum(np.maximum(enough.sum(2), LEAST_LISTED), listed)
+        self._list_moves(states, numbers, places.tolist(), tokens, probability, sizes)
 
     def _list_moves(
-        self, states: list[State], numbers: list[int], places: list[list[int]], tokens: NDArray[np.int64], probability: Numbers
+        self,
+        states: list[State],
+        numbers: list[int],
+        places: list[list[int]],
+        tokens: NDArray[np.int64],
+        probability: Numbers,
+        sizes: NDArray[np.int64],
     ) -> None:
-        """The likeliest moves out of newly passed states; of the others, how likely the first of them is."""
+        """The `sizes` likeliest moves out of newly passed states; of the others, how likely the first of them is."""
         n, hidden, listed = tokens.shape
-        enough = probability * (self._flow_of(numbers)[:, None, None] / hidden) >= LEAST_FLOW
-        sizes = np.minimum(np.maximum(enough.sum(2), LEAST_LISTED), listed)
         everything = listed == self.conditionals.model.vocab_size
         after = np.concatenate([probability, np.zeros((n, hidden, 1)) if everything else probability[:, :, -1:]], 2)
         level = self._levels[hidden]
@@ -232,12 +259,6 @@ class Exploration:
             return None
         every = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
         return torch.stack([every if tokens is None else tokens.to(model.device) for tokens in variant.allowed])
-
-    def _flow_of(self, numbers: list[int]) -> Numbers:
-        """The flow into states, 0 where they were listed after it was computed."""
-        known = np.zeros(len(self.states))
-        known[: len(self.flow)] = self.flow
-        return known[numbers]
 
     def number(self, state: State) -> int:
         """A state's number, a new one for a new state."""
