@@ -22,6 +22,7 @@ from unmask.training.corpus import Source
 from unmask.training.encoder import PackedBert
 from unmask.training.layout import Vocabulary
 from unmask.training.masking import parse_scheme
+from unmask.training.objectives import Masked
 from unmask.training.segments import Segmentation, sentences
 from unmask.training.token_store import TokenPart, tokenise
 from unmask.training.tokenizer import load_tokenizer
@@ -92,7 +93,7 @@ def main() -> None:
         part, vocabulary = held_out(options.text, folder, device)
         rows = validation_rows([part], options.max_tokens, 128, vocabulary.pad, options.limit)
         bert = PackedBert(model.network)
-        figures = [validate(bert, rows, vocabulary, parse_scheme(s)) for s in SCHEMES]
+        figures = [validate(bert, rows, vocabulary, Masked(parse_scheme(s))) for s in SCHEMES]
         words = by_words(model, options.text, folder, options.max_tokens, options.words)
         cells = [f"{f.loss:.3f} / {f.accuracy:.1%}" for f in figures] + [f"{words[0]:.3f} / {words[1]:.1%}"]
         print(folder.name.ljust(24) + "".join(c.rjust(16) for c in cells), flush=True)

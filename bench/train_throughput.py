@@ -20,6 +20,7 @@ import torch
 from tokenizers import Tokenizer, models
 
 from unmask.training.loop import Trainer
+from unmask.training.masking import parse_scheme
 from unmask.training.packing import PackedRows
 from unmask.training.prepare import Held, Prepared
 from unmask.training.settings import TrainSettings
@@ -139,7 +140,7 @@ def main() -> None:
         if device.type == "cuda":
             torch.cuda.synchronize()
         starting = time.perf_counter() - began
-        share = trainer.scheme.moments(segment).mean
+        share = parse_scheme(options.masking).moments(segment).mean
         seconds = seconds_per_step(trainer.step, options.steps, device)
         tokens = batch * trainer.fill[row]
         rate = tokens / seconds

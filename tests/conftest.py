@@ -41,10 +41,9 @@ CHECKED = [
     ),
     *(
         f"unmask.training.{name}"
-        for name in ("batches", "compatibility", "encoder", "layout", "loop", "losses", "masking", "optimiser", "packing")
+        for name in ("batches", "compatibility", "encoder", "layout", "loop", "losses", "masking", "objectives", "optimiser")
     ),
-    "unmask.training.token_store",
-    "unmask.training.validation",
+    *(f"unmask.training.{name}" for name in ("packing", "token_store", "validation")),
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""
 

@@ -30,6 +30,7 @@ def train(
         Path | None, typer.Option(help="A model folder to start from; its shape and tokenizer are taken with its weights.")
     ] = None,
     field: Annotated[str, typer.Option(help="Field of a .jsonl line that holds the text.")] = "text",
+    objective: Annotated[str, typer.Option(help="masked, or causal: a model of the next token, of the same shape.")] = "masked",
     max_length: Annotated[int, typer.Option(help="Longest text in tokens, start and end tokens included.")] = 128,
     segment_lengths: Annotated[str, typer.Option(help="Lengths that lines are cut to, one drawn for each line.")] = "24,64,128",
     buckets: Annotated[
@@ -72,9 +73,10 @@ def train(
     compile: Annotated[bool | None, typer.Option(help="Compile the model; by default on a GPU.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Train a masked language model from plain text.
+    """Train a masked language model from plain text, or with --objective causal a causal one.
 
-    Writes a folder that `unmask fill --model OUT` and Hugging Face's AutoModelForMaskedLM load, with a model card.
+    Writes a folder that `unmask fill --model OUT` and Hugging Face's AutoModelForMaskedLM load (a causal one: `unmask diagnose
+    --judge OUT` and AutoModelForCausalLM), with a model card.
     Ctrl-C leaves a checkpoint; --resume goes on from there with the same numbers.
     """
     given = {name: value for name, value in locals().items() if name != "as_json"}

@@ -120,8 +120,10 @@ def gather_index(mask: Bool[Tensor, "R L"], capacity: int) -> tuple[Int[Tensor, 
 class PackedBert:
     """A network seen through its weights, for packed rows."""
 
-    def __init__(self, model: Any, dtype: torch.dtype = torch.float32, compile: bool = False) -> None:
+    def __init__(self, model: Any, dtype: torch.dtype = torch.float32, compile: bool = False, causal: bool = False) -> None:
+        """`causal`: no position looks at those after it."""
         self.model = model
+        self.causal = causal
         self.dtype = dtype
         self.compiled = compile
         self.heads = int(model.config.num_attention_heads)
@@ -150,7 +152,8 @@ class PackedBert:
 
     def hidden(self, ids: Int[Tensor, "R L"], text: PackedText) -> Float[Tensor, "n D"]:
         """Last hidden states of all tokens, flattened; `ids` is what the model sees of `text`."""
-        x, bias = self._embed(ids, text.position, text.same, self.embedding_weights, self.dtype, self.eps)
+        seen = text.same.tril() if self.causal else text.same
+        x, bias = self._embed(ids, text.position, seen, self.embedding_weights, self.dtype, self.eps)
         for weights in self.layer_weights:
             x = self._layer(x, bias, weights, self.heads, self.eps)
         return x.flatten(0, 1)

@@ -26,9 +26,8 @@ from unmask.training.checkpoint import CheckpointFolder, TrainingError
 from unmask.training.encoder import PackedBert, gather_index
 from unmask.training.layout import PackedText, Vocabulary
 from unmask.training.log import RunLog
-from unmask.training.losses import hide
-from unmask.training.masking import capacity, parse_replacement, parse_scheme
 from unmask.training.model import Start, new_model
+from unmask.training.objectives import objective_of
 from unmask.training.optimiser import make_optimisers, rate_at
 from unmask.training.packing import PackedRows
 from unmask.training.prepare import Prepared
@@ -99,25 +98,24 @@ class Trainer:
             "bfloat16": torch.bfloat16,
             "float32": torch.float32,
         }
-        self.bert = PackedBert(self.model, names[settings.precision], compile)
+        self.objective = objective_of(settings)
+        self.bert = PackedBert(self.model, names[settings.precision], compile, self.objective.causal)
         self.optimisers = make_optimisers(
             self.model, settings.optimiser, settings.lr, settings.weight_decay, (0.9, settings.beta2)
         )
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.scheme = parse_scheme(settings.masking)
-        self.replacement = parse_replacement(settings.replacement)
         self.slots = {p.length: self._slots(p) for p in self.plan.packed}
         self.fill = {p.length: p.tokens / p.ids.size for p in self.plan.packed}
 
     def _slots(self, packed: PackedRows) -> int:
-        return capacity(self.scheme, self.settings.batch_tokens // packed.length, packed.length, packed.tokens_per_segment)
+        return self.objective.slots(self.settings.batch_tokens // packed.length, packed.length, packed.tokens_per_segment)
 
     def step(self, step: int) -> StepNumbers:
         """One optimisation step."""
         batch = self.plan.batch(step)
         text = PackedText.of(self._to_device(batch), self.vocabulary)
         generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
-        loss = self._masked_loss(text, batch.bucket, generator)
+        loss = self._loss(text, batch.bucket, generator)
         penalty = torch.zeros((), device=self.device)
         if self.settings.compatibility:
             penalty = self._penalty(text, batch.bucket, generator)
@@ -136,13 +134,11 @@ class Trainer:
         ids = torch.from_numpy(batch.ids)
         return ids.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else ids
 
-    def _masked_loss(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
-        block = self.scheme.draw(text, generator)
-        mask, weight = hide(self.settings.loss, text, block, generator)
-        shown = self.replacement.apply(text, mask, self.vocabulary, generator)
-        index, filled = gather_index(mask, self.slots[bucket])
-        nll, _ = self.bert.nll(self.bert.hidden(shown, text), index, text.ids.flatten()[index].long())
-        return (nll * torch.where(filled, weight.flatten()[index], 0.0)).sum() / block.sum().clamp(min=1)
+    def _loss(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
+        task = self.objective.task(text, self.vocabulary, generator)
+        index, filled = gather_index(task.asked, self.slots[bucket])
+        nll, _ = self.bert.nll(self.bert.hidden(task.shown, text), index, task.answer.flatten()[index].long())
+        return (nll * torch.where(filled, task.weight.flatten()[index], 0.0)).sum() / task.total.clamp(min=1)
 
     def _penalty(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
         rows = min(len(text.ids), self.settings.compatibility_rows or max(1, len(text.ids) // 8))
@@ -153,13 +149,14 @@ class Trainer:
         return compatibility.penalty(self.bert, first, self.vocabulary, pairs)
 
     def validate(self, rows: PackedRows) -> Figures:
-        """Loss and accuracy at 15 % on held-out rows."""
+        """Loss and accuracy on held-out rows: of the next token for a causal model, else with 15 % masked."""
         last = self.plan.packed[-1]
         batch_rows = max(1, self.settings.batch_tokens // rows.length)
         if not self.bert.compiled:
             batch_rows = min(batch_rows, 64)
         slots = self.slots[last.length] if last.length == rows.length and self.bert.compiled else 0
-        return validate(self.bert, rows, self.vocabulary, batch_rows=batch_rows, slots=slots)
+        objective = self.objective if self.objective.causal else None
+        return validate(self.bert, rows, self.vocabulary, objective, batch_rows=batch_rows, slots=slots)
 
     def state(self) -> dict[str, Any]:
         """All that a resumed run needs, but the number of steps done."""

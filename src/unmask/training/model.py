@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import nn
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
+from unmask.models.hugging_face import load_causal
 from unmask.models.loading import load_checkpoint
+from unmask.models.source import Source
 from unmask.runs.fingerprint import fingerprint
 from unmask.training.settings import TrainSettings
+from unmask.training.tokenizer import special_id
 
 INITIAL_DEVIATION = 0.02
 
@@ -63,11 +67,16 @@ class Start:
     weights: str
 
     @classmethod
-    def read(cls, folder: Path) -> Start:
-        """The masked language model of a folder, refused if it is not a whole BERT with a tokenizer.json."""
+    def read(cls, folder: Path, causal: bool = False) -> Start:
+        """The masked (or causal) language model of a folder, refused if it is not a whole BERT with a tokenizer.json."""
         if not (folder / "tokenizer.json").is_file():
             raise InputError(f"init {str(folder)!r} has no tokenizer.json: give a folder that `unmask train` wrote")
-        loaded, _ = load_checkpoint(folder, torch.device("cpu"), torch.float32)
+        if causal:
+            if not Source(str(folder)).config.get("is_decoder"):
+                raise InputError(f"init {str(folder)!r} is no causal model: give one, or leave out --objective causal")
+            loaded, _ = load_causal(str(folder))
+        else:
+            loaded, _ = load_checkpoint(folder, torch.device("cpu"), torch.float32)
         network = _as_our_own(loaded, folder)
         return cls(folder, network, fingerprint(network.state_dict()))
 
@@ -103,7 +112,7 @@ def _as_our_own(loaded: Any, folder: Path) -> BertMaskedLM:
             raise InputError(f"init {str(folder)!r} is not a BERT: give a folder that `unmask train` wrote")
         network = BertMaskedLM(BertShape(**{f.name: getattr(loaded.config, f.name) for f in fields(BertShape)}))
         stored = loaded.state_dict()
-        network.load_state_dict({name: stored[name] for name in network.state_dict()}, assign=True)
+        network.load_state_dict({name: stored[name].float() for name in network.state_dict()}, assign=True)
         network.tie()
         loaded = network
     if loaded.config.hidden_act != "gelu" or not loaded.config.tie_word_embeddings:
@@ -111,16 +120,19 @@ def _as_our_own(loaded: Any, folder: Path) -> BertMaskedLM:
     return loaded
 
 
-def config_json(network: BertMaskedLM, pad: int, dtype: torch.dtype) -> dict[str, Any]:
-    """What config.json says of the network."""
+def config_json(network: BertMaskedLM, tokenizer: Tokenizer, dtype: torch.dtype, causal: bool) -> dict[str, Any]:
+    """What config.json says of the network; a causal one is a decoder."""
+    start, end = special_id(tokenizer, "[CLS]"), special_id(tokenizer, "[SEP]")
+    kind = {"is_decoder": True, "bos_token_id": start, "eos_token_id": end} if causal else {}
     return {
         **{field.name: getattr(network.config, field.name) for field in fields(BertShape)},
-        "architectures": ["BertForMaskedLM"],
+        **kind,
+        "architectures": ["BertLMHeadModel" if causal else "BertForMaskedLM"],
         "attention_probs_dropout_prob": 0.0,
         "dtype": str(dtype).removeprefix("torch."),
         "hidden_dropout_prob": 0.0,
         "initializer_range": INITIAL_DEVIATION,
-        "pad_token_id": pad,
+        "pad_token_id": special_id(tokenizer, "[PAD]"),
     }
 
 

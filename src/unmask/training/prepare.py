@@ -22,8 +22,8 @@ from unmask.training.token_store import StoredTokens, tokenise
 from unmask.training.tokenizer import count_words, load_tokenizer, special_id, train_tokenizer
 from unmask.training.validation import validation_rows
 
-_FORMAT = 2
-"""Of cached tokenizers: 1 was trained with ties broken at random."""
+_FORMAT = 3
+"""Of cached tokenizers: 1 was trained with ties broken at random, 2 with fewer letters."""
 _LINES_PER_REPORT = 50_000
 
 

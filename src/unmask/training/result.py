@@ -21,7 +21,7 @@ class TrainingRun:
     """A run that finished, was interrupted or paused, and the model folder `out` that it left.
 
     step         steps done, of settings.steps
-    validation   loss in nats, accuracy and positions with 15 % of held-out tokens masked
+    validation   loss in nats, accuracy and positions: with 15 % of held-out tokens masked, or of the next token (causal)
     parameters   of the model
     tokens       in an epoch
     """
@@ -67,7 +67,7 @@ class TrainingRun:
             "model": str(self.out),
             "status": f"{self.status} at step {self.step:,} of {self.settings.steps:,}",
             "validation loss": f"{self.validation.loss:.3f} nats",
-            "validation accuracy": f"{self.validation.accuracy:.1%} of {self.validation.positions:,} masked tokens",
+            "validation accuracy": f"{self.validation.accuracy:.1%} of {self.validation.positions:,} positions",
             "parameters": f"{self.parameters:,}",
         }
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())

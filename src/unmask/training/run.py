@@ -1,4 +1,4 @@
-"""`unmask.train`: a corpus in, a folder with a masked language model out."""
+"""`unmask.train`: a corpus in, a folder with a language model out."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ def train(
     tokenizer: Name | None = None,
     init: Name | None = None,
     field: str = "text",
+    objective: str = "masked",
     max_length: int = 128,
     segment_lengths: str | Sequence[int] = (24, 64, 128),
     buckets: str | Sequence[int] | None = None,
@@ -80,7 +81,7 @@ def train(
     compile: bool | None = None,
     progress: Progress | None = None,
 ) -> TrainingRun:
-    """Train a masked language model from text, and leave it in the folder `out`.
+    """Train a masked language model (or a causal one) from text, and leave it in the folder `out`.
 
     `corpus` is a file, several files or a list of texts; every other argument is the option of `unmask train` with that name
     (`unmask train --help`, docs/training.md). `progress` is called with (steps done, steps in all, what happens).
@@ -90,13 +91,14 @@ def train(
     given = locals()
     folder = user_path(out, "out")
     on = resolve_device(device)
-    start = None if init is None else Start.read(user_path(init, "init"))
+    start = None if init is None else Start.read(user_path(init, "init"), objective == "causal")
     asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab, "batch_tokens": batch_tokens, "lr": lr}
     settings = TrainSettings(
         **presets.choose(size, on, asked, start.shape if start else None, str(init)),
         max_length=max_length,
         segment_lengths=_lengths("segment_lengths", segment_lengths),
         buckets=_lengths("buckets", (max_length,) if buckets is None else buckets),
+        objective=objective,  # type: ignore[arg-type]
         masking=masking,
         replacement=replacement,
         loss=loss,  # type: ignore[arg-type]
@@ -154,7 +156,7 @@ def train(
             settings=settings,
         )
         card = model_card(made, prepared, _command(given, read, held.source), licence, on)
-        export_model(folder, trainer.model, prepared.tokenizer, settings.max_length, card, half)
+        export_model(folder, trainer.model, prepared.tokenizer, settings, card, half)
         if made.finished:
             write_json(own / "finished.json", {"step": step, **dataclasses.asdict(figures)})
             if not keep_checkpoints:

@@ -12,10 +12,12 @@ from unmask.training.losses import LossName
 from unmask.training.masking import parse_replacement, parse_scheme
 from unmask.training.optimiser import OptimiserName
 
+ObjectiveName = Literal["masked", "causal"]
 Precision = Literal["auto", "float32", "bfloat16"]
 MANY = 10**9
 """More steps, rows or tokens than anyone waits for."""
 NAMES = {
+    "objective": ("masked", "causal"),
     "loss": ("factorised", "block"),
     "optimiser": ("muon", "adamw"),
     "precision": ("auto", "float32", "bfloat16"),
@@ -33,6 +35,7 @@ COUNTS = {
     "seed": (0, 2**63 - 1),
 }
 """Least and most of each whole number."""
+MASKED_ONLY = ("masking", "replacement", "loss", "compatibility", "compatibility_rows")
 REALS = {
     "compatibility": (0.0, 1e6, False),
     "lr": (0.0, 10.0, True),
@@ -54,6 +57,7 @@ class TrainSettings:
     max_length: int = 128
     segment_lengths: tuple[int, ...] = (24, 64, 128)
     buckets: tuple[int, ...] = (128,)
+    objective: ObjectiveName = "masked"
     masking: str = "uniform:0.05-0.45"
     replacement: str = "1,0,0"
     loss: LossName = "factorised"
@@ -77,6 +81,9 @@ class TrainSettings:
             checks.one_of(name, getattr(self, name), known)
         for name, (low, high, above) in REALS.items():
             object.__setattr__(self, name, checks.real(name, getattr(self, name), low, high, above))
+        for field in dataclasses.fields(self):
+            if self.objective == "causal" and field.name in MASKED_ONLY and getattr(self, field.name) != field.default:
+                raise InputError(f"{field.name} belongs to masked models: leave it out, or --objective causal")
         parse_scheme(self.masking)
         parse_replacement(self.replacement)
         if self.width % self.heads:
@@ -98,4 +105,5 @@ class TrainSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and checkpoints."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+        given = {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+        return {k: v for k, v in given.items() if self.objective == "masked" or k not in MASKED_ONLY}

@@ -12,6 +12,8 @@ from unmask.errors import InputError
 from unmask.training.wordpiece import CONTINUES, learn_pieces
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+MOST_LETTERS = 256
+"""Of the alphabet, and at most a third of the vocabulary, since letters stand in it alone and inside words."""
 LONGEST_WORD = 100
 """Characters; a longer word is unknown."""
 
@@ -33,7 +35,7 @@ def count_words(lines: Iterable[tuple[str, int]]) -> Counter[str]:
 
 def train_tokenizer(words: Mapping[str, int], vocab_size: int) -> Tokenizer:
     """A cased WordPiece tokenizer of at most `vocab_size` tokens, the special ones first (ids 0 to 4)."""
-    pieces = learn_pieces(words, vocab_size - len(SPECIAL_TOKENS), min(256, vocab_size // 8))
+    pieces = learn_pieces(words, vocab_size - len(SPECIAL_TOKENS), min(MOST_LETTERS, vocab_size // 3))
     vocabulary = {token: i for i, token in enumerate(dict.fromkeys([*SPECIAL_TOKENS, *pieces]))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD))
     tokenizer.normalizer = _normalizer()
@@ -70,10 +72,11 @@ def special_id(tokenizer: Tokenizer, token: str) -> int:
     return token_id
 
 
-def tokenizer_config(max_length: int) -> dict[str, object]:
-    """What tokenizer_config.json says, so that AutoTokenizer loads the folder."""
+def tokenizer_config(max_length: int, causal: bool) -> dict[str, object]:
+    """What tokenizer_config.json says, so that AutoTokenizer loads the folder; a causal model's texts begin and end."""
     names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
-    return {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **names}
+    ends = {"bos_token": "[CLS]", "eos_token": "[SEP]"} if causal else {}
+    return {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **names, **ends}
 
 
 def _normalizer() -> normalizers.Normalizer:

@@ -1,4 +1,4 @@
-"""Validation: loss in nats and accuracy at masked positions of held-out segments, with masks fixed by a seed.
+"""Validation: loss in nats and accuracy on held-out segments, where masks are drawn with masks fixed by a seed.
 
 Equal data, scheme and seed give equal masks whatever the model, so figures of several models compare; on another kind of
 device the random stream differs and with it the masks, not their law.
@@ -16,14 +16,15 @@ from unmask.errors import InputError
 from unmask.training.batches import seed_for
 from unmask.training.encoder import PackedBert, gather_index
 from unmask.training.layout import PackedText, Vocabulary
-from unmask.training.masking import FixedRate, MaskingScheme, capacity
+from unmask.training.masking import FixedRate
+from unmask.training.objectives import Masked, Objective
 from unmask.training.packing import PackedRows, pack
 from unmask.training.token_store import TokenPart
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Mean -log q in nats, share of targets that are the most probable token, and how many positions were masked."""
+    """Mean -log q in nats, share of targets that are the most probable token, and how many targets there were."""
 
     loss: float
     accuracy: float
@@ -49,15 +50,18 @@ def validate(
     bert: PackedBert,
     rows: PackedRows,
     vocabulary: Vocabulary,
-    scheme: MaskingScheme | None = None,
+    objective: Objective | None = None,
     seed: int = 0,
     batch_rows: int = 64,
     slots: int = 0,
 ) -> Figures:
-    """Figures on `rows`. `slots`: the number of positions the head computes at once, if it is to match training's shape."""
-    scheme = scheme or FixedRate(0.15)
+    """Figures on `rows`, with 15 % masked unless another objective is given.
+
+    slots   the number of positions that the head computes at once, if it is to match training's shape
+    """
+    objective = objective or Masked(FixedRate(0.15))
     device = vocabulary.special.device
-    slots = max(slots, capacity(scheme, batch_rows, rows.length, rows.tokens_per_segment))
+    slots = max(slots, objective.slots(batch_rows, rows.length, rows.tokens_per_segment))
     loss, hits, count = (torch.zeros((), dtype=torch.float64, device=device) for _ in range(3))
     for start in range(0, len(rows.ids), batch_rows):
         block = np.full((batch_rows, rows.length), vocabulary.pad, np.int32)
@@ -65,11 +69,11 @@ def validate(
         block[: len(part)] = part
         text = PackedText.of(torch.from_numpy(block).to(device), vocabulary)
         generator = torch.Generator(device).manual_seed(seed_for(seed, start))
-        mask = scheme.draw(text, generator)
-        index, filled = gather_index(mask, slots)
+        task = objective.task(text, vocabulary, generator)
+        index, filled = gather_index(task.asked, slots)
         with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code serves here too
-            hidden = bert.hidden(text.ids.masked_fill(mask, vocabulary.mask), text)
-            nll, hit = bert.nll(hidden, index, text.ids.flatten()[index].long())
+            hidden = bert.hidden(task.shown, text)
+            nll, hit = bert.nll(hidden, index, task.answer.flatten()[index].long())
         loss += (nll.detach() * filled).sum()
         hits += (hit & filled).sum()
         count += filled.sum()
