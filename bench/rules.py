@@ -38,13 +38,20 @@ from unmask.joints.joint import Joint
 from unmask.joints.metrics import block_metrics
 from unmask.joints.mrf import mrf
 from unmask.joints.product import product
+from unmask.joints.registry import Member
 from unmask.joints.solver.marginals import Marginals
 from unmask.joints.tiles import Index, at
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.unary import Tables, unary_tables
 
 BASELINE = "balanced"
-MEMBERS = {"arnold_gokhale": 0.0, "alpha 1/4": 0.25, BASELINE: 0.5, "alpha 3/4": 0.75, "pseudo_gibbs": 1.0}
+MEMBERS = {
+    "arnold_gokhale": Member(0.0),
+    "alpha 1/4": Member(0.25),
+    BASELINE: Member(0.5),
+    "alpha 3/4": Member(0.75),
+    "pseudo_gibbs": Member(1.0),
+}
 
 
 def geometric(name: str, joints: Sequence[Joint], weights: Sequence[float] | None = None) -> Joint:

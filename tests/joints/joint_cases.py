@@ -8,6 +8,10 @@ import torch
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
+from unmask.joints.registry import Member
+from unmask.joints.solver.flow_sweep import sweep
+from unmask.joints.solver.marginals import Marginals, flat, unflat
+from unmask.joints.solver.members import Members
 from unmask.joints.tiles import tile_size, tiles
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import Tables, unary_tables
@@ -71,6 +75,11 @@ def large_tables(shape: Sequence[int], seed: int, scale: float = 1.5) -> Tables:
     tables = tables_from([normal(*shape).log_softmax(t) for t in range(len(shape))], [normal(n).log_softmax(0) for n in shape])
     assert len(list(tiles(tables.shape, tile_size(tables)))) > 1
     return tables
+
+
+def swept(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
+    """The marginals after one sweep of the solver."""
+    return unflat(sweep(tables, flat(log_mu)[None, :], Members.of(tables, [member]))[0], log_mu)
 
 
 LARGE = [(600, 500), (70, 70, 60)]

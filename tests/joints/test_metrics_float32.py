@@ -13,6 +13,7 @@ from unmask.joints.hcb import hcb
 from unmask.joints.metrics import block_metrics
 from unmask.joints.mrf import mrf, mrf_logit
 from unmask.joints.product import product
+from unmask.joints.registry import Member
 from unmask.tables.unary import Tables
 
 TOKENS = 300
@@ -52,7 +53,10 @@ def in_float64(tables: Tables) -> Tables:
 def joints(tables: Tables) -> list[Joint]:
     """Every construction; the family's members at given marginals, so that no solver stands between the two precisions."""
     given = (tables.log_masked[1][None, :], tables.log_masked[0][:, None])
-    family = [Joint(f"family {alpha}", tables, FamilyRule(tables, given, alpha)) for alpha in (0.0, 0.5, 1.0)]
+    family = [
+        Joint(f"family {alpha} {restart}", tables, FamilyRule(tables, given, Member(alpha, restart)))
+        for alpha, restart in ((0, 0), (0.5, 0), (0.5, 0.2), (1, 0))
+    ]
     return [product(tables), mrf_logit(tables), mrf(tables), hcb(tables), chain(tables), *family]
 
 

@@ -32,14 +32,15 @@ def test_a_number_in_a_name_is_the_member_s():
     tables = random_tables((2, 4), 6)
     for alpha, name in ((0.0, "arnold_gokhale"), (0.5, "balanced"), (1.0, "pseudo_gibbs")):
         found = derive(tables, f"family:{alpha}", tolerance=1e-9)
-        assert found.report["alpha"] == alpha and found.name == f"family:{alpha}"
+        assert found.report["alpha"] == alpha and found.name == f"family:{alpha:g},0"
         torch.testing.assert_close(found.dense(), derive(tables, name, tolerance=1e-9).dense(), rtol=0, atol=1e-7)
     between = derive(tables, "family:0.25").dense()
     assert float((between - derive(tables, "balanced").dense()).abs().max()) > 1e-3
 
 
 def test_names_with_commas_and_numbers_are_told_apart():
-    assert [c.name for c in all_named("product, family:0.5,chain")] == ["product", "family:0.5", "chain"]
+    assert [c.name for c in all_named("product, family:0.5,chain")] == ["product", "family:0.5,0", "chain"]
+    assert [c.name for c in all_named("family:0.50,.25,mrf,family:1,0.1")] == ["family:0.5,0.25", "mrf", "family:1,0.1"]
     assert [c.name for c in all_named("all")] == list(CONSTRUCTIONS)
     assert [c.name for c in all_named(["mrf", "hcb"])] == ["mrf", "hcb"]
 
@@ -47,11 +48,13 @@ def test_names_with_commas_and_numbers_are_told_apart():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("balance", r"joint 'balance' is unknown: did you mean balanced\? Use one of product, .*family:ALPHA"),
+        ("balance", r"joint 'balance' is unknown: did you mean balanced\? Use one of product, .*family:ALPHA,LAMBDA"),
         ("family", "joint 'family' is unknown"),
         ("family:", "joint 'family:' is not understood|numbers with commas"),
         ("family:2", "alpha 2.0 is out of range"),
         ("family:nan", "alpha nan is out of range"),
+        ("family:0.5,1.5", "lambda 1.5 is out of range"),
+        ("family:1,0,0", "has 3 numbers: give one or two, such as family:0.5,0.25"),
         (3, "joint 3 is unknown"),
     ],
 )

@@ -18,11 +18,15 @@ from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, Joint, derive, derive_all
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.metrics import block_metrics
+from unmask.joints.registry import Member
 from unmask.joints.rules import SumRule
 from unmask.joints.solver.flow_sweep import sweep
-from unmask.joints.solver.marginals import start
+from unmask.joints.solver.marginals import flat, start
+from unmask.joints.solver.members import Members
 from unmask.joints.triton.pair_form import Linear, PairForm, pair_form, table_form, triton_serves
 from unmask.tables.unary import Tables
+
+WITH_RESTARTS = (*CONSTRUCTIONS, "family:0.5,0.25", "family:1,0.1")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +52,7 @@ def by_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNMASK_TRITON", "on")
 
 
-@pytest.mark.parametrize("name", CONSTRUCTIONS)
+@pytest.mark.parametrize("name", WITH_RESTARTS)
 def test_every_construction_has_a_pair_form_with_its_cells(tables: Tables, name: str) -> None:
     joint = derive(tables, name)
     form = pair_form(tables, joint.rule)
@@ -69,19 +73,19 @@ def test_a_rule_that_is_no_pair_form_is_left_to_the_tiles(tables: Tables) -> Non
     assert pair_form(tables, lambda index: tables.log_q[0][index] * 2) is None
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
-def test_a_sweep_by_triton_is_a_sweep(tables: Tables, alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = start(tables)
-    expected = sweep(tables, given, alpha)
+def test_a_sweep_by_triton_is_a_sweep(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    square = Members.of(tables, [Member(alpha, restart) for alpha in (0.0, 0.5, 1.0) for restart in (0.0, 0.2, 1.0)])
+    points = flat(start(tables)).expand(9, -1)
+    expected = sweep(tables, points, square)
     monkeypatch.setenv("UNMASK_TRITON", "on")
-    for found, wanted in zip(sweep(tables, given, alpha), expected, strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(sweep(tables, points, square), expected, rtol=1e-5, atol=1e-5)
+    assert len({tuple(row) for row in expected.tolist()}) >= 7, "the members are told apart, but for the chain's"
 
 
 def test_joints_and_metrics_by_triton_are_those_of_the_tiles(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    by_tiles = block_metrics(derive_all(tables), (4, 7))
+    by_tiles = block_metrics(derive_all(tables, WITH_RESTARTS), (4, 7))
     monkeypatch.setenv("UNMASK_TRITON", "on")
-    by_triton = block_metrics(derive_all(replace(tables)), (4, 7))
+    by_triton = block_metrics(derive_all(replace(tables), WITH_RESTARTS), (4, 7))
     assert isclose(by_triton.compatibility, by_tiles.compatibility, rel_tol=1e-5)
     for found, wanted in zip(by_triton.joints, by_tiles.joints, strict=True):
         for key in ("joint_nll", "a_kl", "g_kl", "objective"):

@@ -1,19 +1,22 @@
-"""Arnold-Gokhale (Torroba Hennigen & Kim 2023, eqs. 4 and 5), and the near-compatible family that it is one end of.
+"""Arnold-Gokhale (Torroba Hennigen & Kim 2023, eqs. 4 and 5), and the near-compatible family that it is one corner of.
 
 The joint whose conditionals are nearest to the model's: minimise over mu
 
-    J(mu) = sum_t sum_{x_{-t}}  w_t(x_{-t})  KL( q_t(. | x_{-t}) || mu(. | x_{-t}) )                             (eq. 4)
+    J(mu) = (1 - lambda) sum_t sum_{x_{-t}} w_t(x_{-t}) KL( q_t(. | x_{-t}) || mu(. | x_{-t}) )  +  lambda k KL( c || mu )
 
-With the weights held fixed J is convex in log mu, and its stationary point is
+for k sites, where c is the mean chain (`unmask.joints.chain`): eq. 4 has lambda = 0. With the weights held fixed J is convex
+in log mu, and with c = sum_t c_t q_t and mu_{-t} = mu with site t summed out its stationary point is
 
-    mu = ( sum_t w_t q_t ) / ( sum_t w_t / mu_{-t} ),      mu_{-t} = mu with site t summed out,                  (eq. 5)
+    mu = ( sum_t W_t q_t ) / ( sum_t I_t ),   W_t = (1 - lambda) w_t + lambda k c_t,   I_t = (1 - lambda) w_t / mu_{-t} + lambda,
 
-for a pair, with u and v the row and column sums of mu:  (w_y A + w_x B) / (w_y / v + w_x / u). The family takes
-w_t = mu_{-t}^alpha, so that contexts count alike (alpha = 0), as often as they occur (alpha = 1), or between:
+which is eq. 5 for lambda = 0 and has mass one. The family takes w_t = mu_{-t}^alpha: contexts count alike (alpha = 0), as often
+as they occur (alpha = 1), or between. lambda draws mu to the chain, which knows what the model expects with all blanks masked:
 
     arnold_gokhale  alpha = 0     closest conditionals when every context counts alike, however absurd
     balanced        alpha = 1/2   contexts count by the square root of their probability
     pseudo_gibbs    alpha = 1     contexts count by their probability; the stationary law of random-scan pseudo-Gibbs
+    chain           lambda = 1    whatever alpha
+    alpha = 1       lambda > 0    the law of pseudo-Gibbs that starts again from the chain with probability lambda
 
 Eq. 5 read as an iteration is `plain_step`, which the tests compare with; `steps=n` is n of these from the uniform
 distribution, as published (n = 50 in the paper). Without `steps` the same fixed point is found by `unmask.joints.solver` in far
@@ -32,8 +35,9 @@ from torch import Tensor
 from unmask.checks import whole
 from unmask.joints.faithfulness import read_rules
 from unmask.joints.joint import Joint
-from unmask.joints.registry import CONSTRUCTIONS, member
-from unmask.joints.solver.marginals import Marginals, centred, start
+from unmask.joints.registry import CONSTRUCTIONS, Construction, Member, member
+from unmask.joints.solver.marginals import Marginals, flat, start
+from unmask.joints.solver.members import Members
 from unmask.joints.solver.solve import solve
 from unmask.joints.tiles import Index, at, contexts, sum_at, tile_size, tiles
 from unmask.joints.triton.pair_form import Linear, PairForm, zeros
@@ -45,20 +49,17 @@ MAX_STEPS = 1_000_000
 
 
 class FamilyRule:
-    """The unnormalised log cells of eq. 5, given the marginals of the member with parameter `alpha`.
+    """The unnormalised log cells of eq. 5 with restarts, given the marginals of a member.
 
-    The rule is homogeneous of degree one in the marginals: they are divided by e^c, and c is added to the cells.
-
-    log_weight   log w_t
-    log_inverse  log of w_t / mu_{-t}, and `inverse` that ratio
+    log_weight   log W_t, and log_inverse = log I_t, with the marginals over e^c (see `unmask.joints.solver.members`)
     """
 
-    def __init__(self, tables: Tables, log_mu: Marginals, alpha: float) -> None:
+    def __init__(self, tables: Tables, log_mu: Marginals, member: Member) -> None:
         dtype = tables.log_q[0].dtype
-        shifted, self.c = centred(tuple(m.double() for m in log_mu), dtype)
-        self.log_q = tables.log_q
-        self.log_weight = [(alpha * m).to(dtype) for m in shifted]
-        self.log_inverse = [((alpha - 1) * m).to(dtype) for m in shifted]
+        sites, c = Members.of(tables, [member]).at(flat(tuple(m.double() for m in log_mu))[None, :], dtype)
+        self.log_q, self.c = tables.log_q, float(c)
+        self.log_weight = [site.log_weight.reshape(m.shape).to(dtype) for site, m in zip(sites, log_mu, strict=True)]
+        self.log_inverse = [site.log_inverse.reshape(m.shape).to(dtype) for site, m in zip(sites, log_mu, strict=True)]
         self.inverse = [m.exp() for m in self.log_inverse]
 
     def __call__(self, index: Index) -> Tensor:
@@ -79,9 +80,9 @@ class FamilyRule:
         return PairForm(first, second, (below_u.flatten(), below_v.flatten()))
 
 
-def plain_step(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
+def plain_step(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
     """One step of eq. 5: the marginals of the rule at `log_mu`, normalised. One read of the tables."""
-    rule = FamilyRule(tables, log_mu, alpha)
+    rule = FamilyRule(tables, log_mu, member)
     weight, sums = [w.exp() for w in rule.log_weight], [contexts(tables, t) for t in range(tables.sites)]
     for index in tiles(tables.shape, tile_size(tables)):
         parts = [at(q, index).exp().mul_(at(w, index)) for q, w in zip(tables.log_q, weight, strict=True)]
@@ -94,67 +95,72 @@ def plain_step(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
 def family(
     tables: Tables,
     alpha: float,
+    restart: float = 0.0,
     steps: int | None = None,
     tolerance: float = TOLERANCE,
     max_reads: int = MAX_READS,
     initial: Marginals | None = None,
 ) -> Joint:
-    """The member with parameter `alpha`; its report tells steps, reads, change, error, converged, objective and log_z.
+    """The member with these parameters; its report tells steps, reads, change, error, converged, objective and log_z.
 
     `initial`: log marginals to start from, by default those of the product joint, or uniform ones with `steps`.
     """
-    name = member(alpha).name
-    if steps is None:
-        return members(tables, {name: alpha}, tolerance, max_reads, initial)[0]
-    return _published(tables, name, alpha, steps, initial)
+    construction = member(alpha, restart)
+    return _one(tables, construction, steps, tolerance, max_reads, initial)
 
 
 def members(
     tables: Tables,
-    alphas: Mapping[str, float],
+    asked: Mapping[str, Member],
     tolerance: float = TOLERANCE,
     max_reads: int = MAX_READS,
     initial: Marginals | None = None,
 ) -> list[Joint]:
     """Several members by name, each until converged; those of a pair are found side by side, in shared reads."""
     if tables.sites == 1:
-        return [_single(tables, name) for name in alphas]
-    found = solve(tables, list(alphas.values()), tolerance, max_reads, initial)
+        return [_single(tables, name) for name in asked]
+    found = solve(tables, list(asked.values()), tolerance, max_reads, initial)
     reports = []
-    for alpha, solution in zip(alphas.values(), found, strict=True):
+    for solution in found:
         numbers = asdict(solution)
         del numbers["log_mu"]
-        reports.append({"alpha": alpha, **numbers, "reads": solution.reads + 1})
-    return _joints(tables, alphas, [solution.log_mu for solution in found], reports)
+        reports.append({**numbers, "reads": solution.reads + 1})
+    return _joints(tables, asked, [solution.log_mu for solution in found], reports)
 
 
-def _published(tables: Tables, name: str, alpha: float, steps: int, initial: Marginals | None = None) -> Joint:
-    """The joint of step `steps`: eq. 5 at the marginals of the step before."""
+def _one(
+    tables: Tables,
+    construction: Construction,
+    steps: int | None,
+    tolerance: float,
+    max_reads: int = MAX_READS,
+    initial: Marginals | None = None,
+) -> Joint:
+    asked = construction.member
+    assert asked is not None
+    if steps is None:
+        return members(tables, {construction.name: asked}, tolerance, max_reads, initial)[0]
     whole("steps", steps, 1, MAX_STEPS)
     if tables.sites == 1:
-        return _single(tables, name)
+        return _single(tables, construction.name)
     log_mu, change = start(tables, uniform=True) if initial is None else initial, float("nan")
     for _ in range(steps - 1):
-        new = plain_step(tables, log_mu, alpha)
+        new = plain_step(tables, log_mu, asked)
         change = max(0.5 * float((n.exp() - o.exp()).abs().sum()) for n, o in zip(new, log_mu, strict=True))
         log_mu = new
-    report = {"alpha": alpha, "steps": steps, "reads": steps, "change": change, "converged": False}
-    return _joints(tables, {name: alpha}, [log_mu], [report])[0]
+    report = {"steps": steps, "reads": steps, "change": change, "converged": False}
+    return _joints(tables, {construction.name: asked}, [log_mu], [report])[0]
 
 
 def _joints(
-    tables: Tables, alphas: Mapping[str, float], marginals: Sequence[Marginals], reports: Sequence[Mapping[str, object]]
+    tables: Tables, asked: Mapping[str, Member], marginals: Sequence[Marginals], reports: Sequence[Mapping[str, object]]
 ) -> list[Joint]:
     """With normaliser and objective, from one read of the tables for all."""
-    rules = [FamilyRule(tables, log_mu, alpha) for log_mu, alpha in zip(marginals, alphas.values(), strict=True)]
+    rules = [FamilyRule(tables, log_mu, found) for log_mu, found in zip(marginals, asked.values(), strict=True)]
     joints = []
-    for name, rule, report, reading in zip(alphas, rules, reports, read_rules(tables, rules), strict=True):
-        at_the_answer = {
-            "log_z": reading.log_z,
-            "objective": reading.objective,
-            "objective_mean": reading.average_kl,
-        }
-        joints.append(Joint(name, tables, rule, {**report, **at_the_answer}, reading.log_z))
+    for (name, found), rule, report, reading in zip(asked.items(), rules, reports, read_rules(tables, rules), strict=True):
+        at_the_answer = {"log_z": reading.log_z, "objective": reading.objective, "objective_mean": reading.average_kl}
+        joints.append(Joint(name, tables, rule, {**found._asdict(), **report, **at_the_answer}, reading.log_z))
     return joints
 
 
@@ -162,24 +168,16 @@ def _single(tables: Tables, name: str) -> Joint:
     return Joint(name, tables, lambda index: tables.log_q[0][index], known_log_z=0.0)
 
 
-def _named(tables: Tables, name: str, steps: int | None, tolerance: float) -> Joint:
-    alpha = CONSTRUCTIONS[name].alpha
-    assert alpha is not None
-    if steps is not None:
-        return _published(tables, name, alpha, steps)
-    return members(tables, {name: alpha}, tolerance)[0]
-
-
 def arnold_gokhale(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
     """alpha = 0 (eqs. 4 and 5)."""
-    return _named(tables, "arnold_gokhale", steps, tolerance)
+    return _one(tables, CONSTRUCTIONS["arnold_gokhale"], steps, tolerance)
 
 
 def balanced(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
     """alpha = 1/2."""
-    return _named(tables, "balanced", steps, tolerance)
+    return _one(tables, CONSTRUCTIONS["balanced"], steps, tolerance)
 
 
 def pseudo_gibbs(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
     """alpha = 1."""
-    return _named(tables, "pseudo_gibbs", steps, tolerance)
+    return _one(tables, CONSTRUCTIONS["pseudo_gibbs"], steps, tolerance)

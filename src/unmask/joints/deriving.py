@@ -25,7 +25,7 @@ def derive_all(
     `options`: of single constructions, by name; one that has any is iterated by itself.
     """
     asked, given = [named(name) for name in constructions], options or {}
-    together = {c.name: c.alpha for c in asked if c.alpha is not None and not given.get(c.name)}
+    together = {c.name: c.member for c in asked if c.member is not None and not given.get(c.name)}
     found = dict(zip(together, members(tables, together) if together else [], strict=True))
     return [found.get(c.name) or _derived(tables, c, given.get(c.name, {})) for c in asked]
 

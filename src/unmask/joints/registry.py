@@ -1,6 +1,6 @@
 """Every construction by name: what commands, tables and figures need to know of it, without loading torch.
 
-To add a construction, write its file and add one line here. Names with numbers, such as `family:0.5`, are read by `named`
+To add a construction, write its file and add one line here. Names with numbers, such as `family:0.5,0.25`, are read by `named`
 and by nothing else.
 """
 
@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from unmask.checks import numbers, one_of, real
 from unmask.errors import InputError
 
 if TYPE_CHECKING:
     from unmask.joints.joint import Joint
-
-ITERATED = ("steps", "tolerance")
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,13 @@ class Style:
     line: str
 
 
+class Member(NamedTuple):
+    """A member of the near-compatible family with restarts: its two parameters, each from 0 to 1."""
+
+    alpha: float
+    restart: float = 0.0
+
+
 @dataclass(frozen=True)
 class Construction:
     """A rule from tables to a joint.
@@ -38,7 +43,7 @@ class Construction:
     factory     "module:function" of the rule: (tables, **options) -> Joint; loaded when first used
     style       in figures
     options     the keyword options that the rule takes
-    alpha       of a member of the near-compatible family (see `unmask.joints.arnold_gokhale`); None for other rules
+    member      parameters of a member of the near-compatible family (see `unmask.joints.arnold_gokhale`); None for other rules
     ordered     depends on the order of the blanks where the tables are incompatible
     normalised  its cells sum to one as they stand; the normaliser of others is summed over all fillings
     own_unary   False where U-PPL is that of the model's own unary conditionals, as in the paper
@@ -49,7 +54,7 @@ class Construction:
     factory: str
     style: Style
     options: tuple[str, ...] = ()
-    alpha: float | None = None
+    member: Member | None = None
     ordered: bool = False
     normalised: bool = False
     own_unary: bool = True
@@ -71,6 +76,12 @@ class Construction:
 
 HERE = "unmask.joints"
 AG = f"{HERE}.arnold_gokhale"
+
+
+def _of_family(name: str, label: str, style: Style, member: Member | None = None) -> Construction:
+    return Construction(name, label, f"{AG}:{name}", style, ("steps", "tolerance"), member, normalised=True)
+
+
 CONSTRUCTIONS: dict[str, Construction] = {
     construction.name: construction
     for construction in (
@@ -80,20 +91,16 @@ CONSTRUCTIONS: dict[str, Construction] = {
         Construction("mrf_logit", "MRF (logit)", f"{HERE}.mrf:mrf_logit", Style("#CC79A7", "v", "--")),
         Construction("mrf", "MRF", f"{HERE}.mrf:mrf", Style("#D55E00", "^", "--")),
         Construction("hcb", "HCB", f"{HERE}.hcb:hcb", Style("#E69F00", "s", "--"), ("pivot",), ordered=True),
-        Construction(
-            "arnold_gokhale", "Arnold-Gokhale", f"{AG}:arnold_gokhale", Style("#0072B2", "D", "-"), ITERATED, 0.0, normalised=True
-        ),
-        Construction("balanced", "balanced", f"{AG}:balanced", Style("#009E73", "P", "-"), ITERATED, 0.5, normalised=True),
-        Construction(
-            "pseudo_gibbs", "pseudo-Gibbs", f"{AG}:pseudo_gibbs", Style("#56B4E9", "X", "-"), ITERATED, 1.0, normalised=True
-        ),
+        _of_family("arnold_gokhale", "Arnold-Gokhale", Style("#0072B2", "D", "-"), Member(0.0)),
+        _of_family("balanced", "balanced", Style("#009E73", "P", "-"), Member(0.5)),
+        _of_family("pseudo_gibbs", "pseudo-Gibbs", Style("#56B4E9", "X", "-"), Member(1.0)),
         Construction("chain", "chain", f"{HERE}.chain:chain", Style("#7F7F7F", "*", ":"), ("order",), normalised=True),
     )
 }
-FAMILY = Construction("family", "family", f"{AG}:family", Style("#8C564B", "h", "-."), ITERATED, normalised=True)
-"""Any other member, `family:ALPHA`."""
+FAMILY = _of_family("family", "family", Style("#8C564B", "h", "-."))
+"""Any other member, `family:ALPHA,LAMBDA`; LAMBDA is 0 if left out."""
 DEFAULT = "balanced"
-FORMS = (*CONSTRUCTIONS, "family:ALPHA")
+FORMS = (*CONSTRUCTIONS, "family:ALPHA,LAMBDA")
 """All that `named` understands, for help texts and errors."""
 
 
@@ -101,16 +108,17 @@ def named(given: object, argument: str = "construction") -> Construction:
     """The construction of that name; `argument` is what the caller's argument is called."""
     if isinstance(given, str) and given.startswith("family:"):
         values = numbers(argument, given.removeprefix("family:"), float)
-        if len(values) != 1:
-            raise InputError(f"{argument} {given!r} has {len(values)} numbers: give one, such as family:0.5")
+        if len(values) > 2:
+            raise InputError(f"{argument} {given!r} has {len(values)} numbers: give one or two, such as family:0.5,0.25")
         return member(*values)
     return CONSTRUCTIONS[one_of(argument, given, FORMS)]
 
 
-def member(alpha: float) -> Construction:
-    """The member of the near-compatible family with that parameter, by the name that leads to it."""
-    alpha = real("alpha", alpha, 0, 1)
-    return replace(FAMILY, name=f"family:{alpha!r}", label=f"α = {alpha:g}", alpha=alpha, numbers={"alpha": alpha})
+def member(alpha: float, restart: float = 0.0) -> Construction:
+    """The member of the near-compatible family with these parameters, under the name that leads to it."""
+    found = Member(real("alpha", alpha, 0, 1), real("lambda", restart, 0, 1))
+    name = f"family:{found.alpha:.10g},{found.restart:.10g}"
+    return replace(FAMILY, name=name, label=f"α {alpha:g}, λ {restart:g}", member=found, numbers=found._asdict())
 
 
 def all_named(given: str | Iterable[str], argument: str = "joints") -> list[Construction]:

@@ -29,6 +29,8 @@ FORGET = 0.9
 """A slow direction that the memory no longer shows counts so much less at each read."""
 SLOWEST_AT_LEAST = 10.0
 """Lower bound of the estimated 1 / (1 - lambda), for when the memory has not yet met the slow directions."""
+ROUNDING = 1e-12
+"""A change below this is rounding, from which nothing can be learnt about slow directions."""
 IN_A_ROW = 3
 """Reads at which the estimated error must be under the tolerance."""
 
@@ -71,7 +73,8 @@ class Acceleration:
             self.z, self.shortest, self.held = self.best, torch.inf, 0
             return
         self.best, self.shortest, self.change = g, found.length, found.change
-        self.slowness = max(SLOWEST_AT_LEAST, FORGET * self.slowness, found.slowness())
+        met = found.slowness() if found.change > ROUNDING else 0.0
+        self.slowness = max(SLOWEST_AT_LEAST, FORGET * self.slowness, met)
         self.error = self.slowness * self.change
         self.held = self.held + 1 if self.error < self.tolerance else 0
         if self.running:

@@ -1,74 +1,76 @@
 """One sweep towards the family's fixed point by balancing flows: far fewer reads of the tables than eq. 5.
 
-Write m_t = mu_{-t}, beta = 1 - alpha and K(x) = 1 / sum_s m_s^-beta, so that mu = K sum_s m_s^alpha q_s. That mu has the
-marginals m_t says, after m_t = sum_{x_t} q_t m_t is taken from both sides, that for every site and context
+Write m_t = mu_{-t}, and mu = K sum_s W_s q_s with K(x) = 1 / sum_s I_s (see `members`). That mu has the marginals m_t says,
+after m_t = sum_{x_t} q_t m_t is taken from both sides, that for every site and context
 
-    sum_{x_t} K sum_{s != t} m_s^-beta ( m_s q_s - m_t q_t ) = 0 :
+    sum_{x_t} K ( sum_{s != t} W_s q_s + lambda k c_t q_t )  =  m_t sum_{x_t} K q_t ( sum_{s != t} I_s + lambda ) :
 
-the joints m_s q_s that each table gives with its own marginal need not agree, but their differences cancel along every
-line. All terms have one sign on either side, so nothing is lost to cancellation, and solving for the factor m_t,
-
-    m_t  <-  sum_{x_t} K sum_{s != t} m_s^alpha q_s  /  sum_{x_t} K q_t sum_{s != t} m_s^-beta ,
-
-moves a marginal at once where eq. 5 creeps: for a pair
+what flows in equals what flows out. All terms are positive, so nothing is lost to cancellation, and dividing by the sum behind
+m_t moves a marginal at once where eq. 5 creeps. Without restarts and for a pair this reads
 
     u[x] <- sum_y A v k / sum_y B k,    v[y] <- sum_x B u k / sum_x A k,    k[x, y] = 1 / (u[x]^beta + v[y]^beta).
 
-With alpha = 0 eq. 5 is Zermelo's iteration for a Bradley-Terry model of rows against columns (played C = A + B times;
+With alpha = 0 eq. 5 is then Zermelo's iteration for a Bradley-Terry model of rows against columns (played C = A + B times;
 strengths 1/u, 1/v), and this one is Newman's; with alpha = 1 it is u = A v, v = B^T u. A tile of the first axis holds
 whole lines of every site but the first, so within one read the marginals m_1.. are renewed and then used for m_0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from unmask.joints.solver.marginals import Marginals, centred, flat, unflat
+from unmask.joints.solver.members import Members, Site
 from unmask.joints.solver.pair_sweep import sweep_pair
 from unmask.joints.tiles import at, contexts, tile_size, tiles
 from unmask.tables.unary import Tables
 
 
-def sweep(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
-    """One read of the tables: new marginals m_1.., then a new m_0 from them. The sum of m_0 is one."""
-    if tables.sites != 2:
-        return _scaled(sweep_sites(tables, log_mu, alpha))
-    point = flat(log_mu)
-    return unflat(sweep_pair(tables, point[None, :], point.new_full((1, 1), alpha))[0], log_mu)
+def sweep(tables: Tables, points: Float[Tensor, "m n"], members: Members) -> Float[Tensor, "m n"]:
+    """New log marginals of every member: m_1.., then a new m_0 from them.
+
+    Without restarts the fixed point is known up to one factor, common to all marginals: the sum of m_0 is made one.
+    """
+    sites, c = members.at(points, tables.log_q[0].dtype)
+    if tables.sites == 2:
+        swept = sweep_pair(tables, *sites)
+    else:
+        swept = torch.stack([sweep_sites(tables, [site.member(i) for site in sites]) for i in range(len(points))])
+    log_sum = swept[:, : members.sizes[0]].logsumexp(1, keepdim=True)
+    return torch.where(members.restart > 0, swept + c, swept - log_sum)
 
 
-def _scaled(log_mu: Marginals) -> Marginals:
-    """The fixed point is known up to one factor, common to all marginals."""
-    log_z = log_mu[0].logsumexp(tuple(range(log_mu[0].dim())))
-    return tuple(m - log_z for m in log_mu)
-
-
-def sweep_sites(tables: Tables, log_mu: Marginals, alpha: float) -> Marginals:
-    """The sweep of any number of sites, its scale left as it comes."""
-    dtype = tables.log_q[0].dtype
-    m, _ = centred(log_mu, dtype)
+def sweep_sites(tables: Tables, sites: Sequence[Site]) -> Float[Tensor, " n"]:
+    """The sweep of any number of sites for one member, over the sites' e^c."""
+    shapes = [contexts(tables, t).shape for t in range(tables.sites)]
+    near = [site.near.reshape(shape).clone() for site, shape in zip(sites, shapes, strict=True)]
+    added = [site.added.reshape(shape) for site, shape in zip(sites, shapes, strict=True)]
     above, below = contexts(tables, 0), contexts(tables, 0)
     for index in tiles(tables.shape, tile_size(tables)):
         q = [at(log_q, index).exp() for log_q in tables.log_q]
-        here = [at(log_m, index) for log_m in m]
+        here = [replace(site, near=at(m, index), added=at(r, index)) for site, m, r in zip(sites, near, added, strict=True)]
         for t in range(1, tables.sites):
-            up, down = _flows(q, here, t, alpha)
-            here[t] = up.double().log() - down.double().log()
-            at(m[t], index).copy_(here[t])
-        up, down = _flows(q, here, 0, alpha)
+            up, down = _flows(q, here, t)
+            here[t] = here[t].moved(up.double().log() - down.double().log())
+            at(near[t], index).copy_(here[t].near)
+        up, down = _flows(q, here, 0)
         above += up
         below += down
-    m[0] = above.log() - below.log()
-    return tuple(m)
+    near[0] = above.log() - below.log()
+    return torch.cat([m.flatten() for m in near])
 
 
-def _flows(q: list[Tensor], log_m: list[Tensor], t: int, alpha: float) -> tuple[Tensor, Tensor]:
+def _flows(q: Sequence[Tensor], sites: Sequence[Site], t: int) -> tuple[Tensor, Tensor]:
     """The two sums over x_t whose ratio is the new m_t."""
-    dtype = q[0].dtype
-    inverse = [((alpha - 1) * m).exp().to(dtype) for m in log_m]
-    others = [s for s in range(len(q)) if s != t]
-    incoming = sum(q[s] * (alpha * log_m[s]).exp().to(dtype) for s in others)
-    against = sum(inverse[s] for s in others)
-    assert isinstance(incoming, Tensor) and isinstance(against, Tensor)
-    k = (against + inverse[t]).reciprocal_()
+    dtype, others = q[0].dtype, [s for s in range(len(q)) if s != t]
+    incoming = q[t] * sites[t].added.to(dtype)
+    against = sites[t].kappa.reshape(()).to(dtype)
+    for s in others:
+        incoming = incoming + q[s] * sites[s].log_weight.exp().to(dtype)
+        against = against + sites[s].log_inverse.exp().to(dtype)
+    k = (against + (sites[t].log_inverse.exp() - sites[t].kappa).to(dtype)).reciprocal_()
     return (incoming * k).sum(t, keepdim=True), (q[t] * against * k).sum(t, keepdim=True)

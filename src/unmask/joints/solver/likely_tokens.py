@@ -2,15 +2,17 @@
 
 Two tokens that nearly determine each other (the halves of a name) exchange almost no probability with the rest, so a sweep
 moves their common scale by a sliver of what is missing, and so for any small group. But few tokens hold any mass worth
-the name. For the likely ones, rows X and columns Y, the equations of `unmask.joints.solver.flow_sweep` read
+the name. For the likely ones, rows X and columns Y, the equations of `unmask.joints.solver.pair_sweep` read
 
-    sum_{y in Y} k (A v - B u)[x, y] + N[x] - D[x] u[x] = 0,     N = sum_{y not in Y} A v k,   D = sum_{y not in Y} B k,
+    sum_{y in Y} k (A into_v + added_u B scale_v - u B out_v)[x, y] + N[x] - D[x] u[x] = 0,
+
+    N = sum_{y not in Y} k (A into_v + added_u B scale_v),   D = sum_{y not in Y} k B out_v,
 
 and alike for the columns. With N and D held these are |X| + |Y| equations in the logarithms of u on X and v on Y, for
 Newton's method. A row meets no other row, so the Jacobian's diagonal blocks are diagonal, and what is factorised is the
 Schur complement of the rows, |Y| x |Y|; the factors serve the next steps too, those of the next sweep included, as long
-as each divides what is left by ten. Where no token is left out nothing determines the common scale; then the mean step of
-log v is held at zero. N and D are sums of positive terms over strips of the tables (a few hundredths of
+as each divides what is left by ten. Without restarts, and where no token is left out, nothing determines the common scale; then
+the mean step of log v is held at zero. N and D are sums of positive terms over strips of the tables (a few hundredths of
 their cells), of which a copy is kept: differences of whole sums would lose them to rounding.
 """
 
@@ -23,7 +25,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.joints.solver.marginals import centred_rows
+from unmask.joints.solver.members import Members, Site
 from unmask.joints.tiles import tile_size, tiles
 from unmask.joints.triton.pair_form import table_form, triton_serves
 from unmask.tables.kept import kept_with_first
@@ -99,66 +101,119 @@ class _Factors:
 
 
 class LikelyTokens:
-    """Solves the likely tokens' equations of members `alpha`, again and again as the marginals of the others move."""
+    """Solves the likely tokens' equations of members, again and again as the marginals of the others move."""
 
-    def __init__(self, tables: Tables, alpha: Float[Tensor, "m 1"]) -> None:
-        self.strips, self.alpha = strips(tables), alpha
-        self.sizes = [tables.shape[1], tables.shape[0]]
+    def __init__(self, tables: Tables, members: Members) -> None:
+        self.strips, self.members = strips(tables), members
         self.factors: _Factors | None = None
+        self.singular = (members.restart == 0) & (self.strips.share == 0)
 
     def solve(self, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
         """The marginals (log v, log u) of each member with those of the likely tokens in balance, or nearer to it by NEARER;
         as they came where Newton's method fails.
         """
         s, dtype = self.strips, self.strips.row_a.dtype
-        near, c = centred_rows(points, dtype)
-        powers = torch.cat([near, (1 - self.alpha) * near], 0).exp().to(dtype)
-        (v, u), (v_beta, u_beta) = (part.split(self.sizes, 1) for part in powers.chunk(2))
-        k = (u_beta[:, s.x, None] + v_beta[:, None, :]).reciprocal_()
-        rows = (s.row_a * k @ v[:, :, None])[:, :, 0].double(), (s.row_b * k).sum(2, dtype=torch.float64)
-        k = (u_beta[:, :, None] + v_beta[:, None, s.y]).reciprocal_()
-        columns = (u[:, None, :] @ (s.column_b * k))[:, 0].double(), (s.column_a * k).sum(1, dtype=torch.float64)
-        where = torch.cat([self.sizes[0] + s.x, s.y])
-        found = self._newton(near[:, where], torch.cat([rows[0], columns[0]], 1), torch.cat([rows[1], columns[1]], 1))
+        (v, u), c = self.members.at(points, dtype)
+        likely_u, likely_v = u.part(s.x), v.part(s.y)
+        k = _inverse_sum(likely_u.scale.to(dtype), v.scale.to(dtype))
+        rows = _from_others(s.row_a * k, s.row_b * k, likely_u, v)
+        k = _inverse_sum(u.scale.to(dtype), likely_v.scale.to(dtype))
+        columns = _from_others((s.column_b * k).mT, (s.column_a * k).mT, likely_v, u)
+        found = self._newton(likely_u, likely_v, rows, columns)
+        where = torch.cat([points.shape[1] - u.near.shape[1] + s.x, s.y])
         return points.index_copy(1, where, torch.where(found.isfinite().all(1, keepdim=True), found + c, points[:, where]))
 
-    def _newton(self, z: Float[Tensor, "m xy"], others: Float[Tensor, "m xy"], to_others: Float[Tensor, "m xy"]) -> Tensor:
-        """`z`: log u and log v of the likely tokens. `others`: what flows to them from the rest, N; `to_others`: D."""
-        s, beta, n = self.strips, 1 - self.alpha, len(self.strips.x)
+    def _newton(self, u: Site, v: Site, rows: tuple[Tensor, Tensor], columns: tuple[Tensor, Tensor]) -> Tensor:
+        """Log u and log v of the likely tokens, given what flows to them from the rest, N, and to the rest, D."""
+        n = u.near.shape[1]
+        z = torch.cat([u.near, v.near], 1)
         before = first = [torch.inf] * len(z)
         for number in range(NEWTON_STEPS):
-            marginal, power = torch.cat([z, beta * z], 0).exp().chunk(2)
-            u, v, u_beta, v_beta = marginal[:, :n, None], marginal[:, None, n:], power[:, :n, None], power[:, None, n:]
-            k = (u_beta + v_beta).reciprocal_()
-            p, q = torch.mul(s.ab, k[:, None]).unbind(1)
-            end = to_others * marginal
-            out = torch.cat([q.sum(2) * u[:, :, 0], p.sum(1) * v[:, 0]], 1) + end
-            into = torch.cat([(p @ v.mT)[:, :, 0], (u.mT @ q)[:, 0]], 1)
-            excess = (into + others) / out - 1
-            worst = excess.abs().amax(1).tolist()
+            u, v = u.moved(z[:, :n]), v.moved(z[:, n:])
+            k = _inverse_sum(u.scale, v.scale)
+            p, q = torch.mul(self.strips.ab, k[:, None]).unbind(1)
+            of_u, of_v = _Flows(p, q, k, u, v, *rows), _Flows(q.mT, p.mT, k.mT, v, u, *columns)
+            excess = of_u.into / of_u.out - 1, of_v.into / of_v.out - 1
+            worst = torch.maximum(excess[0].abs().amax(1), excess[1].abs().amax(1)).tolist()
             first = first if number else worst
             if all(not max(SOLVED, NEARER * f) < w < torch.inf for w, f in zip(worst, first, strict=True)):
                 break
             if self.factors is None or any(STALE * b < w < torch.inf for w, b in zip(worst, before, strict=True)):
-                p, q, sizes = p * v, q * u, [n, len(s.y)]
-                own_u, own_v = beta[:, :, None] * u_beta * k, beta[:, :, None] * v_beta * k
-                by_u, by_v = p * own_u + q * (1 - own_u), p * (1 - own_v) + q * own_v
-                self.factors = _factorised(by_u, by_v, end.split(sizes, 1), out.split(sizes, 1), closed=s.share == 0)
+                self.factors = _factorised(of_u, of_v, self.singular)
             before = worst
-            step = self.factors.solve(excess[:, :n], excess[:, n:])
+            step = self.factors.solve(*excess)
             z = z + step * (LONGEST / step.abs().amax(1, keepdim=True).clamp_min(LONGEST))
         if not all(w < torch.inf for w in worst):
             self.factors = None
         return z
 
 
-def _factorised(by_u: Tensor, by_v: Tensor, ends: Sequence[Tensor], out: Sequence[Tensor], closed: bool) -> _Factors:
-    """`by_u`, `by_v`: derivatives of the flows by log u and log v; `ends`: those of the flows to the others, if any."""
-    own_u, own_v = (by_u.sum(2) + ends[0]) / out[0], (by_v.sum(1) + ends[1]) / out[1]
-    p, q = by_v / (out[0] * own_u)[:, :, None], by_u.transpose(1, 2) / out[1][:, :, None]
-    schur = torch.diag_embed(own_v) - q @ p
-    if closed:
-        schur += 1 / schur.shape[-1]
+def _inverse_sum(u: Tensor, v: Tensor) -> Tensor:
+    return (u[:, :, None] + v[:, None, :]).reciprocal_()
+
+
+def _from_others(p: Tensor, q: Tensor, own: Site, other: Site) -> tuple[Tensor, Tensor]:
+    """N and D of the likely tokens of one blank, in float64; p and q are its own table and the other, times k."""
+    incoming = _times(p, other.into.to(p.dtype)).double()
+    if not own.restarts:
+        return incoming, q.sum(2, dtype=torch.float64)
+    back = own.added * _times(q, other.scale.to(p.dtype)).double()
+    return incoming + back, _times(q, other.out.to(p.dtype)).double()
+
+
+class _Flows:
+    """What flows into and out of every likely token of one blank, and the derivatives by the logarithms of both marginals.
+
+    For u (and alike for v), with p = k A and q = k B,
+
+        in = p into_v + added_u q scale_v,        out = u q out_v,
+
+    and with the elasticity e = d log scale / d log m = beta (1 - kappa scale) of either scale
+
+        - d (in - out) / d log u  =  k scale_u e_u in + (1 - k scale_u e_u) out
+          d (in - out) / d log v  =  p alpha kept_v scale_v + e_v k ( scale_u in + q scale_v (1 - kappa scale_u) u ) :
+
+    all terms are positive, as in a matrix of rates.
+    """
+
+    def __init__(self, p: Tensor, q: Tensor, k: Tensor, own: Site, other: Site, others: Tensor, to_others: Tensor) -> None:
+        self.p, self.q, self.k, self.own, self.other = p, q, k, own, other
+        self.marginal = own.near.exp()
+        self.end = to_others * self.marginal
+        self.into = _times(p, other.into) + others
+        self.out = (_times(q, other.out) if own.restarts else q.sum(2)) * self.marginal + self.end
+        if own.restarts:
+            self.into += own.added * _times(q, other.scale)
+
+    def derivatives(self) -> tuple[Tensor, Tensor]:
+        """Minus that by the logarithm of each token's own marginal, and that by each marginal of the other blank."""
+        own, other = self.own, self.other
+        own_scale, other_scale = own.scale[:, :, None], other.scale[:, None, :]
+        cells_in = self.p * other.into[:, None, :]
+        if own.restarts:
+            cells_in += self.q * own.added[:, :, None] * other_scale
+        back = self.q * self.marginal[:, :, None]
+        cells_out = back * other.out[:, None, :]
+        share = self.k * (own.scale * own.elasticity)[:, :, None]
+        by_own = (cells_out + share * (cells_in - cells_out)).sum(2) + self.end
+        through = own_scale * cells_in + (1 - own.kappa * own.scale)[:, :, None] * other_scale * back
+        direct = self.p * (other.alpha * other.kept * other.scale)[:, None, :]
+        return by_own, direct + other.elasticity[:, None, :] * self.k * through
+
+
+def _times(cells: Tensor, vector: Tensor) -> Tensor:
+    """cells @ vector for each member, in the order in which the cells lie in memory."""
+    if cells.is_contiguous():
+        return (cells @ vector[:, :, None])[:, :, 0]
+    return (vector[:, None, :] @ cells.mT)[:, 0]
+
+
+def _factorised(of_u: _Flows, of_v: _Flows, singular: Tensor) -> _Factors:
+    """`singular`: where nothing determines the common scale, the mean step of log v is held at zero."""
+    (own_u, p), (own_v, q) = of_u.derivatives(), of_v.derivatives()
+    p, q = p / own_u[:, :, None], q / of_v.out[:, :, None]
+    own_u, own_v = own_u / of_u.out, own_v / of_v.out
+    schur = torch.diag_embed(own_v) - q @ p + singular[:, :, None] / own_v.shape[1]
     return _Factors(own_u, p, q, [torch.linalg.lu_factor_ex(matrix)[:2] for matrix in schur])
 
 

@@ -36,20 +36,13 @@ def unflat(vector: Float[Tensor, " n"], like: Marginals) -> Marginals:
     return tuple(part.reshape(m.shape) for part, m in zip(parts, like, strict=True))
 
 
-def centred(log_mu: Marginals, dtype: torch.dtype) -> tuple[list[Tensor], float]:
-    """The marginals over e^c, and c. Beyond e^+-80 in float32 (e^+-600 in float64) of c they are held at that bound."""
-    lows, highs = zip(*torch.stack([torch.stack(m.aminmax()) for m in log_mu]).tolist(), strict=True)
-    c = (max(highs) + max(min(lows), -1e6)) / 2
-    return [(m - c).clamp(-_bound(dtype), _bound(dtype)) for m in log_mu], c
-
-
 def centred_rows(points: Float[Tensor, "m n"], dtype: torch.dtype) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m 1"]]:
-    """The same for several members of the family, the marginals of each in one row."""
-    low, high = points.amin(1, keepdim=True), points.amax(1, keepdim=True)
-    c = (high + low.clamp_min(-1e6)) / 2
-    return (points - c).clamp(-_bound(dtype), _bound(dtype)), c
+    """Log marginals, those of several members in one row each, over e^c, and c, the middle of their range.
 
-
-def _bound(dtype: torch.dtype) -> float:
-    """The largest distance from c at which the exponentials of all powers stay in range."""
-    return 600.0 if dtype == torch.float64 else 80.0
+    Of marginals that are further apart than e^160 in float32 (e^1200 in float64) the smallest are raised.
+    """
+    most = 600.0 if dtype == torch.float64 else 80.0
+    high = points.amax(1, keepdim=True)
+    low = torch.maximum(points.amin(1, keepdim=True), high - 2 * most)
+    c = (high + low) / 2
+    return (points - c).clamp_min(-most), c

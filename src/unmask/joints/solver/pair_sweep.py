@@ -1,9 +1,11 @@
 """The sweep of `unmask.joints.solver.flow_sweep` for a pair, for several members of the family in one read of the tables.
 
-    u[x] <- sum_y A v k / sum_y B k,    v[y] <- sum_x B u k / sum_x A k,    k[x, y] = 1 / (u[x]^beta + v[y]^beta)
+In the terms of `members`, with u over x and v over y,
 
-A member's marginals are one row of a matrix: log v, then log u. On a CPU the members share the exponentials of a tile;
-on a GPU, which is bound by memory, each has its own two reads, and shares the small steps between them.
+    u[x] <- sum_y k (A into_v + added_u B scale_v) / sum_y k B out_v,        k[x, y] = 1 / (scale_u[x] + scale_v[y]),
+
+and v alike, with A and B exchanged. On a CPU the members share the exponentials of a tile; on a GPU, which is bound by
+memory, each has its own two reads, and those of a tile follow each other, while it is still near.
 """
 
 from __future__ import annotations
@@ -14,29 +16,23 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.joints.solver.marginals import centred_rows
+from unmask.joints.solver.members import Site
 from unmask.joints.tiles import tile_size, tiles
 from unmask.joints.triton.pair_form import triton_serves
 from unmask.tables.unary import Tables
 
 
-def sweep_pair(tables: Tables, points: Float[Tensor, "m n"], alpha: Float[Tensor, "m 1"]) -> Float[Tensor, "m n"]:
-    """New u from v and old u, then a new v from them; the sum of v is one."""
-    dtype = tables.log_q[0].dtype
-    log_v, log_u = centred_rows(points, dtype)[0].split([tables.shape[1], tables.shape[0]], 1)
-    swept = (_by_triton if triton_serves(tables) else _by_tiles)(tables, log_v, log_u, alpha)
-    return swept - swept[:, : tables.shape[1]].logsumexp(1, keepdim=True)
+def sweep_pair(tables: Tables, v: Site, u: Site) -> Float[Tensor, "m n"]:
+    """New u from v and old u, then a new v from them; a row of the answer is log v, then log u, over the sites' e^c."""
+    return (_by_triton if triton_serves(tables) else _by_tiles)(tables, v, u)
 
 
-def _by_triton(tables: Tables, log_v: Tensor, log_u: Tensor, alpha: Tensor) -> Tensor:
+def _by_triton(tables: Tables, v: Site, u: Site) -> Tensor:
     from unmask.joints.triton.pair_flows import column_flows, row_flows
 
     log_a, log_b = tables.log_q
-    dtype = log_a.dtype
-    v, v_beta = log_v.exp().to(dtype), ((1 - alpha) * log_v).exp().to(dtype)
-    log_u = _log_ratio(row_flows(log_a, log_b, ((1 - alpha) * log_u).exp().to(dtype), v_beta, v))
-    u, u_beta = log_u.exp().to(dtype), ((1 - alpha) * log_u).exp().to(dtype)
-    return torch.cat([_log_ratio(column_flows(log_a, log_b, u_beta, v_beta, u)), log_u], 1)
+    u = u.moved(_log_ratio(row_flows(log_a, log_b, u, v)))
+    return torch.cat([_log_ratio(column_flows(log_a, log_b, u, v)), u.near], 1)
 
 
 def _log_ratio(flows: Tensor) -> Tensor:
@@ -44,42 +40,66 @@ def _log_ratio(flows: Tensor) -> Tensor:
     return log_flows[0] - log_flows[1]
 
 
-def _by_tiles(tables: Tables, log_v: Tensor, log_u: Tensor, alpha: Tensor) -> Tensor:
+def _by_tiles(tables: Tables, v: Site, u: Site) -> Tensor:
     log_a, log_b = tables.log_q
-    dtype = log_a.dtype
-    powers = [1 - float(a) for a in alpha]
-    v, v_beta = log_v.exp().to(dtype), ((1 - alpha) * log_v).exp().to(dtype)
-    above, below = torch.zeros_like(log_v), torch.zeros_like(log_v)
-    ones_y, new_u = torch.ones_like(v[0]), torch.empty_like(log_u)
+    sums = [(_LinearSums if alpha == 1 else _Sums)(v, u, i, log_a.dtype) for i, alpha in enumerate(v.alpha.flatten().tolist())]
     buffers = [log_a.new_empty((0,))] * 4
     for index in tiles(tables.shape, tile_size(tables)):
-        rows, tile_a, tile_b = index[0], log_a[index], log_b[index]
+        tile_a, tile_b = log_a[index], log_b[index]
         if buffers[0].shape != tile_a.shape:
             buffers = [torch.empty_like(tile_a, memory_format=torch.contiguous_format) for _ in range(4)]
         a, b, k, work = buffers
         _exp(tile_a, a)
         _exp(tile_b, b)
-        for i, beta in enumerate(powers):
-            if beta == 0:
-                u = a @ v[i]
-                above[i] += (u @ b).double()
-                new_u[i, rows] = u.double().log()
-                continue
-            _inverse_sum((beta * log_u[i, rows]).exp().to(dtype), v_beta[i], k)
-            row = torch.mul(a, k, out=work).mv(v[i]).double().log()
-            row -= torch.mul(b, k, out=work).mv(ones_y).double().log()
-            new_u[i, rows] = row
-            _inverse_sum((beta * row).exp().to(dtype), v_beta[i], k)
-            above[i] += torch.mul(b, k, out=work).T.mv(row.exp().to(dtype)).double()
-            below[i] += torch.mul(a, k, out=work).T.mv(torch.ones_like(row, dtype=dtype)).double()
-    below = torch.where(alpha == 1, 1.0, below)
-    return torch.cat([above.log() - below.log(), new_u], 1)
+        for member in sums:
+            member.add(index[0], a, b, k, work)
+    return torch.stack([torch.cat([member.new_v(), member.new_u]) for member in sums])
+
+
+class _Sums:
+    """The sums of one member's sweep, tile by tile: u of its rows at once, v in the end."""
+
+    def __init__(self, v: Site, u: Site, member: int, dtype: torch.dtype) -> None:
+        self.v, self.u, self.dtype = v.member(member), u.member(member), dtype
+        self.restarts = self.u.restarts
+        self.scale_v, self.into_v, self.out_v = (x[0].to(dtype) for x in (self.v.scale, self.v.into, self.v.out))
+        self.new_u = torch.empty_like(self.u.near[0])
+        self.above, self.below, self.restarted = torch.zeros((3, len(self.into_v)), dtype=torch.float64, device=v.near.device)
+
+    def add(self, rows: slice, a: Tensor, b: Tensor, k: Tensor, work: Tensor) -> None:
+        old = self.u.part(rows)
+        torch.add(old.scale[0].to(self.dtype)[:, None], self.scale_v[None, :], out=k).reciprocal_()
+        above = torch.mul(a, k, out=work).mv(self.into_v).double()
+        below = torch.mul(b, k, out=work).mv(self.out_v).double()
+        if self.restarts:
+            above += old.added[0] * work.mv(self.scale_v)
+        self.new_u[rows] = above.log_() - below.log_()
+        new = old.moved(self.new_u[None, rows])
+        scale, into, out = (x[0].to(self.dtype) for x in (new.scale, new.into, new.out))
+        torch.add(scale[:, None], self.scale_v[None, :], out=k).reciprocal_()
+        self.above += torch.mul(b, k, out=work).T.mv(into).double()
+        self.below += torch.mul(a, k, out=work).T.mv(out).double()
+        if self.restarts:
+            self.restarted += work.T.mv(scale).double()
+
+    def new_v(self) -> Tensor:
+        return (self.above + self.v.added[0] * self.restarted).log() - self.below.log()
+
+
+class _LinearSums(_Sums):
+    """The same with alpha = 1, where k, `scale` and `out` are constants: u = A into_v + .., v = B^T into_u + .. ."""
+
+    def add(self, rows: slice, a: Tensor, b: Tensor, k: Tensor, work: Tensor) -> None:
+        old = self.u.part(rows)
+        row = (a.mv(self.into_v).double() + old.added[0] * self.v.scale[0, 0]) / self.v.out[0, 0]
+        self.new_u[rows] = row.log()
+        into = (self.u.keep[0] * row + old.added[0]) * self.u.scale[0, 0]
+        self.above += (into.to(self.dtype) @ b).double()
+
+    def new_v(self) -> Tensor:
+        return (self.above + self.v.added[0] * self.u.scale[0, 0]).log() - self.u.out[0, 0].log()
 
 
 def _exp(x: Tensor, out: Tensor) -> None:
     """e^x as 2^(x log2 e), on a CPU more than twice as fast as torch's exp; off by 2e-6 of itself at x = -20 in float32."""
     torch.mul(x, log2(e), out=out).exp2_()
-
-
-def _inverse_sum(u: Tensor, v: Tensor, out: Tensor) -> None:
-    torch.add(u[:, None], v[None, :], out=out).reciprocal_()

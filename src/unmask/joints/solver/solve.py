@@ -1,7 +1,7 @@
 """Members of the near-compatible family solved: their marginals, by accelerated sweeps, until they are near enough.
 
-One step of a pair is a sweep over the tables (`pair_sweep`) and the likely tokens solved exactly (`likely_tokens`); of k
-sites it is a sweep (`flow_sweep`). The steps are accelerated and stopped by `anderson`.
+One step is a sweep over the tables (`flow_sweep`, `pair_sweep`) and, of a pair, the likely tokens solved exactly
+(`likely_tokens`). The steps are accelerated and stopped by `anderson`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import torch
 
+from unmask.joints.registry import Member
 from unmask.joints.solver.anderson import Acceleration
 from unmask.joints.solver.flow_sweep import sweep
 from unmask.joints.solver.likely_tokens import LikelyTokens
 from unmask.joints.solver.marginals import Marginals, flat, start, unflat
-from unmask.joints.solver.pair_sweep import sweep_pair
+from unmask.joints.solver.members import Members
 from unmask.tables.unary import Tables
 
 
@@ -39,19 +40,15 @@ class Solution:
 
 
 def solve(
-    tables: Tables, alphas: Sequence[float], tolerance: float, max_reads: int, initial: Marginals | None = None
+    tables: Tables, members: Sequence[Member], tolerance: float, max_reads: int, initial: Marginals | None = None
 ) -> list[Solution]:
     """The fixed points of several members of two sites or more; those of a pair are found side by side, in shared reads.
 
     `initial`: log marginals to start from, by default those of the product joint.
     """
     given = start(tables) if initial is None else initial
-    runs = [Acceleration(flat(given), tolerance, max_reads) for _ in alphas]
-    if tables.sites == 2:
-        before, strips = 1, _pair(tables, alphas, runs)
-    else:
-        before, strips = 0, 0.0
-        _sites(tables, alphas, runs, given)
+    runs = [Acceleration(flat(given), tolerance, max_reads) for _ in members]
+    before, strips = _run(tables, Members.of(tables, members), runs)
     ends = [run.end() for run in runs]
     return [
         Solution(unflat(end.log_p, given), end.reads, before + end.reads * (1 + strips), end.change, end.error, end.converged)
@@ -59,24 +56,20 @@ def solve(
     ]
 
 
-def _pair(tables: Tables, alphas: Sequence[float], runs: Sequence[Acceleration]) -> float:
-    """Sweeps of the members still running, the likely tokens solved after each; a read before chooses those.
+def _run(tables: Tables, members: Members, runs: Sequence[Acceleration]) -> tuple[int, float]:
+    """Iterate the members still running, side by side.
 
-    Returns the share of the tables that the likely tokens' strips add to a read.
+    Returns the reads before the first sweep (a pair's likely tokens are chosen in one) and the share of the tables that the
+    likely tokens' strips add to a sweep.
     """
     likely: LikelyTokens | None = None
+    before: list[int] = []
     while running := [i for i, run in enumerate(runs) if run.running]:
-        points = torch.stack([runs[i].z for i in running])
-        if likely is None or len(likely.alpha) != len(running):
-            likely = LikelyTokens(tables, points.new_tensor([alphas[i] for i in running])[:, None])
-        moved = likely.solve(sweep_pair(tables, points, likely.alpha))
-        for i, point in zip(running, moved, strict=True):
+        if running != before:
+            chosen = members.rows(running)
+            likely = LikelyTokens(tables, chosen) if tables.sites == 2 else None
+            before = running
+        moved = sweep(tables, torch.stack([runs[i].z for i in running]), chosen)
+        for i, point in zip(running, moved if likely is None else likely.solve(moved), strict=True):
             runs[i].receive(point)
-    return likely.strips.share if likely else 0.0
-
-
-def _sites(tables: Tables, alphas: Sequence[float], runs: Sequence[Acceleration], like: Marginals) -> None:
-    """Sweeps of one member after the other."""
-    for alpha, run in zip(alphas, runs, strict=True):
-        while run.running:
-            run.receive(flat(sweep(tables, unflat(run.z, like), alpha)))
+    return (1, likely.strips.share) if likely else (0, 0.0)
