@@ -76,6 +76,11 @@ WRONG = [
     ({"ladder": [1.0, 2.0]}, "ladder was given, which kernel mh does not use: leave it out, or use kernel tempering"),
     ({"kernel": "ancestral", "random_start": True}, "random_start was given, which kernel ancestral does not use"),
     ({"kernel": "block", "candidates": 4}, "which blocks of shape window do not use"),
+    ({"length": "four"}, "not a list of numbers"),
+    ({"length": 4.5}, "not a list of numbers"),
+    ({"delayed": 1}, "not a list of numbers"),
+    ({"kernel": "tempering", "ladder": "1,2"}, "not a list of numbers"),
+    ({"random_start": "yes"}, "neither True nor False"),
     ({"alphabet": ""}, "names no token"),
     ({"alphabet": ["zebra"]}, "zebra"),
     ({"alphabet": ["cat dog"]}, "2 tokens of the model"),
@@ -90,6 +95,10 @@ TEMPLATES = [
     ({"template": "the [MASK]", "allow": {2: ["cat dog"]}}, "2 tokens of the model"),
     ({"template": "the [MASK]", "allow": ["two"]}, "such as 3=red,green"),
     ({"template": "the [MASK]", "allow": ["-1=cat"]}, "such as 3=red,green"),
+    ({"template": 5}, "is no text"),
+    ({"template": "the [MASK]", "allow": {"two": ["cat"]}}, "position of allow"),
+    ({"template": "the [MASK]", "allow": "2=zebra"}, "zebra"),
+    ({"init": 5}, "neither a file nor a list"),
     ({"init": []}, "no text to start from"),
     ({"init": ["the [MASK]"]}, "has a blank"),
     ({"init": ["the zebra"]}, "special token, or one that the model does not know"),
@@ -187,7 +196,7 @@ def test_a_damaged_file_is_one_line(folder, file, content):
     assert command("diagnose", folder).exit_code == 2
 
 
-@pytest.mark.parametrize(("file", "every"), [("settings.json", 1), (CHECKPOINT, 5), (PART, 13), ("starts.parquet", 13)])
+@pytest.mark.parametrize(("file", "every"), [("settings.json", 7), (CHECKPOINT, 41), (PART, 61), ("starts.parquet", 97)])
 def test_a_file_cut_off_anywhere_is_one_line(folder, file, every):
     whole = (folder / file).read_bytes()
     for length in range(0, len(whole) - 1, every):

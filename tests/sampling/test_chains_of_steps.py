@@ -6,6 +6,7 @@ import torch
 from sampling_cases import NaiveMetropolis, fixed_sweep, of, site_matrices, small_target, stationary, total_variation
 from scipy.stats import chisquare
 
+from unmask.errors import ModelError
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.energy import Energy, energies, energy_terms
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
@@ -214,3 +215,11 @@ def test_sweeps_cover_the_sites(scan, block, shape):
 
 def test_rows_of_a_call_follow_the_chains_of_the_run(tiny):
     assert [rows_for(tiny, chains) for chains in (1, 7, 8, 31, 32, 500)] == [4, 4, 8, 8, 16, 16]
+
+
+def test_logits_that_are_no_numbers_are_refused():
+    model = TabularMLM.random(3, 3, 0)
+    model.table[1, 0] = torch.nan
+    kernel = of(MetropolisHastings, small_target(model=model))
+    with pytest.raises(ModelError, match="not numbers"):
+        kernel.init(torch.zeros((1, 3), dtype=torch.long))

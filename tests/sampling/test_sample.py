@@ -123,5 +123,7 @@ def test_user_terms_are_added_and_forbid(tiny):
     assert not any("cat" in text.split() for text in run.samples["text"])
     with pytest.raises(InputError, match="forbidden by a user term"):
         unmask.sample(init=["the cat sat"], chains=2, sweeps=2, user_terms=[no_cats], model=tiny)
+    with pytest.raises(InputError, match="returned a float: return a tensor"):
+        unmask.sample(chains=2, sweeps=2, user_terms=[lambda ids: 1.0], model=tiny)
     with pytest.raises(InputError, match="nan or -inf"):
         unmask.sample(chains=2, sweeps=2, user_terms=[lambda ids: ids[:, 0] * float("nan")], model=tiny)

@@ -60,6 +60,8 @@ class Energy:
         total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
         for function in self.user_terms:
             value = function(ids)
+            if not isinstance(value, Tensor):
+                raise InputError(f"a user term returned a {type(value).__name__}: return a tensor with one number per text")
             if value.shape != (len(ids),):
                 raise InputError(
                     f"a user term returned shape {tuple(value.shape)} for {len(ids)} texts: return one number per text"

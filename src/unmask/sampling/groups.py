@@ -73,7 +73,7 @@ def table_bytes(settings: SampleSettings, target: Target) -> int:
 
 
 def _templates(
-    settings: SampleSettings, model: MaskedLM, held: tuple[int, ...] | None, given: Sequence[Int[Tensor, " T"]]
+    settings: SampleSettings, model: MaskedLM, held: tuple[int, ...] | None, given: Sequence[Int[Tensor, " _"]]
 ) -> list[tuple[int, ...]]:
     """The templates that the chains take in turn."""
     if held is not None:
@@ -107,7 +107,7 @@ def _blanked(ids: Int[Tensor, " T"], model: MaskedLM, text: str) -> tuple[int, .
     return template
 
 
-def _stacked(ids: Sequence[Int[Tensor, " T"]], target: Target) -> Int[Tensor, "n T"]:
+def _stacked(ids: Sequence[Int[Tensor, " _"]], target: Target) -> Int[Tensor, "n T"]:
     if any(len(row) != len(target.template) for row in ids):
         raise InputError("a start has another number of tokens than the template: give starts that fit the template")
     starts = torch.stack(list(ids)).to(target.device)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.models.alphabet import alphabet_tokens
+from unmask.runs.files import user_path
+from unmask.runs.lines import numbered_lines
 from unmask.runs.progress import Progress
-from unmask.sampling.settings import MOST_CHAINS, SampleSettings
+from unmask.sampling.settings import LONGEST, MOST_CHAINS, SampleSettings
 
 if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
@@ -76,18 +80,16 @@ def sample(
 
     Options left out take the defaults of `SampleSettings`. One that the chosen kernel does not use is refused.
     """
-    from unmask.sampling.starts import read_init
-
     settings = SampleSettings.given(
         kernel=kernel,
         energy=energy,
-        length=None if length is None else _several(length),
+        length=_listed("length", length),
         chains=chains,
         sweeps=sweeps,
         seed=seed,
         burn_in=burn_in,
         thin=thin,
-        init=None if init is None else read_init(init, chains if isinstance(chains, int) else MOST_CHAINS),
+        init=None if init is None else read_init(init, whole("chains", chains, 1, MOST_CHAINS)),
         random_start=random_start,
         template=template,
         allow=None if allow is None else read_allow(allow),
@@ -96,11 +98,11 @@ def sample(
         scan=scan,
         block_size=block_size,
         block_shape=block_shape,
-        delayed=None if delayed is None else tuple(delayed),
+        delayed=_listed("delayed", delayed),
         proposal_temperature=proposal_temperature,
         top_k=top_k,
         nucleus=nucleus,
-        ladder=None if ladder is None else tuple(ladder),
+        ladder=_listed("ladder", ladder),
         hot=hot,
         cold=cold,
         joint=joint,
@@ -129,13 +131,30 @@ def sample(
     return run
 
 
+def read_init(init: str | os.PathLike[str] | Sequence[str], most: int) -> tuple[str, ...]:
+    """Texts to start from: those of a file, one per line, or the texts themselves; the first `most` of them."""
+    if isinstance(init, str | os.PathLike):
+        path = user_path(init, "init")
+        texts = [line.strip() for _, line in numbered_lines(path) if line.strip()]
+        where = f"file {str(path)!r}"
+    elif not isinstance(init, Iterable):
+        raise InputError(f"init {init!r} is neither a file nor a list of texts: give one of them")
+    else:
+        texts, where = [str(text).strip() for text in init if str(text).strip()], "init"
+    if not texts:
+        raise InputError(f"no text to start from: {where} has none; give one text per line")
+    return tuple(texts[:most])
+
+
 def read_allow(allow: Mapping[int, Sequence[str]] | Sequence[str]) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """Allowed tokens by position; a position that is named twice allows both."""
     found: dict[int, dict[str, None]] = {}
-    items = allow.items() if isinstance(allow, Mapping) else [_position_and_tokens(item) for item in allow]
+    given = [allow] if isinstance(allow, str) else allow
+    items = given.items() if isinstance(given, Mapping) else [_position_and_tokens(item) for item in given]
     for position, tokens in items:
         named = [tokens] if isinstance(tokens, str) else tokens
-        found.setdefault(int(position), {}).update(dict.fromkeys(str(token) for token in named))
+        place = whole("the position of allow", position, 0, LONGEST)
+        found.setdefault(place, {}).update(dict.fromkeys(str(token) for token in named))
     return tuple((position, tuple(tokens)) for position, tokens in sorted(found.items()))
 
 
@@ -147,5 +166,12 @@ def _position_and_tokens(text: Any) -> tuple[int, list[str]]:
     return int(position), [token.strip() for token in tokens.split(",") if token.strip()]
 
 
-def _several(length: int | Sequence[int]) -> tuple[int, ...]:
-    return tuple(length) if isinstance(length, Sequence) else (length,)
+def _listed(name: str, values: object) -> tuple[Any, ...] | None:
+    """Several values as a tuple; one length is several lengths, too."""
+    if values is None:
+        return None
+    if name == "length" and isinstance(values, Integral):
+        return (int(values),)
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(f"{name} {values!r} is not a list of numbers: give one, such as [1, 3]")
+    return tuple(values)

@@ -104,6 +104,10 @@ class SampleSettings:
         self._set("delayed", lambda values: tuple(whole("delayed", value, 0, LONGEST) for value in values))
         self._set("ladder", lambda values: tuple(real("ladder", value, 0, HOTTEST, above=True) for value in values))
         named(self.joint, "joint")
+        if not isinstance(self.random_start, bool):
+            raise InputError(f"random_start {self.random_start!r} is neither True nor False: give one of them")
+        if not (self.template is None or isinstance(self.template, str)):
+            raise InputError(f"template {self.template!r} is no text: give one with [MASK] where tokens are sampled")
         self._refuse_what_leaves_nothing()
         if not self.length:
             raise InputError("no length was given: ask for texts of at least one token")

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError
-from unmask.runs.files import user_path
-from unmask.runs.lines import numbered_lines
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.groups import Group
@@ -21,19 +15,6 @@ from unmask.sampling.randomness import ChainStreams, Randomness
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 from unmask.tables.kept import kept_with_first
-
-
-def read_init(init: str | os.PathLike[str] | Sequence[str], most: int) -> tuple[str, ...]:
-    """Texts to start from: those of a file, one per line, or the texts themselves; the first `most` of them."""
-    if isinstance(init, str | os.PathLike):
-        path = user_path(init, "init")
-        texts = [line.strip() for _, line in numbered_lines(path) if line.strip()]
-        where = f"file {str(path)!r}"
-    else:
-        texts, where = [str(text).strip() for text in init if str(text).strip()], "init"
-    if not texts:
-        raise InputError(f"no text to start from: {where} has none; give one text per line")
-    return tuple(texts[:most])
 
 
 def starting_texts(

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError
+from unmask.errors import InputError, ModelError
 from unmask.sampling.energy import masked_alone
 from unmask.sampling.passes import Passes
 from unmask.sampling.target import Target
@@ -102,7 +102,10 @@ class ChainState:
             positions = target.positions[column]
             text = self.ids[row]
             logits = passes.logits(masked_alone(text, positions, target.model.mask_id), positions.unsqueeze(1))[:, 0]
-            self.terms[row, column] = target.energy.term(logits, text.gather(1, positions.unsqueeze(1)).squeeze(1))
+            terms = target.energy.term(logits, text.gather(1, positions.unsqueeze(1)).squeeze(1))
+            if bool(terms.isnan().any()):
+                raise ModelError("the model's logits are not numbers: run it in float32, or check its weights")
+            self.terms[row, column] = terms
             self.fresh[row, column] = True
             site = target.site_of_column[column]
             free = site >= 0
