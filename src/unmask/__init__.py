@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from unmask import lab
     from unmask.answers.chain_answer import ChainFilling
+    from unmask.answers.checking import Check, check
     from unmask.answers.comparison import Comparison, compare
     from unmask.answers.completion import Completion
     from unmask.answers.dependence import Dependence, dependence
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _HOME = {
     "CONSTRUCTIONS": "unmask.joints.registry",
     "ChainFilling": "unmask.answers.chain_answer",
+    "Check": "unmask.answers.checking",
     "Cloze": "unmask.cloze",
     "Comparison": "unmask.answers.comparison",
     "Completion": "unmask.answers.completion",
@@ -58,6 +60,7 @@ _HOME = {
     "TrainingRun": "unmask.training.result",
     "UnmaskError": "unmask.errors",
     "block_metrics": "unmask.joints.metrics",
+    "check": "unmask.answers.checking",
     "compare": "unmask.answers.comparison",
     "dependence": "unmask.answers.dependence",
     "derive": "unmask.joints.deriving",
@@ -76,6 +79,7 @@ _HOME = {
 __all__ = [
     "CONSTRUCTIONS",
     "ChainFilling",
+    "Check",
     "Cloze",
     "Comparison",
     "Completion",
@@ -94,6 +98,7 @@ __all__ = [
     "UnmaskError",
     "__version__",
     "block_metrics",
+    "check",
     "compare",
     "dependence",
     "derive",

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from unmask import __version__
 from unmask.cli import lab, process
+from unmask.cli.check import check
 from unmask.cli.compare import compare
 from unmask.cli.dependence import dependence
 from unmask.cli.diagnose import diagnose
@@ -103,6 +104,7 @@ app.command()(score)
 app.command()(sample)
 app.command()(diagnose)
 app.command()(train)
+app.command()(check)
 app.add_typer(lab.app, name="lab")
 
 

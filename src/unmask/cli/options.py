@@ -172,8 +172,8 @@ def read_renames(renames: list[str] | None) -> dict[str, str] | None:
     if not renames:
         return None
     pairs = [(old.strip(), new.strip()) for old, _, new in (given.partition("=") for given in renames)]
-    for given, (old, new) in zip(renames, pairs, strict=True):
-        if not old or not new:
+    for given, (old, _) in zip(renames, pairs, strict=True):
+        if not old or "=" not in given:
             raise InputError(f"rename {given!r} is not understood: give OLD=NEW, such as lm_head.decoder=cls.predictions.decoder")
         if [first for first, _ in pairs].count(old) > 1:
             raise InputError(f"rename names {old!r} twice: name each once")

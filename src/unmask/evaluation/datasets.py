@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from unmask.errors import InputError
 from unmask.evaluation.conllu import Parse, read_conllu
 from unmask.runs.files import user_path
-from unmask.runs.lines import numbered_lines
+from unmask.runs.lines import kind_of, numbered_lines, plain_texts
 
 HUB_DATASETS = {
     "snli": ("stanfordnlp/snli", "validation", ("premise", "hypothesis")),
@@ -20,9 +19,6 @@ HUB_DATASETS = {
 
 PARQUET_REVISION = "refs/convert/parquet"
 """The hub's own conversion of every dataset; some repositories hold a loading script instead, which is never run."""
-
-FASTA = (".fasta", ".fa", ".faa")
-PACKED = (".gz", ".xz")
 
 
 @dataclass(frozen=True)
@@ -46,14 +42,10 @@ def read_texts(data: str | os.PathLike[str] | Sequence[str]) -> list[Text]:
         if str(data) in HUB_DATASETS:
             return _read_hub(str(data))
         raise InputError(f"data {str(data)!r} is neither a file nor a known name ({', '.join(HUB_DATASETS)}): give a text file")
-    kind = Path(path.stem).suffix if path.suffix in PACKED else path.suffix
-    lines = numbered_lines(path)
-    if kind == ".conllu":
-        texts = [Text(text, parse) for text, parse in read_conllu(lines, str(path))]
-    elif kind in FASTA:
-        texts = [Text(sequence) for sequence in _sequences(lines)]
+    if kind_of(path) == ".conllu":
+        texts = [Text(text, parse) for text, parse in read_conllu(numbered_lines(path), str(path))]
     else:
-        texts = [Text(line.strip()) for _, line in lines if line.strip()]
+        texts = [Text(text) for text in plain_texts(path)]
     if not texts:
         raise InputError(f"{str(path)!r} holds no text: give a file with one text per line")
     return texts
@@ -70,19 +62,6 @@ def _given(texts: Sequence[str]) -> list[Text]:
     if not texts:
         raise InputError("data is an empty list: give one text or more")
     return [Text(text) for text in texts]
-
-
-def _sequences(lines: Iterable[tuple[int, str]]) -> Iterator[str]:
-    parts: list[str] = []
-    for _, line in lines:
-        if not line.startswith(">"):
-            parts.append(line.strip())
-            continue
-        if sequence := "".join(parts):
-            yield sequence
-        parts = []
-    if sequence := "".join(parts):
-        yield sequence
 
 
 def _read_hub(name: str) -> list[Text]:

@@ -128,6 +128,12 @@ def load_causal(name: str) -> tuple[Any, Any]:
 def _load_config(source: Source) -> Any:
     from transformers import AutoConfig
 
+    for name in ("attn_implementation", "_attn_implementation"):
+        if "/" in str(source.config.get(name, "")):
+            raise ModelError(
+                f"{source.name!r} asks for code from the hub ({name} {source.config[name]!r} in its config.json), which is never "
+                "run: take that line out"
+            )
     try:
         return AutoConfig.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
     except Exception as error:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
 from unmask.errors import InputError
 from unmask.runs.files import reading
 
+FASTA = (".fasta", ".fa", ".faa")
+PACKED = (".gz", ".xz")
 _BLOCK = 1 << 20
 
 
@@ -27,6 +29,30 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
             ) from None
         offset += len(raw) + 1
         yield number, line.removesuffix("\r")
+
+
+def kind_of(path: Path) -> str:
+    """How a file's name ends, .gz and .xz aside."""
+    return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
+
+
+def plain_texts(path: Path) -> Iterator[str]:
+    """The texts of a file: the sequences of a FASTA file, or the lines of any other that are not blank."""
+    lines = numbered_lines(path)
+    yield from _sequences(lines) if kind_of(path) in FASTA else (line.strip() for _, line in lines if line.strip())
+
+
+def _sequences(lines: Iterable[tuple[int, str]]) -> Iterator[str]:
+    parts: list[str] = []
+    for _, line in lines:
+        if not line.startswith(">"):
+            parts.append(line.strip())
+            continue
+        if sequence := "".join(parts):
+            yield sequence
+        parts = []
+    if sequence := "".join(parts):
+        yield sequence
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:

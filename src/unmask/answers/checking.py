@@ -1,0 +1,383 @@
+"""`check`: what was understood of a model that a user brings, and what looks wrong.
+
+A model that is read wrong still gives numbers. The sign is in the numbers: with one token masked at a time in the user's own
+texts, a model that is read right says the token that stood there more often than the most frequent token alone would, and puts
+next to nothing on special tokens. So `check` measures, on up to MOST_POSITIONS positions spread evenly over the texts,
+
+    accuracy       how often the masked token is the model's first choice
+    frequent       how often it is the most frequent token of these texts: what a model that reads nothing reaches
+    nats           the mean of -log q(token | rest)
+    special mass   the mean probability of special tokens and of outputs that are no tokens
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from math import ceil, log, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unmask.answers.config_doubts import doubts
+from unmask.errors import InputError, UnmaskWarning
+from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.tokenizing import TextTokenizer
+from unmask.runs.files import user_path
+from unmask.runs.lines import plain_texts
+from unmask.runs.progress import Progress
+
+if TYPE_CHECKING:
+    import pandas
+
+MOST_POSITIONS = 2_000
+DOUBT_POSITIONS = 100
+MOST_TEXTS = 20_000
+ROWS = 64
+TIMED_TOKENS = 16
+MUCH_SPECIAL, MUCH_UNKNOWN, NEARLY_UNIFORM = 0.1, 0.02, 0.98
+
+
+@dataclass(frozen=True)
+class OnTexts:
+    """What the user's texts show; see the module's text.
+
+    texts, tokens     how many were read; tokens without start and end
+    refused           texts that could not be read, and `why` the first of them
+    too_long          texts with more tokens than the model takes
+    unknown           share of tokens that the model does not know
+    positions         how many were masked, one at a time
+    doubts            settings of config.json with which the texts would be less likely than with others
+    """
+
+    texts: int
+    tokens: int
+    refused: int
+    why: str | None
+    too_long: int
+    unknown: float
+    positions: int
+    accuracy: float
+    frequent: float
+    frequent_token: str
+    nats: float
+    special_mass: float
+    doubts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A model as it was understood, and `concerns`: what looks wrong, none if the tuple is empty.
+
+    architecture   its kind and shape; `network`: the class that computes it
+    tokenizer      the kind of its tokens; `cased`: whether upper and lower case differ
+    outputs        logits per position; `unused`: those that are no tokens
+    around         the tokens put before and after a text
+    longest        the most tokens of a text, those included; None where nothing limits it
+    head           how logits are had at some positions only
+    passes_per_second   for texts of 16 tokens
+    on_texts       figures on the user's texts, if any were given
+    """
+
+    model: str
+    architecture: str
+    network: str
+    parameters: int
+    dtype: str
+    device: str
+    tokenizer: str
+    cased: bool
+    tokens: int
+    regular: int
+    examples: tuple[str, ...]
+    special: tuple[str, ...]
+    mask: str
+    mask_id: int
+    around: tuple[tuple[str, ...], tuple[str, ...]]
+    outputs: int
+    unused: int
+    longest: int | None
+    head: str
+    passes_per_second: float
+    on_texts: OnTexts | None
+    concerns: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `unmask check --json` prints."""
+        return asdict(self)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What was understood, as pairs of a name and a text."""
+        before, after = (" ".join(part) or "nothing" for part in self.around)
+        rows = [
+            ("model", self.model),
+            ("architecture", f"{self.architecture}; {self.parameters:,} parameters"),
+            ("computed by", f"{self.network} in {self.dtype} on {self.device}"),
+            ("tokenizer", f"{self.tokenizer}; upper and lower case {'differ' if self.cased else 'are one'}"),
+            ("mask token", f"{self.mask} (id {self.mask_id})"),
+            ("special tokens", " ".join(self.special)),
+            ("regular tokens", f"{self.regular:,}, such as {' '.join(self.examples)}"),
+            ("outputs", f"{self.outputs:,}" + (f", of which {self.unused:,} are no tokens" if self.unused else ", all tokens")),
+            ("around a text", f"{before} before, {after} after"),
+            ("longest text", "no limit" if self.longest is None else f"{self.longest:,} tokens, those around it included"),
+            ("head", self.head),
+            ("speed", f"{self.passes_per_second:,.0f} passes a second of {TIMED_TOKENS} tokens"),
+        ]
+        found = self.on_texts
+        if found is not None:
+            rows += [
+                (
+                    "texts",
+                    f"{found.texts:,} read, {found.refused:,} refused, {found.too_long:,} too long; {found.tokens:,} tokens",
+                ),
+                ("unknown tokens", f"{found.unknown:.2%}"),
+                (
+                    "masked accuracy",
+                    f"{found.accuracy:.1%} of {found.positions:,}; always {found.frequent_token!r}: {found.frequent:.1%}",
+                ),
+                ("masked token", f"{found.nats:.3f} nats; special tokens get {found.special_mass:.2%}"),
+            ]
+        return rows
+
+    def to_frame(self) -> pandas.DataFrame:
+        """What was understood, one row per item, and the concerns after them."""
+        import pandas
+
+        rows = [*self.rows(), *(("looks wrong", concern) for concern in self.concerns)]
+        return pandas.DataFrame(rows, columns=["item", "found"])
+
+    def __repr__(self) -> str:
+        lines = [f"{name:<16}{text}" for name, text in self.rows()]
+        return "\n".join([*lines, *(f"looks wrong     {concern}" for concern in self.concerns)])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{escape(name)}</td><td>{escape(text)}</td></tr>" for name, text in self.rows())
+        wrong = "".join(f"<li>{escape(concern)}</li>" for concern in self.concerns)
+        return f"<table>{rows}</table>" + (
+            f"<p>What looks wrong:</p><ul>{wrong}</ul>" if wrong else "<p>Nothing looks wrong.</p>"
+        )
+
+
+def check(
+    model: MaskedLM | str | Path | None = None,
+    data: str | Path | Sequence[str] | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    rename: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Check:
+    """What was understood of a model, and what looks wrong; on the user's texts too, if `data` has them.
+
+    model     a MaskedLM, a folder, a name on the hub, or None for the bundled English model
+    data      a file with one text per line or FASTA, or a list of texts, of the kind that the model was trained on
+    device, dtype, rename   as in `MaskedLM.load`
+    progress  called with (positions done, positions in all, what is counted)
+    """
+    texts = None if data is None else _texts(data)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UnmaskWarning)
+        lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype, rename=rename)
+    loading = [str(warning.message) for warning in told if issubclass(warning.category, UnmaskWarning)]
+    found = None if texts is None else measure(lm, texts, progress)
+    words, tokenizer = lm.words, lm.tokenizer
+    config = lm.network.config
+    shape = [
+        f"{value} {what}"
+        for name, what in (("num_hidden_layers", "layers"), ("hidden_size", "wide"), ("num_attention_heads", "heads"))
+        if (value := getattr(config, name, None)) is not None
+    ]
+    special = [str(token) for token in tokenizer.all_special_tokens]
+    unused = sum(tokenizer.convert_ids_to_tokens(i) is None for i in lm.special_ids)
+    step = max(1, len(lm.regular_ids) // 8)
+    return Check(
+        model=lm.name,
+        architecture=", ".join([str(getattr(config, "model_type", type(lm.network).__name__)), *shape]),
+        network="unmask's own BERT" if isinstance(lm.network, BertMaskedLM) else f"transformers' {type(lm.network).__name__}",
+        parameters=sum(weight.numel() for weight in lm.network.parameters()),
+        dtype=str(lm.dtype).removeprefix("torch."),
+        device=str(lm.device),
+        tokenizer=_kind(words),
+        cased=_cased(words),
+        tokens=len(tokenizer.get_vocab()),
+        regular=len(lm.regular_ids),
+        examples=tuple(lm.token(i).strip() for i in lm.regular_ids[step // 2 :: step][:8]),
+        special=tuple(special),
+        mask=str(tokenizer.mask_token),
+        mask_id=lm.mask_id,
+        around=_around(lm),
+        outputs=lm.vocab_size,
+        unused=unused,
+        longest=lm.max_length,
+        head="at the positions asked for" if lm.head.position_by_position else "mixes positions, so it runs on all of them",
+        passes_per_second=_speed(lm),
+        on_texts=found,
+        concerns=tuple([*loading, *concerns(lm, found)]),
+    )
+
+
+def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
+    """What looks wrong."""
+    if not any(_around(model)):
+        yield "nothing is put before and after a text: most models were trained with a start and an end token (post_processor)"
+    entropy = _masked_entropy(model)
+    if entropy > NEARLY_UNIFORM * log(model.vocab_size):
+        yield "with everything masked its distribution is nearly uniform: the head may not be trained, or not the model's own"
+    if found is None:
+        return
+    yield from found.doubts
+    if found.refused:
+        yield f"{found.refused:,} texts cannot be read, the first because {found.why}"
+    if found.unknown > MUCH_UNKNOWN:
+        yield f"{found.unknown:.1%} of the tokens are unknown: the tokenizer may not be the model's, or the texts of another kind"
+    if found.special_mass > MUCH_SPECIAL:
+        yield (
+            f"{found.special_mass:.1%} of the probability is on special tokens and unused outputs: the mask token, the tokenizer "
+            "or the head may not be those that it was trained with"
+        )
+    if found.positions and found.accuracy <= found.frequent + 2 * sqrt(found.frequent * (1 - found.frequent) / found.positions):
+        yield (
+            f"it is right in {found.accuracy:.1%} of the cases, and always saying {found.frequent_token!r} would be in "
+            f"{found.frequent:.1%}: check the tokenizer, the mask token and config.json (heads, layer_norm_eps, hidden_act)"
+        )
+
+
+@torch.no_grad()
+def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = None) -> OnTexts:
+    """The figures of `OnTexts`."""
+    special, unknown_id = set(model.special_ids), model.tokenizer.unk_token_id
+    rows, why, refused, too_long, unknown, tokens = [], None, 0, 0, 0, 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnmaskWarning)
+        for text in texts:
+            try:
+                ids = model.words.encode(text)
+            except InputError as error:
+                refused, why = refused + 1, why or str(error)
+                continue
+            unknown += ids.count(unknown_id)
+            tokens += sum(i not in special or i == unknown_id for i in ids)
+            too_long += model.max_length is not None and len(ids) > model.max_length
+            rows.append(ids[: model.max_length])
+    places = [(row, place) for row, ids in enumerate(rows) for place, i in enumerate(ids) if i not in special]
+    if not places:
+        raise InputError(f"none of the {len(texts):,} texts has a token that the model knows ({why}): give texts of its own kind")
+    frequency = Counter(rows[row][place] for row, place in places)
+    common = frequency.most_common(1)[0][0]
+    chosen = places[:: ceil(len(places) / MOST_POSITIONS)]
+    right, nats, mass, done = 0, 0.0, 0.0, 0
+    ruled_out = torch.tensor(sorted(special), dtype=torch.long)
+    for masked, where, gold in _batches(rows, chosen, model.mask_id):
+        log_q = _log_q(model, masked, where)
+        right += int((log_q.argmax(-1) == gold).sum())
+        nats -= float(log_q.gather(1, gold[:, None]).sum())
+        mass += float(log_q[:, ruled_out].exp().sum())
+        done += len(gold)
+        if progress:
+            progress(done, len(chosen), "masked positions")
+    few = places[:: ceil(len(places) / DOUBT_POSITIONS)]
+    doubted = doubts(
+        model,
+        lambda other: torch.cat(
+            [_log_q(other, ids, where).gather(1, gold[:, None])[:, 0] for ids, where, gold in _batches(rows, few, model.mask_id)]
+        ),
+    )
+    return OnTexts(
+        texts=len(rows),
+        tokens=tokens,
+        refused=refused,
+        why=why,
+        too_long=too_long,
+        unknown=unknown / max(1, tokens),
+        positions=len(chosen),
+        accuracy=right / len(chosen),
+        frequent=sum(rows[row][place] == common for row, place in chosen) / len(chosen),
+        frequent_token=model.token(common),
+        nats=nats / len(chosen),
+        special_mass=mass / len(chosen),
+        doubts=tuple(doubted),
+    )
+
+
+def _log_q(model: MaskedLM, ids: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
+    return model.logits(ids, where[:, None])[:, 0].double().log_softmax(-1).cpu()
+
+
+def _batches(
+    rows: Sequence[Sequence[int]], chosen: Sequence[tuple[int, int]], mask_id: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """Rows of one length with one position masked, that position, and the token that stood there."""
+    by_length = sorted(chosen, key=lambda place: len(rows[place[0]]))
+    start = 0
+    while start < len(by_length):
+        length = len(rows[by_length[start][0]])
+        part = [place for place in by_length[start : start + ROWS] if len(rows[place[0]]) == length]
+        ids = torch.tensor([rows[row] for row, _ in part])
+        where = torch.tensor([place for _, place in part])
+        gold = ids.gather(1, where[:, None])[:, 0]
+        yield ids.scatter(1, where[:, None], mask_id), where, gold
+        start += len(part)
+
+
+def _texts(data: str | Path | Sequence[str]) -> list[str]:
+    if not isinstance(data, str | Path):
+        found = [text for text in data if isinstance(text, str) and text.strip()]
+        if len(found) < len(data) or not found:
+            raise InputError(f"data has {len(data) - len(found)} items that are no text, of {len(data)}: give a list of texts")
+        return found[:MOST_TEXTS]
+    path = user_path(data, "data")
+    if not path.is_file():
+        raise InputError(f"data {str(data)!r} is no file: give a file with one text per line, or FASTA")
+    found = [text for text, _ in zip(plain_texts(path), range(MOST_TEXTS), strict=False)]
+    if not found:
+        raise InputError(f"{str(path)!r} holds no text: give a file with one text per line, or FASTA")
+    return found
+
+
+def _kind(words: TextTokenizer) -> str:
+    if words.by_character:
+        return "letters"
+    if words.byte_level:
+        return "byte-level pieces"
+    if words.spaces_in_tokens:
+        return "pieces that carry their space"
+    if words.joined:
+        return "tokens cut by a regular expression"
+    return "word pieces" if any(token.startswith("##") for token in words.regular_tokens) else "whole words"
+
+
+def _cased(words: TextTokenizer) -> bool:
+    text = " ".join(token for token in words.regular_tokens if token.isalpha() and token.isascii())[:200] or "a"
+    upper, lower = (
+        words.tokenizer(t, add_special_tokens=False, verbose=False)["input_ids"] for t in (text.upper(), text.lower())
+    )
+    return bool(upper != lower)
+
+
+def _around(model: MaskedLM) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The tokens before and after a text of one blank."""
+    ids = list(model.words.tokenizer(model.tokenizer.mask_token, verbose=False)["input_ids"])
+    place = ids.index(model.mask_id)
+    return tuple(model.decode(ids[:place])), tuple(model.decode(ids[place + 1 :]))
+
+
+def _masked_entropy(model: MaskedLM) -> float:
+    ids = torch.tensor([model.cloze(" ".join(["[MASK]"] * 4)).ids])
+    log_q = model.logits(ids, torch.tensor([[2]]))[0, 0].double().log_softmax(-1)
+    return -float((log_q.exp() * log_q).sum())
+
+
+def _speed(model: MaskedLM) -> float:
+    ids = torch.full((ROWS, min(TIMED_TOKENS, model.max_length or TIMED_TOKENS)), model.mask_id)
+    where = torch.ones((ROWS, 1), dtype=torch.long)
+    fastest = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        model.logits(ids, where).sum().item()
+        fastest = min(fastest, time.perf_counter() - start)
+    return ROWS / fastest

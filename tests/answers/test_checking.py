@@ -1,0 +1,149 @@
+"""`unmask.check`: its figures by a plain loop, and each thing that looks wrong, on a right model and on wrong ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import unmask
+from unmask.cli.app import app
+from unmask.errors import InputError
+from unmask.models.bundled import english_model_path
+
+TEXTS = [
+    "A man in a blue shirt is playing the guitar on the street.",
+    "Two dogs are running through the snow.",
+    "A woman is sitting at a table and reading a book.",
+    "The children are playing with a ball in the park.",
+    "A boy is riding his bike down the road.",
+    "People are standing in line outside of a building.",
+    "A girl in a red dress is dancing.",
+    "The man is wearing a black hat and a white shirt.",
+]
+
+
+@pytest.fixture
+def copied(tmp_path):
+    return shutil.copytree(english_model_path(), tmp_path / "english")
+
+
+def reconfigure(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_what_was_understood_of_the_bundled_model(english):
+    found = unmask.check(english)
+    assert found.architecture.startswith("bert, 5 layers") and found.parameters == sum(
+        p.numel() for p in english.network.parameters()
+    )
+    assert (found.mask, found.mask_id, found.outputs, found.regular, found.unused) == ("[MASK]", 4, 8192, 8187, 0)
+    assert found.around == (("[CLS]",), ("[SEP]",)) and found.longest == 128
+    assert (
+        found.tokenizer == "word pieces" and found.cased and set(found.special) == {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+    )
+    assert found.passes_per_second > 1 and found.on_texts is None and found.concerns == ()
+    assert json.loads(json.dumps(found.to_dict()))["mask_id"] == 4
+    assert dict(found.to_frame().itertuples(index=False))["mask token"] == "[MASK] (id 4)"
+    assert "Nothing looks wrong" in found._repr_html_() and "mask token" in repr(found)
+
+
+def test_figures_on_texts_are_those_of_a_plain_loop(english):
+    found = unmask.check(english, data=TEXTS).on_texts
+    right = nats = mass = count = 0
+    for text in TEXTS:
+        ids = english.words.encode(text)
+        for place in range(1, len(ids) - 1):
+            row = torch.tensor([[*ids[:place], english.mask_id, *ids[place + 1 :]]])
+            with torch.no_grad():
+                log_q = english.network(input_ids=row).logits[0, place].double().log_softmax(-1)
+            right += int(log_q.argmax()) == ids[place]
+            nats -= float(log_q[ids[place]])
+            mass += float(log_q[list(english.special_ids)].exp().sum())
+            count += 1
+    assert (found.texts, found.refused, found.too_long, found.positions, found.tokens) == (len(TEXTS), 0, 0, count, count)
+    assert found.accuracy == pytest.approx(right / count) and found.nats == pytest.approx(nats / count, abs=1e-4)
+    assert found.special_mass == pytest.approx(mass / count, abs=1e-6)
+    tokens = [i for text in TEXTS for i in english.words.encode(text)[1:-1]]
+    assert found.frequent == pytest.approx(max(tokens.count(i) for i in tokens) / count)
+    assert found.accuracy > 0.4 > found.frequent and found.doubts == ()
+
+
+@pytest.mark.parametrize("changes", [{"num_attention_heads": 10}, {"num_attention_heads": 1}, {"hidden_act": "relu"}], ids=str)
+def test_a_setting_that_no_shape_gives_away_is_doubted(copied, changes):
+    ((name, value),) = changes.items()
+    right = json.loads((copied / "config.json").read_text())[name]
+    reconfigure(copied, **changes)
+    assert unmask.check(copied).concerns == (), "without texts it cannot be seen"
+    told = " ".join(unmask.check(copied, data=TEXTS).concerns)
+    assert f"with {name} {right} instead of {value} the texts are likelier" in told
+
+
+def test_a_tokenizer_of_other_ids_shows_in_the_accuracy(copied):
+    """The vocabulary turned round: every token is another one's."""
+    path = copied / "tokenizer.json"
+    rule = json.loads(path.read_text())
+    tokens = sorted(rule["model"]["vocab"], key=rule["model"]["vocab"].get)
+    rule["model"]["vocab"] = {token: i for i, token in enumerate([*tokens[:5], *tokens[:4:-1]])}
+    path.write_text(json.dumps(rule))
+    told = " ".join(unmask.check(copied, data=TEXTS).concerns)
+    assert "it is right in" in told and "always saying" in told
+
+
+def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(tiny_folder, copied, english, tmp_path):
+    odd = unmask.check(english, data=["Ω Ψ Ж cat", "Ω Ψ dog", *["x" * 1000 + " the"] * 2, "a\x07b"]).concerns
+    assert any("are unknown" in told for told in odd) and any("cannot be read, the first because" in told for told in odd)
+    from transformers import BertConfig, BertForMaskedLM
+
+    folder = shutil.copytree(tiny_folder, tmp_path / "flat")
+    network = BertForMaskedLM(BertConfig.from_pretrained(tiny_folder))
+    with torch.no_grad():
+        network.cls.predictions.transform.LayerNorm.weight.zero_()
+        network.cls.predictions.bias.zero_()
+    network.save_pretrained(folder)
+    from safetensors.torch import load_file, save_file
+
+    extra = load_file(folder / "model.safetensors") | {"cls.species.weight": torch.ones(2, 16)}
+    save_file(extra, folder / "model.safetensors", metadata={"format": "pt"})
+    told = unmask.check(folder).concerns
+    assert any("nearly uniform" in line for line in told) and any("other heads" in line for line in told)
+
+
+def test_texts_longer_than_the_model_and_nothing_around(tiny, tiny_folder, tmp_path):
+    found = unmask.check(tiny, data=["the cat sat on the mat . " * 4, "the cat sat"]).on_texts
+    assert found.too_long == 1 and found.texts == 2
+    folder = shutil.copytree(tiny_folder, tmp_path / "bare")
+    rule = json.loads((folder / "tokenizer.json").read_text())
+    rule["post_processor"] = None
+    (folder / "tokenizer.json").write_text(json.dumps(rule))
+    assert any("start and an end token" in told for told in unmask.check(folder).concerns)
+
+
+def test_data_that_are_no_texts(tiny, tmp_path):
+    (tmp_path / "empty.txt").write_text("\n\n")
+    for data, told in (
+        ([], "no text"),
+        (["the", 3], "1 items that are no text"),
+        (tmp_path / "none.txt", "is no file"),
+        (tmp_path / "empty.txt", "holds no text"),
+        (["Ω"], "none of the 1 texts has a token that the model knows"),
+    ):
+        with pytest.raises(InputError, match=told):
+            unmask.check(tiny, data=data)
+
+
+def test_the_command_says_what_the_function_says(tiny_folder, tmp_path):
+    (tmp_path / "lines.txt").write_text("the cat sat on the mat .\nthe dog ran .\n")
+    told = CliRunner().invoke(app, ["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt"), "--json"])
+    said, found = json.loads(told.stdout), unmask.check(tiny_folder, data=tmp_path / "lines.txt").to_dict()
+    for same in (said, found):
+        same.pop("passes_per_second")
+    assert said == json.loads(json.dumps(found)) and said["on_texts"]["texts"] == 2
+    shown = CliRunner().invoke(app, ["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt")])
+    assert shown.exit_code == 0 and "mask token" in shown.stdout and "looks wrong: it is right in" in shown.stdout
+    refused = CliRunner().invoke(app, ["check", "--model", str(tiny_folder), "--rename", "nothing=x"])
+    assert refused.exit_code == 2 and "no tensor is called so" in refused.output
