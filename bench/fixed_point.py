@@ -1,7 +1,7 @@
 """How many reads of the tables each way to the near-compatible joints needs for the same accuracy.
 
-    PYTHONPATH=src python bench/fixed_point.py [--data texts.txt --pairs 8] [--tokens 1024 | --exact] [--alpha 0]
-                                [--accuracy 1e-3] [--most 1000]
+    PYTHONPATH=src python bench/fixed_point.py [--data texts.txt --pairs 8] [--tokens 1024 | --exact] [--members 0,0 0.5,0.25]
+                                [--accuracy 1e-3] [--most 1000] [--eigen]
 
 Four ways: eq. 5 from uniform marginals (the published one) and from those of the product joint, the sweeps of
 `unmask.joints.solver.flow_sweep` alone, and what the constructions do by default, stopped by its own estimate at that accuracy.
@@ -9,6 +9,8 @@ Accuracy is the larger total variation between the two marginals and those of a 
 cells read over cells of the tables count as reads. The ratio is that of the published way to the default. The last
 columns tell how many reads the default takes to stop at its stated 1e-4 and how accurate it then is, from either start;
 and how far the log-probabilities from the two starts are apart: at most among tokens above 1e-4, on average over all.
+`--eigen` adds, for members with alpha = 1, the second eigenvalue of the Gibbs step and how far the answer is from an
+eigen-solver's, or with restarts a linear solver's, in float64.
 
 By default the sentences below on the bundled model, over 1,024 tokens of each blank: half the likeliest, half drawn from
 the rest, so that the tail is there too; `--exact` takes the vocabulary whole.
@@ -24,12 +26,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from unmask.checks import numbers
 from unmask.cloze import Cloze
 from unmask.evaluation.datasets import read_texts
 from unmask.evaluation.pairs import choose_pairs
 from unmask.joints.arnold_gokhale import TOLERANCE, family, plain_step
+from unmask.joints.chain import chain_weights
+from unmask.joints.registry import Member, member
 from unmask.joints.solver.flow_sweep import sweep
-from unmask.joints.solver.marginals import Marginals, start
+from unmask.joints.solver.marginals import Marginals, flat, start, unflat
+from unmask.joints.solver.members import Members
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.unary import Tables, unary_tables
 
@@ -50,16 +56,16 @@ def distance(found: Sequence[Tensor], reference: Sequence[Tensor]) -> float:
 
 
 class Problem:
-    """The fixed point of one pair of tables."""
+    """The fixed point of one member over one pair of tables."""
 
-    def __init__(self, tables: Tables, alpha: float) -> None:
-        self.tables, self.alpha = tables, alpha
+    def __init__(self, tables: Tables, asked: Member) -> None:
+        self.tables, self.member, self.members = tables, asked, Members.of(tables, [asked])
         self.masked, self.uniform = start(tables), start(tables, uniform=True)
         self.reference = self.default(self.masked, REFERENCE)[1]
 
     def default(self, initial: Marginals, tolerance: float = TOLERANCE) -> tuple[float, list[Tensor]]:
         """Reads of the tables, without that for the objective, and the marginals they lead to."""
-        joint = family(self.tables, self.alpha, tolerance=tolerance, initial=initial)
+        joint = family(self.tables, *self.member, tolerance=tolerance, initial=initial)
         u, v = joint.marginals()
         reads = joint.report["reads"]
         assert isinstance(reads, float)
@@ -75,11 +81,28 @@ class Problem:
 
     def sweep(self, at: Marginals) -> Marginals:
         """One step of `unmask.joints.solver.flow_sweep`."""
-        return sweep(self.tables, at, self.alpha)
+        return unflat(sweep(self.tables, flat(at)[None, :], self.members)[0], at)
 
     def published(self, at: Marginals) -> Marginals:
         """One step of eq. 5."""
-        return plain_step(self.tables, at, self.alpha)
+        return plain_step(self.tables, at, self.member)
+
+    def eigen(self) -> tuple[float, list[Tensor]]:
+        """For alpha = 1, the second eigenvalue of the marginals' step, and the marginals by a dense solver."""
+        a, b = (table.double().exp() for table in self.tables.log_q)
+        n, m = a.shape
+        eyes = [torch.eye(size, dtype=torch.float64, device=a.device) for size in (n, m)]
+        step = 0.5 * torch.cat([torch.cat([eyes[0], a], 1), torch.cat([b.T, eyes[1]], 1)])
+        values, vectors = torch.linalg.eig(step)
+        order = values.abs().argsort(descending=True)
+        law = vectors[:, order[0]].real
+        if self.member.restart:
+            of_b, of_a = (weights.exp() for weights in chain_weights(self.tables))
+            chained = (of_b * a + of_a * b).double()
+            right = self.member.restart * torch.cat([chained.sum(1), chained.sum(0)])
+            law = torch.linalg.solve(torch.eye(n + m, dtype=torch.float64) - (1 - self.member.restart) * step, right)
+        u, v = (part / part.sum() for part in law.split([n, m]))
+        return float(values[order[1]].abs()), [v, u]
 
 
 def clozes(model: MaskedLM, data: Path | None, pairs: int, seed: int) -> Iterator[Cloze]:
@@ -89,15 +112,15 @@ def clozes(model: MaskedLM, data: Path | None, pairs: int, seed: int) -> Iterato
             yield model.cloze(text, positions)
         return
     texts = read_texts(str(data))
-    for scheme in ("contiguous", "random"):
-        chosen = choose_pairs(texts, model.words.encode, model.special_ids, scheme, pairs // 2, seed, max_tokens=40)
+    for scheme, number in (("contiguous", (pairs + 1) // 2), ("random", pairs // 2)):
+        chosen = choose_pairs(texts, model.words.encode, model.special_ids, scheme, number, seed, max_tokens=40)
         for pair in chosen.pairs:
             yield pair.cloze(model.mask_id)
 
 
 def tokens_of(model: MaskedLM, cloze: Cloze, tokens: int) -> list[Tensor]:
     """For each blank half the likeliest tokens, half of the rest at random, and the gold one."""
-    ids, block = torch.tensor([cloze.ids]), torch.tensor([cloze.block])
+    ids, block = torch.tensor([cloze.ids], device=model.device), torch.tensor([cloze.block], device=model.device)
     generator = torch.Generator().manual_seed(0)
     sets = []
     for logits, gold in zip(model.logits(ids, block)[0].cpu(), cloze.gold or (), strict=True):
@@ -109,7 +132,7 @@ def tokens_of(model: MaskedLM, cloze: Cloze, tokens: int) -> list[Tensor]:
 
 
 def main() -> None:
-    """Print one row per pair and the summary."""
+    """Print one row per pair, and the summary of each member."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model")
     parser.add_argument("--data", type=Path, help="one text per line, instead of the sentences above")
@@ -117,43 +140,56 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tokens", type=int, default=1024)
     parser.add_argument("--exact", action="store_true")
-    parser.add_argument("--alpha", type=float, default=0.0)
+    parser.add_argument("--members", nargs="+", default=["0,0"], help="ALPHA,LAMBDA of each")
     parser.add_argument("--accuracy", type=float, default=1e-3)
-    parser.add_argument("--most", type=int, default=1000, help="plain steps to give up after")
+    parser.add_argument("--most", type=int, default=1000, help="plain steps to give up after; 0 leaves them out")
+    parser.add_argument("--eigen", action="store_true")
     parser.add_argument("--device", default="auto")
     options = parser.parse_args()
     model = MaskedLM.load(options.model, device=options.device) if options.model else MaskedLM.load(device=options.device)
-    print(f"reads of the tables to {options.accuracy:g} in total variation, alpha = {options.alpha:g}")
-    print("| blanks | eq. 5, uniform | eq. 5, masked | sweeps | default | ratio | stops after | then off by | log gap |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    ratios, stops = [], []
+    asked = [member(*numbers("members", given, float)).member or Member(0.0) for given in options.members]
+    print(f"reads of the tables to {options.accuracy:g} in total variation")
+    print("| member | blanks | eq. 5, uniform | eq. 5, masked | sweeps | default | ratio | stops after | then off by | log gap |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    ratios: dict[Member, list[float]] = {one: [] for one in asked}
+    stops: dict[Member, list[float]] = {one: [] for one in asked}
+    worst = dict.fromkeys(asked, 0.0)
     for cloze in clozes(model, options.data, options.pairs, options.seed):
         tables = unary_tables(model, cloze, None if options.exact else tokens_of(model, cloze, options.tokens))
-        problem = Problem(tables, options.alpha)
-        published = problem.reads_to(options.accuracy, options.most, problem.published, problem.uniform)
-        masked = problem.reads_to(options.accuracy, options.most, problem.published, problem.masked)
-        swept = problem.reads_to(options.accuracy, options.most, problem.sweep, problem.masked)
-        reached, there = problem.default(problem.masked, options.accuracy)
-        assert distance(there, problem.reference) <= options.accuracy
-        ends = [problem.default(initial) for initial in (problem.masked, problem.uniform)]
-        off = [distance(marginals, problem.reference) for _, marginals in ends]
-        first, second = (torch.cat(marginals).clamp_min(1e-37).log() for _, marginals in ends)
-        gap = (first - second).abs()
-        ratios.append((published or options.most) / reached)
-        stops += [reads for reads, _ in ends]
         blanks = "_".join(model.decode(cloze.gold or ())) if options.data is None else f"{cloze.block} of {len(cloze.ids)}"
-        plain = [str(n) if n else f"> {options.most}" for n in (published, masked, swept)]
+        for one in asked:
+            problem = Problem(tables, one)
+            ways = [(problem.published, problem.uniform), (problem.published, problem.masked), (problem.sweep, problem.masked)]
+            plain = [problem.reads_to(options.accuracy, options.most, step, at) for step, at in ways]
+            reached, there = problem.default(problem.masked, options.accuracy)
+            assert distance(there, problem.reference) <= options.accuracy
+            ends = [problem.default(initial) for initial in (problem.masked, problem.uniform)]
+            off = [distance(marginals, problem.reference) for _, marginals in ends]
+            first, second = (torch.cat(marginals).clamp_min(1e-37).log() for _, marginals in ends)
+            gap = (first - second).abs()
+            ratios[one].append((plain[0] or options.most or 1) / reached)
+            stops[one] += [reads for reads, _ in ends]
+            worst[one] = max(worst[one], *off)
+            shown = [str(n) if n else f"> {options.most}" for n in plain]
+            print(
+                f"| {one.alpha:g}, {one.restart:g} | {blanks} | {' | '.join(shown)} | {reached:.0f} | "
+                f"{'' if plain[0] else '> '}{ratios[one][-1]:.0f} | {ends[0][0]:.0f}, {ends[1][0]:.0f} | "
+                f"{off[0]:.0e}, {off[1]:.0e} | {float(gap[first > log(1e-4)].max()):.0e}, {float(gap.mean()):.0e} |",
+                flush=True,
+            )
+            if options.eigen and one.alpha == 1:
+                second_value, law = problem.eigen()
+                apart = [distance(marginals, law) for _, marginals in ends]
+                print(
+                    f"  second eigenvalue {second_value:.5f}, off the dense solver by {apart[0]:.0e}, {apart[1]:.0e}", flush=True
+                )
+    for one in asked:
         print(
-            f"| {blanks} | {' | '.join(plain)} | {reached:.0f} | {'' if published else '> '}{ratios[-1]:.0f} | "
-            f"{ends[0][0]:.0f}, {ends[1][0]:.0f} | {off[0]:.0e}, {off[1]:.0e} | "
-            f"{float(gap[first > log(1e-4)].max()):.0e}, {float(gap.mean()):.0e} |",
-            flush=True,
+            f"\nalpha {one.alpha:g}, lambda {one.restart:g}: ratio of the published way to the default, geometric mean "
+            f"{exp(sum(map(log, ratios[one])) / len(ratios[one])):.0f} or more, least {min(ratios[one]):.0f}; reads to stop at "
+            f"the stated {TOLERANCE:g}: mean {sum(stops[one]) / len(stops[one]):.0f}, most {max(stops[one]):.0f}, off by at most "
+            f"{worst[one]:.0e}"
         )
-    print(
-        f"\nratio of the published way to the default: geometric mean {exp(sum(map(log, ratios)) / len(ratios)):.0f} or more, "
-        f"least {min(ratios):.0f}; reads to stop at the stated {TOLERANCE:g}: mean {sum(stops) / len(stops):.0f}, "
-        f"most {max(stops):.0f}"
-    )
 
 
 if __name__ == "__main__":
