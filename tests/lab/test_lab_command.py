@@ -189,7 +189,7 @@ MISTAKES = [
     (["schedule", "--states", "1"], "states 1 is out of range"),
     (["masking", "--fits", "1"], "fits 1 is out of range: give a whole number from 2 to 100000"),
     (["masking", "--samples", "-3"], "samples -3 is out of range"),
-    (["masking", "--learn-sites", "40"], "40 sites of 2 values make 1,099,511,627,776 states"),
+    (["masking", "--learn-sites", "40"], "learn_sites 40 is out of range: give a whole number from 2 to 12"),
     (["stutter", "--weight", "2"], "between 0 and 1"),
     (["stutter", "--weight", "nan"], "between 0 and 1"),
     (["stutter", "--noise", "nan"], "noise from 0 to below 1"),
