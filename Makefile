@@ -2,7 +2,7 @@
 # make test       set up .venv, lint, check types, run the tests
 # make test-real  download AntiBERTy and run the tests that need it
 # make bench      the side-by-side benchmarks
-# make docs       run the commands that README shows again, and draw its figure
+# make docs       draw the import graph, run the commands that README shows again, and draw its figure
 #
 # Every install takes its versions from constraints.txt. PYTHON chooses the interpreter (3.11 or newer).
 
@@ -61,6 +61,7 @@ bench: $(VENV)/.installed
 	$(THREADS) $(BIN)/python bench/pair_table.py
 
 docs: $(VENV)/.installed
+	$(BIN)/python tools/import_graph.py docs/figures/imports.svg
 	$(BIN)/python tools/refresh_readme.py
 
 clean:

@@ -88,7 +88,7 @@ def _wait(device: torch.device) -> None:
 
 
 def product_rate(device: torch.device) -> float:
-    """Operations a second of one large bfloat16 matrix product."""
+    """Operations per second of one large bfloat16 matrix product."""
     size = 8192 if device.type == "cuda" else 512
     a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     for _ in range(3):

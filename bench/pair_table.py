@@ -227,7 +227,7 @@ def show(mine: Found, theirs: Found, problems: list[str]) -> None:
     """The small table."""
     count = len(mine["pairs"])
     print(
-        f"{count} pair(s) {mine['gold']}, text of {mine['text_tokens']} tokens, vocabulary {mine['vocabulary']}; seconds a pair"
+        f"{count} pair(s) {mine['gold']}, text of {mine['text_tokens']} tokens, vocabulary {mine['vocabulary']}; seconds per pair"
     )
     print(f"{'':16}{'tables':>9}{'joints':>9}{'metrics':>9}{'all':>9}{'cpu':>9}{'memory':>10}")
     for name, side in (("unmask, 8 joints", mine), ("plain, 5 joints", theirs)):

@@ -5,7 +5,7 @@
 
 For every file two cells, contiguous and random pairs. Beside P-PPL stands the mean difference of log P-PPL from
 `balanced` on the same pairs, with its standard error: a rule wins a cell where that is below zero by two of them or more.
-`--tokens N` cuts the vocabulary to N tokens a blank (half the likeliest, half of the rest at random, and the gold one)
+`--tokens N` cuts the vocabulary to N tokens per blank (half the likeliest, half of the rest at random, and the gold one)
 for a quick look on a CPU; its perplexities are given that the pair lies there.
 
 Besides the constructions: members of the near-compatible family between the three named ones, and pools of two joints

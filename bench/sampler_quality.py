@@ -62,7 +62,7 @@ class TrainedJudge:
         print(describe(self, held_out), flush=True)
 
     def __call__(self, texts: list[str]) -> NDArray[np.float64]:
-        """Nats a token of each text, its end included."""
+        """Nats per token of each text, its end included."""
         return np.array([-self.model.log_probs(self.encode(text)).mean() for text in texts])
 
 

@@ -1,4 +1,4 @@
-"""Rows a second of one side of a pair table: `MaskedLM.substitutions` against the plain Hugging Face call.
+"""Rows per second of one side of a pair table: `MaskedLM.substitutions` against the plain Hugging Face call.
 
     python bench/substitutions.py                                    the bundled model, 16 tokens
     python bench/substitutions.py --shape bert-base --device cuda --dtype bfloat16

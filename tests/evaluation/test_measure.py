@@ -15,7 +15,7 @@ BLOCK = (2, 4)
 
 
 def plain_tables(network: torch.nn.Module, ids: list[int], a: int, b: int, mask: int):
-    """A[x, y] = q(x at a | y at b), B[x, y] = q(y at b | x at a), m_a, m_b, one forward pass a row, all positions computed."""
+    """A[x, y] = q(x at a | y at b), B[x, y] = q(y at b | x at a), m_a, m_b, one forward pass per row, all positions computed."""
     network = network.double()
     size = network.config.vocab_size
 

@@ -21,7 +21,7 @@ VARIED, PREDICTED = 3, 5
 
 
 def loop_log_prob(network, rows, position):
-    """One forward pass a row, logits everywhere, nothing shared: the plain definition."""
+    """One forward pass per row, logits everywhere, nothing shared: the plain definition."""
     with torch.no_grad():
         return torch.stack([network(input_ids=row[None]).logits[0, position].log_softmax(-1) for row in rows])
 

@@ -51,7 +51,7 @@ Allow = Annotated[
 Forbid = Annotated[str | None, typer.Option("--forbid", help="Words that no blank may take, with commas between them.")]
 Match = Annotated[
     list[str] | None,
-    typer.Option("--match", metavar="\\[BLANK=]REGEX", help="What a blank's filling must match as a whole, such as 2=.*ing."),
+    typer.Option("--match", metavar="BLANK=REGEX", help="What a blank's filling must match as a whole, such as 2=.*ing."),
 ]
 Differ = Annotated[bool, typer.Option("--differ", help="Leave out the tokens that stood at --positions.")]
 Passes = Annotated[
