@@ -16,10 +16,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from unmask.checks import real, whole
+from unmask.errors import UnmaskWarning
 from unmask.sampling.settings import HOTTEST
 
 
-class ReducibleChainWarning(UserWarning):
+class ReducibleChainWarning(UnmaskWarning):
     """The chain cannot reach every text that its target gives probability to."""
 
 
