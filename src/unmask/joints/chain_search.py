@@ -217,8 +217,8 @@ class _Run:
             return []
         states = self.states
         open_ones = np.flatnonzero((np.frombuffer(states.passed, np.uint8) == 0) & (np.frombuffer(states.hidden, np.int8) > 0))
-        by_flow = open_ones[np.argsort(-states.flow[open_ones], kind="stable")[:room]]
-        visited = [states.states[n] for n in by_flow if states.flow[n] > 0]
+        open_ones = open_ones[states.flow[open_ones] > 0]
+        visited = [states.states[n] for n in open_ones[np.argsort(-states.flow[open_ones], kind="stable")[:room]]]
         few = max(variant.sites for variant in states.variants) < BEAMS_FROM
         share = max(room // 2 if few else room - room // 8, room - len(visited))
         return list(dict.fromkeys([*self._completing(share), *visited]))[:room]

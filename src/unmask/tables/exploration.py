@@ -168,8 +168,8 @@ class Exploration:
             return []
         ways = np.bincount(self._levels[1].joined("child"))
         sites = np.array([variant.sites for variant in self.variants])
-        several = np.flatnonzero(ways)
-        return [x for x in several.tolist() if ways[x] == sites[self.states[x][0]] and self.flow[x] > 0]
+        reached = np.flatnonzero((ways > 0) & (self.flow[: len(ways)] > 0))
+        return [x for x in reached.tolist() if ways[x] == sites[self.states[x][0]]]
 
     def bound(self, aside: NDArray[np.int64]) -> float:
         """No filling but those set `aside` (their numbers) has a probability above this."""
@@ -186,9 +186,10 @@ class Exploration:
 
     def _refresh(self) -> None:
         """Flows after the last passes; a state that was numbered since has none."""
+        new = len(self.states) - len(self._flow)
         if not self._stale:
-            new = np.zeros(len(self.states) - len(self._flow))
-            self._flow, self._cover = np.concatenate([self._flow, new]), np.concatenate([self._cover, new])
+            if new:
+                self._flow, self._cover = np.pad(self._flow, (0, new)), np.pad(self._cover, (0, new))
             return
         self._stale = False
         flow, cover = np.zeros((2, len(self.states)))
