@@ -46,7 +46,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 test: lint
-	$(THREADS) $(BIN)/pytest -q -m "not real and not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not real and not slow" -n $(CORES) --dist loadfile
 
 $(REAL)/antiberty: $(VENV)/.installed
 	mkdir -p $(REAL)
