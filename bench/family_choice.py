@@ -1,13 +1,12 @@
-"""Which member of the near-compatible family should be the default? Chosen on one half of the pairs, confirmed on the other.
+"""Which rule should be the default? Chosen on one half of the pairs, confirmed on the other.
 
-    python bench/family_choice.py measure --data TEXTS --scheme contiguous --pairs 200 --out CELL [--model M] [--dtype float16]
-    python bench/family_choice.py choose CELL [CELL ...]
+    python bench/family_choice.py ROWS [--all] [--against balanced chain ...]
 
-measure  `unmask evaluate` with the members (alpha, lambda) of a grid beside the other constructions; the run continues after an
-         interrupt. Any run folder of `unmask evaluate` serves for `choose`, as long as all have the same constructions.
-choose   On the pairs of even number, all cells weighing alike: the members whose nats per token lie within TIE of the best, and
-         among them the one with the lowest G-KL. On the pairs of odd number: its difference from every other construction in
-         nats per token and in G-KL, pair by pair, with 95 % bootstrap intervals, per cell and over all cells.
+ROWS is a folder that `bench/rules.py` filled. On the pairs of even number, all cells weighing alike, among the members of the
+family that take no more steps of the solver than `balanced`: those whose nats per token lie within TIE of the best, of them those
+whose G-KL lies within TIE_KL of the lowest, and of them the one with the lowest A-KL. `--all` lets the other rules take part. On
+the pairs of odd number: its difference from the others in nats per token, in G-KL and in A-KL, pair by pair, with 95 %
+bootstrap intervals, over all cells and, for those of `--against`, per model and per cell.
 """
 
 from __future__ import annotations
@@ -18,82 +17,79 @@ from pathlib import Path
 import numpy as np
 import pandas
 
-import unmask
-
-ALPHAS = (0.0, 0.5, 0.75, 1.0)
-LAMBDAS = (0.0, 0.05, 0.1, 0.25, 0.5)
-OTHERS = ("product", "arnold_gokhale", "balanced", "pseudo_gibbs", "chain")
-TIE = 0.005
+TIE, TIE_KL = 0.005, 0.005
 RESAMPLES = 2000
-MEMBERS = tuple(f"family:{a!r},{m!r}" for a in ALPHAS for m in LAMBDAS if not (m == 0 and a != 0.75))
-"""lambda = 0 with alpha 0, 1/2 and 1 are named among the others."""
+YARDSTICK = "balanced"
+CORNERS = ("arnold_gokhale", "balanced", "pseudo_gibbs", "chain")
+METRICS = ("nats", "g_kl", "a_kl")
 
 
-def read_cell(folder: Path) -> pandas.DataFrame:
-    """Per pair and construction: nats per token, G-KL, A-KL and steps."""
-    rows = pandas.concat([pandas.read_parquet(part) for part in sorted((folder / "parts").glob("*.parquet"))])
-    return rows.assign(cell=folder.name, nats=rows["pair_nll"] / 2)[
-        ["cell", "pair", "construction", "nats", "g_kl", "a_kl", "steps"]
-    ]
+def read_rows(folder: Path) -> pandas.DataFrame:
+    """Per pair and rule: nats per token, G-KL, A-KL and steps."""
+    rows = pandas.concat([pandas.read_parquet(part) for part in sorted(folder.glob("*.parquet"))])
+    return rows.assign(nats=rows["pair_nll"] / 2)
 
 
 def means(rows: pandas.DataFrame) -> pandas.DataFrame:
-    """Of each construction, every cell weighing alike."""
-    per_cell = rows.groupby(["construction", "cell"])[["nats", "g_kl", "a_kl", "steps"]].mean()
-    table = per_cell.groupby("construction").mean()
+    """Of each rule, every cell weighing alike, the best first."""
+    table = rows.groupby(["rule", "cell"])[[*METRICS, "steps"]].mean().groupby("rule").mean()
     return table.assign(p_ppl=np.exp(table["nats"])).sort_values("nats")
 
 
 def chosen(table: pandas.DataFrame) -> str:
-    """The lowest G-KL among the constructions that no perplexity tells from the best."""
-    near = table[table["nats"] <= table["nats"].min() + TIE]
-    return str(near["g_kl"].idxmin())
+    """The rule, as the module's docstring states it."""
+    quick = table[~(table["steps"] > table.loc[YARDSTICK, "steps"])]
+    near = quick[quick["nats"] <= quick["nats"].min() + TIE]
+    faithful = near[near["g_kl"] <= near["g_kl"].min() + TIE_KL]
+    return str(faithful["a_kl"].idxmin())
 
 
-def difference(rows: pandas.DataFrame, one: str, other: str, metric: str, seed: int = 0) -> tuple[float, float, float]:
-    """Mean of `one` minus `other` over pairs, cells weighing alike, and its 95 % bootstrap interval over pairs."""
-    random, wide = np.random.default_rng(seed), rows.pivot(index=["cell", "pair"], columns="construction", values=metric)
-    by_cell = [group.to_numpy() for _, group in (wide[one] - wide[other]).groupby("cell")]
-    drawn = [np.mean([random.choice(values, len(values)).mean() for values in by_cell]) for _ in range(RESAMPLES)]
+def difference(wide: pandas.Series, seed: int = 0) -> tuple[float, float, float]:
+    """Mean over pairs, cells weighing alike, and its 95 % bootstrap interval over pairs."""
+    random = np.random.default_rng(seed)
+    by_cell = [group.to_numpy() for _, group in wide.groupby("cell")]
+    drawn = np.mean([random.choice(values, (RESAMPLES, len(values))).mean(1) for values in by_cell], axis=0)
     low, high = np.quantile(drawn, [0.025, 0.975])
     return float(np.mean([values.mean() for values in by_cell])), float(low), float(high)
 
 
-def choose(cells: list[Path]) -> None:
-    """Print the choice and its confirmation."""
-    rows = pandas.concat([read_cell(cell) for cell in cells])
-    first, second = rows[rows["pair"] % 2 == 0], rows[rows["pair"] % 2 == 1]
-    table = means(first)
-    best = chosen(table)
-    print(f"{len(cells)} cells, {first.groupby('cell')['pair'].nunique().to_dict()} pairs in the first halves\n")
-    print(table.to_string(float_format=lambda value: f"{value:.4f}"), f"\n\nchosen on the first halves: {best}\n")
-    print(f"{best} minus the other, second halves: nats per token, and G-KL in nats, with 95 % intervals\n")
-    for where, part in [("all cells", second), *second.groupby("cell")]:
-        for other in table.index:
-            if other != best:
-                found = [difference(part, best, other, metric) for metric in ("nats", "g_kl")]
-                shown = "   ".join(f"{mean:+.4f} [{low:+.4f}, {high:+.4f}]" for mean, low, high in found)
-                print(f"{where:24s} {other:20s} {shown}")
-        print()
+def shown(rows: dict[str, pandas.DataFrame], one: str, other: str, where: str | None = None) -> str:
+    """The three differences, those of the cells that start with `where`."""
+    found = []
+    for metric in METRICS:
+        apart = rows[metric][one] - rows[metric][other]
+        if where is not None:
+            apart = apart[apart.index.get_level_values("cell").str.startswith(where)]
+        if not apart.isna().any():
+            found.append("{:+.4f} [{:+.4f}, {:+.4f}]".format(*difference(apart)))
+    return " | ".join(found)
 
 
 def main() -> None:
-    """Measure or choose."""
+    """Choose on the first halves, confirm on the second."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    measure = commands.add_parser("measure")
-    for option in ("--data", "--out"):
-        measure.add_argument(option, required=True)
-    for option, default in (("--model", None), ("--scheme", "contiguous"), ("--device", "auto"), ("--dtype", "auto")):
-        measure.add_argument(option, default=default)
-    measure.add_argument("--pairs", type=int, default=200)
-    measure.add_argument("--seed", type=int, default=0)
-    commands.add_parser("choose").add_argument("cells", type=Path, nargs="+")
-    given = vars(parser.parse_args())
-    if given.pop("command") == "choose":
-        choose(given["cells"])
-    else:
-        print(unmask.evaluate(joints=(*OTHERS, *MEMBERS), **given).to_frame().to_string())
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("--all", action="store_true", help="every rule may be chosen, not members alone")
+    parser.add_argument("--choice", help="confirm this one instead")
+    parser.add_argument("--against", nargs="*", default=CORNERS)
+    options = parser.parse_args()
+    rows = read_rows(options.rows)
+    first, second = rows[rows["pair"] % 2 == 0], rows[rows["pair"] % 2 == 1]
+    table = means(first)
+    inside = table.index.str.startswith("family:") | table.index.isin(CORNERS)
+    best = options.choice or chosen(table[table["a_kl"].notna() & (inside | options.all)])
+    for half, part in (("first", first), ("second", second)):
+        print(f"pairs in the {half} halves: {part.groupby('cell')['pair'].nunique().to_dict()}")
+    print(f"\nfirst halves:\n{table.to_string(float_format=lambda value: f'{value:.4f}')}\n\nchosen: {best}\n")
+    halves = {metric: second.pivot(index=["cell", "pair"], columns="rule", values=metric) for metric in METRICS}
+    print(f"second halves, {best} minus the other: nats per token | G-KL | A-KL, 95 % intervals\n")
+    for other in table.index.drop(best):
+        print(f"| {other} | {shown(halves, best, other)} |")
+    cells = sorted(second["cell"].unique())
+    for where in [*sorted({cell.split()[0] for cell in cells}), *cells]:
+        for other in options.against:
+            if other != best:
+                print(f"| {where} | {other} | {shown(halves, best, other, where)} |")
 
 
 if __name__ == "__main__":

@@ -1,200 +1,160 @@
-"""Which rule over the two tables of a pair predicts the text best: P-PPL, U-PPL, A-KL and G-KL of many, paired.
+"""Which rule over the two tables of a pair predicts the text best, and how faithful it is: rows for `bench/family_choice.py`.
 
-    PYTHONPATH=src python bench/rules.py --data snli.txt xsum.txt [--pairs 100] [--model NAME] [--device cuda] [--rules A,B]
-                                [--tokens N] [--out rows.parquet]
+    PYTHONPATH=src python bench/rules.py --data snli.txt xsum.txt --out ROWS [--pairs 250] [--model NAME] [--dtype float16]
+                                [--shard 0/6] [--seconds 200] [--tokens 512]
 
-For every file two cells, contiguous and random pairs. Beside P-PPL stands the mean difference of log P-PPL from
-`balanced` on the same pairs, with its standard error: a rule wins a cell where that is below zero by two of them or more.
+Cells are a model, a file and a way to choose pairs (contiguous, random). Pairs are taken from the cells in turn, so that
+a run that `--seconds` ends is even; `--shard I/N` takes every N-th pair, for N processes side by side. ROWS/MODEL-I.parquet has a
+row per pair and rule, in nats: pair_nll, unary_nll, g_kl, a_kl (empty for most pools), steps of the solver; written as it goes.
 `--tokens N` cuts the vocabulary to N tokens per blank (half the likeliest, half of the rest at random, and the gold one)
-for a quick look on a CPU; its perplexities are given that the pair lies there.
+for a quick look on a CPU; its numbers are given that the pair lies there.
 
-Besides the constructions: members of the near-compatible family between the three named ones, and pools of two joints
+The rules: members (alpha, lambda) of the near-compatible family on a grid, what is next to them (`neighbours`), and
 
-    arithmetic   (mu + nu) / 2          geometric   proportional to (mu nu)^1/2
+    arithmetic pools   w mu + (1 - w) nu          geometric pools   proportional to mu^w nu^(1-w)
 
 (log-loss of either is at most the mean of the two joints' losses, by Jensen's inequality; for the geometric pool it is
-less by minus the log of the Bhattacharyya coefficient), and of the two halves of a member, A v and B u.
+less by minus the log of the Bhattacharyya coefficient).
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from math import exp, log, sqrt
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import pandas
 import torch
 from fixed_point import tokens_of
-from torch import Tensor
+from neighbours import arithmetic, geometric, masked_weights, one_order
 
 from unmask.evaluation.datasets import read_texts
-from unmask.evaluation.pairs import SCHEMES, choose_pairs
-from unmask.joints.arnold_gokhale import members
-from unmask.joints.chain import chain
-from unmask.joints.hcb import hcb
+from unmask.evaluation.pairs import SCHEMES, Pair, choose_pairs
+from unmask.joints import derive_all
 from unmask.joints.joint import Joint
 from unmask.joints.metrics import block_metrics
-from unmask.joints.mrf import mrf
-from unmask.joints.product import product
 from unmask.joints.registry import Member
-from unmask.joints.solver.marginals import Marginals
-from unmask.joints.tiles import Index, at
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.files import write_table
 from unmask.tables.unary import Tables, unary_tables
 
-BASELINE = "balanced"
-MEMBERS = {
-    "arnold_gokhale": Member(0.0),
-    "alpha 1/4": Member(0.25),
-    BASELINE: Member(0.5),
-    "alpha 3/4": Member(0.75),
-    "pseudo_gibbs": Member(1.0),
+GRID = {
+    0.0: (0.5,),
+    0.25: (0.0, 0.5),
+    0.5: (0.05, 0.1, 0.25, 0.5),
+    0.75: (0.0, 0.05, 0.1, 0.25, 0.5),
+    1.0: (0.05, 0.1, 0.25, 0.5),
 }
+"""lambda of each alpha; the others with lambda = 0 have names."""
+NAMED = ("product", "arnold_gokhale", "balanced", "pseudo_gibbs", "chain")
+MEMBERS = tuple(f"family:{alpha:g},{restart:g}" for alpha, restarts in GRID.items() for restart in restarts)
+MASKED = (Member(0.5), Member(0.5, 0.25), Member(1.0), Member(1.0, 0.1))
+ONE_ORDER = (Member(0.5, 0.25), Member(1.0, 0.1))
+POOLED = ("arnold_gokhale", "balanced", "pseudo_gibbs", "family:0.5,0.25", "family:0.75,0.25", "family:1,0.1")
+"""Pooled with the chain."""
+SHARES = (0.25, 0.5, 0.75)
+"""Of the chain in an arithmetic pool; the geometric pools are equal."""
+READ = ("balanced", "family:1,0.1")
+"""Whose equal arithmetic pools are read over the whole tables, for A-KL; geometric pools always are, for their normaliser."""
+STORE_EVERY = 8.0
 
 
-def geometric(name: str, joints: Sequence[Joint], weights: Sequence[float] | None = None) -> Joint:
-    """Proportional to the product of the joints' powers; equal weights unless given."""
-    shares = weights or [1 / len(joints)] * len(joints)
-
-    def rule(index: Index) -> Tensor:
-        total = shares[0] * joints[0].rule(index)
-        for share, joint in zip(shares[1:], joints[1:], strict=True):
-            total += share * joint.rule(index)
-        return total
-
-    return Joint(name, joints[0].tables, rule)
+def solved(tables: Tables) -> dict[str, Joint]:
+    """The joints that are no pools."""
+    joints = derive_all(tables, (*NAMED, *MEMBERS)) + masked_weights(tables, MASKED) + one_order(tables, ONE_ORDER)
+    return {joint.name: joint for joint in joints}
 
 
-def arithmetic(name: str, joints: Sequence[Joint]) -> Joint:
-    """The mean of the joints."""
-
-    def rule(index: Index) -> Tensor:
-        total = joints[0].log_tile(index)
-        for joint in joints[1:]:
-            total = torch.logaddexp(total, joint.log_tile(index))
-        return total
-
-    return Joint(name, joints[0].tables, rule, known_log_z=log(len(joints)))
+def read_pools(joints: Mapping[str, Joint]) -> Iterator[Joint]:
+    """The pools with the chain that are read over the whole tables."""
+    for name in READ:
+        for kind, pool in (("geometric ", geometric), ("", arithmetic)):
+            yield pool(f"{kind}chain 0.5 {name}", [joints["chain"], joints[name]], [0.5, 0.5])
 
 
-def halves(name: str, tables: Tables, joint: Joint) -> Joint:
-    """Proportional to (A v B u)^1/2, u and v the marginals of a member."""
-    u, v = (m.clamp_min(1e-37).log() for m in joint.marginals())
-    marginals: Marginals = (v[None, :], u[:, None])
-
-    def rule(index: Index) -> Tensor:
-        terms = [at(table, index) + at(m, index) for table, m in zip(tables.log_q, marginals, strict=True)]
-        return (terms[0] + terms[1]) / 2
-
-    return Joint(name, tables, rule)
+def other_pools(joints: Mapping[str, Joint]) -> Iterator[Joint]:
+    """The arithmetic pools that are looked at in the gold contexts alone."""
+    for name in POOLED:
+        for share in SHARES:
+            if not (share == 0.5 and name in READ):
+                yield arithmetic(f"chain {share:g} {name}", [joints["chain"], joints[name]], [share, 1 - share])
 
 
-def rules(tables: Tables, chosen: set[str] | None) -> Iterator[Joint]:
-    """The joints to compare."""
-    family = {joint.name: joint for joint in members(tables, MEMBERS)}
-    low, middle, high = family["arnold_gokhale"], family[BASELINE], family["pseudo_gibbs"]
-    mean = chain(tables)
-    made: dict[str, Callable[[], Joint]] = {
-        "product": lambda: product(tables),
-        "mrf": lambda: mrf(tables),
-        "hcb": lambda: hcb(tables),
-        "chain": lambda: mean,
-        **{name: (lambda joint=joint: joint) for name, joint in family.items()},
-        "arithmetic ag, pg": lambda: arithmetic("arithmetic ag, pg", [low, high]),
-        "geometric ag, pg": lambda: geometric("geometric ag, pg", [low, high]),
-        "geometric ag, pg, chain": lambda: geometric("geometric ag, pg, chain", [low, high, mean]),
-        "geometric ag, chain": lambda: geometric("geometric ag, chain", [low, mean]),
-        "geometric balanced, chain": lambda: geometric("geometric balanced, chain", [middle, mean]),
-        "geometric pg, chain": lambda: geometric("geometric pg, chain", [high, mean]),
-        "halves of ag twice, chain": lambda: geometric(
-            "halves of ag twice, chain", [halves("", tables, low), mean], weights=[2 / 3, 1 / 3]
-        ),
-        "halves of ag": lambda: halves("halves of ag", tables, low),
-        "halves of balanced": lambda: halves("halves of balanced", tables, middle),
-        "halves of pg": lambda: halves("halves of pg", tables, high),
-    }
-    for name, make in made.items():
-        if chosen is None or name in chosen or name == BASELINE:
-            yield make()
+def gold_row(joint: Joint, gold: Sequence[int]) -> dict[str, Any]:
+    """What the gold contexts tell of a normalised joint: all but A-KL."""
+    places = [int((axis == token).nonzero()) for axis, token in zip(joint.tables.candidates, gold, strict=True)]
+    lines = [(slice(None), slice(places[1], places[1] + 1)), (slice(places[0], places[0] + 1), slice(None))]
+    unary, kl = torch.zeros((2, 2), dtype=torch.float64)
+    for t, line in enumerate(lines):
+        cells, log_q = joint.rule(line).double().flatten(), joint.tables.log_q[t][line].double().flatten().log_softmax(0)
+        log_mu = cells.log_softmax(0)
+        unary[t], kl[t] = -log_mu[places[t]], (log_q.exp() * (log_q - log_mu)).sum()
+    return {"rule": joint.name, "pair_nll": -float(cells[places[1]]), "unary_nll": float(unary.mean()), "g_kl": float(kl.mean())}
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Pairs of one file, chosen one way."""
-
-    name: str
-    rows: pandas.DataFrame
-
-    def table(self) -> str:
-        """One line a rule, best first."""
-        wide = self.rows.pivot(index="pair", columns="rule", values="pair_nll") / 2
-        lines = []
-        for rule, rows in self.rows.groupby("rule", sort=False):
-            difference = wide[rule] - wide[BASELINE]
-            error = float(difference.std(ddof=1)) / sqrt(len(difference)) if len(difference) > 1 else float("nan")
-            lines.append(
-                (
-                    float(wide[rule].mean()),
-                    f"| {rule} | {exp(wide[rule].mean()):.3f} | {difference.mean():+.4f} ± {error:.4f} | "
-                    f"{exp(rows['unary_nll'].mean()):.3f} | {rows['a_kl'].mean():.4f} | {rows['g_kl'].mean():.4f} |",
-                )
-            )
-        head = f"\n{self.name}, {len(wide)} pairs\n\n| rule | P-PPL | log P-PPL less balanced's | U-PPL | A-KL | G-KL |\n"
-        return head + "| --- | --- | --- | --- | --- | --- |\n" + "\n".join(line for _, line in sorted(lines))
+@torch.inference_mode()
+def measure(model: MaskedLM, pair: Pair, tokens: int | None) -> list[dict[str, Any]]:
+    """A row per rule."""
+    cloze = pair.cloze(model.mask_id)
+    regular = torch.tensor(model.regular_ids)
+    tables = unary_tables(model, cloze, tokens_of(model, cloze, tokens) if tokens else [regular, regular])
+    joints = solved(tables)
+    rows = [
+        {
+            "rule": found.construction,
+            "pair_nll": found.joint_nll,
+            "unary_nll": sum(found.unary_nll) / 2,
+            "g_kl": found.g_kl,
+            "a_kl": found.a_kl,
+            "steps": joint.report.get("steps"),
+        }
+        for read in (list(joints.values()), list(read_pools(joints)))
+        for joint, found in zip(read, block_metrics(read, pair.gold).joints, strict=True)
+    ]
+    return rows + [gold_row(pool, pair.gold) for pool in other_pools(joints)]
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="+", required=True, help="files with a text a line")
-    parser.add_argument("--pairs", type=int, default=100, help="of each cell")
+    parser.add_argument("--out", type=Path, required=True, help="a folder")
+    parser.add_argument("--pairs", type=int, default=250, help="of each cell")
     parser.add_argument("--model")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--max-tokens", type=int, default=64, help="longer texts are left out")
     parser.add_argument("--tokens", type=int)
-    parser.add_argument("--rules", help="names to measure, with commas; all by default")
-    parser.add_argument("--out", type=Path, help="a Parquet file for the rows")
+    parser.add_argument("--shard", default="0/1")
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     options = parser.parse_args()
-    source = (options.model,) if options.model else ()
-    model = MaskedLM.load(*source, device=options.device, dtype=options.dtype)
-    chosen = set(options.rules.split(",")) if options.rules else None
-    cells = []
-    for path in options.data:
-        for scheme in SCHEMES:
-            rows = []
-            found = choose_pairs(
-                read_texts(str(path)),
-                model.words.encode,
-                model.special_ids,
-                scheme,
-                options.pairs,
-                options.seed,
-                options.max_tokens,
-            )
-            for number, pair in enumerate(found.pairs):
-                cloze = pair.cloze(model.mask_id)
-                tables = unary_tables(model, cloze, tokens_of(model, cloze, options.tokens) if options.tokens else None)
-                for measured in block_metrics(list(rules(tables, chosen)), pair.gold).joints:
-                    rows.append(
-                        {
-                            "cell": f"{path.stem} {scheme}",
-                            "pair": number,
-                            "rule": measured.construction,
-                            "pair_nll": measured.joint_nll,
-                            "unary_nll": sum(measured.unary_nll) / 2,
-                            "a_kl": measured.a_kl,
-                            "g_kl": measured.g_kl,
-                        }
-                    )
-                del tables
-            cells.append(Cell(f"{path.stem} {scheme}", pandas.DataFrame(rows)))
-            print(cells[-1].table(), flush=True)
-            if options.out:
-                pandas.concat([cell.rows for cell in cells]).to_parquet(options.out)
+    began = stored = time.monotonic()
+    shard, shards = map(int, options.shard.split("/"))
+    model = MaskedLM.load(*((options.model,) if options.model else ()), device=options.device, dtype=options.dtype)
+    name = Path(options.model).name if options.model else "bundled"
+    special = sorted(set(range(model.vocab_size)) - set(model.regular_ids))
+    cells = {
+        (name, path.stem, scheme): choose_pairs(
+            read_texts(str(path)), model.words.encode, special, scheme, options.pairs, options.seed, options.max_tokens
+        ).pairs
+        for path in options.data
+        for scheme in SCHEMES
+    }
+    rows: list[dict[str, Any]] = []
+    file = options.out / f"{name}-{shard}.parquet"
+    for number in range(shard, options.pairs, shards):
+        for cell, pairs in cells.items():
+            about = {"cell": " ".join(cell), "pair": number, "tokens": len(pairs[number].ids)}
+            rows += [{**about, **row} for row in measure(model, pairs[number], options.tokens)]
+        now = time.monotonic()
+        if now - stored > STORE_EVERY or now - began > options.seconds or number + shards >= options.pairs:
+            stored = now
+            write_table(file, rows)
+            print(f"{now - began:.0f} s: pair {number} of {options.pairs}", flush=True)
+        if now - began > options.seconds:
+            break
 
 
 if __name__ == "__main__":

@@ -54,9 +54,10 @@ class FamilyRule:
     log_weight   log W_t, and log_inverse = log I_t, with the marginals over e^c (see `unmask.joints.solver.members`)
     """
 
-    def __init__(self, tables: Tables, log_mu: Marginals, member: Member) -> None:
-        dtype = tables.log_q[0].dtype
-        sites, c = Members.of(tables, [member]).at(flat(tuple(m.double() for m in log_mu))[None, :], dtype)
+    def __init__(self, tables: Tables, log_mu: Marginals, member: Member | Members) -> None:
+        """`member`: its parameters, or `Members` of one row."""
+        dtype, row = tables.log_q[0].dtype, member if isinstance(member, Members) else Members.of(tables, [member])
+        sites, c = row.at(flat(tuple(m.double() for m in log_mu))[None, :], dtype)
         self.log_q, self.c = tables.log_q, float(c)
         self.log_weight = [site.log_weight.reshape(m.shape).to(dtype) for site, m in zip(sites, log_mu, strict=True)]
         self.log_inverse = [site.log_inverse.reshape(m.shape).to(dtype) for site, m in zip(sites, log_mu, strict=True)]

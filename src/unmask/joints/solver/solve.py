@@ -40,15 +40,16 @@ class Solution:
 
 
 def solve(
-    tables: Tables, members: Sequence[Member], tolerance: float, max_reads: int, initial: Marginals | None = None
+    tables: Tables, members: Sequence[Member] | Members, tolerance: float, max_reads: int, initial: Marginals | None = None
 ) -> list[Solution]:
     """The fixed points of several members of two sites or more; those of a pair are found side by side, in shared reads.
 
     `initial`: log marginals to start from, by default those of the product joint.
     """
     given = start(tables) if initial is None else initial
-    runs = [Acceleration(flat(given), tolerance, max_reads) for _ in members]
-    before, strips = _run(tables, Members.of(tables, members), runs)
+    asked = members if isinstance(members, Members) else Members.of(tables, members)
+    runs = [Acceleration(flat(given), tolerance, max_reads) for _ in asked.alpha]
+    before, strips = _run(tables, asked, runs)
     ends = [run.end() for run in runs]
     return [
         Solution(unflat(end.log_p, given), end.reads, before + end.reads * (1 + strips), end.change, end.error, end.converged)
