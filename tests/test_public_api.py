@@ -10,10 +10,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import typer
 
 import unmask
-from unmask.cli.app import app
+from unmask.cli.app import command
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,8 +46,10 @@ OTHERWISE = {"sample": (set(), {"user_terms"}), "score": ({"definitions", "input
 
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_a_command_and_its_function_take_the_same_arguments(verb):
-    command = typer.main.get_command(app).commands[verb]
-    options, arguments = {option.name for option in command.params}, set(inspect.signature(getattr(unmask, verb)).parameters)
+    options, arguments = (
+        {option.name for option in command(verb).params},
+        set(inspect.signature(getattr(unmask, verb)).parameters),
+    )
     only_options, only_arguments = OTHERWISE.get(verb, (set(), set()))
     assert options - arguments - ON_THE_COMMAND_LINE == only_options
     assert arguments - options - IN_PYTHON == only_arguments

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import typer
 
-from unmask.cli.app import app
+from unmask.cli.app import COMMANDS, command
 
 FINE = {
     "fill": "fill 'the [MASK] sat' --model {model}",
@@ -30,17 +29,16 @@ FINE = {
 WRONG = {int: ["1.5", "nan", "", "1" * 30, "-" + "1" * 30], float: ["nan", "inf", "", "1e300", "-1e300"]}
 
 
-def commands(group, path=()) -> Iterator[tuple[str, object]]:
-    if hasattr(group, "commands"):
-        for name, command in group.commands.items():
-            yield from commands(command, (*path, name))
-    else:
-        yield " ".join(path), group
+def commands() -> Iterator[tuple[str, object]]:
+    for name in COMMANDS:
+        found = command(name)
+        inner = getattr(found, "commands", None)
+        yield from [(name, found)] if inner is None else [(f"{name} {part}", one) for part, one in inner.items()]
 
 
 def cases() -> Iterator[tuple[str, str, str]]:
-    for name, command in commands(typer.main.get_command(app)):
-        for option in command.params:
+    for name, one in commands():
+        for option in one.params:
             for value in WRONG.get(option.type_descriptor.annotation, []) if option.opts[0].startswith("-") else ():
                 yield name, option.opts[0], value
 

@@ -1,28 +1,47 @@
-"""The command line: `unmask COMMAND`. Whatever the user can mend ends in one line on standard error and exit code 2, here."""
+"""The command line: `unmask COMMAND`. Whatever the user can mend ends in one line on standard error and exit code 2, here.
+
+A command is `unmask.cli.<name>.<name>`, loaded when it is called: the help of `unmask` needs its name and first line only.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from unmask import __version__
-from unmask.cli import lab, process
-from unmask.cli.check import check
-from unmask.cli.compare import compare
-from unmask.cli.dependence import dependence
-from unmask.cli.diagnose import diagnose
-from unmask.cli.evaluate import evaluate
-from unmask.cli.fill import fill
-from unmask.cli.mutants import mutants
-from unmask.cli.sample import sample
-from unmask.cli.score import score
-from unmask.cli.train import train
+from unmask.cli import process
 from unmask.errors import InputError
+
+COMMANDS = {
+    "fill": "Fill the blanks of a text by their joint probability, beside what independent blanks would give.",
+    "compare": "Put the joints of all constructions side by side: completions, entropy, dependence, faithfulness to the model.",
+    "dependence": "Measure how much blanks, or tokens, depend on each other: the mutual information of every pair.",
+    "mutants": "Log-probabilities of mutants of a sequence, the sum of their single effects, and the difference: epistasis.",
+    "evaluate": "Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of the paper.",
+    "score": "Score sentences: pseudo-likelihoods, chain rules over orders, energies, and a normalised log-probability.",
+    "sample": "Sample texts by Markov chains or decoders, and say how far to trust them.",
+    "diagnose": "Acceptance and novelty, R-hat and effective sample sizes, repetition, and what they mean; writes figures too.",
+    "train": "Train a masked language model from plain text, or with --objective causal a causal one.",
+    "check": "Say what was understood of a model (tokenizer, mask, head, longest text, speed) and what looks wrong.",
+    "lab": "The theory of generative masked language models, computed exactly on small models.",
+}
+"""Each command, and the first line of its help."""
+
+
+def command(name: str) -> Any:
+    """The command of this name, with its options."""
+    module = import_module(f"unmask.cli.{name}")
+    if name == "lab":
+        return typer.main.get_command(module.app)
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(getattr(module, name))
+    return typer.main.get_command(alone)
 
 
 class OneLineErrors(TyperGroup):
@@ -60,6 +79,11 @@ class OneLineErrors(TyperGroup):
                 process.tell(f"error: {process.one_line(line)}")
             return process.MISTAKE if line else 0
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called, loaded now."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, command(name) if name in COMMANDS else found, rest
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an end of file or of the reader is not the end of the user's patience, as the parser thinks."""
         try:
@@ -95,17 +119,8 @@ def _root(
         typer.echo(context.get_help())
 
 
-app.command()(fill)
-app.command()(compare)
-app.command()(dependence)
-app.command()(mutants)
-app.command()(evaluate)
-app.command()(score)
-app.command()(sample)
-app.command()(diagnose)
-app.command()(train)
-app.command()(check)
-app.add_typer(lab.app, name="lab")
+for _name, _says in COMMANDS.items():
+    app.command(_name, help=_says)(lambda: None)
 
 
 def main() -> None:

@@ -46,7 +46,7 @@ def compare(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Put the joints of all constructions side by side: completions, entropy, dependence, and faithfulness to the model.
+    """Put the joints of all constructions side by side: completions, entropy, dependence, faithfulness to the model.
 
     The figure shows the joint of two blanks, independent and balanced.
     """
