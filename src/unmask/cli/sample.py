@@ -99,6 +99,9 @@ def sample(
         float | None, option("decoding_temperature", "Of the predicted tokens; 0 takes the likeliest.")
     ] = None,
     order: Annotated[str | None, option("order", f"In which blanks are filled: {choices(OrderName)}.")] = None,
+    restart: Annotated[
+        float | None, option("restart", "Of refined draws: the probability of stopping before each Gibbs step.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -155,6 +158,7 @@ def sample(
                 schedule=schedule,
                 decoding_temperature=decoding_temperature,
                 order=order,
+                restart=restart,
                 out=out,
                 chains_at_once=chains_at_once,
                 model=model,

@@ -26,6 +26,10 @@ PSEUDO_GIBBS = (
 )
 ANNEALING = "Annealing is optimisation: its texts have low energy, and are samples of no distribution."
 ANCESTRAL = "Independent draws with exact log-probabilities, given each text's order; no chain, so nothing has to mix."
+REFINED = (
+    "Independent draws of the construction family:1,LAMBDA, LAMBDA the restart: the chain rule refined by Gibbs steps; "
+    "nothing has to mix. Their log-probabilities are exact for two blanks, and not known for more."
+)
 DECODED = "Decoded texts, independent of each other; they are samples of no named distribution."
 
 
@@ -101,6 +105,9 @@ KERNELS: dict[str, Entry] = {
         Entry("ancestral", "ancestral sampling", f"{HERE}.decoders.ancestral:Ancestral", "#117733",
               "a new text: blanks filled one by one", "an explicit distribution, with log_prob", ANCESTRAL,
               (*PROPOSAL, "order"), decodes=True, mixes=False),
+        Entry("refined", "refined draws", f"{HERE}.decoders.refined:Refined", "#AA4499",
+              "a new text: the chain rule, then a geometric number of Gibbs steps", "family:1,LAMBDA, with log_prob of pairs",
+              REFINED, ("restart",), decodes=True, mixes=False),
         Entry("mask-predict", "mask-predict", f"{HERE}.decoders.mask_predict:MaskPredict", "#882255",
               "a new text: all blanks predicted, the least sure again", "nothing named", DECODED, DECODING,
               decodes=True, mixes=False),

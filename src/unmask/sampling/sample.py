@@ -56,6 +56,7 @@ def sample(
     schedule: str | None = None,
     decoding_temperature: float | None = None,
     order: str | None = None,
+    restart: float | None = None,
     user_terms: Sequence[UserTerm] = (),
     out: PathLike | None = None,
     model: MaskedLM | str | Path | None = None,
@@ -111,6 +112,7 @@ def sample(
         schedule=schedule,
         decoding_temperature=decoding_temperature,
         order=order,
+        restart=restart,
     )
     from unmask.models.given import as_model
     from unmask.models.masked_lm import MaskedLM

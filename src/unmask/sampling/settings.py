@@ -44,6 +44,7 @@ POSITIVE = {
     "nucleus": 1.0,
     "hot": HOTTEST,
     "cold": HOTTEST,
+    "restart": 1.0,
 }
 
 
@@ -57,6 +58,7 @@ class SampleSettings:
     template    a text with [MASK] where tokens are sampled; the others are held. Replaces `length`
     allow       (position in the template's tokens, tokens that may stand there)
     alphabet    which tokens may stand at any site, as the user wrote them; empty: every regular token
+    restart     of refined draws: the probability of stopping before each Gibbs step
     candidates  tokens per position of the pair-joint kernel, and of the dependence that blocks go by; so is `joint`
     """
 
@@ -90,6 +92,7 @@ class SampleSettings:
     schedule: Schedule = "linear"
     decoding_temperature: float = 1.0
     order: Order = "random"
+    restart: float = 0.1
 
     def __post_init__(self) -> None:
         entry_of(self.kernel)

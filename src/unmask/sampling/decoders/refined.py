@@ -1,0 +1,120 @@
+"""A draw by the chain rule, refined by a geometric number of Gibbs steps: the near-compatible family at alpha = 1, by sampling.
+
+    x ~ c, the chain rule from the first blank to the last or from the last to the first, each half of the time;
+    n with P(n) = lambda (1 - lambda)^n;   n times: a blank at random is drawn again from its conditional
+
+    law   mu = sum_n lambda (1 - lambda)^n c P^n,   that is   mu = lambda c + (1 - lambda) mu P,
+
+P the random-scan Gibbs step: the construction `family:1,LAMBDA`. A text of F blanks costs F + (1 - lambda) / lambda passes on
+average.
+The draws are independent, so nothing has to mix. Of two blanks the probability of each draw is known, from the tables of the pair
+(two passes per token, once for all draws), each step being restricted to the tokens that are allowed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log1p
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.checks import real
+from unmask.cloze import Cloze
+from unmask.errors import InputError
+from unmask.joints.arnold_gokhale import family
+from unmask.joints.joint import Joint
+from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
+from unmask.sampling.passes import Passes
+from unmask.sampling.proposal import Proposal
+from unmask.sampling.randomness import Randomness
+from unmask.sampling.target import Target
+from unmask.tables.kept import kept_with_first
+from unmask.tables.unary import unary_tables
+
+PAIR = 2
+
+
+@dataclass(frozen=True)
+class Refined:
+    """`restart` is lambda: 1 leaves the chain rule, near 0 the draws follow pseudo-Gibbs."""
+
+    target: Target
+    passes: Passes
+    restart: float = 0.1
+
+    def __post_init__(self) -> None:
+        real("restart", self.restart, 0, 1, above=True)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the probability of a draw is known."""
+        return self.target.sites == PAIR
+
+    @property
+    def steps(self) -> int:
+        """One for each blank, and one that refines."""
+        return self.target.sites + 1
+
+    def init(self, n: int, rng: Randomness) -> DecodeState:
+        """n blank texts, half of them to be filled from the end."""
+        state = DecodeState.blank(self.target, n)
+        backward = rng.integers(state.rows, 2).bool()
+        state.order[backward] = state.order[backward].flip(1)
+        return state
+
+    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
+        """Fill the next blank of each text's order; when all are filled, refine."""
+        rows, before = state.rows, state.steps
+        state.steps += 1
+        if before < self.target.sites:
+            site = state.order[:, before]
+            self._redraw(state, rows, site, rng)
+            return DecodeInfo(torch.nn.functional.one_hot(site, self.target.sites).bool(), torch.ones_like(rows))
+        filled, passes = torch.zeros_like(state.confidence, dtype=torch.bool), self.refinements(rows, rng)
+        left = passes.clone()
+        while len(going := left.nonzero().squeeze(1)):
+            filled[going, self.gibbs(state, going, rng)] = True
+            left[going] -= 1
+        if self.exact:
+            state.log_prob = self.log_prob(state.ids)
+        return DecodeInfo(filled, passes)
+
+    def refinements(self, rows: Int[Tensor, " m"], rng: Randomness) -> Int[Tensor, " m"]:
+        """n with P(n >= j) = (1 - lambda)^j: log u / log(1 - lambda), rounded down."""
+        if self.restart == 1:
+            return torch.zeros_like(rows)
+        return (rng.log_uniform(rows) / log1p(-self.restart)).floor().long()
+
+    def gibbs(self, state: DecodeState, rows: Int[Tensor, " m"], rng: Randomness) -> Int[Tensor, " m"]:
+        """Draw one blank of each of `rows` again, which one is left to chance; one pass per text."""
+        site = rng.integers(rows, self.target.sites)
+        self._redraw(state, rows, site, rng)
+        return site
+
+    def _redraw(self, state: DecodeState, rows: Int[Tensor, " m"], site: Int[Tensor, " m"], rng: Randomness) -> None:
+        position = self.target.free_positions[site]
+        ids = state.ids[rows].scatter(1, position.unsqueeze(1), self.target.model.mask_id)
+        logits = self.passes.logits(ids, position.unsqueeze(1))[:, 0]
+        log_weights = Proposal().log_weights(logits, self.target.support[site])
+        drawn = rng.categorical(rows, log_weights)
+        state.ids[rows, position] = drawn
+        state.confidence[rows, site] = log_weights.gather(1, drawn.unsqueeze(1)).squeeze(1).exp()
+
+    def log_prob(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
+        """log mu of given texts, of two blanks."""
+        if not self.exact:
+            raise InputError(f"the probability of a refined draw is known for 2 blanks, not {self.target.sites}: leave it out")
+        self.target.check(ids)
+        return _law(self.target, self.restart).log_prob(ids[:, self.target.free_positions]).double()
+
+
+@kept_with_first
+def _law(target: Target, restart: float) -> Joint:
+    """`family:1,restart` over the allowed tokens, whose chain draws each token among those allowed."""
+    positions = tuple(target.free_positions.tolist())
+    allowed = [mask.nonzero().squeeze(1) for mask in target.support]
+    tables = unary_tables(target.model, Cloze(tuple(target.template_ids.tolist()), positions), allowed)
+    within = replace(tables, log_inside=tuple(torch.zeros_like(mass) for mass in tables.log_inside))
+    return family(within, 1.0, restart, tolerance=1e-12 if tables.log_q[0].dtype == torch.float64 else 1e-6)
