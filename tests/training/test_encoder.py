@@ -10,7 +10,7 @@ from made_up import packed_text, toy_vocabulary
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.training import compatibility
-from unmask.training.encoder import PackedBert, gather_index
+from unmask.training.encoder import PackedBert, Slots
 from unmask.training.layout import PackedText
 from unmask.training.losses import compatibility_penalty
 from unmask.training.model import new_model
@@ -54,19 +54,41 @@ def test_packed_rows_give_the_logits_of_each_segment_alone(model) -> None:  # ty
 def test_head_runs_on_the_gathered_positions_only() -> None:
     mask = torch.zeros(2, 6, dtype=torch.bool)
     mask[0, 2] = mask[1, 1] = mask[1, 5] = True
-    index, filled = gather_index(mask, 5)
+    index, filled, of = Slots.gather(mask, 5)
     assert index[filled].tolist() == [2, 7, 11] and filled.tolist() == [True] * 3 + [False] * 2
-    index, filled = gather_index(mask, 2)
+    assert of.tolist() == [5, 5, 0, 5, 5, 5, 5, 1, 5, 5, 5, 2]
+    index, filled, of = Slots.gather(mask, 2)
     assert index.tolist() == [2, 7] and filled.all()
+    assert of.tolist() == [2, 2, 0, 2, 2, 2, 2, 1, 2, 2, 2, 2]
+    assert not Slots.gather(mask & False, 2).filled.any()
+
+
+@pytest.mark.parametrize("capacity", [3, 8])
+def test_the_gradient_at_gathered_positions_is_that_of_plain_indexing(model, capacity) -> None:  # type: ignore[no-untyped-def]
+    """With more positions than slots and with fewer; no slot that is empty adds to the gradient."""
+    text = packed_text(SEGMENTS, 32, VOCABULARY)
+    bert = PackedBert(model, torch.float64)
+    mask = torch.zeros_like(text.ids, dtype=torch.bool)
+    mask[0, 2] = mask[1, 0] = mask[1, 5] = mask[2, 7] = True
+    slots = Slots.gather(mask, capacity)
+    target, weight = torch.arange(capacity) + 5, torch.where(slots.filled, torch.arange(capacity) + 1.0, 0.0)
+    hidden = bert.hidden(text.ids, text).detach().requires_grad_()
+    (found,) = torch.autograd.grad((bert.nll(hidden, slots, target)[0] * weight).sum(), hidden)
+    log_q = bert.logits(hidden[slots.index]).log_softmax(-1).gather(1, target.unsqueeze(1)).squeeze(1)
+    (plain,) = torch.autograd.grad((-log_q * weight).sum(), hidden)
+    assert (found - plain).abs().max() < 1e-12 and found[2].abs().max() > 1e-3
+    assert int((found != 0).any(1).sum()) == min(4, capacity)
 
 
 def test_nll_and_hits_are_those_of_the_logits(model) -> None:  # type: ignore[no-untyped-def]
     text = packed_text(SEGMENTS, 32, VOCABULARY)
     bert = PackedBert(model, torch.float64)
     hidden = bert.hidden(text.ids, text)
-    index = torch.tensor([3, 40, 70])
-    target = torch.tensor([7, 8, 9])
-    nll, hit = bert.nll(hidden, index, target)
+    mask = torch.zeros_like(text.ids, dtype=torch.bool)
+    mask[0, 3] = mask[1, 8] = mask[2, 6] = True
+    slots, target = Slots.gather(mask, 3), torch.tensor([7, 8, 9])
+    index = slots.index
+    nll, hit = bert.nll(hidden, slots, target)
     log_q = bert.logits(hidden[index]).log_softmax(-1)
     assert torch.allclose(nll.double(), -log_q.gather(1, target.unsqueeze(1)).squeeze(1), atol=1e-10)
     assert torch.equal(hit, log_q.argmax(-1) == target)

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from unmask.training.encoder import PackedBert, gather_index
+from unmask.training.encoder import PackedBert, Slots
 from unmask.training.layout import PackedText, Vocabulary
 from unmask.training.masking import ExactlyK, noise
 from unmask.training.masking import capacity as masked_capacity
@@ -52,7 +52,7 @@ def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capac
     enough = text.maskable & (text.count(text.maskable) > 1)
     at_a, at_b = enough & (rank == 0), enough & (rank == 1)
     length = text.ids.shape[1]
-    a, filled = gather_index(at_a, capacity)
+    a, filled, _ = Slots.gather(at_a, capacity)
     b = a // length * length + (text.same & at_b.unsqueeze(1)).to(torch.uint8).argmax(2).flatten()[a]
     x, y = text.ids.flatten()[a], text.ids.flatten()[b]
     mask = torch.full_like(x, vocabulary.mask)

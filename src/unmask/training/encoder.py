@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from unmask.training.arithmetic import compile_options
 from unmask.training.layout import PackedText
 
 
@@ -69,17 +70,16 @@ def _norm(x: Float[Tensor, "*n D"], w: Affine, eps: float) -> Float[Tensor, "*n 
 
 
 def embed(
-    ids: Int[Tensor, "R L"],
-    position: Int[Tensor, "R L"],
+    word: Float[Tensor, "R L D"],
+    position: Float[Tensor, "R L D"],
     same: Bool[Tensor, "R L L"],
     w: EmbeddingWeights,
     dtype: torch.dtype,
     eps: float,
 ) -> tuple[Float[Tensor, "R L D"], Float[Tensor, "R 1 L L"]]:
     """Input of the first layer, and the attention bias: 0 within a segment, -inf across."""
-    x = F.embedding(ids, w.word) + F.embedding(position, w.position) + w.type[0]
     bias = torch.zeros(same.shape, dtype=dtype, device=same.device).masked_fill(~same, -torch.inf)
-    return _norm(x, w.norm, eps).to(dtype), bias.unsqueeze(1)
+    return _norm(word + position + w.type[0], w.norm, eps).to(dtype), bias.unsqueeze(1)
 
 
 def encoder_layer(
@@ -100,21 +100,49 @@ def head(hidden: Float[Tensor, "m D"], w: HeadWeights, eps: float) -> Float[Tens
 
 
 def head_loss(
-    hidden: Float[Tensor, "n D"], index: Int[Tensor, " m"], target: Int[Tensor, " m"], w: HeadWeights, eps: float
+    gathered: Float[Tensor, "m D"], target: Int[Tensor, " m"], w: HeadWeights, eps: float
 ) -> tuple[Float[Tensor, " m"], Bool[Tensor, " m"]]:
-    """-log q of the targets at the gathered positions, and whether each is the most probable token."""
-    logits = head(hidden[index], w, eps).to(w.words.weight.dtype)
+    """-log q of the targets at gathered positions, and whether each is the most probable token."""
+    logits = head(gathered, w, eps).to(w.words.weight.dtype)
     return F.cross_entropy(logits, target, reduction="none"), logits.argmax(-1) == target
 
 
-def gather_index(mask: Bool[Tensor, "R L"], capacity: int) -> tuple[Int[Tensor, " m"], Bool[Tensor, " m"]]:
-    """The flat indices of the first `capacity` masked positions, padded with 0 to a static size, and which are real."""
-    flat = mask.flatten()
-    slot = torch.where(flat, flat.cumsum(0) - 1, capacity).clamp(max=capacity)
-    index = torch.zeros(capacity + 1, dtype=torch.long, device=mask.device)
-    index.scatter_(0, slot, torch.arange(len(flat), device=mask.device))
-    filled = torch.arange(capacity, device=mask.device) < flat.sum()
-    return torch.where(filled, index[:capacity], 0), filled
+class Slots(NamedTuple):
+    """Positions of packed rows in a static number of slots: the flat index in each slot, 0 in those that are not `filled`.
+
+    `of` is the way back: the slot of each position, or the number of slots where it has none.
+    """
+
+    index: Int[Tensor, " m"]
+    filled: Bool[Tensor, " m"]
+    of: Int[Tensor, " n"]
+
+    @classmethod
+    def gather(cls, mask: Bool[Tensor, "R L"], capacity: int) -> Slots:
+        """The first `capacity` positions in the mask, in their order."""
+        flat = mask.flatten()
+        count = flat.cumsum(0)
+        slot = torch.arange(capacity, device=mask.device)
+        filled = slot < count[-1]
+        index = torch.where(filled, torch.searchsorted(count, slot + 1), 0)
+        return cls(index, filled, torch.where(flat, count - 1, capacity).clamp(max=capacity))
+
+
+class _Gathered(torch.autograd.Function):
+    """hidden[index]; a position is in one slot or in none, so the gradient is gathered as well and nothing is summed.
+
+    A slot that is not filled has no gradient: its loss has weight zero.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Float[Tensor, "n D"], slots: Slots) -> Float[Tensor, "m D"]:
+        ctx.save_for_backward(slots.of)
+        return hidden[slots.index]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Float[Tensor, "m D"]) -> tuple[Float[Tensor, "n D"], None]:  # type: ignore[override]
+        (of,) = ctx.saved_tensors
+        return torch.cat([gradient, gradient.new_zeros(1, gradient.shape[1])])[of], None
 
 
 class PackedBert:
@@ -130,7 +158,8 @@ class PackedBert:
         self.eps = float(model.config.layer_norm_eps)
         if model.config.hidden_act != "gelu" or model.config.type_vocab_size < 1:
             raise ValueError("PackedBert covers BERT with gelu and a type embedding")
-        wrap: Callable[[Any], Any] = (lambda f: torch.compile(f, dynamic=False)) if compile else (lambda f: f)
+        compiler = torch.compile(dynamic=False, options=compile_options())
+        wrap: Callable[[Any], Any] = compiler if compile else lambda f: f
         self._embed, self._layer = wrap(embed), wrap(encoder_layer)
         self._head, self._head_loss = wrap(head), wrap(head_loss)
         e = model.bert.embeddings
@@ -153,16 +182,18 @@ class PackedBert:
     def hidden(self, ids: Int[Tensor, "R L"], text: PackedText) -> Float[Tensor, "n D"]:
         """Last hidden states of all tokens, flattened; `ids` is what the model sees of `text`."""
         seen = text.same.tril() if self.causal else text.same
-        x, bias = self._embed(ids, text.position, seen, self.embedding_weights, self.dtype, self.eps)
+        w = self.embedding_weights
+        word, position = F.embedding(ids, w.word), F.embedding(text.position, w.position)
+        x, bias = self._embed(word, position, seen, w, self.dtype, self.eps)
         for weights in self.layer_weights:
             x = self._layer(x, bias, weights, self.heads, self.eps)
         return x.flatten(0, 1)
 
     def nll(
-        self, hidden: Float[Tensor, "n D"], index: Int[Tensor, " m"], target: Int[Tensor, " m"]
+        self, hidden: Float[Tensor, "n D"], slots: Slots, target: Int[Tensor, " m"]
     ) -> tuple[Float[Tensor, " m"], Bool[Tensor, " m"]]:
-        """-log q(target) at flat positions `index`, and whether the target is the most probable token."""
-        out: tuple[Tensor, Tensor] = self._head_loss(hidden, index, target, self.head_weights, self.eps)
+        """-log q(target) at the positions in the slots, and whether the target is the most probable token."""
+        out: tuple[Tensor, Tensor] = self._head_loss(_Gathered.apply(hidden, slots), target, self.head_weights, self.eps)
         return out
 
     def token_logits(self, hidden: Float[Tensor, "m D"], tokens: Int[Tensor, "m c"]) -> Float[Tensor, "m c"]:

@@ -21,9 +21,10 @@ from torch import Tensor
 
 from unmask import checks
 from unmask.training import compatibility
+from unmask.training.arithmetic import one_order
 from unmask.training.batches import Batch, BatchPlan, seed_for
 from unmask.training.checkpoint import CheckpointFolder, TrainingError
-from unmask.training.encoder import PackedBert, gather_index
+from unmask.training.encoder import PackedBert, Slots
 from unmask.training.layout import PackedText, Vocabulary
 from unmask.training.log import RunLog
 from unmask.training.model import Start, new_model
@@ -90,9 +91,6 @@ class Trainer:
         self.plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
         network = init.network if init else new_model(settings, self.vocabulary.size, self.vocabulary.pad)
         self.model = network.to(device)
-        if device.type == "cuda":
-            torch.set_float32_matmul_precision("high")
-            torch.backends.cuda.enable_cudnn_sdp(False)
         names = {
             "auto": torch.bfloat16 if device.type == "cuda" else torch.float32,
             "bfloat16": torch.bfloat16,
@@ -112,6 +110,10 @@ class Trainer:
 
     def step(self, step: int) -> StepNumbers:
         """One optimisation step."""
+        with one_order(self.device):
+            return self._step(step)
+
+    def _step(self, step: int) -> StepNumbers:
         batch = self.plan.batch(step)
         text = PackedText.of(self._to_device(batch), self.vocabulary)
         generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
@@ -136,9 +138,9 @@ class Trainer:
 
     def _loss(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
         task = self.objective.task(text, self.vocabulary, generator)
-        index, filled = gather_index(task.asked, self.slots[bucket])
-        nll, _ = self.bert.nll(self.bert.hidden(task.shown, text), index, task.answer.flatten()[index].long())
-        return (nll * torch.where(filled, task.weight.flatten()[index], 0.0)).sum() / task.total.clamp(min=1)
+        slots = Slots.gather(task.asked, self.slots[bucket])
+        nll, _ = self.bert.nll(self.bert.hidden(task.shown, text), slots, task.answer.flatten()[slots.index].long())
+        return (nll * torch.where(slots.filled, task.weight.flatten()[slots.index], 0.0)).sum() / task.total.clamp(min=1)
 
     def _penalty(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
         rows = min(len(text.ids), self.settings.compatibility_rows or max(1, len(text.ids) // 8))
@@ -156,7 +158,8 @@ class Trainer:
             batch_rows = min(batch_rows, 64)
         slots = self.slots[last.length] if last.length == rows.length and self.bert.compiled else 0
         objective = self.objective if self.objective.causal else None
-        return validate(self.bert, rows, self.vocabulary, objective, batch_rows=batch_rows, slots=slots)
+        with one_order(self.device):
+            return validate(self.bert, rows, self.vocabulary, objective, batch_rows=batch_rows, slots=slots)
 
     def state(self) -> dict[str, Any]:
         """All that a resumed run needs, but the number of steps done."""

@@ -14,7 +14,7 @@ import torch
 
 from unmask.errors import InputError
 from unmask.training.batches import seed_for
-from unmask.training.encoder import PackedBert, gather_index
+from unmask.training.encoder import PackedBert, Slots
 from unmask.training.layout import PackedText, Vocabulary
 from unmask.training.masking import FixedRate
 from unmask.training.objectives import Masked, Objective
@@ -70,12 +70,12 @@ def validate(
         text = PackedText.of(torch.from_numpy(block).to(device), vocabulary)
         generator = torch.Generator(device).manual_seed(seed_for(seed, start))
         task = objective.task(text, vocabulary, generator)
-        index, filled = gather_index(task.asked, slots)
+        gathered = Slots.gather(task.asked, slots)
         with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code serves here too
             hidden = bert.hidden(task.shown, text)
-            nll, hit = bert.nll(hidden, index, task.answer.flatten()[index].long())
-        loss += (nll.detach() * filled).sum()
-        hits += (hit & filled).sum()
-        count += filled.sum()
+            nll, hit = bert.nll(hidden, gathered, task.answer.flatten()[gathered.index].long())
+        loss += (nll.detach() * gathered.filled).sum()
+        hits += (hit & gathered.filled).sum()
+        count += gathered.filled.sum()
     total = max(1, int(count))
     return Figures(float(loss) / total, float(hits) / total, int(count))

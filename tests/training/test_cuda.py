@@ -1,0 +1,81 @@
+"""On a GPU too the same command gives the same bits: again, in another process that compiles anew, killed and resumed."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from made_up import made_up_lines
+from test_run import checkpoints_of, go, run_apart, same, weights
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+OPTIONS: dict[str, Any] = {
+    "device": "cuda", "width": 128, "heads": 2, "batch_tokens": 16384, "steps": 40, "optimiser": "muon", "keep_checkpoints": True,
+}  # fmt: skip
+OBJECTIVES: dict[str, dict[str, Any]] = {
+    "masked": {},
+    "block": {"loss": "block", "masking": "0.5*span:0.3+0.5*words:0.3", "replacement": "0.8,0.1,0.1"},
+    "regularised": {"compatibility": 0.1, "optimiser": "adamw"},
+    "causal": {"objective": "causal", "masking": "uniform:0.05-0.45"},
+}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shared")
+    (folder / "corpus.txt").write_text("\n".join(made_up_lines(12_000)) + "\n")
+    (folder / "valid.txt").write_text("\n".join(made_up_lines(500, seed=1)) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module", params=OBJECTIVES)
+def options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return {**OPTIONS, **OBJECTIVES[request.param]}
+
+
+@pytest.fixture(scope="module")
+def once(shared: Path, options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("once") / "model"
+    assert go(shared, out, **options).finished
+    return out
+
+
+def state(out: Path) -> dict[str, torch.Tensor]:
+    """Every tensor of the last checkpoint: weights, and the optimisers' moments."""
+    path = checkpoints_of(out).latest
+    assert path is not None
+    found = torch.load(path, map_location="cpu", weights_only=True)
+    moments = {
+        f"{i}.{place}.{name}": value
+        for i, optimiser in enumerate(found["optimisers"])
+        for place, kept in optimiser["state"].items()
+        for name, value in kept.items()
+    }
+    return {**found["model"], **moments}
+
+
+def test_again_gives_the_same_bits(shared: Path, options: dict[str, Any], once: Path, tmp_path: Path) -> None:
+    assert go(shared, tmp_path / "model", **options).finished
+    assert same(state(tmp_path / "model"), state(once)) and same(weights(tmp_path / "model"), weights(once))
+    go(shared, tmp_path / "other", **{**options, "seed": 4})
+    assert not same(weights(tmp_path / "other"), weights(once))
+
+
+def test_killed_in_another_process_and_resumed_gives_the_same_bits(
+    shared: Path, options: dict[str, Any], once: Path, tmp_path: Path
+) -> None:
+    """The other process compiles for itself, with nothing that was compiled before, up to its death."""
+    out = tmp_path / "model"
+    given = {**options, "checkpoint_every": 7, "valid_every": 1}
+    child = run_apart(shared, out, given, pause=0.1, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "compiled"))
+    deadline = time.monotonic() + 240
+    while checkpoints_of(out).latest is None and time.monotonic() < deadline and child.poll() is None:
+        time.sleep(0.01)
+    child.kill()
+    assert child.wait() == -signal.SIGKILL and not (out / "model.safetensors").exists()
+    assert go(shared, out, **options, resume=True).finished
+    assert same(state(out), state(once)) and same(weights(out), weights(once))
