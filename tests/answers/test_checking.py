@@ -128,7 +128,7 @@ def test_data_that_are_no_texts(tiny, tmp_path):
     for data, told in (
         ([], "no text"),
         (["the", 3], "1 items that are no text"),
-        (tmp_path / "none.txt", "is no file"),
+        (tmp_path / "none.txt", "does not exist"),
         (tmp_path / "empty.txt", "holds no text"),
         (["Ω"], "none of the 1 texts has a token that the model knows"),
     ):

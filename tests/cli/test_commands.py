@@ -97,7 +97,7 @@ def test_a_bad_text_among_many_is_named_before_anything_is_printed(model, tmp_pa
     assert refused("fill", "--file", tmp_path / "texts.txt", *model).startswith("text 2 of 2: the text 'the cat' has no blank")
     assert "both given" in refused("fill", TWO, "--file", tmp_path / "texts.txt", *model)
     (tmp_path / "texts.txt").write_bytes(b"\n\xff\n")
-    assert "line 2 of" in refused("fill", "--file", tmp_path / "texts.txt", *model)
+    assert "line 2: byte 1 is not UTF-8" in refused("fill", "--file", tmp_path / "texts.txt", *model)
     assert "no text" in refused("fill", "-", *model)
 
 

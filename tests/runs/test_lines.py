@@ -31,7 +31,7 @@ def test_a_damaged_archive_is_one_line(tmp_path, name, pack):
 
 def test_bytes_that_are_no_text_have_a_line_and_a_place(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"fine\nbad \xff\n")
-    with pytest.raises(InputError, match="a.txt line 2: byte 9 is not UTF-8: convert the file"):
+    with pytest.raises(InputError, match="a.txt line 2: byte 9 is not UTF-8: convert it"):
         list(numbered_lines(tmp_path / "a.txt"))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import pandas
@@ -131,9 +130,8 @@ def test_damaged_files_are_told_with_the_line(pieces, tmp_path, content, told, u
     assert not printed and not out.exists()
 
 
-@pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
 @pytest.mark.slow
-def test_ray_gives_the_same_rows(pieces_folder, file, tmp_path):
+def test_ray_gives_the_same_rows(ray_here, pieces_folder, file, tmp_path):
     local = unmask.score(file, "pll", model=pieces_folder, device="cpu").rows
     found = unmask.score(file, "pll", model=pieces_folder, device="cpu", out=tmp_path / "run", engine="ray", workers=2)
     assert [row["text"] for row in found] == LINES
@@ -153,7 +151,7 @@ def test_command_reads_json_lines_from_standard_input(unmask_score):
     code, printed, _ = unmask_score("-", "--input", "jsonl", "--rows", "words", "--unit", "bits", stdin='{"text": "a dog"}\n')
     assert code == 0 and [row["word"] for row in lines(printed)] == ["a", "dog"]
     code, _, message = unmask_score("-", stdin=b"a dog\n\xff\n")
-    assert code == 2 and "standard input line 2: byte 0 is not UTF-8" in message
+    assert code == 2 and "standard input line 2: byte 6 is not UTF-8" in message
 
 
 def test_command_compares_two_sentences(unmask_score):

@@ -30,7 +30,7 @@ from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tokenizing import TextTokenizer
 from unmask.runs.files import user_path
-from unmask.runs.lines import plain_texts
+from unmask.runs.lines import plain_texts, told
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -331,11 +331,9 @@ def _texts(data: str | Path | Sequence[str]) -> list[str]:
             raise InputError(f"data has {len(data) - len(found)} items that are no text, of {len(data)}: give a list of texts")
         return found[:MOST_TEXTS]
     path = user_path(data, "data")
-    if not path.is_file():
-        raise InputError(f"data {str(data)!r} is no file: give a file with one text per line, or FASTA")
     found = [text for text, _ in zip(plain_texts(path), range(MOST_TEXTS), strict=False)]
     if not found:
-        raise InputError(f"{str(path)!r} holds no text: give a file with one text per line, or FASTA")
+        raise InputError(f"{told(path)!r} holds no text: give a file with one text per line, or FASTA")
     return found
 
 

@@ -15,7 +15,8 @@ from unmask import checks
 from unmask.errors import InputError
 from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.files import read_text, user_path
+from unmask.runs.files import user_path
+from unmask.runs.lines import STANDARD_INPUT, numbered_lines
 from unmask.tables.candidates import MAX_PASSES, SMALL_VOCABULARY
 from unmask.tables.unary import pass_count
 
@@ -115,9 +116,9 @@ def listed(mutations: str | Path | Sequence[str]) -> list[str]:
     """The names of mutants in a list, with commas between them, or in a file."""
     if isinstance(mutations, str | Path):
         path = user_path(mutations, "mutations")
-        is_file = isinstance(mutations, Path) or (len(str(mutations)) < 250 and path.is_file())
-        content = read_text(path) if is_file else str(mutations)
-        mutations = re.split(r"[,\n]", content)
+        is_file = isinstance(mutations, Path) or path == STANDARD_INPUT or (len(str(mutations)) < 250 and path.is_file())
+        lines = [line for _, line in numbered_lines(path)] if is_file else [str(mutations)]
+        mutations = [name for line in lines for name in re.split(r"[,\n]", line)]
     names = list(dict.fromkeys(str(name).strip() for name in mutations if str(name).strip()))
     if not names:
         raise InputError("no mutant was named: write them such as A24G or A24G+L30V, with commas between them")

@@ -15,7 +15,10 @@ def check(
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", parser=options.path, metavar="PATH", help="Texts of the kind it was trained on: one per line, or .fasta."
+            "--data",
+            parser=options.path,
+            metavar="PATH",
+            help="Texts of the kind it was trained on: one per line, or .fasta; - is standard input.",
         ),
     ] = None,
     device: options.Device = "auto",

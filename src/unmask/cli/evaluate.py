@@ -48,7 +48,7 @@ def evaluate(
     ],
     data: Annotated[
         str | None,
-        typer.Option("--data", help="Texts: a file with one per line, .conllu, .fasta, or the name snli or xsum."),
+        typer.Option("--data", help="Texts: a file with one per line, .conllu, .fasta, - (standard input), or snli or xsum."),
     ] = None,
     pairs_file: Annotated[
         str | None,

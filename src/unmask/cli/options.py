@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ import typer
 from unmask.checks import numbers
 from unmask.errors import InputError
 from unmask.joints.registry import FORMS
+from unmask.runs.lines import STANDARD_INPUT, plain_texts, told
 
 
 def path(given: str) -> Path:
@@ -25,7 +25,12 @@ Text = Annotated[
 ]
 File = Annotated[
     Path | None,
-    typer.Option("--file", parser=path, metavar="PATH", help="Texts from a file, one per line, instead of TEXT."),
+    typer.Option(
+        "--file",
+        parser=path,
+        metavar="PATH",
+        help="Texts from a file, one per line or FASTA, instead of TEXT; - is standard input.",
+    ),
 ]
 Joint = Annotated[str, typer.Option("--joint", "-j", help=f"How the joint is derived: {', '.join(FORMS)}.")]
 JointOrDefault = Annotated[
@@ -116,24 +121,11 @@ def read_texts(text: str | None, file: Path | None) -> str | list[str]:
         raise InputError(f"{given}: give a text, - for standard input, or --file with one text per line")
     if text is not None and text != "-":
         return text
-    where = "standard input" if file is None else repr(str(file))
-    texts = [line.rstrip("\r") for line in _read(file, where).split("\n") if line.strip()]
+    source = file or STANDARD_INPUT
+    texts = list(plain_texts(source))
     if not texts:
-        raise InputError(f"{where} has no text: give one text per line")
+        raise InputError(f"{told(source)!r} has no text: give one text per line")
     return texts
-
-
-def _read(file: Path | None, where: str) -> str:
-    if file is None and sys.stdin is None:
-        raise InputError("standard input is closed: give a text, or --file")
-    try:
-        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise InputError(f"line {line} of {where} is not UTF-8: save the texts as UTF-8") from None
-    except OSError as error:
-        raise InputError(f"{where} cannot be read ({error.strerror or error}): give a file with one text per line") from None
 
 
 def read_positions(positions: str | None) -> list[int] | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from unmask.errors import InputError
 from unmask.evaluation.conllu import Parse, read_conllu
 from unmask.runs.files import user_path
-from unmask.runs.lines import kind_of, numbered_lines, plain_texts
+from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, plain_texts, told
 
 HUB_DATASETS = {
     "snli": ("stanfordnlp/snli", "validation", ("premise", "hypothesis")),
@@ -33,12 +33,12 @@ def read_texts(data: str | os.PathLike[str] | Sequence[str]) -> list[Text]:
     """The texts of a list, of a file, or of `snli` or `xsum`.
 
     A file ending in .conllu holds parsed sentences, one in .fasta, .fa or .faa sequences, any other one text per line;
-    each may be packed (.gz, .xz).
+    each may be packed (.gz, .xz). `-` is standard input, one text per line.
     """
     if not isinstance(data, str | os.PathLike):
         return _given(data)
     path = user_path(data, "data")
-    if not path.exists():
+    if path != STANDARD_INPUT and not path.exists():
         if str(data) in HUB_DATASETS:
             return _read_hub(str(data))
         raise InputError(f"data {str(data)!r} is neither a file nor a known name ({', '.join(HUB_DATASETS)}): give a text file")
@@ -47,7 +47,7 @@ def read_texts(data: str | os.PathLike[str] | Sequence[str]) -> list[Text]:
     else:
         texts = [Text(text) for text in plain_texts(path)]
     if not texts:
-        raise InputError(f"{str(path)!r} holds no text: give a file with one text per line")
+        raise InputError(f"{told(path)!r} holds no text: give a file with one text per line")
     return texts
 
 

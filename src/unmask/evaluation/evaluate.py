@@ -26,13 +26,14 @@ from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.engines import Engine, Local, OnRay, ray_has_gpus, start_ray
 from unmask.runs.files import read_bytes, user_path, write_atomically, writing
-from unmask.runs.folder import RunFolder, read_rows
+from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+KIND = "evaluate"
 ENGINES = ("local", "ray")
 MOST_WORKERS = 10_000
 MOST_ROWS_PER_PART = 4096
@@ -84,6 +85,8 @@ def evaluate(
     name = "bundled" if model is None else "a loaded model" if isinstance(model, MaskedLM) else os.fspath(model)
     request = Request(name, data, pairs_file, scheme, pairs, seed, joints, arnold_gokhale_steps, support, alphabet)
     folder = None if out is None else user_path(out, "out")
+    if folder is not None:
+        refuse_foreign(folder, KIND)
     if isinstance(model, MaskedLM) or engine == "local":
         lm = as_model(model, device, dtype, rename)
         plan = make_plan(request, lm, lm.device.type)
@@ -120,7 +123,7 @@ def _on_ray(
 def _run(plan: Plan, engine: Engine[Pair, list[Row]], out: Path | None, progress: Progress | None) -> Evaluation:
     if out is None:
         return _measure(plan, engine, None, progress)
-    with RunFolder(out, "evaluate", plan.settings, model=plan.settings["weights"], same_content=SAME_CONTENT) as folder:
+    with RunFolder(out, KIND, plan.settings, model=plan.settings["weights"], same_content=SAME_CONTENT) as folder:
         lines = pairs_as_lines(plan.pairs).encode()
         if not (file := folder.path / "pairs.jsonl").is_file() or read_bytes(file) != lines:
             write_atomically(file, lines)

@@ -15,7 +15,7 @@ from unmask.checks import whole
 from unmask.errors import InputError, UnmaskError
 from unmask.evaluation.pairs import Encode, Pair
 from unmask.runs.files import parse_json, user_path
-from unmask.runs.lines import numbered_lines
+from unmask.runs.lines import numbered_lines, told
 
 KNOWN_KEYS = ("text", "block", "text_index", "syntactic_distance")
 EXAMPLE = '{"text": "...", "block": [i, j]}'
@@ -31,15 +31,16 @@ def read_pairs(
     """The pairs of a file; every problem is an error that names the line. `reserved` are names that a further key cannot have."""
     special, reserved = frozenset(special_ids), frozenset(reserved)
     pairs: list[Pair] = []
-    for number, line in numbered_lines(user_path(path, "pairs_file")):
+    file = user_path(path, "pairs_file")
+    for number, line in numbered_lines(file):
         if not line.strip():
             continue
         try:
             pairs.append(_read_pair(line, len(pairs), encode, special, reserved, max_tokens))
         except UnmaskError as error:
-            raise InputError(f"{path} line {number}: {error}") from None
+            raise InputError(f"{told(file)} line {number}: {error}") from None
     if not pairs:
-        raise InputError(f"{str(path)!r} holds no pair: give one JSON object per line with the keys text and block")
+        raise InputError(f"{told(file)!r} holds no pair: give one JSON object per line with the keys text and block")
     return pairs
 
 

@@ -156,20 +156,10 @@ class RunFolder:
 
     def _look(self) -> dict[str, Any] | None:
         """The stored settings if that run may go on; None if there is no run and one may begin. Writes nothing."""
-        with writing(self.path, ANOTHER):
-            if self.path.exists() and not self.path.is_dir():
-                raise InputError(f"{str(self.path)!r} is a file: {ANOTHER}")
-            there = (self.own / "settings.json").is_file()
-            files = (path for path in self.path.rglob("*") if path.is_file() and not path.name.startswith("."))
-            more = any(path != self.own / "settings.json" for path in files)
-        if not there:
-            if more:
-                raise InputError(f"folder {str(self.path)!r} is not empty and holds no run: {ANOTHER}")
+        stored = refuse_foreign(self.path, self.kind, self.own.relative_to(self.path).as_posix())
+        if stored is None:
             return None
-        stored = read_settings(self.path, self.kind, self.own.relative_to(self.path).as_posix())
-        if stored.get("format") != FORMAT or any(name not in stored for name in FOLDERS_OWN):
-            raise InputError(f"{str(self.path)!r} holds a run of an earlier unmask, which cannot be continued: {ANOTHER}")
-        if not more:
+        if not _other_files(self.path, self.own / "settings.json"):
             return {**{name: stored[name] for name in FOLDERS_OWN}, **self.settings}
         self._refuse_other_settings(stored)
         return stored
@@ -226,6 +216,32 @@ class RunFolder:
         if self._lock:
             self._lock.close()
             self._lock = None
+
+
+def refuse_foreign(path: Path, kind: str, inside: str = "") -> dict[str, Any] | None:
+    """The stored settings of the run in a folder, None where one may begin; a folder of anything else is refused.
+
+    Needs no model, and writes nothing: to be called before one is loaded.
+    """
+    settings = path / inside / "settings.json"
+    with writing(path, ANOTHER):
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{str(path)!r} is a file: {ANOTHER}")
+        there = settings.is_file()
+        more = _other_files(path, settings)
+    if not there:
+        if more:
+            raise InputError(f"folder {str(path)!r} is not empty and holds no run: {ANOTHER}")
+        return None
+    stored = read_settings(path, kind, inside)
+    if stored.get("format") != FORMAT or any(name not in stored for name in FOLDERS_OWN):
+        raise InputError(f"{str(path)!r} holds a run of an earlier unmask, which cannot be continued: {ANOTHER}")
+    return stored
+
+
+def _other_files(path: Path, settings: Path) -> bool:
+    """Whether a folder holds more than the settings of a run; hidden files aside."""
+    return any(file != settings and file.is_file() and not file.name.startswith(".") for file in path.rglob("*"))
 
 
 def read_settings(path: Path, kind: str, inside: str = "") -> dict[str, Any]:

@@ -1,11 +1,13 @@
-"""The lines of a user's text file: plain, .gz or .xz; whatever is wrong with it is told with the file and the line."""
+"""The lines of a user's text file: plain, .gz or .xz, or standard input (`-`); what is wrong is told with file and line."""
 
 from __future__ import annotations
 
 import gzip
 import lzma
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -14,7 +16,14 @@ from unmask.runs.files import reading
 
 FASTA = (".fasta", ".fa", ".faa")
 PACKED = (".gz", ".xz")
+STANDARD_INPUT = Path("-")
+"""In the place of a file of texts; it can be read once."""
 _BLOCK = 1 << 20
+
+
+def told(path: Path) -> str:
+    """A file as messages name it."""
+    return "standard input" if path == STANDARD_INPUT else str(path)
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -25,7 +34,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{path} line {number}: byte {offset + error.start} is not UTF-8: convert the file, for example with iconv"
+                f"{told(path)} line {number}: byte {offset + error.start} is not UTF-8: convert it, for example with iconv"
             ) from None
         offset += len(raw) + 1
         yield number, line.removesuffix("\r")
@@ -72,7 +81,11 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
         yield rest
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> AbstractContextManager[IO[bytes]]:
+    if path == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise InputError("standard input is closed: give a file")
+        return nullcontext(sys.stdin.buffer)
     if path.suffix == ".xz":
         return lzma.open(path, "rb")
     if path.suffix == ".gz":

@@ -12,7 +12,8 @@ from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.models.alphabet import alphabet_tokens
 from unmask.runs.files import user_path
-from unmask.runs.lines import numbered_lines
+from unmask.runs.folder import refuse_foreign
+from unmask.runs.lines import numbered_lines, told
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import LONGEST, MOST_CHAINS, SampleSettings
 
@@ -118,6 +119,10 @@ def sample(
     from unmask.models.masked_lm import MaskedLM
     from unmask.sampling.diagnostics import diagnose
     from unmask.sampling.draw import draw
+    from unmask.sampling.run_folder import KIND
+
+    if out is not None:
+        refuse_foreign(user_path(out, "out"), KIND)
 
     run = draw(
         settings,
@@ -138,7 +143,7 @@ def read_init(init: str | os.PathLike[str] | Sequence[str], most: int) -> tuple[
     if isinstance(init, str | os.PathLike):
         path = user_path(init, "init")
         texts = [line.strip() for _, line in numbered_lines(path) if line.strip()]
-        where = f"file {str(path)!r}"
+        where = repr(told(path))
     elif not isinstance(init, Iterable):
         raise InputError(f"init {init!r} is neither a file nor a list of texts: give one of them")
     else:

@@ -10,7 +10,6 @@ that follows a word directly.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +17,12 @@ from typing import Any
 
 from unmask.errors import InputError
 from unmask.runs.files import parse_json
-from unmask.runs.lines import numbered_lines
+from unmask.runs.lines import STANDARD_INPUT, numbered_lines, told
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 COMPRESSED = (".gz", ".xz")
 JOINED_TO_THE_LEFT = tuple(".,;:!?)]}%'’”")
 GOOD, BAD = "sentence_good", "sentence_bad"
-STANDARD_INPUT = "-"
 Texts = str | Path | Iterable[str | Mapping[str, Any]]
 """One text, a file, standard input (`Path("-")`), or texts and mappings."""
 
@@ -56,7 +54,7 @@ def is_json_lines(path: Path) -> bool:
 
 def items_again(texts: Texts, json_lines: bool | None = None, keep: bool = False) -> Iterable[Item]:
     """Items that can be gone through more than once; an iterator where they cannot and `keep` does not ask for it."""
-    if isinstance(texts, Path) and str(texts) != STANDARD_INPUT:
+    if isinstance(texts, Path) and texts != STANDARD_INPUT:
         return FileItems(texts, json_lines)
     once = items_of(texts, json_lines)
     return list(once) if keep or isinstance(texts, str | Sequence) else once
@@ -80,8 +78,9 @@ def items_of(source: Texts, json_lines: bool | None = None) -> Iterator[Item]:
     """
     if isinstance(source, Path):
         as_json = is_json_lines(source) if json_lines is None else json_lines
-        for number, line in _lines(source):
-            yield _item(_parsed(line, source, number), f"{source} line {number}") if as_json else Item(line)
+        for number, line in numbered_lines(source.expanduser()):
+            where = f"{told(source)} line {number}"
+            yield _item(_parsed(line, where), where) if as_json else Item(line)
         return
     for number, given in enumerate([source] if isinstance(source, str) else source, 1):
         if isinstance(given, str):
@@ -107,36 +106,21 @@ def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> I
         else:
             files = [path]
         for file in files:
-            for line_number, line in _lines(file):
+            for line_number, line in numbered_lines(file):
+                where = f"{told(file)} line {line_number}"
                 if line.strip():
-                    yield _pair(_parsed(line, file, line_number), f"{file} line {line_number}", file.name.split(".")[0])
+                    yield _pair(_parsed(line, where), where, "pairs" if file == STANDARD_INPUT else file.name.split(".")[0])
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    if str(path) != STANDARD_INPUT:
-        yield from numbered_lines(path.expanduser())
-        return
-    if sys.stdin is None:
-        raise InputError("standard input is closed: give a file")
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"standard input line {number}: byte {error.start} is not UTF-8: convert it, for example with iconv"
-            ) from None
-        yield number, line.rstrip("\r\n")
-
-
-def _parsed(line: str, path: Path, number: int) -> Mapping[str, Any]:
+def _parsed(line: str, where: str) -> Mapping[str, Any]:
     if not line.strip():
         return {"text": ""}
     try:
         value = parse_json(line)
     except ValueError as error:
-        raise InputError(f"{path} line {number} is {error}: give one JSON object per line") from None
+        raise InputError(f"{where} is {error}: give one JSON object per line") from None
     if not isinstance(value, dict):
-        raise InputError(f"{path} line {number} is a JSON {type(value).__name__}: give one JSON object per line")
+        raise InputError(f"{where} is a JSON {type(value).__name__}: give one JSON object per line")
     return value
 
 

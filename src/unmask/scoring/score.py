@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from unmask.errors import InputError
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.engines import ray_has_gpus, start_ray
-from unmask.runs.files import write_json
-from unmask.runs.folder import RunFolder
+from unmask.runs.files import user_path, write_json
+from unmask.runs.folder import RunFolder, refuse_foreign
 from unmask.runs.progress import Progress
 from unmask.scoring.minimal_pairs import PairScores, compare_pairs
 from unmask.scoring.output import FORMATS, check_format
@@ -22,8 +23,10 @@ from unmask.scoring.rows import ROWS, UNITS
 from unmask.scoring.run import RayPool, RowShape, count_and_hash, run_in_folder, stream
 from unmask.scoring.settings import ScoreSettings
 
+KIND = "score"
 ENGINES = ("local", "ray")
 INPUTS = ("text", "jsonl")
+NO_TEXT = "there is no text to score: give at least one"
 
 
 def score(
@@ -91,13 +94,15 @@ def score(
     if input is not None and not isinstance(texts, Path):
         raise InputError(f"input {one_of('input', input, INPUTS)} says how a file is read, and no file was given: leave it out")
     check_format(format, tokens, on_stream=False)
+    if out is not None:
+        refuse_foreign(user_path(out, "out"), KIND)
     json_lines = None if input is None else one_of("input", input, INPUTS) == "jsonl"
     listed = None if pairs is None else list(pairs_of(pairs))
     given: Texts = [sentence for pair in listed or () for sentence in (pair.good, pair.bad)] if texts is None else texts
     source = items_again(given, json_lines, keep=out is not None)
     total, identity = count_and_hash(source) if not isinstance(source, Iterator) else (0, "")
     if not total and not isinstance(source, Iterator):
-        raise InputError("there is no text to score: give at least one")
+        raise InputError(NO_TEXT)
 
     pool = None
     if engine == "ray":
@@ -110,7 +115,10 @@ def score(
     if out is None:
         kept: list[dict[str, Any]] = []
         take = kept.append if sink is None else sink
-        for part in stream(lm, source, settings, shape, total, progress):
+        parts = stream(lm, source, settings, shape, total, progress)
+        if (first := next(parts, None)) is None:
+            raise InputError(NO_TEXT)
+        for part in chain([first], parts):
             for row in part:
                 take(row)
         found = Scores(settings, shape, tuple(kept))
@@ -118,7 +126,7 @@ def score(
         known = lm.fingerprint
         asked: dict[str, Any] = settings.to_dict() | {"model": None if model is None else _shown(model), "weights": known}
         asked |= {"texts": identity, "dtype": dtype, "rows": rows, "tokens": tokens, "unit": unit, "written_as": format}
-        with RunFolder(out, "score", asked, model=known, same_content={"model": "weights"}) as folder:
+        with RunFolder(out, KIND, asked, model=known, same_content={"model": "weights"}) as folder:
             run_in_folder(folder, lm, source, settings, shape, format, total, pool, progress)
             found = Scores(settings, shape, folder=folder.path)
     if listed is None:

@@ -90,6 +90,7 @@ def train(
     """
     given = locals()
     folder = user_path(out, "out")
+    _refuse_folder(folder, resume)
     on = resolve_device(device)
     start = None if init is None else Start.read(user_path(init, "init"), objective == "causal")
     asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab, "batch_tokens": batch_tokens, "lr": lr}
@@ -118,7 +119,6 @@ def train(
     presets.refuse_what_does_not_fit(settings, on)
     read = sources(corpus, weight, field)
     held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
-    _refuse_folder(folder, resume)
     prepared = prepare(
         read,
         settings,
