@@ -74,7 +74,7 @@ def test_the_gradient_at_gathered_positions_is_that_of_plain_indexing(model, cap
     target, weight = torch.arange(capacity) + 5, torch.where(slots.filled, torch.arange(capacity) + 1.0, 0.0)
     hidden = bert.hidden(text.ids, text).detach().requires_grad_()
     (found,) = torch.autograd.grad((bert.nll(hidden, slots, target)[0] * weight).sum(), hidden)
-    log_q = bert.logits(hidden[slots.index]).log_softmax(-1).gather(1, target.unsqueeze(1)).squeeze(1)
+    log_q = bert.logits(hidden[slots.position]).log_softmax(-1).gather(1, target.unsqueeze(1)).squeeze(1)
     (plain,) = torch.autograd.grad((-log_q * weight).sum(), hidden)
     assert (found - plain).abs().max() < 1e-12 and found[2].abs().max() > 1e-3
     assert int((found != 0).any(1).sum()) == min(4, capacity)
@@ -87,7 +87,7 @@ def test_nll_and_hits_are_those_of_the_logits(model) -> None:  # type: ignore[no
     mask = torch.zeros_like(text.ids, dtype=torch.bool)
     mask[0, 3] = mask[1, 8] = mask[2, 6] = True
     slots, target = Slots.gather(mask, 3), torch.tensor([7, 8, 9])
-    index = slots.index
+    index = slots.position
     nll, hit = bert.nll(hidden, slots, target)
     log_q = bert.logits(hidden[index]).log_softmax(-1)
     assert torch.allclose(nll.double(), -log_q.gather(1, target.unsqueeze(1)).squeeze(1), atol=1e-10)

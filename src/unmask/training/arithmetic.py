@@ -12,9 +12,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
-from torch.utils import deterministic
+import torch.utils.deterministic
 
 WORKSPACE, FIXED_WORKSPACES = "CUBLAS_WORKSPACE_CONFIG", (":4096:8", ":16:8")
 """Read by cuBLAS: matrix products in workspaces of a fixed number and size are reproducible."""
@@ -26,6 +27,7 @@ def one_order(device: torch.device) -> Iterator[None]:
     if device.type == "cuda" and os.environ.get(WORKSPACE) not in FIXED_WORKSPACES:
         os.environ[WORKSPACE] = FIXED_WORKSPACES[0]
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    deterministic: Any = torch.utils.deterministic
     filled, precision = deterministic.fill_uninitialized_memory, torch.get_float32_matmul_precision()
     cudnn = torch.backends.cuda.cudnn_sdp_enabled()
     torch.use_deterministic_algorithms(True)
@@ -42,7 +44,7 @@ def one_order(device: torch.device) -> Iterator[None]:
         torch.backends.cuda.enable_cudnn_sdp(cudnn)
 
 
-def compile_options() -> dict[str, bool]:
+def compile_options() -> dict[str, Any]:
     """Options of torch.compile with which no measured time decides how numbers are added up."""
     known = torch._inductor.list_options()
     return {"deterministic": True} if "deterministic" in known else {"shape_padding": False}

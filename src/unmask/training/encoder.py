@@ -108,12 +108,12 @@ def head_loss(
 
 
 class Slots(NamedTuple):
-    """Positions of packed rows in a static number of slots: the flat index in each slot, 0 in those that are not `filled`.
+    """A static number of slots for positions of packed rows: the flat position in each, 0 in those that are not `filled`.
 
     `of` is the way back: the slot of each position, or the number of slots where it has none.
     """
 
-    index: Int[Tensor, " m"]
+    position: Int[Tensor, " m"]
     filled: Bool[Tensor, " m"]
     of: Int[Tensor, " n"]
 
@@ -124,12 +124,12 @@ class Slots(NamedTuple):
         count = flat.cumsum(0)
         slot = torch.arange(capacity, device=mask.device)
         filled = slot < count[-1]
-        index = torch.where(filled, torch.searchsorted(count, slot + 1), 0)
-        return cls(index, filled, torch.where(flat, count - 1, capacity).clamp(max=capacity))
+        position = torch.where(filled, torch.searchsorted(count, slot + 1), 0)
+        return cls(position, filled, torch.where(flat, count - 1, capacity).clamp(max=capacity))
 
 
 class _Gathered(torch.autograd.Function):
-    """hidden[index]; a position is in one slot or in none, so the gradient is gathered as well and nothing is summed.
+    """hidden[position]; a position is in one slot or in none, so the gradient is gathered as well and nothing is summed.
 
     A slot that is not filled has no gradient: its loss has weight zero.
     """
@@ -137,7 +137,7 @@ class _Gathered(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Float[Tensor, "n D"], slots: Slots) -> Float[Tensor, "m D"]:
         ctx.save_for_backward(slots.of)
-        return hidden[slots.index]
+        return hidden[slots.position]
 
     @staticmethod
     def backward(ctx: Any, gradient: Float[Tensor, "m D"]) -> tuple[Float[Tensor, "n D"], None]:  # type: ignore[override]
@@ -193,7 +193,8 @@ class PackedBert:
         self, hidden: Float[Tensor, "n D"], slots: Slots, target: Int[Tensor, " m"]
     ) -> tuple[Float[Tensor, " m"], Bool[Tensor, " m"]]:
         """-log q(target) at the positions in the slots, and whether the target is the most probable token."""
-        out: tuple[Tensor, Tensor] = self._head_loss(_Gathered.apply(hidden, slots), target, self.head_weights, self.eps)
+        gathered = _Gathered.apply(hidden, slots)  # type: ignore[no-untyped-call]
+        out: tuple[Tensor, Tensor] = self._head_loss(gathered, target, self.head_weights, self.eps)
         return out
 
     def token_logits(self, hidden: Float[Tensor, "m D"], tokens: Int[Tensor, "m c"]) -> Float[Tensor, "m c"]:

@@ -139,8 +139,8 @@ class Trainer:
     def _loss(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
         task = self.objective.task(text, self.vocabulary, generator)
         slots = Slots.gather(task.asked, self.slots[bucket])
-        nll, _ = self.bert.nll(self.bert.hidden(task.shown, text), slots, task.answer.flatten()[slots.index].long())
-        return (nll * torch.where(slots.filled, task.weight.flatten()[slots.index], 0.0)).sum() / task.total.clamp(min=1)
+        nll, _ = self.bert.nll(self.bert.hidden(task.shown, text), slots, task.answer.flatten()[slots.position].long())
+        return (nll * torch.where(slots.filled, task.weight.flatten()[slots.position], 0.0)).sum() / task.total.clamp(min=1)
 
     def _penalty(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
         rows = min(len(text.ids), self.settings.compatibility_rows or max(1, len(text.ids) // 8))

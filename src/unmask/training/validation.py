@@ -73,7 +73,7 @@ def validate(
         gathered = Slots.gather(task.asked, slots)
         with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code serves here too
             hidden = bert.hidden(task.shown, text)
-            nll, hit = bert.nll(hidden, gathered, task.answer.flatten()[gathered.index].long())
+            nll, hit = bert.nll(hidden, gathered, task.answer.flatten()[gathered.position].long())
         loss += (nll.detach() * gathered.filled).sum()
         hits += (hit & gathered.filled).sum()
         count += gathered.filled.sum()
