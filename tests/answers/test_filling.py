@@ -78,7 +78,7 @@ def test_dictionary_has_the_documented_keys(tiny):
     result = unmask.fill(TWO, model=tiny, top=2).to_dict()
     assert list(result) == ["text", "joint", "candidates_mass", "completions"]
     assert [list(c) for c in result["completions"]] == [["tokens", "text", "gold", "log_prob", "product_log_prob"]] * 2
-    assert result["text"] == TWO and result["joint"] == "balanced"
+    assert result["text"] == TWO and result["joint"] == "restarted"
 
 
 def test_html_escapes_what_the_user_typed(tiny):
@@ -109,7 +109,7 @@ def test_compare_describes_each_joint(tiny):
     assert comparison.descriptions["balanced"].total_correlation > 0.01
 
 
-@pytest.mark.parametrize(("options", "ranks"), [({}, "balanced"), ({"joint": "mrf"}, "mrf"), ({"joints": "mrf,hcb"}, "hcb")])
+@pytest.mark.parametrize(("options", "ranks"), [({}, "restarted"), ({"joint": "mrf"}, "mrf"), ({"joints": "mrf,hcb"}, "hcb")])
 def test_compare_shows_the_best_of_the_construction_that_ranks(tiny, options, ranks):
     comparison = unmask.compare(TWO, model=tiny, top=6, **options)
     best = comparison.joints[ranks].dense().double().exp().flatten().topk(6).values.tolist()
@@ -181,8 +181,8 @@ def test_fill_and_compare_give_one_answer_to_one_question(tiny):
     (ours,) = [c for c in filling.completions if c.is_gold]
     (theirs,) = [c for c in comparison.completions if c.is_gold]
     assert ours.tokens == theirs.tokens == least
-    assert ours.log_prob == pytest.approx(theirs.log_probs["balanced"], abs=1e-6) and ours.log_prob > -50
-    assert comparison.descriptions["balanced"].gold_log_prob == pytest.approx(ours.log_prob, abs=1e-5)
+    assert ours.log_prob == pytest.approx(theirs.log_probs["restarted"], abs=1e-6) and ours.log_prob > -50
+    assert comparison.descriptions["restarted"].gold_log_prob == pytest.approx(ours.log_prob, abs=1e-5)
 
 
 def test_few_candidates_are_told(tiny):

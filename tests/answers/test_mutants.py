@@ -22,7 +22,7 @@ from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 
 SEQUENCE = "ACDEGACD"
-COMPATIBLE = ["hcb", "arnold_gokhale", "balanced", "pseudo_gibbs"]
+COMPATIBLE = ["hcb", "arnold_gokhale", "balanced", "pseudo_gibbs", "restarted"]
 
 
 def tables_of(model: TabularMLM, text: list[int], block: tuple[int, ...]):

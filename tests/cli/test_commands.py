@@ -58,7 +58,7 @@ def test_fill_shows_joint_and_product_side_by_side(tiny, model):
     result = run("fill", TWO, *model, "--top", 4)
     best = unmask.fill(TWO, model=tiny, top=4).completions
     assert result.exit_code == 0 and result.stderr == ""
-    assert TWO in result.stdout and "balanced joint of 2 blanks; 12 x 12 tokens hold" in result.stdout
+    assert TWO in result.stdout and "restarted joint of 2 blanks; 12 x 12 tokens hold" in result.stdout
     rows = re.findall(r"^ +[\d.]+ % .*$", result.stdout, re.MULTILINE)
     assert len(rows) == 4
     for row, completion in zip(rows, best, strict=True):
@@ -70,7 +70,7 @@ def test_fill_shows_joint_and_product_side_by_side(tiny, model):
 def test_fill_one_blank(model):
     result = run("fill", "the [MASK] sat .", *model)
     assert result.exit_code == 0
-    assert "distribution of 1 blank" in result.stdout and "balanced" not in result.stdout
+    assert "distribution of 1 blank" in result.stdout and "restarted" not in result.stdout
 
 
 def test_fill_reads_standard_input(model):
@@ -237,7 +237,7 @@ def test_fill_by_chain_from_three_blanks_on(tiny, model):
     assert said["joint"] == "chain" and 0 < said["mass"] <= 1
     assert len(said["completions"]) == 10 and said["certain"] <= 10
     grid = json.loads(run("fill", THREE, *model, "--candidates", 3, "--json").stdout)
-    assert "candidates_mass" in grid and grid["joint"] == "balanced"
+    assert "candidates_mass" in grid and grid["joint"] == "restarted"
     shown = run("fill", THREE, *model, "--top", 3).stdout
     assert "% of all mass" in " ".join(shown.split()) and "certain" in shown
     assert max(len(line) for line in shown.splitlines()) <= 80

@@ -68,7 +68,7 @@ def test_a_reader_that_leaves_is_no_error():
 
 def test_an_ascii_terminal_and_no_columns(tiny_folder):
     code, out, err = run("fill", TWO, "--model", tiny_folder, env={"PYTHONIOENCODING": "ascii", "COLUMNS": "0"})
-    assert code == 0 and err == "" and out.isascii() and "balanced joint of 2 blanks" in out
+    assert code == 0 and err == "" and out.isascii() and "restarted joint of 2 blanks" in out
     assert len([line for line in out.splitlines() if "sat on the" in line]) == 11
 
 

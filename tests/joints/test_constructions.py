@@ -17,7 +17,7 @@ from unmask.joints.mrf import mrf, mrf_logit
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 
-ITERATED = ("arnold_gokhale", "balanced", "pseudo_gibbs")
+ITERATED = ("arnold_gokhale", "balanced", "pseudo_gibbs", "restarted")
 RESTRICTABLE = ("product", "mrf", "mrf_logit", "hcb", "chain_forward", "chain_backward")
 
 

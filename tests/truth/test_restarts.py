@@ -82,6 +82,7 @@ def test_the_answer_solves_its_equation_and_has_mass_one(size, seed, member):
 def test_the_corners_are_the_family_and_the_chain(size, seed, alpha):
     tables = random_tables(size, seed)
     assert distance(dense(family(tables, alpha, 1.0)), dense(chain(tables))) < 1e-12
+    assert distance(dense(derive(tables, "restarted")), dense(family(tables, 0.75, 0.1))) < 1e-12
     named = {0.0: "arnold_gokhale", 0.5: "balanced", 1.0: "pseudo_gibbs"}.get(alpha)
     if named:
         apart = distance(dense(family(tables, alpha, 0.0)), dense(derive(tables, named)))

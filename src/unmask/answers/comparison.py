@@ -218,8 +218,8 @@ def compare(
     """The joints of the blanks of a text, two or more, by every construction, or those named in `joints`.
 
     joints      names of constructions, in a list or with commas between them; "all" of them if left out
-    joint       the construction by which completions are ranked: balanced if left out, or the last one compared
-    figure      a file (png, pdf, svg) to draw the joint of two blanks to, independent and balanced
+    joint       the construction by which completions are ranked: restarted if left out, or the last one compared
+    figure      a file (png, pdf, svg) to draw the joint of two blanks to, independent and by the default
     text, model and the other options are those of `fill`.
 
     The tokens that stood in the blanks are known where `positions` of a whole text are given, or `targets`, one per blank;

@@ -133,7 +133,7 @@ def fill(
                 (`fill.each` gives them one by one)
     model       a MaskedLM, a folder, a name on the hub, or None for the bundled English model
     joint       the construction, one of `unmask.CONSTRUCTIONS`; with one blank all of them are the model's own conditional.
-                If left out: "balanced" for one or two blanks, "chain" from three on
+                If left out: "restarted" for one or two blanks, "chain" from three on
     candidates  how many tokens of each blank to consider, or the token ids themselves; see `unmask.tables.candidates`
     exact       consider every regular token at every blank; special tokens are outside the support of a filled text
     top         how many completions to show

@@ -34,8 +34,8 @@ from unmask.answers.mutations import MOST_CHANGES, Wanted, allowed_tokens, liste
 from unmask.answers.plots import figure_path, save_figure
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import DEFAULT, derive
-from unmask.joints.registry import named
+from unmask.joints import derive
+from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.files import user_path, write_table
@@ -62,7 +62,7 @@ class Effects:
     interaction: Float[Tensor, "*n"]
 
 
-def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT) -> Effects:
+def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_MUTANTS) -> Effects:
     """Of the block of `tables`; `wild` are the places, among each position's candidates, of the tokens of the sequence."""
     log_prob = (tables.log_q[0] if tables.sites == 1 else derive(tables, construction).dense()).double()
     whole = tuple(wild)
@@ -153,7 +153,7 @@ def mutants(
     positions: str | Sequence[int] | None = None,
     changes: int = 1,
     model: Model = None,
-    joint: str = DEFAULT,
+    joint: str = DEFAULT_OF_MUTANTS,
     alphabet: Alphabet = None,
     top: int = 20,
     by: str = "effect",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from unmask.answers.comparison import Comparison
 
 
-NARROW = {"product": "prod-\nuct", "balanced": "bal-\nanced", "arnold_gokhale": "arnold\ngokh."}
+NARROW = {"product": "prod-\nuct", "balanced": "bal-\nanced", "restarted": "re-\nstarted", "arnold_gokhale": "arnold\ngokh."}
 """Names as the heads of columns, where the registry's are too wide for all of them in 80 columns."""
 
 
@@ -29,7 +29,7 @@ def compare(
     joint: Annotated[
         str | None,
         typer.Option(
-            "--joint", "-j", help="The construction by which completions are ranked; balanced if left out.", show_default=False
+            "--joint", "-j", help="The construction by which completions are ranked; restarted if left out.", show_default=False
         ),
     ] = None,
     candidates: options.Candidates = None,
@@ -48,7 +48,7 @@ def compare(
 ) -> None:
     """Put the joints of all constructions side by side: completions, entropy, dependence, faithfulness to the model.
 
-    The figure shows the joint of two blanks, independent and balanced.
+    The figure shows the joint of two blanks, independent and by the default.
     """
     answer(
         "compare",

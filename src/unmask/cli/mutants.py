@@ -9,7 +9,7 @@ import typer
 
 from unmask.cli import options
 from unmask.cli.answering import answer
-from unmask.joints.registry import DEFAULT
+from unmask.joints.registry import DEFAULT_OF_MUTANTS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +36,7 @@ def mutants(
     ] = None,
     changes: Annotated[int, typer.Option("--changes", help="How many residues of a scan change together, 1 to 4.")] = 1,
     model: options.Model = None,
-    joint: options.Joint = DEFAULT,
+    joint: options.Joint = DEFAULT_OF_MUTANTS,
     alphabet: options.Alphabet = None,
     out: Annotated[
         Path | None,

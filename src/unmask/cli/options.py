@@ -38,7 +38,7 @@ JointOrDefault = Annotated[
     typer.Option(
         "--joint",
         "-j",
-        help=f"How the joint is derived: {', '.join(FORMS)}; balanced for one or two blanks, chain from three on if left out.",
+        help=f"How the joint is derived: {', '.join(FORMS)}; restarted for one or two blanks, chain from three on if left out.",
         show_default=False,
     ),
 ]

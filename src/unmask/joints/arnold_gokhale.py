@@ -15,6 +15,7 @@ as they occur (alpha = 1), or between. lambda draws mu to the chain, which knows
     arnold_gokhale  alpha = 0     closest conditionals when every context counts alike, however absurd
     balanced        alpha = 1/2   contexts count by the square root of their probability
     pseudo_gibbs    alpha = 1     contexts count by their probability; the stationary law of random-scan pseudo-Gibbs
+    restarted       alpha = 3/4, lambda = 1/10   near the best predictions of text, and faithful to both kinds of context
     chain           lambda = 1    whatever alpha
     alpha = 1       lambda > 0    the law of pseudo-Gibbs that starts again from the chain with probability lambda
 
@@ -182,3 +183,8 @@ def balanced(tables: Tables, steps: int | None = None, tolerance: float = TOLERA
 def pseudo_gibbs(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
     """alpha = 1."""
     return _one(tables, CONSTRUCTIONS["pseudo_gibbs"], steps, tolerance)
+
+
+def restarted(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
+    """alpha = 3/4, lambda = 1/10: the default."""
+    return _one(tables, CONSTRUCTIONS["restarted"], steps, tolerance)

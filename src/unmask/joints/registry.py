@@ -94,12 +94,16 @@ CONSTRUCTIONS: dict[str, Construction] = {
         _of_family("arnold_gokhale", "Arnold-Gokhale", Style("#0072B2", "D", "-"), Member(0.0)),
         _of_family("balanced", "balanced", Style("#009E73", "P", "-"), Member(0.5)),
         _of_family("pseudo_gibbs", "pseudo-Gibbs", Style("#56B4E9", "X", "-"), Member(1.0)),
+        _of_family("restarted", "restarted", Style("#882255", "p", "-"), Member(0.75, 0.1)),
         Construction("chain", "chain", f"{HERE}.chain:chain", Style("#7F7F7F", "*", ":"), ("order",), normalised=True),
     )
 }
 FAMILY = _of_family("family", "family", Style("#8C564B", "h", "-."))
 """Any other member, `family:ALPHA,LAMBDA`; LAMBDA is 0 if left out."""
-DEFAULT = "balanced"
+DEFAULT = "restarted"
+"""Of one or two blanks of a text, for which it was chosen."""
+DEFAULT_OF_MUTANTS = "balanced"
+"""Mutants keep the rule that follows from the unary conditionals alone: restarts were measured on English text only."""
 FORMS = (*CONSTRUCTIONS, "family:ALPHA,LAMBDA")
 """All that `named` understands, for help texts and errors."""
 
