@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from unmask.answers.comparison import Comparison
 
 
-NARROW = {"product": "prod-\nuct", "balanced": "bal-\nanced", "restarted": "re-\nstarted", "arnold_gokhale": "arnold\ngokh."}
+NARROW = {
+    "product": "prod-\nuct",
+    "arnold_gokhale": "arn.\ngokh.",
+    "balanced": "bal-\nanced",
+    "pseudo_gibbs": "ps.\ngibbs",
+    "restarted": "re-\nstart",
+}
 """Names as the heads of columns, where the registry's are too wide for all of them in 80 columns."""
 
 
@@ -82,7 +88,7 @@ def _show(comparison: Comparison, console: Console) -> None:
     console.print(f"{joint.sites} blanks; {terminal.shape(joint.shape)} {told_mass(comparison.candidates_mass, joint.sites)}\n")
     console.print(f"Probability of a completion (%) under each construction, the best by {comparison.ranked_by}")
     names = [NARROW.get(name, name.replace("_", "\n")) for name in comparison.joints]
-    table = terminal.table(*names, "all\norders", first="completion")
+    table = terminal.table(*names, "all\nord.", first="completion")
     for completion in comparison.completions:
         name = terminal.tokens(completion.tokens) + (" *" if completion.is_gold else "")
         log_probs = [*completion.log_probs.values(), completion.orders_log_prob]
