@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, Joint
-from unmask.joints.arnold_gokhale import arnold_gokhale, balanced, pseudo_gibbs
+from unmask.joints.arnold_gokhale import arnold_gokhale, balanced, pseudo_gibbs, restarted
 from unmask.joints.chain import chain
 from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
@@ -45,7 +45,7 @@ def tables_of(case):
 
 def all_joints(tables):
     """Every construction, few steps for those that iterate: any joint will do here."""
-    iterated = [rule(tables, steps=3) for rule in (arnold_gokhale, balanced, pseudo_gibbs)]
+    iterated = [rule(tables, steps=3) for rule in (arnold_gokhale, balanced, pseudo_gibbs, restarted)]
     return [product_joint(tables), mrf_logit(tables), mrf(tables), hcb(tables), *iterated, chain(tables)]
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
-from unmask.joints.arnold_gokhale import arnold_gokhale, balanced, pseudo_gibbs
+from unmask.joints.arnold_gokhale import arnold_gokhale, balanced, pseudo_gibbs, restarted
 from unmask.joints.chain import chain
 from unmask.joints.compatibility import compatibility
 from unmask.joints.hcb import hcb
@@ -41,7 +41,7 @@ def test_faithful_constructions_recover_the_joint_and_measure_zero(case, data):
     gold = tuple(data.draw(st.integers(0, vocab - 1)) for _ in range(sites))
     pivot = [data.draw(st.integers(0, vocab - 1)) for _ in range(sites)]
     faithful = [hcb(tables), hcb(tables, pivot), chain(tables), chain(tables, "forward"), chain(tables, "backward")]
-    iterated = [rule(tables, tolerance=1e-10) for rule in (arnold_gokhale, balanced, pseudo_gibbs)]
+    iterated = [rule(tables, tolerance=1e-10) for rule in (arnold_gokhale, balanced, pseudo_gibbs, restarted)]
     measured = block_metrics([*faithful, *iterated], gold)
     assert measured.compatibility == pytest.approx(0, abs=1e-24)
     for joint, found in zip([*faithful, *iterated], measured.joints, strict=True):
