@@ -28,18 +28,18 @@ def loop_transition(model, law, kind):
     out = np.zeros((len(p), len(p)))
     for x in range(len(p)):
         for index, mask in enumerate(law.masks):
+            chosen = law.at(index)
             rest = [i for i in range(model.space.sites) if i not in mask]
-            same = [y for y in range(len(p)) if (values[y][rest] == values[x][rest]).all()]
-            total = sum(p[y] for y in same)
+            same = np.flatnonzero((values[:, rest] == values[x, rest]).all(1))
+            total, weighted = p[same].sum(), (p[same] * chosen[same]).sum()
             for y in same:
                 if kind == "block":
-                    weights = [p[z] * law.at(index)[z] for z in same]
-                    chance = p[y] * law.at(index)[y] / sum(weights)
+                    chance = p[y] * chosen[y] / weighted
                 elif kind == "naive":
                     chance = p[y] / total
                 else:
-                    chance = np.prod([sum(p[z] for z in same if values[z][i] == values[y][i]) / total for i in mask])
-                out[x, y] += law.at(index)[x] * chance
+                    chance = np.prod([p[same[values[same, i] == values[y, i]]].sum() / total for i in mask])
+                out[x, y] += chosen[x] * chance
     return out
 
 

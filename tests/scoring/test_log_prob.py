@@ -11,7 +11,7 @@ import torch
 import unmask
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.energy import energies
-from unmask.scoring.annealed_importance import AnnealingPath, log_mean, log_normaliser
+from unmask.scoring.annealed_importance import AnnealingPath, Question, log_mean, log_normaliser
 from unmask.scoring.batch import Batch, score_batch
 from unmask.scoring.settings import ScoreSettings
 
@@ -31,7 +31,7 @@ def blank(model):
 
 def weights(model, energy, seed, anneals=2):
     """log w of forward runs, and log v of reverse runs that start from exact draws of pi."""
-    path = AnnealingPath(model, blank(model), energy, RUNS, anneals, seed)
+    path = AnnealingPath(model, Question(blank(model), energy, RUNS, anneals, seed))
     texts, minus_energy, _ = enumerated(model, energy)
     drawn = minus_energy.softmax(0).multinomial(RUNS, replacement=True, generator=torch.Generator().manual_seed(seed))
     return path.forward()[1], path.reverse(texts[drawn])
@@ -67,20 +67,20 @@ def test_runs_from_the_wrong_law_are_biased():
     """The control: reverse runs that start from uniform texts instead of pi do not give 1/Z."""
     model = TabularMLM.random(3, 3, seed=0)
     texts, _, log_z = enumerated(model, "raw")
-    path = AnnealingPath(model, blank(model), "raw", RUNS, 1, 0)
+    path = AnnealingPath(model, Question(blank(model), "raw", RUNS, 1, 0))
     uniform = torch.randint(len(texts), (RUNS,), generator=torch.Generator().manual_seed(0))
     assert abs(in_standard_errors(-path.reverse(texts[uniform]), -log_z)) > 6
 
 
 @pytest.mark.parametrize("energy", ["norm", "raw"])
 def test_bounds_hold_where_the_texts_are_too_many_to_enumerate(energy):
-    model = TabularMLM.random(9, 4, seed=3, scale=0.8)
+    model = TabularMLM.random(18, 3, seed=3, scale=0.8)
     log_z = enumerated(model, energy)[2]
-    found = [log_normaliser(model, blank(model), energy, 64, 8, seed) for seed in range(12)]
+    found = [log_normaliser(model, Question(blank(model), energy, 64, 8, seed)) for seed in range(6)]
     assert not any(z.exact for z in found)
-    assert sum(z.low <= log_z <= z.high for z in found) >= 11
+    assert sum(z.low <= log_z <= z.high for z in found) >= 5
     assert median(z.high - z.low for z in found) < 1
-    assert abs(sum(z.log_z for z in found) / 12 - log_z) < 0.2
+    assert abs(sum(z.log_z for z in found) / 6 - log_z) < 0.2
 
 
 @pytest.mark.parametrize("energy", ["norm", "raw"])

@@ -8,7 +8,7 @@ from html import escape
 from math import exp
 from typing import TYPE_CHECKING
 
-from unmask.answers.completion import Completion, marked_html
+from unmask.answers.completion import Completion, completions_frame, marked_html
 from unmask.answers.given_answers import ScoredAnswer
 from unmask.models.masked_lm import MaskedLM
 
@@ -87,20 +87,7 @@ class ChainFilling:
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion: text, one column per blank with what fills it, log_prob, standard_error, product_log_prob."""
-        import pandas
-
-        rows = [
-            {
-                "text": c.text,
-                **{f"blank_{b + 1}": part for b, part in enumerate(c.parts)},
-                "log_prob": c.log_prob,
-                "standard_error": c.standard_error,
-                "product_log_prob": c.product_log_prob,
-                "gold": c.is_gold,
-            }
-            for c in self.completions
-        ]
-        return pandas.DataFrame(rows)
+        return completions_frame(self.completions, "parts", "log_prob", "standard_error", "product_log_prob")
 
     def __repr__(self) -> str:
         best = self.completions[0]

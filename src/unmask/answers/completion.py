@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
 
 from unmask.cloze import Cloze
 from unmask.models.masked_lm import MaskedLM
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,20 @@ class Completion:
             "log_prob": self.log_prob,
             "product_log_prob": self.product_log_prob,
         }
+
+
+def completions_frame(completions: Sequence[Completion], filled: str, *numbers: str) -> pandas.DataFrame:
+    """One row per completion: its text, a column per blank with what fills it (the attribute `filled`), its numbers, gold."""
+    import pandas
+
+    rows = [
+        {"text": one.text}
+        | {f"blank_{t + 1}": part for t, part in enumerate(getattr(one, filled))}
+        | {name: getattr(one, name) for name in numbers}
+        | {"gold": one.is_gold}
+        for one in completions
+    ]
+    return pandas.DataFrame(rows)
 
 
 def complete(model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: float, product_log_prob: float) -> Completion:

@@ -17,7 +17,7 @@ from unmask import checks
 from unmask.answers.asking import Alphabet, Asked, Candidates, Model, answered, asked, for_each, one_or_many, told_mass
 from unmask.answers.chain_answer import ChainFilling
 from unmask.answers.chain_filling import ChainOptions, ChainQuestion, ask_chain
-from unmask.answers.completion import Completion, complete, marked_html
+from unmask.answers.completion import Completion, complete, completions_frame, marked_html
 from unmask.answers.constraints import Constraints, word_list
 from unmask.cloze import Cloze
 from unmask.joints import DEFAULT, Joint, derive
@@ -69,19 +69,7 @@ class Filling:
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion: text, tokens (one column per blank), log_prob, product_log_prob, gold."""
-        import pandas
-
-        rows = [
-            {
-                "text": c.text,
-                **{f"blank_{t + 1}": token for t, token in enumerate(c.tokens)},
-                "log_prob": c.log_prob,
-                "product_log_prob": c.product_log_prob,
-                "gold": c.is_gold,
-            }
-            for c in self.completions
-        ]
-        return pandas.DataFrame(rows)
+        return completions_frame(self.completions, "tokens", "log_prob", "product_log_prob")
 
     def __repr__(self) -> str:
         best = self.completions[0]

@@ -56,27 +56,7 @@ def compare(
 
     The figure shows the joint of two blanks, independent and by the default.
     """
-    answer(
-        "compare",
-        _show,
-        text,
-        file,
-        json,
-        figure=figure,
-        model=model,
-        joints=joints,
-        joint=joint,
-        candidates=candidates,
-        exact=exact,
-        top=top,
-        positions=options.read_positions(positions),
-        targets=options.read_words(targets),
-        alphabet=alphabet,
-        device=device,
-        dtype=dtype,
-        rename=options.read_renames(rename),
-        force=force,
-    )
+    answer("compare", _show, locals(), positions=options.read_positions, targets=options.read_words)
 
 
 def _show(comparison: Comparison, console: Console) -> None:

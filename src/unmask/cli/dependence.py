@@ -64,25 +64,7 @@ def dependence(
 
     The figure shows the matrix as a heat map.
     """
-    answer(
-        "dependence",
-        _show,
-        text,
-        file,
-        json,
-        figure=figure,
-        model=model,
-        positions=options.read_positions(positions),
-        joint=joint,
-        others=others,
-        candidates=candidates,
-        exact=exact,
-        alphabet=alphabet,
-        device=device,
-        dtype=dtype,
-        rename=options.read_renames(rename),
-        force=force,
-    )
+    answer("dependence", _show, locals(), positions=options.read_positions)
 
 
 def _show(found: Dependence, console: Console) -> None:

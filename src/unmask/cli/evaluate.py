@@ -84,6 +84,7 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of the paper."""
+    given = options.arguments(locals(), scheme=str, support=str, engine=str)
     from unmask.cli import terminal
 
     screen = terminal.messages()
@@ -91,25 +92,7 @@ def evaluate(
         from unmask.evaluation.evaluate import evaluate as run
 
         try:
-            found = run(
-                data,
-                model=model,
-                pairs_file=pairs_file,
-                scheme=scheme.value,
-                pairs=pairs,
-                seed=seed,
-                joints=joints,
-                arnold_gokhale_steps=arnold_gokhale_steps,
-                support=support.value,
-                alphabet=alphabet,
-                out=out,
-                engine=engine.value,
-                workers=workers,
-                device=device,
-                dtype=dtype,
-                rename=options.read_renames(rename),
-                progress=report,
-            )
+            found = run(**given, progress=report)
         except KeyboardInterrupt:
             if out.is_dir():
                 screen.print(f"stopped; what was measured is kept in {out}, and the same command goes on")

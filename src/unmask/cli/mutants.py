@@ -57,27 +57,7 @@ def mutants(
 
     Exact over the alphabet for up to four changes. The figure is a heat map: effects of single changes, or epistasis of pairs.
     """
-    answer(
-        "mutants",
-        _show,
-        sequence,
-        file,
-        json,
-        figure=figure,
-        out=out,
-        mutations=mutations,
-        positions=positions,
-        changes=changes,
-        model=model,
-        joint=joint,
-        alphabet=alphabet,
-        top=top,
-        by=by,
-        device=device,
-        dtype=dtype,
-        rename=options.read_renames(rename),
-        force=force,
-    )
+    answer("mutants", _show, locals())
 
 
 def _show(found: Mutants, console: Console) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -114,6 +116,16 @@ Rename = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (keys: docs/cli.md).")]
 
 
+def arguments(given: dict[str, Any], **readers: Callable[[Any], object]) -> dict[str, Any]:
+    """What a command was given, by name, as the function of its name takes it: what has a reader is read, --json left out."""
+    readers = {"rename": read_renames, **readers}
+    return {name: readers.get(name, _as_it_is)(value) for name, value in given.items() if name not in ("json", "as_json")}
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
 def read_texts(text: str | None, file: Path | None) -> str | list[str]:
     """The text itself; or a list, one per line that is not blank, of a file or of standard input (-)."""
     if (text is None) == (file is None):
@@ -128,9 +140,12 @@ def read_texts(text: str | None, file: Path | None) -> str | list[str]:
     return texts
 
 
-def read_positions(positions: str | None) -> list[int] | None:
+def read_numbers(name: str, kind: type, given: str | None) -> list[Any] | None:
     """ "3,4" as [3, 4]."""
-    return None if positions is None else numbers("positions", positions, int)
+    return None if given is None else numbers(name, given, kind)
+
+
+read_positions = partial(read_numbers, "positions", int)
 
 
 def read_words(words: str | None) -> list[str] | None:

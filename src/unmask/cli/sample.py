@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from unmask.checks import numbers
 from unmask.cli import options
 from unmask.joints.registry import FORMS
 from unmask.sampling.registry import KERNELS, used_by
@@ -121,52 +121,20 @@ def sample(
     json: options.Json = False,
 ) -> None:
     """Sample texts by Markov chains or decoders, and say how far to trust them."""
+    given = options.arguments(
+        locals(),
+        length=partial(options.read_numbers, "length", int),
+        delayed=partial(options.read_numbers, "delayed", int),
+        ladder=partial(options.read_numbers, "ladder", float),
+        allow=lambda allowed: allowed or None,
+    )
     from unmask.cli import process, terminal
 
     with terminal.progress(quiet=json) as report:
         from unmask.sampling.sample import sample as draw
 
         try:
-            run = draw(
-                template,
-                kernel=kernel,
-                energy=energy,
-                length=None if length is None else numbers("length", length, int),
-                chains=chains,
-                sweeps=sweeps,
-                seed=seed,
-                burn_in=burn_in,
-                thin=thin,
-                init=init,
-                random_start=random_start,
-                allow=allow or None,
-                alphabet=alphabet,
-                temperature=temperature,
-                scan=scan,
-                block_size=block_size,
-                block_shape=block_shape,
-                delayed=None if delayed is None else numbers("delayed", delayed, int),
-                proposal_temperature=proposal_temperature,
-                top_k=top_k,
-                nucleus=nucleus,
-                ladder=None if ladder is None else numbers("ladder", ladder, float),
-                hot=hot,
-                cold=cold,
-                joint=joint,
-                candidates=candidates,
-                decoding_steps=decoding_steps,
-                schedule=schedule,
-                decoding_temperature=decoding_temperature,
-                order=order,
-                restart=restart,
-                out=out,
-                chains_at_once=chains_at_once,
-                model=model,
-                device=device,
-                dtype=dtype,
-                rename=options.read_renames(rename),
-                progress=report,
-            )
+            run = draw(**given, progress=report)
         except KeyboardInterrupt:
             kept = f"what was sampled is kept in {out}, and the same command goes on" if out else "nothing is kept without --out"
             process.tell(f"stopped; {kept}")

@@ -80,6 +80,7 @@ def score(
     json: options.Json = False,
 ) -> None:
     """Score sentences: pseudo-likelihoods, chain rules over orders, energies, and a normalised log-probability."""
+    given = options.arguments(locals())
     from unmask.cli import terminal
 
     if definitions:
@@ -87,6 +88,8 @@ def score(
         return
     texts = _texts(inputs or [], pairs)
     from_file = isinstance(texts, Path)
+    with_tokens = tokens or (not from_file and not pairs and rows == "texts" and format == "jsonl")
+    given = {name: value for name, value in given.items() if name not in ("inputs", "definitions")} | {"tokens": with_tokens}
     with terminal.progress(quiet=json, lines=out is not None) as report:
         from unmask.scoring.output import LineWriter, check_format
         from unmask.scoring.results import Scores
@@ -101,33 +104,7 @@ def score(
             columns = RowShape(rows, unit, tokens).columns(ScoreSettings.of(score))
             seen.write = LineWriter(sys.stdout.write, columns.names, format)
         try:
-            found = score_texts(
-                texts,
-                score,
-                pairs=pairs,
-                model=model,
-                rows=rows,
-                tokens=tokens or (not from_file and not pairs and rows == "texts" and format == "jsonl"),
-                unit=unit,
-                long=long,
-                input=input,
-                exact_tokens=exact_tokens,
-                orders=orders,
-                joint=joint,
-                candidates=candidates,
-                energy=energy,
-                chains=chains,
-                anneals=anneals,
-                seed=seed,
-                out=out,
-                format=format,
-                engine=engine,
-                workers=workers,
-                device=device,
-                dtype=dtype,
-                sink=seen.see if lines else None,
-                progress=report,
-            )
+            found = score_texts(texts, **given, sink=seen.see if lines else None, progress=report)
         except KeyboardInterrupt:
             if out is not None:
                 terminal.messages().print(f"stopped; what was scored is kept in {out}, and the same command goes on")

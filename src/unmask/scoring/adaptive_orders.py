@@ -46,11 +46,7 @@ RULES: dict[str, Rule] = {"confident": _confidence, "margin": _margin, "open": _
 
 
 def score_adaptive(
-    model: ConditionalModel,
-    batch: Batch,
-    names: Sequence[str],
-    settings: ScoreSettings,
-    progress: Progress | None = None,
+    model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
     """The scores `names`; k passes per text and rule."""
     budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS

@@ -28,11 +28,7 @@ ROWS_TOGETHER = 2**16
 
 
 def score_orders(
-    model: ConditionalModel,
-    batch: Batch,
-    names: Sequence[str],
-    settings: ScoreSettings,
-    progress: Progress | None = None,
+    model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
     """any_order and order_bounds from the same passes."""
     exact = batch.sites.shape[1] <= settings.exact_tokens

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, prod
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -54,43 +55,38 @@ class LogNormaliser:
     passes: int
 
 
-def log_normaliser(
-    model: ConditionalModel,
-    template: tuple[int, ...],
-    energy: str,
-    chains: int,
-    anneals: int,
-    seed: int,
-    progress: Progress | None = None,
-) -> LogNormaliser:
-    """log Z over the fillings of `template`'s blanks with regular tokens: enumerated where they are few, else annealed.
+class Question(NamedTuple):
+    """Whose normaliser, and how: a text with blanks, the energy, m = `chains` runs, `anneals` distributions on the way."""
+
+    template: tuple[int, ...]
+    energy: str
+    chains: int
+    anneals: int
+    seed: int
+
+
+def log_normaliser(model: ConditionalModel, asked: Question, progress: Progress | None = None) -> LogNormaliser:
+    """log Z over the fillings of the template's blanks with regular tokens: enumerated where they are few, else annealed.
 
     It is computed once, and kept as long as the model lives. `progress` is told of annealing steps.
     """
-    known, key = _KEPT.setdefault(model, {}), (template, energy, chains, anneals, seed)
-    if key not in known:
-        known[key] = _log_normaliser(model, *key, progress)
-    return known[key]
+    known = _KEPT.setdefault(model, {})
+    if asked not in known:
+        known[asked] = _log_normaliser(model, asked, progress)
+    return known[asked]
 
 
-_KEPT: WeakKeyDictionary[ConditionalModel, dict[tuple[object, ...], LogNormaliser]] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[ConditionalModel, dict[Question, LogNormaliser]] = WeakKeyDictionary()
 
 
-def _log_normaliser(
-    model: ConditionalModel,
-    template: tuple[int, ...],
-    energy: str,
-    chains: int,
-    anneals: int,
-    seed: int,
-    progress: Progress | None,
-) -> LogNormaliser:
-    target = Target(model, template, Energy(energy))  # type: ignore[arg-type]
+def _log_normaliser(model: ConditionalModel, asked: Question, progress: Progress | None) -> LogNormaliser:
+    energy = Energy(asked.energy)  # type: ignore[arg-type]
+    target = Target(model, asked.template, energy)
     texts = prod(target.support.sum(1).tolist())
     if texts <= MOST_TEXTS:
-        log_z = float((-energies(model, all_texts(target), Energy(energy))).logsumexp(0))  # type: ignore[arg-type]
+        log_z = float((-energies(model, all_texts(target), energy)).logsumexp(0))
         return LogNormaliser(log_z, log_z, log_z, True, texts * target.columns)
-    path = AnnealingPath(model, template, energy, chains, anneals, seed, progress)
+    path = AnnealingPath(model, asked, progress)
     ids, log_w = path.forward()
     log_v = path.reverse(path.settled(ids, log_w))
     lower, lower_error = log_mean(log_w)
@@ -110,16 +106,8 @@ def log_mean(log_w: Float[Tensor, " m"]) -> tuple[float, float]:
 class AnnealingPath:
     """m runs side by side over the blanks of one template, in `anneals` sweeps' worth of steps."""
 
-    def __init__(
-        self,
-        model: ConditionalModel,
-        template: tuple[int, ...],
-        energy: str,
-        chains: int,
-        anneals: int,
-        seed: int,
-        progress: Progress | None = None,
-    ) -> None:
+    def __init__(self, model: ConditionalModel, asked: Question, progress: Progress | None = None) -> None:
+        template, energy, chains, anneals, seed = asked
         self.passes = Passes(model)
         self.share = 1.0
         self.target = Target(model, template, Energy(energy, user_terms=(self._base_term,)))  # type: ignore[arg-type]

@@ -14,17 +14,13 @@ import torch
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.sampling.energy import Energy, energies
-from unmask.scoring.annealed_importance import log_normaliser
+from unmask.scoring.annealed_importance import Question, log_normaliser
 from unmask.scoring.batch import Batch, Scored, outside_support
 from unmask.scoring.settings import ScoreSettings
 
 
 def score_log_prob(
-    model: ConditionalModel,
-    batch: Batch,
-    names: Sequence[str],
-    settings: ScoreSettings,
-    progress: Progress | None = None,
+    model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
     """The score `log_prob`; its normaliser is kept as long as the model lives."""
     impossible = outside_support(model, batch)
@@ -34,7 +30,9 @@ def score_log_prob(
         energy = energies(model, batch.ids[possible], Energy(settings.energy)).cpu()  # type: ignore[arg-type]
         templates = batch.ids.scatter(1, batch.sites, model.mask_id)[possible].tolist()
         found = [
-            log_normaliser(model, tuple(template), settings.energy, settings.chains, settings.anneals, settings.seed, progress)
+            log_normaliser(
+                model, Question(tuple(template), settings.energy, settings.chains, settings.anneals, settings.seed), progress
+            )
             for template in templates
         ]
         for name, log_z in (

@@ -31,11 +31,7 @@ GPU_LOGITS = 2**31
 
 
 def score_ranges(
-    model: ConditionalModel,
-    batch: Batch,
-    names: Sequence[str],
-    settings: ScoreSettings,
-    progress: Progress | None = None,
+    model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
     """The scores `names` of every text; one pass per distinct term."""
     n, k = batch.sites.shape

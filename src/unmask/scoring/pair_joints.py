@@ -31,11 +31,7 @@ from unmask.tables.unary import tables_of
 
 
 def score_pairs(
-    model: ConditionalModel,
-    batch: Batch,
-    names: Sequence[str],
-    settings: ScoreSettings,
-    progress: Progress | None = None,
+    model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
     """The score `pair`; about 2 `candidates` passes per pair."""
     if batch.sites.shape[1] == 1:

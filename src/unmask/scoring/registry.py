@@ -44,8 +44,22 @@ class Score:
 _RANGES = "unmask.scoring.masked_ranges:score_ranges"
 _ADAPTIVE = "unmask.scoring.adaptive_orders:score_adaptive"
 _ORDERS = "unmask.scoring.all_orders:score_orders"
+_UNNORMALISED = "exp(-E) has no normaliser"
 _NO_LOOK = "the rule sees the revealed tokens only, so each step is a conditional probability of the next"
 
+_ENERGIES = {
+    "energy_raw": "- sum over t of the logit f_t(x_t), position t masked alone",
+    "energy_norm": "- sum over t of log q(x_t | all other tokens) = -pll",
+}
+_FIXED_ORDERS = {
+    "left_to_right": "from the first token to the last: sum over t of log q(x_t | x_1 .. x_{t-1})",
+    "right_to_left": "from the last token to the first: sum over t of log q(x_t | x_{t+1} .. x_T)",
+}
+_ADAPTIVE_ORDERS = {
+    "confident": "likeliest token has the highest probability",
+    "margin": "two likeliest tokens lie furthest apart in probability",
+    "open": "distribution has the highest entropy",
+}
 SCORES: dict[str, Score] = {
     score.name: score
     for score in (
@@ -67,67 +81,17 @@ SCORES: dict[str, Score] = {
             by_token=True,
             windows=True,
         ),
-        Score(
-            "energy_raw",
-            "E(x) = - sum over t of the logit f_t(x_t), position t masked alone; lower is better",
-            False,
-            "exp(-E) has no normaliser",
-            _RANGES,
-            by_token=True,
-            windows=True,
-            better=-1,
+        *(
+            Score(name, f"E(x) = {what}; lower is better", False, _UNNORMALISED, _RANGES, by_token=True, windows=True, better=-1)
+            for name, what in _ENERGIES.items()
         ),
-        Score(
-            "energy_norm",
-            "E(x) = - sum over t of log q(x_t | all other tokens) = -pll; lower is better",
-            False,
-            "exp(-E) has no normaliser",
-            _RANGES,
-            by_token=True,
-            windows=True,
-            better=-1,
+        *(
+            Score(name, f"chain rule {way}", True, "the chain rule in a fixed order", _RANGES, by_token=True, windows=True)
+            for name, way in _FIXED_ORDERS.items()
         ),
-        Score(
-            "left_to_right",
-            "chain rule from the first token to the last: sum over t of log q(x_t | x_1 .. x_{t-1})",
-            True,
-            "the chain rule in a fixed order",
-            _RANGES,
-            by_token=True,
-            windows=True,
-        ),
-        Score(
-            "right_to_left",
-            "chain rule from the last token to the first: sum over t of log q(x_t | x_{t+1} .. x_T)",
-            True,
-            "the chain rule in a fixed order",
-            _RANGES,
-            by_token=True,
-            windows=True,
-        ),
-        Score(
-            "confident",
-            "chain rule, next the hidden site whose likeliest token has the highest probability",
-            True,
-            _NO_LOOK,
-            _ADAPTIVE,
-            by_token=True,
-        ),
-        Score(
-            "margin",
-            "chain rule, next the hidden site whose two likeliest tokens lie furthest apart in probability",
-            True,
-            _NO_LOOK,
-            _ADAPTIVE,
-            by_token=True,
-        ),
-        Score(
-            "open",
-            "chain rule, next the hidden site whose distribution has the highest entropy",
-            True,
-            _NO_LOOK,
-            _ADAPTIVE,
-            by_token=True,
+        *(
+            Score(name, f"chain rule, next the hidden site whose {which}", True, _NO_LOOK, _ADAPTIVE, by_token=True)
+            for name, which in _ADAPTIVE_ORDERS.items()
         ),
         Score(
             "any_order",
