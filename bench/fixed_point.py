@@ -59,7 +59,7 @@ class Problem:
     """The fixed point of one member over one pair of tables."""
 
     def __init__(self, tables: Tables, asked: Member) -> None:
-        self.tables, self.member, self.members = tables, asked, Members.of(tables, [asked])
+        self.tables, self.member, self.members = tables, asked, Members.of([tables], [asked])
         self.masked, self.uniform = start(tables), start(tables, uniform=True)
         self.reference = self.default(self.masked, REFERENCE)[1]
 
@@ -81,7 +81,7 @@ class Problem:
 
     def sweep(self, at: Marginals) -> Marginals:
         """One step of `unmask.joints.solver.flow_sweep`."""
-        return unflat(sweep(self.tables, flat(at)[None, :], self.members)[0], at)
+        return unflat(sweep(self.members, flat(at)[None, :])[0], at)
 
     def published(self, at: Marginals) -> Marginals:
         """One step of eq. 5."""

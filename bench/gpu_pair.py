@@ -1,13 +1,15 @@
-"""Seconds for one exact pair on a GPU: all eight constructions, all metrics, beside the floor and the published procedure.
+"""Seconds per exact pair on a GPU: all eight constructions, all metrics, beside the floor and the published procedure.
 
-    PYTHONPATH=src python bench/gpu_pair.py [--shape base|large] [--length 16] [--pairs 5] [--dtype bfloat16] [--published]
+    PYTHONPATH=src python bench/gpu_pair.py [--shape base|large] [--length 16] [--batch 8] [--dtype bfloat16] [--published]
+    PYTHONPATH=src python bench/gpu_pair.py --model FOLDER [--batch 32] ...
 
-The network has BERT's shape and random weights, its output made as peaked as a trained model's (entropy of a few nats),
-since nothing but the numbers of steps of the iterated constructions depends on what it learnt; those are printed. The
-floor is the arithmetic of the passes that any procedure needs, 2V texts through the encoder and the head at one
-position, at the rate that one large bfloat16 matrix product reaches in the same run. `--published` runs section 3 of
-Torroba Hennigen & Kim 2023 written plainly (bench/pair_table.py) once on the same pair: float32, batches of 256, logits
-at all positions, tables through the host, five joints of V x V numbers, 50 steps.
+A batch of pairs is measured at once, again and again; then its pairs one by one. The network has BERT's shape and
+random weights, its output made as peaked as a trained model's (entropy of a few nats), since nothing but the numbers of
+steps of the iterated constructions depends on what it learnt; those are printed. The floor is the arithmetic of the
+passes that any procedure needs, 2V texts through the encoder and the head at one position, at the rate that one large
+bfloat16 matrix product reaches in the same run. `--published` runs section 3 of Torroba Hennigen & Kim 2023 written
+plainly (bench/pair_table.py) once on the same pair: float32, batches of 256, logits at all positions, tables through
+the host, five joints of V x V numbers, 50 steps.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 from unmask.cloze import Cloze
-from unmask.joints import derive_all
-from unmask.joints.metrics import block_metrics
+from unmask.joints.deriving import derive_blocks
+from unmask.joints.metrics import metrics_of_blocks
+from unmask.models.encoder.head import widen_output
 from unmask.models.masked_lm import MaskedLM
-from unmask.tables.unary import unary_tables
+from unmask.tables.unary import tables_of
 
 SHAPES = {"tiny": (2, 64, 2), "base": (12, 768, 12), "large": (24, 1024, 16)}
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -97,24 +100,28 @@ def product_rate(device: torch.device) -> float:
     return 10 * 2 * size**3 / taken
 
 
-def needed_operations(shape: str, vocabulary: int, length: int) -> float:
+def needed_operations(model: MaskedLM, length: int) -> float:
     """2V texts through the encoder, and the head at one position of each."""
-    layers, width, _ = SHAPES[shape]
+    config, vocabulary = model.network.config, model.vocab_size
+    layers, width = config.num_hidden_layers, config.hidden_size
     encoder = layers * length * (24 * width**2 + 4 * length * width)
     head = 2 * width**2 + 2 * width * vocabulary
     return 2 * vocabulary * (encoder + head)
 
 
-def measure(model: MaskedLM, cloze: Cloze) -> dict[str, float]:
-    """Seconds of the three parts of one pair, and the reads of each iterated construction."""
-    taken, tables = seconds(lambda: unary_tables(model, cloze), model.device)
-    found = {"tables": taken}
-    found["joints"], joints = seconds(lambda: derive_all(tables), model.device)
-    found["metrics"], measured = seconds(lambda: block_metrics(joints, cloze.gold), model.device)
+@torch.inference_mode()
+def measure(model: MaskedLM, clozes: list[Cloze]) -> dict[str, float]:
+    """Seconds per pair of the three parts, the pairs measured at once, and the reads of each iterated construction."""
+    taken, blocks = seconds(lambda: tables_of(model, clozes, [None] * len(clozes)), model.device)
+    found = {"tables": taken / len(clozes)}
+    taken, joints = seconds(lambda: derive_blocks(blocks), model.device)
+    found["joints"] = taken / len(clozes)
+    taken, measured = seconds(lambda: metrics_of_blocks(joints, [cloze.gold for cloze in clozes]), model.device)
+    found["metrics"] = taken / len(clozes)
     found["all"] = found["tables"] + found["joints"] + found["metrics"]
-    found["entropy"] = float(torch.special.entr(tables.log_q[1][:64].exp()).sum(1).mean())
-    found.update({f"reads_{j.name}": j.report["reads"] for j in joints if "reads" in j.report})
-    found["a_kl_arnold_gokhale"] = next(m.a_kl for m in measured.joints if m.construction == "arnold_gokhale")
+    found["entropy"] = float(torch.special.entr(blocks[0].log_q[1][:64].exp()).sum(1).mean())
+    found.update({f"reads_{j.name}": j.report["reads"] for j in joints[0] if "reads" in j.report})
+    found["a_kl_arnold_gokhale"] = next(m.a_kl for m in measured[0].joints if m.construction == "arnold_gokhale")
     return found
 
 
@@ -150,7 +157,10 @@ def main() -> None:
     parser.add_argument("--shape", choices=SHAPES, default="base")
     parser.add_argument("--vocabulary", type=int, default=28_996)
     parser.add_argument("--length", type=int, default=16)
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--model", help="a model's folder in place of random weights")
+    parser.add_argument("--batch", type=int, default=8, help="pairs at once")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--pairs", type=int, default=3, help="pairs one by one")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--peak", type=float, default=6.0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -158,25 +168,38 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     device = torch.device(options.device)
-    network, tokenizer = network_of(options.shape, options.vocabulary, options.peak), tokenizer_of(options.vocabulary)
-    model = MaskedLM(network.to(device, getattr(torch, options.dtype)), tokenizer)
-    runs = [measure(model, random_cloze(model, options.length, seed)) for seed in range(options.pairs + 1)][1:]
+    network: BertForMaskedLM | None = None
+    if options.model:
+        model = MaskedLM.load(options.model, options.device, options.dtype)
+        options.vocabulary = model.vocab_size
+    else:
+        network, tokenizer = network_of(options.shape, options.vocabulary, options.peak), tokenizer_of(options.vocabulary)
+        network = network.to(device, getattr(torch, options.dtype))
+        widen_output(network)
+        model = MaskedLM(network, tokenizer)
+    clozes = [random_cloze(model, options.length, seed) for seed in range(1, options.batch + 1)]
+    measure(model, clozes)
+    runs = [measure(model, clozes) for _ in range(options.repeats)]
+    alone = [measure(model, [cloze]) for cloze in clozes[: options.pairs]]
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
-    floor = needed_operations(options.shape, options.vocabulary, options.length) / product_rate(device)
+    floor = needed_operations(model, options.length) / product_rate(device)
     median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
-    result = {"settings": vars(options), "median": median, "runs": runs, "floor": floor, "peak_bytes": peak}
-    if options.published:
-        del model
-        result["published"] = published(network.float(), random_cloze(MaskedLM(network, tokenizer), options.length, 1), device)
+    by_itself = {key: statistics.median(run[key] for run in alone) for key in ("tables", "joints", "metrics", "all")}
+    result = {"settings": vars(options), "median": median, "alone": by_itself, "runs": runs, "floor": floor, "peak_bytes": peak}
+    if options.published and network is not None:
+        del model, network
+        plain = network_of(options.shape, options.vocabulary, options.peak).to(device).eval()
+        result["published"] = published(plain, clozes[0], device)
     if options.json:
         print(json.dumps(result, indent=1, default=str))
         return
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-    print(f"{name}; BERT-{options.shape}, {options.vocabulary} tokens, text of {options.length}, {options.dtype}")
-    print(f"torch {torch.__version__}")
-    print("  ".join(f"{key} {value:.4g}" for key, value in median.items()))
+    which = options.model or f"BERT-{options.shape}"
+    print(f"{name}; {which}, {options.vocabulary} tokens, text of {options.length}, {options.dtype}; torch {torch.__version__}")
+    print(f"per pair, {options.batch} at once: " + "  ".join(f"{key} {value:.4g}" for key, value in median.items()))
+    print("one by one: " + "  ".join(f"{key} {value:.4g}" for key, value in by_itself.items()))
     print(f"floor of the passes {floor:.3f} s: {median['all'] / floor:.2f} times the floor; peak {peak / 1e9:.1f} GB")
-    if options.published:
+    if "published" in result:
         plain = result["published"]
         print("published procedure: " + "  ".join(f"{k} {v:.4g}" for k, v in plain.items()), end="")
         print(f"; ratio {plain['all'] / median['all']:.1f}")

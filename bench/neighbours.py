@@ -18,6 +18,7 @@ from math import log
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from unmask.joints.arnold_gokhale import MAX_READS, TOLERANCE, FamilyRule
 from unmask.joints.joint import Joint
@@ -33,13 +34,13 @@ from unmask.tables.unary import Tables
 class WeightedSite(Site):
     """A site whose contexts have weights of their own: `keep` is (1 - lambda) w_t, a number per context."""
 
-    def part(self, places: Tensor | slice) -> Site:
+    def part(self, places: slice) -> Site:
         """The same site over some of its contexts."""
         return replace(super().part(places), keep=self.keep[:, places])
 
-    def member(self, i: int) -> Site:
-        """The same site of one member."""
-        return WeightedSite(**vars(super().member(i)))
+    def gathered(self, places: Tensor) -> Site:
+        """The same site over some contexts of each row."""
+        return replace(super().gathered(places), keep=functional.pad(self.keep, (0, 1), value=1.0).gather(1, places))
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,14 @@ class WeightedMembers(Members):
         """The sites at log marginals `points`, and c."""
         sites, c = super().at(points, dtype)
         weights = self.log_weight.exp().split(self.sizes, 1)
-        return [WeightedSite(s.near, s.added, s.alpha, s.keep * w, s.kappa) for s, w in zip(sites, weights, strict=True)], c
+        return [
+            WeightedSite(s.near, s.added, s.alpha, s.keep * w, s.kappa, s.restarts) for s, w in zip(sites, weights, strict=True)
+        ], c
 
 
 def masked_weights(tables: Tables, asked: Sequence[Member]) -> list[Joint]:
     """Members whose weights are powers of the masked marginals."""
-    plain = Members.of(tables, [Member(0.0, one.restart) for one in asked])
+    plain = Members.of([tables], [Member(0.0, one.restart) for one in asked])
     powers = torch.tensor([one.alpha for one in asked], dtype=torch.float64, device=plain.alpha.device)
     weighted = WeightedMembers(**vars(plain), log_weight=powers[:, None] * flat(start(tables)))
     return _joints(tables, weighted, [f"masked weights {one.alpha:g},{one.restart:g}" for one in asked])
@@ -71,7 +74,7 @@ def one_order(tables: Tables, asked: Sequence[Member]) -> list[Joint]:
     """Members that restart from the chain through the first blank, and from that through the second."""
     found = []
     for order in ("forward", "backward"):
-        plain = Members.of(tables, asked)
+        plain = Members.of([tables], asked)
         over_y, over_x = (plain.log_chain + log(2)).split(plain.sizes, 1)
         ends = (
             (torch.full_like(over_y, -torch.inf), over_x) if order == "forward" else (over_y, torch.full_like(over_x, -torch.inf))
@@ -82,7 +85,7 @@ def one_order(tables: Tables, asked: Sequence[Member]) -> list[Joint]:
 
 
 def _joints(tables: Tables, members: Members, names: Sequence[str]) -> list[Joint]:
-    solutions = solve(tables, members, TOLERANCE, MAX_READS)
+    solutions = solve(members, TOLERANCE, MAX_READS)
     rules = [FamilyRule(tables, one.log_mu, members.rows([i])) for i, one in enumerate(solutions)]
     return [
         Joint(name, tables, rule, {"steps": one.steps, "reads": one.reads})

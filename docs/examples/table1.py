@@ -1,9 +1,10 @@
 """The paper's Table 1 in one command: every dataset by both schemes, side by side.
 
-    python docs/examples/table1.py OUT NAME=FILE [NAME=FILE ...] [--model M] [--pairs N] [--device D] [--dtype T] ...
+    python docs/examples/table1.py OUT NAME=FILE [NAME=FILE ...] [--model M] [--pairs N] [--dtype T] [--memory 20GB] ...
 
-Each cell is the run that `unmask evaluate --data FILE --scheme SCHEME --out OUT/NAME-SCHEME` makes, with its own table.md,
-table.json, rows and figures; a cell that is already there is not measured again. Prints the whole table in Markdown.
+On a GPU as many pairs as the memory holds are measured at once. Each cell is the run that `unmask evaluate --data FILE
+--scheme SCHEME --out OUT/NAME-SCHEME` makes, with its own table.md, table.json, rows and figures; a cell that is already
+there is not measured again. Prints the whole table in Markdown.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 import unmask
 from unmask.evaluation.pairs import SCHEMES
 from unmask.evaluation.table import HEADINGS, written
+from unmask.joints.registry import named
 
 
 def main() -> None:
@@ -27,6 +29,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--memory", help="what a run may keep on the device, such as 20GB or 0.5")
+    parser.add_argument("--joints", default="all")
     parser.add_argument("--arnold-gokhale-steps", type=int)
     parser.add_argument("--support", default="all", help="all: every output column, as in the paper; or regular")
     given = parser.parse_args()
@@ -48,6 +52,8 @@ def main() -> None:
                 out=given.out / f"{name}-{scheme}",
                 device=given.device,
                 dtype=given.dtype,
+                memory=given.memory,
+                joints=given.joints,
             )
             if found.failed:
                 raise SystemExit(f"{len(found.failed)} pairs of {name} {scheme} failed: see {given.out / f'{name}-{scheme}'}")
@@ -55,7 +61,7 @@ def main() -> None:
                 numbers = [written(row[m]["value"], m) for m in HEADINGS]
                 cells.setdefault(row["construction"], []).extend(numbers)
         for construction, numbers in cells.items():
-            print(f"| {name} | {unmask.CONSTRUCTIONS[construction].label} | " + " | ".join(numbers) + " |", flush=True)
+            print(f"| {name} | {named(construction).label} | " + " | ".join(numbers) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from math import isfinite
 from numbers import Integral, Real
@@ -54,6 +55,23 @@ def real(name: str, given: object, least: float, most: float, above: bool = Fals
     if not isfinite(value) or not (least < value if above else least <= value) or value > most:
         raise InputError(f"{name} {given} is out of range: give a number {_range(least, most, above)}")
     return value
+
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def memory(name: str, given: object, available: int) -> int:
+    """`given` in bytes: a number of them, a text such as "20GB", or a share of what is `available`, such as 0.5."""
+    amount: float | None = None
+    if isinstance(given, str):
+        digits = given.strip().rstrip("BbKkMmGgTtIi ")
+        with suppress(KeyError, ValueError):
+            amount = float(digits) * UNITS[given.strip()[len(digits) :].strip().upper()]
+    elif not isinstance(given, bool) and isinstance(given, Real):
+        amount = float(given)
+    if amount is None or not isfinite(amount) or amount <= 0:
+        raise InputError(f"{name} {given!r} is not understood: give bytes, such as 20GB or 500MB, or a share, such as 0.5")
+    return int(amount * available) if amount <= 1 else int(amount)
 
 
 def numbers(name: str, given: str, kind: Callable[[str], Number]) -> list[Number]:

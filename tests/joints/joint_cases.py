@@ -79,7 +79,7 @@ def large_tables(shape: Sequence[int], seed: int, scale: float = 1.5) -> Tables:
 
 def swept(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
     """The marginals after one sweep of the solver."""
-    return unflat(sweep(tables, flat(log_mu)[None, :], Members.of(tables, [member]))[0], log_mu)
+    return unflat(sweep(Members.of([tables], [member]), flat(log_mu)[None, :])[0], log_mu)
 
 
 LARGE = [(600, 500), (70, 70, 60)]

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from unmask.joints import derive_all
-from unmask.joints.metrics import block_metrics
+from unmask.joints.deriving import derive_blocks
+from unmask.joints.metrics import block_metrics, metrics_of_blocks
 from unmask.joints.triton.pair_form import triton_serves
 from unmask.tables.unary import Tables
 
@@ -37,3 +38,16 @@ def test_all_joints_and_metrics_of_a_pair_are_those_of_the_cpu() -> None:
         assert mine.a_kl == pytest.approx(theirs.a_kl, rel=1e-3, abs=1e-5)
     other = block_metrics(derive_all(random_pair(5, "cuda")), (3, 5))
     assert abs(other.joints[0].joint_nll - expected.joints[0].joint_nll) > 0.01
+
+
+def test_pairs_at_once_have_the_numbers_that_they_have_alone() -> None:
+    names = ("product", "mrf", "hcb", "arnold_gokhale", "balanced", "family:0.5,0.25", "pseudo_gibbs", "chain")
+    golds = [(3, 5), (0, 699), (449, 1), (17, 17)]
+    together = metrics_of_blocks(derive_blocks([random_pair(seed, "cuda") for seed in range(4)], names), golds)
+    for seed, (gold, found) in enumerate(zip(golds, together, strict=True)):
+        alone = block_metrics(derive_all(random_pair(seed, "cuda"), names), gold)
+        assert found.compatibility == pytest.approx(alone.compatibility, rel=1e-9)
+        for mine, theirs in zip(found.joints, alone.joints, strict=True):
+            for name in ("joint_nll", "a_kl", "g_kl", "objective"):
+                assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-7, abs=1e-9), (mine, name)
+    assert abs(together[0].joints[0].joint_nll - together[1].joints[0].joint_nll) > 0.01

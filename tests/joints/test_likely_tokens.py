@@ -21,7 +21,7 @@ LARGE = (450, 420)
 
 
 def likely_of(tables, member):
-    return LikelyTokens(tables, Members.of(tables, [member]))
+    return LikelyTokens(Members.of([tables], [member]))
 
 
 def solved(likely, log_mu, times=1):

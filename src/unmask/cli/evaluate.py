@@ -76,6 +76,13 @@ def evaluate(
     alphabet: options.Alphabet = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            help="What the run may keep on the device, such as 20GB or 0.5; as many pairs as fit are measured at once.",
+        ),
+    ] = None,
     rename: options.Rename = None,
     engine: Annotated[EngineName, typer.Option("--engine", help="This process, or Ray.")] = EngineName.local,
     workers: Annotated[

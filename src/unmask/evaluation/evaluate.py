@@ -15,8 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.checks import memory as budget
 from unmask.checks import one_of, whole
 from unmask.errors import InputError
+from unmask.evaluation.batches import InBatches
 from unmask.evaluation.evaluation import Evaluation
 from unmask.evaluation.measure import Measurer, Row, as_table, load_measurer, schema
 from unmask.evaluation.pairs import Pair
@@ -24,7 +26,7 @@ from unmask.evaluation.pairs_file import pairs_as_lines
 from unmask.evaluation.plan import SAME_CONTENT, Plan, Request, make_plan
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.engines import Engine, Local, OnRay, ray_has_gpus, start_ray
+from unmask.runs.engines import Engine, OnRay, ray_has_gpus, start_ray
 from unmask.runs.files import read_bytes, user_path, write_atomically, writing
 from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
 from unmask.runs.progress import Progress
@@ -56,6 +58,7 @@ def evaluate(
     workers: int | None = None,
     device: str = "auto",
     dtype: str = "auto",
+    memory: str | float | None = None,
     rename: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -71,6 +74,8 @@ def evaluate(
     alphabet              only these tokens: letters, words with commas between them, or a file of them
     out                   folder that keeps the run; the same call continues it. Left out, the result is in memory only
     engine, workers       `local`, or `ray` with so many workers
+    memory                what the run may keep on the device: "20GB", bytes, or a share such as 0.5. As many pairs as fit are
+                          measured at once; left out, half of a GPU's free memory, and one pair at a time on a CPU
     rename                names of tensors in the model's file, and the names that the model knows them by
 
     A pair that fails is listed in the result and left out of the table.
@@ -82,6 +87,10 @@ def evaluate(
             raise InputError(f"workers {workers} was given, but engine {engine} has none: give engine ray, or leave them out")
     if isinstance(model, MaskedLM) and engine == "ray":
         raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
+    if memory is not None:
+        budget("memory", memory, 1)
+        if engine == "ray":
+            raise InputError(f"memory {memory} was given, but the workers of engine ray measure one pair at a time: leave it out")
     name = "bundled" if model is None else "a loaded model" if isinstance(model, MaskedLM) else os.fspath(model)
     request = Request(name, data, pairs_file, scheme, pairs, seed, joints, arnold_gokhale_steps, support, alphabet)
     folder = None if out is None else user_path(out, "out")
@@ -91,7 +100,7 @@ def evaluate(
         lm = as_model(model, device, dtype, rename)
         plan = make_plan(request, lm, lm.device.type)
         measurer = Measurer(lm, request.constructions, request.arnold_gokhale_steps, plan.support)
-        return _run(plan, Local(measurer), folder, progress)
+        return _run(plan, InBatches(measurer, memory), folder, progress)
     plan, pool = _on_ray(request, model, device, dtype, rename, workers)
     return _run(plan, pool, folder, progress)
 

@@ -1,4 +1,4 @@
-"""One pair: from a text with two blanks to the numbers of every construction, and the rows that keep them.
+"""Pairs: from texts with two blanks to the numbers of every construction, and the rows that keep them.
 
 The joints run over the model's regular tokens, or over every output column, as in the paper: `support`.
 """
@@ -16,12 +16,13 @@ import torch
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskError
 from unmask.evaluation.pairs import Pair
-from unmask.joints import derive_all
-from unmask.joints.metrics import block_metrics
+from unmask.joints.deriving import derive_blocks
+from unmask.joints.metrics import metrics_of_blocks
+from unmask.models.batching import halving
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
-from unmask.tables.unary import unary_tables
+from unmask.tables.unary import tables_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -48,7 +49,8 @@ COLUMNS: dict[str, str] = {
     "steps": "int64",
     "seconds": "float64",
 }
-"""Column: Arrow type. NLL and KL are in nats at the gold tokens; `seconds` is the time of the whole pair."""
+"""Column: Arrow type. NLL and KL are in nats at the gold tokens; `seconds` is the time of the whole pair,
+or its share of that of the pairs that were measured with it."""
 
 METRICS = ("unary_nll_first", "unary_nll_second", "pair_nll", "a_kl", "g_kl", "compatibility")
 """The numbers of a row that are always there and finite."""
@@ -65,13 +67,24 @@ class Measurer:
         self.support = None if support is None else torch.tensor(support)
 
     def __call__(self, pair: Pair) -> list[Row]:
+        (measured,) = self.together([pair])
+        return self.rows(pair, measured)
+
+    def together(self, pairs: Sequence[Pair]) -> list[list[Row]]:
+        """The numbers of several pairs, measured at once; `rows` makes them the rows of each."""
         start = time.perf_counter()
-        measured = measure_pair(self.model, pair.cloze(self.model.mask_id), self.constructions, self.steps, self.support)
+        clozes = [pair.cloze(self.model.mask_id) for pair in pairs]
+        measured = measure_pairs(self.model, clozes, self.constructions, self.steps, self.support)
+        seconds = (time.perf_counter() - start) / len(pairs)
+        return [[{**row, "seconds": seconds} for row in of_pair] for of_pair in measured]
+
+    def rows(self, pair: Pair, measured: Sequence[Row]) -> list[Row]:
+        """One row per construction; numbers that are not finite are an error."""
         for row in measured:
             for metric in METRICS:
                 if not math.isfinite(row[metric]):
                     raise UnmaskError(f"{metric} of {row['construction']} is {row[metric]}")
-        about = about_pair(pair, self.model.decode(pair.gold), time.perf_counter() - start)
+        about = about_pair(pair, self.model.decode(pair.gold), 0.0)
         return [{**about, **row} for row in measured]
 
 
@@ -88,7 +101,6 @@ def load_measurer(
     return Measurer(as_model(model, device, dtype, rename), constructions, steps, support)
 
 
-@torch.inference_mode()
 def measure_pair(
     model: ConditionalModel,
     cloze: Cloze,
@@ -97,25 +109,45 @@ def measure_pair(
     support: torch.Tensor | None = None,
 ) -> list[Row]:
     """One row per construction: the terms of U-PPL and P-PPL, A-KL, G-KL, compatibility, and steps and objective."""
-    if cloze.gold is None:
+    return measure_pairs(model, [cloze], constructions, arnold_gokhale_steps, support)[0]
+
+
+@torch.inference_mode()
+def measure_pairs(
+    model: ConditionalModel,
+    clozes: Sequence[Cloze],
+    constructions: Sequence[str],
+    arnold_gokhale_steps: int | None = None,
+    support: torch.Tensor | None = None,
+) -> list[list[Row]]:
+    """The same for several pairs, of any texts: first the tables of all, then their joints side by side, then the numbers.
+
+    Where memory runs out for the joints or the numbers, those of half the pairs follow the other half's.
+    """
+    golds = [cloze.gold for cloze in clozes if cloze.gold is not None]
+    if len(golds) < len(clozes):
         raise InputError("the pair's own tokens are not known: give the text without blanks, and the positions")
-    tables = unary_tables(model, cloze, None if support is None else [support, support])
+    blocks = tables_of(model, clozes, [None if support is None else [support, support]] * len(clozes))
     options: dict[str, dict[str, object]] = {"arnold_gokhale": {"steps": arnold_gokhale_steps}} if arnold_gokhale_steps else {}
-    joints = derive_all(tables, constructions, options)
-    found = block_metrics(joints, cloze.gold)
+    derived = halving(lambda some: derive_blocks(some, constructions, options), blocks)
+    with_gold = list(zip(derived, golds, strict=True))
+    found = halving(lambda some: metrics_of_blocks([joints for joints, _ in some], [gold for _, gold in some]), with_gold)
     return [
-        {
-            "construction": of.construction,
-            "unary_nll_first": of.unary_nll[0],
-            "unary_nll_second": of.unary_nll[1],
-            "pair_nll": of.joint_nll,
-            "a_kl": of.a_kl,
-            "g_kl": of.g_kl,
-            "compatibility": found.compatibility,
-            "objective": of.objective,
-            "steps": joint.report.get("steps"),
-        }
-        for of, joint in zip(found.joints, joints, strict=True)
+        [
+            {
+                "construction": of.construction,
+                "unary_nll_first": of.unary_nll[0],
+                "unary_nll_second": of.unary_nll[1],
+                "pair_nll": of.joint_nll,
+                "a_kl": of.a_kl,
+                "g_kl": of.g_kl,
+                "compatibility": metrics.compatibility,
+                "objective": of.objective,
+                "steps": joint.report.get("steps"),
+            }
+            for of, joint in zip(metrics.joints, joints, strict=True)
+        ]
+        for metrics, joints in zip(found, derived, strict=True)
     ]
 
 

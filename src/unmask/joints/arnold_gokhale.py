@@ -28,7 +28,8 @@ event at one blank (or, of k blanks, at k - 1) has a probability that is off by 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -41,7 +42,7 @@ from unmask.joints.solver.marginals import Marginals, flat, start
 from unmask.joints.solver.members import Members
 from unmask.joints.solver.solve import solve
 from unmask.joints.tiles import Index, at, contexts, sum_at, tile_size, tiles
-from unmask.joints.triton.pair_form import Linear, PairForm, zeros
+from unmask.joints.triton.pair_form import Linear, PairForm
 from unmask.tables.unary import Tables
 
 TOLERANCE = 1e-4
@@ -57,12 +58,22 @@ class FamilyRule:
 
     def __init__(self, tables: Tables, log_mu: Marginals, member: Member | Members) -> None:
         """`member`: its parameters, or `Members` of one row."""
-        dtype, row = tables.log_q[0].dtype, member if isinstance(member, Members) else Members.of(tables, [member])
-        sites, c = row.at(flat(tuple(m.double() for m in log_mu))[None, :], dtype)
-        self.log_q, self.c = tables.log_q, float(c)
-        self.log_weight = [site.log_weight.reshape(m.shape).to(dtype) for site, m in zip(sites, log_mu, strict=True)]
-        self.log_inverse = [site.log_inverse.reshape(m.shape).to(dtype) for site, m in zip(sites, log_mu, strict=True)]
-        self.inverse = [m.exp() for m in self.log_inverse]
+        row = member if isinstance(member, Members) else Members.of([tables], [member])
+        self._set(*_parts_of_rules(row, [log_mu])[0])
+
+    def _set(self, log_q: tuple[Tensor, ...], c: float, log_weight: Sequence[Tensor], log_inverse: Sequence[Tensor]) -> None:
+        self.log_q, self.c, self.log_weight, self.log_inverse = log_q, c, log_weight, log_inverse
+        self.inverse = [m.exp() for m in log_inverse]
+
+    @classmethod
+    def of_rows(cls, members: Members, marginals: Sequence[Marginals]) -> list[FamilyRule]:
+        """The rules of several members, one per row, at their marginals."""
+        found = []
+        for parts in _parts_of_rules(members, marginals):
+            rule = cls.__new__(cls)
+            rule._set(*parts)
+            found.append(rule)
+        return found
 
     def __call__(self, index: Index) -> Tensor:
         """The cells at `index`."""
@@ -77,9 +88,28 @@ class FamilyRule:
 
     def pair_form(self, tables: Tables) -> PairForm:
         """The same cells as a GPU reads them."""
-        (v, u), (below_v, below_u), (f, e) = self.log_weight, self.log_inverse, zeros(tables)
-        first, second = Linear(1, 0, f + self.c, v.flatten()), Linear(0, 1, u.flatten() + self.c, e)
+        (v, u), (below_v, below_u) = self.log_weight, self.log_inverse
+        first, second = Linear(1, 0, e=v.flatten() + self.c), Linear(0, 1, f=u.flatten() + self.c)
         return PairForm(first, second, (below_u.flatten(), below_v.flatten()))
+
+
+_Parts = tuple[tuple[Tensor, ...], float, list[Tensor], list[Tensor]]
+
+
+def _parts_of_rules(members: Members, marginals: Sequence[Marginals]) -> list[_Parts]:
+    """Of each row its tables, c, log W_t and log I_t, all of them computed together."""
+    dtype = members.blocks[0].log_q[0].dtype
+    sites, c = members.at(torch.stack([flat(tuple(m.double() for m in log_mu)) for log_mu in marginals]), dtype)
+    log_weights, log_inverses = ([getattr(site, name).to(dtype) for site in sites] for name in ("log_weight", "log_inverse"))
+    return [
+        (
+            members.blocks[owner].log_q,
+            centre,
+            [w[i].reshape(m.shape) for w, m in zip(log_weights, log_mu, strict=True)],
+            [w[i].reshape(m.shape) for w, m in zip(log_inverses, log_mu, strict=True)],
+        )
+        for i, (owner, centre, log_mu) in enumerate(zip(members.owner, c.flatten().tolist(), marginals, strict=True))
+    ]
 
 
 def plain_step(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
@@ -119,15 +149,23 @@ def members(
     initial: Marginals | None = None,
 ) -> list[Joint]:
     """Several members by name, each until converged; those of a pair are found side by side, in shared reads."""
-    if tables.sites == 1:
-        return [_single(tables, name) for name in asked]
-    found = solve(tables, list(asked.values()), tolerance, max_reads, initial)
-    reports = []
-    for solution in found:
-        numbers = asdict(solution)
-        del numbers["log_mu"]
-        reports.append({**numbers, "reads": solution.reads + 1})
-    return _joints(tables, asked, [solution.log_mu for solution in found], reports)
+    return members_of([tables], asked, tolerance, max_reads, initial)[0]
+
+
+def members_of(
+    blocks: Sequence[Tables],
+    asked: Mapping[str, Member],
+    tolerance: float = TOLERANCE,
+    max_reads: int = MAX_READS,
+    initial: Marginals | None = None,
+) -> list[list[Joint]]:
+    """The same for several blocks of one shape, side by side."""
+    if blocks[0].sites == 1:
+        return [[_single(tables, name) for name in asked] for tables in blocks]
+    solutions = solve(Members.of(blocks, list(asked.values())), tolerance, max_reads, initial)
+    numbers = [{field.name: getattr(solution, field.name) for field in fields(solution)} for solution in solutions]
+    found = iter([(n.pop("log_mu"), {**n, "reads": n["reads"] + 1}) for n in numbers])
+    return _joints(blocks, asked, [list(islice(found, len(asked))) for _ in blocks])
 
 
 def _one(
@@ -151,18 +189,23 @@ def _one(
         change = max(0.5 * float((n.exp() - o.exp()).abs().sum()) for n, o in zip(new, log_mu, strict=True))
         log_mu = new
     report = {"steps": steps, "reads": steps, "change": change, "converged": False}
-    return _joints(tables, {construction.name: asked}, [log_mu], [report])[0]
+    return _joints([tables], {construction.name: asked}, [[(log_mu, report)]])[0][0]
 
 
 def _joints(
-    tables: Tables, asked: Mapping[str, Member], marginals: Sequence[Marginals], reports: Sequence[Mapping[str, object]]
-) -> list[Joint]:
-    """With normaliser and objective, from one read of the tables for all."""
-    rules = [FamilyRule(tables, log_mu, found) for log_mu, found in zip(marginals, asked.values(), strict=True)]
-    joints = []
-    for (name, found), rule, report, reading in zip(asked.items(), rules, reports, read_rules(tables, rules), strict=True):
-        at_the_answer = {"log_z": reading.log_z, "objective": reading.objective, "objective_mean": reading.average_kl}
-        joints.append(Joint(name, tables, rule, {**found._asdict(), **report, **at_the_answer}, reading.log_z))
+    blocks: Sequence[Tables], asked: Mapping[str, Member], found: Sequence[Sequence[tuple[Marginals, Mapping[str, object]]]]
+) -> list[list[Joint]]:
+    """With normaliser and objective, from one read of the tables for all members of a block."""
+    rows = Members.of(blocks, list(asked.values()))
+    every = iter(FamilyRule.of_rows(rows, [log_mu for of_block in found for log_mu, _ in of_block]))
+    rules = [list(islice(every, len(asked))) for _ in blocks]
+    readings = read_rules(list(zip(blocks, rules, strict=True)))
+    joints: list[list[Joint]] = []
+    for tables, *of_block in zip(blocks, found, rules, readings, strict=True):
+        joints.append([])
+        for (name, one), (_, report), rule, reading in zip(asked.items(), *of_block, strict=True):
+            at_the_answer = {"log_z": reading.log_z, "objective": reading.objective, "objective_mean": reading.average_kl}
+            joints[-1].append(Joint(name, tables, rule, {**one._asdict(), **report, **at_the_answer}, reading.log_z))
     return joints
 
 

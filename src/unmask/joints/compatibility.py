@@ -13,37 +13,47 @@ log-ratios along the axes then add up to zero around every square of cells, henc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
-from math import isfinite
+from math import isfinite, nan
 
 import torch
 from torch import Tensor
 
 from unmask.joints.tiles import at, tile_size, tiles
-from unmask.joints.triton.pair_form import Linear, PairForm, table_form, triton_serves
+from unmask.joints.triton.pair_form import Linear, PairForm, triton_serves
+from unmask.joints.triton.stack import Stack
 from unmask.tables.unary import Tables
 
 
 def compatibility(tables: Tables) -> float:
     """Mean squared log-ratio in nats^2, in two reads of the tables for each pair of sites; zero for a single site."""
-    if triton_serves(tables):
-        found = _pair_by_triton(tables)
-        if isfinite(found):
-            return found
+    return compatibilities([tables])[0]
+
+
+def compatibilities(blocks: Sequence[Tables]) -> list[float]:
+    """The same for several blocks of one shape."""
+    found = _pairs_by_triton(blocks) if triton_serves(*blocks) else [nan] * len(blocks)
+    return [number if isfinite(number) else _by_tiles(tables) for number, tables in zip(found, blocks, strict=True)]
+
+
+def _by_tiles(tables: Tables) -> float:
     pairs = list(combinations(range(tables.sites), 2))
     return sum(_pair(tables, s, t) for s, t in pairs) / max(1, len(pairs))
 
 
-def _pair_by_triton(tables: Tables) -> float:
-    """The pair's two reads on a GPU; not finite where a ratio leaves float32's range."""
+def _pairs_by_triton(blocks: Sequence[Tables]) -> list[float]:
+    """Both reads of each pair on a GPU; not finite where a ratio leaves float32's range."""
     from unmask.joints.triton.pair_sums import pair_sums
+    from unmask.joints.triton.table_sums import table_sums
 
-    a, b = tables.log_q
-    sums = pair_sums(a, b, table_form(tables, 1, -1))
-    over_y, over_x = sums.row_mass.log(), sums.column_mass.log()
-    f, e = (over_x.logsumexp(0) - over_y).to(a.dtype), (-over_x).to(a.dtype)
-    gaps = pair_sums(a, b, PairForm(Linear(1, -1, f, e)), square=True)
-    return float(gaps.row_mass.sum()) / a.numel()
+    sums = table_sums(blocks)
+    over_y, over_x = torch.stack([s.rows.ratio for s in sums]).log(), torch.stack([s.columns.ratio for s in sums]).log()
+    form = PairForm(Linear(1, -1, over_x.logsumexp(1, keepdim=True) - over_y, -over_x))
+    a, b = (Stack.of([tables.log_q[t] for tables in blocks]) for t in range(2))
+    gaps = pair_sums(a, b, form, square=True)
+    means: list[float] = (gaps.row_mass.sum(1) / a.first.numel()).tolist()
+    return means
 
 
 def _pair(tables: Tables, s: int, t: int) -> float:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from unmask.joints.arnold_gokhale import members
+from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.joint import Joint
 from unmask.joints.product import product
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, Construction, named
@@ -24,10 +24,23 @@ def derive_all(
 
     `options`: of single constructions, by name; one that has any is iterated by itself.
     """
+    return derive_blocks([tables], constructions, options)[0]
+
+
+def derive_blocks(
+    blocks: Sequence[Tables],
+    constructions: Iterable[str] = tuple(CONSTRUCTIONS),
+    options: Mapping[str, Mapping[str, object]] | None = None,
+) -> list[list[Joint]]:
+    """The same for several blocks of one shape, which are iterated side by side."""
     asked, given = [named(name) for name in constructions], options or {}
     together = {c.name: c.member for c in asked if c.member is not None and not given.get(c.name)}
-    found = dict(zip(together, members(tables, together) if together else [], strict=True))
-    return [found.get(c.name) or _derived(tables, c, given.get(c.name, {})) for c in asked]
+    iterated = members_of(blocks, together) if together else [[] for _ in blocks]
+    found = [dict(zip(together, joints, strict=True)) for joints in iterated]
+    return [
+        [of_block.get(c.name) or _derived(tables, c, given.get(c.name, {})) for c in asked]
+        for tables, of_block in zip(blocks, found, strict=True)
+    ]
 
 
 def _derived(tables: Tables, construction: Construction, options: Mapping[str, object]) -> Joint:

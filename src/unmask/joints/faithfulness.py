@@ -23,9 +23,9 @@ from torch import Tensor
 from unmask.errors import InputError
 from unmask.joints.joint import Joint, Rule
 from unmask.joints.tiles import CELLS_ON_CPU, at, contexts, tile_size, tiles
-from unmask.joints.triton.pair_form import PairForm, pair_form, table_form, triton_serves
-from unmask.tables.kept import kept_with_first
-from unmask.tables.unary import Tables
+from unmask.joints.triton.pair_form import PairForm, pair_form, stacked, triton_serves
+from unmask.joints.triton.stack import Stack
+from unmask.tables.unary import Tables, alike
 
 UNDERFLOW = 1e-28
 """A context that holds less than this share of the largest cell is summed again, in logarithms."""
@@ -38,21 +38,15 @@ class Reading:
     log_z          log of the rule's normaliser
     log_marginals  log mu_{-t}, for each t
     kl             KL(q_t(. | x_{-t}) || mu(. | x_{-t})) in nats, for each t
+    average_kl     A-KL of one block (section 3): the mean over sites, and over all contexts of each, of the divergence
+    objective      what Arnold-Gokhale minimises (eq. 4): the sum of the divergences over all sites and contexts
     """
 
     log_z: float
     log_marginals: tuple[Tensor, ...]
     kl: tuple[Tensor, ...]
-
-    @property
-    def average_kl(self) -> float:
-        """A-KL of one block (section 3): the mean over sites, and over all contexts of each, of the divergence."""
-        return sum(float(kl.mean()) for kl in self.kl) / len(self.kl)
-
-    @property
-    def objective(self) -> float:
-        """What Arnold-Gokhale minimises (eq. 4): the sum of the divergences over all sites and contexts."""
-        return sum(float(kl.sum()) for kl in self.kl)
+    average_kl: float
+    objective: float
 
 
 def read_joints(joints: Sequence[Joint], tile_cells: int | None = None) -> list[Reading]:
@@ -62,33 +56,32 @@ def read_joints(joints: Sequence[Joint], tile_cells: int | None = None) -> list[
     """
     if any(joint.tables is not joints[0].tables for joint in joints):
         raise InputError("these joints are rules over different tables: read the joints of each block by themselves")
-    return read_rules(joints[0].tables, [joint.rule for joint in joints], tile_cells)
+    return read_rules([(joints[0].tables, [joint.rule for joint in joints])], tile_cells)[0]
 
 
-def read_rules(tables: Tables, rules: Sequence[Rule], tile_cells: int | None = None) -> list[Reading]:
-    """The same for rules that are not joints yet, over `tables`."""
-    unread = [rule for rule in rules if rule not in _READ or tile_cells is not None]
-    if unread:
-        _READ.update(zip(unread, _read(tables, unread, tile_cells), strict=True))
-    return [_READ[rule] for rule in rules]
+def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]], tile_cells: int | None = None) -> list[list[Reading]]:
+    """The same for rules over the tables of several blocks of one shape; on a GPU the blocks share their launches."""
+    unread = [(tables, [rule for rule in rules if rule not in _READ or tile_cells is not None]) for tables, rules in blocks]
+    if tile_cells is None and triton_serves(*(tables for tables, _ in blocks)):
+        asked = [(tables, rule, pair_form(tables, rule)) for tables, rules in unread for rule in rules]
+        _READ.update(_read_by_triton([_Job(tables, rule, form) for tables, rule, form in asked if form is not None]))
+    for tables, rules in unread:
+        if left := [rule for rule in rules if rule not in _READ or tile_cells is not None]:
+            _READ.update(zip(left, _read_by_tiles(tables, left, tile_cells), strict=True))
+    return [[_READ[rule] for rule in rules] for _, rules in blocks]
 
 
 _READ: WeakKeyDictionary[Rule, Reading] = WeakKeyDictionary()
 """A rule never changes, so it is read once, by the solver that found it or by the metrics."""
 
 
-def _read(tables: Tables, rules: Sequence[Rule], tile_cells: int | None) -> list[Reading]:
-    forms = [pair_form(tables, rule) for rule in rules] if triton_serves(tables) else [None]
-    if all(form is not None for form in forms):
-        readings = _read_by_triton(tables, rules, [form for form in forms if form is not None])
-        if readings is not None:
-            return readings
+def _read_by_tiles(tables: Tables, rules: Sequence[Rule], tile_cells: int | None) -> list[Reading]:
     sums = [_Sums(tables, rule) for rule in rules]
     for index in tiles(tables.shape, tile_cells or tile_size(tables)):
         q = [at(table, index).exp() for table in tables.log_q]
         for of_rule in sums:
             of_rule.add(index, q)
-    return [of_rule.reading(_own_sums(tables)) for of_rule in sums]
+    return [of_rule.reading() for of_rule in sums]
 
 
 @dataclass(frozen=True)
@@ -99,16 +92,18 @@ class _OwnSums:
     own: tuple[Tensor, ...]
 
 
-@kept_with_first
-def _own_sums(tables: Tables) -> _OwnSums:
-    if triton_serves(tables):
-        from unmask.joints.triton.pair_sums import pair_sums
+_OWN: WeakKeyDictionary[Tables, _OwnSums] = WeakKeyDictionary()
 
-        log_a, log_b = tables.log_q
-        of_a, of_b = (pair_sums(log_a, log_b, table_form(tables, *powers), cross=True) for powers in ((1, 0), (0, 1)))
-        return _OwnSums(
-            (of_a.column_mass[None, :], of_b.row_mass[:, None]), (of_a.column_cross[None, :], of_b.row_cross[:, None])
-        )
+
+def _own_sums(blocks: Sequence[Tables]) -> list[_OwnSums]:
+    """Of each block, computed once and kept with its tables."""
+    if missing := [tables for tables in dict.fromkeys(blocks) if tables not in _OWN]:
+        found = _own_by_triton(missing) if triton_serves(*missing) else [_own_by_tiles(tables) for tables in missing]
+        _OWN.update(zip(missing, found, strict=True))
+    return [_OWN[tables] for tables in blocks]
+
+
+def _own_by_tiles(tables: Tables) -> _OwnSums:
     weight, own = (tuple(contexts(tables, t) for t in range(tables.sites)) for _ in range(2))
     for index in tiles(tables.shape, tile_size(tables)):
         for t, table in enumerate(tables.log_q):
@@ -119,31 +114,100 @@ def _own_sums(tables: Tables) -> _OwnSums:
     return _OwnSums(weight, own)
 
 
-def _read_by_triton(tables: Tables, rules: Sequence[Rule], forms: Sequence[PairForm]) -> list[Reading] | None:
-    """The same sums for a pair on a GPU, a read of the tables for each rule; None where they leave float32's range."""
+def _own_by_triton(blocks: Sequence[Tables]) -> list[_OwnSums]:
+    from unmask.joints.triton.table_sums import table_sums
+
+    return [
+        _OwnSums((s.columns.a[None, :], s.rows.b[:, None]), (s.columns.information[None, :], s.rows.information[:, None]))
+        for s in table_sums(blocks)
+    ]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A rule over the tables of a pair, in the form that a GPU reads."""
+
+    tables: Tables
+    rule: Rule
+    form: PairForm
+
+
+def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, Reading]:
+    """The same sums for pairs on a GPU, a read of the tables for each rule; without rules whose sums leave float32's range."""
+    if not jobs:
+        return {}
+    blocks = list(dict.fromkeys(job.tables for job in jobs))
+    likely = [torch.stack([tables.log_masked[t] for tables in blocks]).argmax(1).tolist() for t in range(2)]
+    places = dict(zip(blocks, zip(*likely, strict=True), strict=True))
+    readings: dict[Rule, Reading] = {}
+    for members in alike(jobs, lambda job: job.form.kind):
+        group = [jobs[i] for i in members]
+        readings |= _read_group(group, [places[job.tables] for job in group])
+    return readings
+
+
+def _read_group(jobs: Sequence[_Job], likely: Sequence[tuple[int, int]]) -> dict[Rule, Reading]:
+    """Rules of one form, in one launch; the largest cell is sought in the row and the column of the likely tokens."""
     from unmask.joints.triton.pair_sums import pair_sums
 
-    a, b = tables.log_q
-    readings = []
-    for rule, form in zip(rules, forms, strict=True):
-        sums = _Sums(tables, rule)
-        likely = [int(m.argmax()) for m in tables.log_masked]
-        lines = ((slice(likely[0], likely[0] + 1), slice(None)), (slice(None), slice(likely[1], likely[1] + 1)))
-        sums.shift = torch.stack([rule(line).amax() for line in lines]).amax().double()
-        found = pair_sums(a, b, form, shift=float(sums.shift), cross=True)
-        sums.mass = [found.column_mass[None, :], found.row_mass[:, None]]
-        sums.cross = [found.column_cross[None, :], found.row_cross[:, None]]
-        if not all(bool(mass.isfinite().all()) for mass in sums.mass):
-            return None
-        readings.append(sums.reading(_own_sums(tables)))
-    return readings
+    form, tables = stacked([job.form for job in jobs]), [job.tables.log_q for job in jobs]
+    x, y = torch.tensor(likely, device=tables[0][0].device).split(1, 1)
+    columns = (torch.stack([q[t][:, y_] for q, (_, y_) in zip(tables, likely, strict=True)]) for t in range(2))
+    rows = (torch.stack([q[t][x_] for q, (x_, _) in zip(tables, likely, strict=True)]) for t in range(2))
+    shift = torch.maximum(form.along(0, y, *columns).amax(1), form.along(1, x, *rows).amax(1))
+    a, b = (Stack.of([job.tables.log_q[t] for job in jobs]) for t in range(2))
+    found = pair_sums(a, b, form, shift, cross=True)
+    masses, crosses = (found.column_mass, found.row_mass), (found.column_cross, found.row_cross)
+    inside, strong = (
+        torch.stack([test(mass).all(1) for mass in masses]).all(0).tolist()
+        for test in (torch.isfinite, lambda mass: mass >= UNDERFLOW)
+    )
+    own = _own_sums([job.tables for job in jobs])
+    log_mass = [shift.double()[:, None] + mass.log() for mass in masses]
+    for i, (job, finite, is_strong) in enumerate(zip(jobs, inside, strong, strict=True)):
+        if finite and not is_strong:
+            _mend(job.tables.shape, job.rule, [mass[i].unsqueeze(t) for t, mass in enumerate(masses)],
+                  [mass[i].unsqueeze(t) for t, mass in enumerate(log_mass)])  # fmt: skip
+    log_z = log_mass[0].logsumexp(1)
+    kl = [
+        torch.stack([of.own[t].flatten() for of in own]) - crosses[t] + torch.stack([of.weight[t].flatten() for of in own]) * m
+        for t, m in enumerate(log_mass)
+    ]
+    numbers = torch.stack([log_z, (kl[0].mean(1) + kl[1].mean(1)) / 2, kl[0].sum(1) + kl[1].sum(1)], 1).tolist()
+    return {
+        job.rule: Reading(
+            z,
+            tuple((m[i] - log_z[i]).unsqueeze(t) for t, m in enumerate(log_mass)),
+            tuple(k[i].unsqueeze(t) for t, k in enumerate(kl)),
+            average,
+            objective,
+        )
+        for i, (job, (z, average, objective)) in enumerate(zip(jobs, numbers, strict=True))
+        if inside[i]
+    }
+
+
+def _mend(shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_masses: Sequence[Tensor]) -> None:
+    """Put right, in place, the logarithms of masses that all but vanished beside the largest cell."""
+    for t, (mass, log_mass) in enumerate(zip(masses, log_masses, strict=True)):
+        weak = torch.nonzero(mass < UNDERFLOW)
+        for some in weak.split(max(1, CELLS_ON_CPU // shape[t])) if len(weak) else ():
+            log_mass[tuple(some.T)] = _log_mass(shape, rule, t, some)
+
+
+def _log_mass(shape: Sequence[int], rule: Rule, t: int, contexts: Tensor) -> Tensor:
+    """log sum_{x_t} exp r for each row of `contexts`, places on every axis of which that of t does not matter."""
+    tokens = shape[t]
+    places = contexts.repeat_interleave(tokens, 0)
+    places[:, t] = torch.arange(tokens, device=places.device).repeat(len(contexts))
+    return rule(tuple(places.T.contiguous())).double().reshape(len(contexts), tokens).logsumexp(1)
 
 
 class _Sums:
     """The sums of one rule: `mass` = sum_{x_t} exp(r - shift), shift = largest r so far, and `cross` = sum_{x_t} q_t r."""
 
     def __init__(self, tables: Tables, rule: Rule) -> None:
-        self.shape, self.rule = tables.shape, rule
+        self.tables, self.rule = tables, rule
         self.mass, self.cross = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
         self.shift = torch.full_like(self.mass[0].flatten()[0], -torch.inf)
 
@@ -158,23 +222,16 @@ class _Sums:
             at(cross, index).add_(torch.mul(q[t], cells, out=work).sum(t, keepdim=True))
         self.shift = shift
 
-    def reading(self, tables: _OwnSums) -> Reading:
+    def reading(self) -> Reading:
+        (own,) = _own_sums([self.tables])
         log_mass = [self.shift + mass.log() for mass in self.mass]
-        for t, mass in enumerate(self.mass):
-            weak = torch.nonzero(mass < UNDERFLOW)
-            for some in weak.split(max(1, CELLS_ON_CPU // self.shape[t])) if len(weak) else ():
-                log_mass[t][tuple(some.T)] = self._log_mass(t, some)
+        _mend(self.tables.shape, self.rule, self.mass, log_mass)
         log_z = log_mass[0].logsumexp(tuple(range(log_mass[0].dim())))
+        kl = tuple(o - c + w * m for o, c, w, m in zip(own.own, self.cross, own.weight, log_mass, strict=True))
         return Reading(
             log_z=float(log_z),
             log_marginals=tuple(m - log_z for m in log_mass),
-            kl=tuple(o - c + w * m for o, c, w, m in zip(tables.own, self.cross, tables.weight, log_mass, strict=True)),
+            kl=kl,
+            average_kl=sum(float(k.mean()) for k in kl) / len(kl),
+            objective=sum(float(k.sum()) for k in kl),
         )
-
-    def _log_mass(self, t: int, contexts: Tensor) -> Tensor:
-        """log sum_{x_t} exp r for each row of `contexts`, places on every axis of which that of t does not matter."""
-        tokens = self.shape[t]
-        places = contexts.repeat_interleave(tokens, 0)
-        places[:, t] = torch.arange(tokens, device=places.device).repeat(len(contexts))
-        cells = self.rule(tuple(places.T.contiguous()))
-        return cells.double().reshape(len(contexts), tokens).logsumexp(1)

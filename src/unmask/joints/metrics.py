@@ -21,10 +21,11 @@ from math import exp
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.joints.compatibility import compatibility
-from unmask.joints.faithfulness import Reading, read_joints
+from unmask.joints.compatibility import compatibilities
+from unmask.joints.faithfulness import Reading, read_joints, read_rules
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.joints.tiles import at
@@ -86,44 +87,92 @@ class BlockMetrics:
 
 def block_metrics(joints: Sequence[Joint], gold: Sequence[int], tile_cells: int | None = None) -> BlockMetrics:
     """The metrics of all `joints`, which are rules over the same tables, for the gold token ids of the block."""
-    tables = joints[0].tables
-    places = _places(tables, gold)
-    readings = read_joints(joints, tile_cells)
-    measured = tuple(_joint_metrics(joint, reading, places) for joint, reading in zip(joints, readings, strict=True))
-    return BlockMetrics(measured, compatibility(tables))
+    return metrics_of_blocks([joints], [gold], tile_cells)[0]
+
+
+def metrics_of_blocks(
+    blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequence[int]], tile_cells: int | None = None
+) -> list[BlockMetrics]:
+    """The same for the joints of several blocks of one shape, which share launches and transfers on a GPU."""
+    tables = [joints[0].tables for joints in blocks]
+    places = _places(tables, golds)
+    if len(blocks) == 1:
+        readings = [read_joints(blocks[0], tile_cells)]
+    else:
+        readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks], tile_cells)
+    lines = [_GoldLines(joint, at_gold) for joints, at_gold in zip(blocks, places, strict=True) for joint in joints]
+    numbers = iter(_numbers(lines))
+    measured = [
+        tuple(_joint_metrics(joint, reading, next(numbers)) for joint, reading in zip(joints, of_block, strict=True))
+        for joints, of_block in zip(blocks, readings, strict=True)
+    ]
+    return [BlockMetrics(*of_block) for of_block in zip(measured, compatibilities(tables), strict=True)]
 
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _joint_metrics(joint: Joint, reading: Reading, places: tuple[int, ...]) -> JointMetrics:
+class _GoldLines:
+    """What a joint is measured by at the gold tokens: for each site, the cells with all others at their gold token."""
+
+    def __init__(self, joint: Joint, places: tuple[int, ...]) -> None:
+        self.joint, self.places = joint, places
+
+    def of(self, t: int) -> tuple[Tensor, Tensor]:
+        """log q_t and the rule along site t."""
+        shape = self.joint.shape
+        line = tuple(slice(0, n) if s == t else slice(p, p + 1) for s, (p, n) in enumerate(zip(self.places, shape, strict=True)))
+        return at(self.joint.tables.log_q[t], line).flatten(), self.joint.rule(line).flatten()
+
+
+def _numbers(lines: Sequence[_GoldLines]) -> list[list[float]]:
+    """For each joint the rule at the gold cell, then of each site -log of the gold token's probability and the divergence.
+
+    All in float64, and in one transfer.
+    """
+    by_model = [line.joint.name in SCORED_BY_THE_MODEL for line in lines]
+    sites = range(lines[0].joint.sites)
+    columns: list[Tensor] = []
+    for t in sites:
+        log_q, rules = (torch.stack(part).double() for part in zip(*(line.of(t) for line in lines), strict=True))
+        gold = torch.tensor([[line.places[t]] for line in lines], device=rules.device)
+        if t == 0:
+            columns.append(rules.gather(1, gold))
+        log_q, log_mu = log_q.log_softmax(1), rules.log_softmax(1)
+        own = torch.tensor(by_model, device=rules.device)[:, None]
+        columns.append(-torch.where(own, log_q, log_mu).gather(1, gold))
+        columns.append((log_q.exp() * (log_q - log_mu)).sum(1, keepdim=True))
+    numbers: list[list[float]] = torch.cat(columns, 1).tolist()
+    return numbers
+
+
+def _joint_metrics(joint: Joint, reading: Reading, numbers: Sequence[float]) -> JointMetrics:
     """The reading gives what runs over all contexts; the gold contexts, one line of cells per site, are summed in float64."""
-    unary_nll, gold_kl = [], []
-    for t, place in enumerate(places):
-        line = tuple(slice(0, n) if s == t else slice(p, p + 1) for s, (p, n) in enumerate(zip(places, joint.shape, strict=True)))
-        log_q = at(joint.tables.log_q[t], line).double().flatten().log_softmax(0)
-        log_mu = joint.rule(line).double().flatten().log_softmax(0)
-        gold_kl.append(float((log_q.exp() * (log_q - log_mu)).sum()))
-        unary_nll.append(-float((log_q if joint.name in SCORED_BY_THE_MODEL else log_mu)[place]))
-    cell = joint.rule(tuple(slice(p, p + 1) for p in places))
+    cell, *of_sites = numbers
     return JointMetrics(
         construction=joint.name,
-        unary_nll=tuple(unary_nll),
-        joint_nll=reading.log_z - float(cell),
+        unary_nll=tuple(of_sites[::2]),
+        joint_nll=reading.log_z - cell,
         a_kl=reading.average_kl,
-        g_kl=_mean(gold_kl),
+        g_kl=_mean(of_sites[1::2]),
         objective=reading.objective,
     )
 
 
-def _places(tables: Tables, gold: Sequence[int]) -> tuple[int, ...]:
-    if len(gold) != tables.sites:
-        raise InputError(f"{len(gold)} gold tokens for {tables.sites} blanks: give one token per blank")
-    places = []
-    for t, (token, candidates) in enumerate(zip(gold, tables.candidates, strict=True)):
-        found = torch.nonzero(candidates == token).flatten()
-        if not len(found):
-            raise InputError(f"gold token {token} is not among the candidates of blank {t + 1}: add it to them")
-        places.append(int(found[0]))
-    return tuple(places)
+def _places(blocks: Sequence[Tables], golds: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Where the gold tokens stand among the candidates."""
+    for tables, gold in zip(blocks, golds, strict=True):
+        if len(gold) != tables.sites:
+            raise InputError(f"{len(gold)} gold tokens for {tables.sites} blanks: give one token per blank")
+    found = []
+    for t in range(blocks[0].sites):
+        tokens = torch.tensor([gold[t] for gold in golds], device=blocks[0].candidates[t].device)
+        same = torch.stack([tables.candidates[t] for tables in blocks]) == tokens[:, None]
+        found.append(
+            [place if there else None for place, there in zip(same.int().argmax(1).tolist(), same.any(1).tolist(), strict=True)]
+        )
+        for gold, place in zip(golds, found[t], strict=True):
+            if place is None:
+                raise InputError(f"gold token {gold[t]} is not among the candidates of blank {t + 1}: add it to them")
+    return list(zip(*found, strict=True))

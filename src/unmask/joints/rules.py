@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unmask.joints.tiles import Index, sum_at
-from unmask.joints.triton.pair_form import Linear, PairForm, zeros
+from unmask.joints.triton.pair_form import Linear, PairForm
 from unmask.tables.unary import Tables
 
 
@@ -32,8 +32,8 @@ class SumRule:
     def linear(self, tables: Tables, constant: float = 0.0) -> Linear | None:
         """The sum plus a constant, as tables and vectors of a pair."""
         powers = [0, 0]
-        f, e = zeros(tables)
-        f += constant
+        like = tables.log_q[0]
+        f, e = like.new_full((like.shape[0],), constant), like.new_zeros(like.shape[1])
         for factor in self.factors:
             if factor is tables.log_q[0]:
                 powers[0] += 1

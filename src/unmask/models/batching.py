@@ -7,7 +7,9 @@ estimate need not be exact: when an allocation fails, the budget is halved for g
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,14 +18,15 @@ import torch
 from unmask.errors import ModelError
 
 logger = logging.getLogger(__name__)
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 DEFAULT_CPU_BUDGET = 512 * 2**20
 DEFAULT_GPU_SHARE = 0.5
 CPU_CACHE = 6 * 2**20
 """Bytes of the widest activation of a batch on a CPU: more rows than this leave the caches and gain nothing."""
-GPU_TOKENS = 2**17
-"""Tokens of a batch on a GPU: more gain nothing."""
+GPU_TOKENS = 2**18
+"""Tokens of a batch on a GPU: more gain nothing, and half as many leave a small model waiting for its launches."""
 
 
 def default_budget(device: torch.device) -> int:
@@ -34,6 +37,26 @@ def default_budget(device: torch.device) -> int:
     return DEFAULT_CPU_BUDGET
 
 
+def whole_memory(device: torch.device) -> int:
+    """Bytes of memory that the device has."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@contextmanager
+def at_most(budget: int | None, device: torch.device) -> Iterator[None]:
+    """Inside, what goes beyond the budget on a GPU is out of memory, as if the card had no more; None: the card's own limit."""
+    if budget is None or device.type != "cuda":
+        yield
+        return
+    torch.cuda.set_per_process_memory_fraction(min(1.0, budget / whole_memory(device)), device)
+    try:
+        yield
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0, device)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed, on a GPU or on the CPU (where torch raises a plain RuntimeError)."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
@@ -42,6 +65,25 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(
         sign in message for sign in ("not enough memory", "can't allocate", "out of memory")
     )
+
+
+def halving(work: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]) -> list[Result]:
+    """work(items), or, where memory runs out, that of one half and then of the other, and so on down to single items."""
+    try:
+        return work(items)
+    except (RuntimeError, MemoryError) as error:
+        if len(items) == 1 or not is_out_of_memory(error):
+            raise
+    free_memory()
+    logger.warning("out of memory with %d at once: going on with %d", len(items), len(items) // 2)
+    half = len(items) // 2
+    return [*halving(work, items[:half]), *halving(work, items[half:])]
+
+
+def free_memory() -> None:
+    """Give back what is kept for later allocations."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 @dataclass(frozen=True)
@@ -108,8 +150,7 @@ class RowBatches:
             self._shrink(size, bytes_per_row, failed)
 
     def _shrink(self, size: int, bytes_per_row: int, failed: str) -> None:
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        free_memory()
         if size == 1:
             raise ModelError(f"one row of this text does not fit in memory ({failed}): use a shorter text or a smaller model")
         self.budget = max(1, size // 2) * max(1, bytes_per_row)

@@ -46,7 +46,7 @@ class Local(Generic[Item, Result]):
     def __call__(self, items: Sequence[Item]) -> Iterator[Answer[Result]]:
         """One answer after the other."""
         for place, item in enumerate(items):
-            yield _answer(self.work, place, item)
+            yield answered(self.work, place, item)
 
 
 class OnRay(Generic[Item, Result]):
@@ -97,7 +97,7 @@ class _Worker:
         self.work = make_work()
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[bytes]]:
-        return {"answer": [pickle.dumps(_answer(self.work, *pickle.loads(bytes(item)))) for item in batch["item"]]}
+        return {"answer": [pickle.dumps(answered(self.work, *pickle.loads(bytes(item)))) for item in batch["item"]]}
 
 
 def start_ray() -> None:
@@ -122,7 +122,8 @@ def ray_has_gpus() -> bool:
     return bool(ray.cluster_resources().get("GPU", 0))
 
 
-def _answer(work: Callable[[Item], Result], place: int, item: Item) -> Answer[Result]:
+def answered(work: Callable[[Item], Result], place: int, item: Item) -> Answer[Result]:
+    """What becomes of one item: a failure is an answer too."""
     try:
         return Answer(place, work(item))
     except UnmaskError as error:

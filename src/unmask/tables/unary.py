@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from math import prod
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from torch import Tensor
 from unmask.cloze import Cloze
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
+from unmask.tables.switch import triton_wanted
 
 Item = TypeVar("Item")
 ROWS = 256
@@ -88,19 +90,20 @@ def tables_of(
 ) -> list[Tables]:
     """The tables of several blocks, whose passes run together; one entry of `candidates` per cloze."""
     every = torch.arange(model.vocab_size)
-    axes = [
-        tuple(c.to(model.device) for c in given or [every] * len(cloze.block))
-        for cloze, given in zip(clozes, candidates, strict=True)
-    ]
-    passes = _Passes(sum(pass_count([len(c) for c in sets]) for sets in axes), progress)
+    sets_of = [given or [every] * len(cloze.block) for cloze, given in zip(clozes, candidates, strict=True)]
+    known = {id(c): _Axis(c.to(model.device), torch.equal(c.to(every.device), every)) for sets in sets_of for c in sets}
+    axes = [tuple(known[id(c)] for c in sets) for sets in sets_of]
+    passes = _Passes(sum(pass_count([len(axis) for axis in sets]) for sets in axes), progress)
     masked = [
         logits.to(dtype or torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
         for logits in masked_logits(model, clozes)
     ]
     passes.add(len(clozes))
-    blocks = [_Block(cloze, sets, log_m, model.vocab_size) for cloze, sets, log_m in zip(clozes, axes, masked, strict=True)]
+    blocks = [_Block(cloze, sets, log_m) for cloze, sets, log_m in zip(clozes, axes, masked, strict=True)]
     _ask(model, [question for block in blocks for question in block.questions], passes)
-    return [block.tables(label=getattr(model, "token", str)) for block in blocks]
+    inside = iter(torch.stack([m.logsumexp(-1) for block in blocks for m in block.inside]).tolist() if blocks else ())
+    label = getattr(model, "token", str)
+    return [block.tables(tuple(islice(inside, len(block.axes))), label) for block in blocks]
 
 
 def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze]) -> list[Tensor]:
@@ -122,6 +125,17 @@ def pass_count(sizes: list[int]) -> int:
     return 1 + unary + chains
 
 
+@dataclass(frozen=True)
+class _Axis:
+    """Candidates of a blank on the model's device, and whether they are the whole vocabulary in its order."""
+
+    tokens: Tensor
+    whole: bool
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
 class _Passes:
     """Counts passes done and reports them."""
 
@@ -140,21 +154,27 @@ class _Question:
     The tables have k axes; an axis that is neither t nor in `given` has size 1, and those of mass and total also at t.
     """
 
-    def __init__(self, cloze: Cloze, axes: tuple[Tensor, ...], t: int, given: list[int], vocab_size: int, dtype: torch.dtype):
+    def __init__(self, cloze: Cloze, axes: tuple[_Axis, ...], t: int, given: list[int], dtype: torch.dtype) -> None:
         self.ids, self.vary, self.predict = cloze.ids, [cloze.block[s] for s in given], cloze.block[t]
-        self.t, self.support = t, axes[t]
+        self.t, self.support, self.whole = t, axes[t].tokens, axes[t].whole
         self.values = (
-            torch.cartesian_prod(*[axes[s] for s in given]).reshape(-1, len(given)) if given else axes[t].new_empty((1, 0))
+            torch.cartesian_prod(*[axes[s].tokens for s in given]).reshape(-1, len(given))
+            if given
+            else self.support.new_empty((1, 0))
         )
-        self.whole = torch.equal(axes[t], torch.arange(vocab_size, device=axes[t].device))
         self.shape = [len(axes[s]) if s in given else 1 for s in range(len(axes))]
         before = prod(len(axes[s]) for s in given if s < t)
-        self.log_q = torch.empty((before, len(axes[t]), len(self.values) // before), dtype=dtype, device=axes[t].device)
-        self.total = torch.empty(len(self.values), dtype=dtype, device=axes[t].device)
+        self.log_q = torch.empty((before, len(axes[t]), len(self.values) // before), dtype=dtype, device=self.support.device)
+        self.total = torch.empty(len(self.values), dtype=dtype, device=self.support.device)
         self.mass = torch.zeros_like(self.total)
 
     def answer(self, rows: slice, logits: Tensor) -> None:
         """Keep what the logits of these rows tell."""
+        if _filled_by_triton(self.log_q, logits):
+            from unmask.tables.filling import fill
+
+            self.total[rows], self.mass[rows] = fill(self.log_q, rows.start, logits, self.support)
+            return
         log_p = torch.log_softmax(logits, -1, dtype=self.total.dtype)
         self.total[rows] = logits.amax(-1).to(self.total.dtype) - log_p.amax(-1)
         if not self.whole:
@@ -180,13 +200,13 @@ class _Question:
 class _Block:
     """The questions of one block, and the tables that their answers make."""
 
-    def __init__(self, cloze: Cloze, axes: tuple[Tensor, ...], log_masked: Tensor, vocab_size: int) -> None:
+    def __init__(self, cloze: Cloze, axes: tuple[_Axis, ...], log_masked: Tensor) -> None:
         k = len(axes)
         self.axes = axes
-        self.inside = [log_masked[t][axes[t]] for t in range(k)]
+        self.inside = [log_masked[t][axes[t].tokens] for t in range(k)]
 
         def question(t: int, given: Iterable[int]) -> _Question:
-            return _Question(cloze, axes, t, list(given), vocab_size, log_masked.dtype)
+            return _Question(cloze, axes, t, list(given), log_masked.dtype)
 
         between = range(1, k - 1)
         self.filled = [question(t, [s for s in range(k) if s != t]) for t in range(k)]
@@ -194,16 +214,16 @@ class _Block:
         self.backward = [question(t, range(t + 1, k)) for t in reversed(between)]
         self.questions = [*self.filled, *self.forward, *self.backward]
 
-    def tables(self, label: Callable[[int], str]) -> Tables:
+    def tables(self, log_masked_inside: tuple[float, ...], label: Callable[[int], str]) -> Tables:
         log_q, log_inside, log_total = zip(*(question.answers() for question in self.filled), strict=True)
         forward, backward = ([q + mass for q, mass, _ in (x.answers() for x in part)] for part in (self.forward, self.backward))
         return Tables(
-            candidates=self.axes,
+            candidates=tuple(axis.tokens for axis in self.axes),
             log_q=log_q,
             log_inside=log_inside,
             log_total=log_total,
             log_masked=tuple(m.log_softmax(-1) for m in self.inside),
-            log_masked_inside=tuple(float(m.logsumexp(-1)) for m in self.inside),
+            log_masked_inside=log_masked_inside,
             log_forward=tuple(forward),
             log_backward=tuple(backward),
             label=label,
@@ -261,6 +281,11 @@ def alike(items: Sequence[Item], key: Callable[[Item], object]) -> list[list[int
     for i, item in enumerate(items):
         groups.setdefault(key(item), []).append(i)
     return list(groups.values())
+
+
+def _filled_by_triton(table: Tensor, logits: Tensor) -> bool:
+    """Whether a GPU writes the table straight from the logits."""
+    return table.dtype == torch.float32 and logits.stride(-1) == 1 and triton_wanted(logits)
 
 
 def _write(table: Tensor, rows: slice, values: Tensor) -> None:

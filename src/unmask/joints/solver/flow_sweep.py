@@ -30,16 +30,18 @@ from unmask.joints.tiles import at, contexts, tile_size, tiles
 from unmask.tables.unary import Tables
 
 
-def sweep(tables: Tables, points: Float[Tensor, "m n"], members: Members) -> Float[Tensor, "m n"]:
+def sweep(members: Members, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
     """New log marginals of every member: m_1.., then a new m_0 from them.
 
     Without restarts the fixed point is known up to one factor, common to all marginals: the sum of m_0 is made one.
     """
-    sites, c = members.at(points, tables.log_q[0].dtype)
-    if tables.sites == 2:
-        swept = sweep_pair(tables, *sites)
+    first = members.blocks[0]
+    sites, c = members.at(points, first.log_q[0].dtype)
+    if first.sites == 2:
+        swept = sweep_pair(members, *sites)
     else:
-        swept = torch.stack([sweep_sites(tables, [site.member(i) for site in sites]) for i in range(len(points))])
+        rows = enumerate(members.owner)
+        swept = torch.stack([sweep_sites(members.blocks[owner], [site.member(i) for site in sites]) for i, owner in rows])
     log_sum = swept[:, : members.sizes[0]].logsumexp(1, keepdim=True)
     return torch.where(members.restart > 0, swept + c, swept - log_sum)
 

@@ -1,4 +1,4 @@
-"""The likely tokens of a pair solved exactly, everything else held: what makes hard pairs converge.
+"""The likely tokens of pairs solved exactly, everything else held: what makes hard pairs converge.
 
 Two tokens that nearly determine each other (the halves of a name) exchange almost no probability with the rest, so a sweep
 moves their common scale by a sliver of what is missing, and so for any small group. But few tokens hold any mass worth
@@ -9,26 +9,33 @@ the name. For the likely ones, rows X and columns Y, the equations of `unmask.jo
     N = sum_{y not in Y} k (A into_v + added_u B scale_v),   D = sum_{y not in Y} k B out_v,
 
 and alike for the columns. With N and D held these are |X| + |Y| equations in the logarithms of u on X and v on Y, for
-Newton's method. A row meets no other row, so the Jacobian's diagonal blocks are diagonal, and what is factorised is the
+Newton's method. A row meets no other row, so the Jacobian's diagonal blocks are diagonal, and what is inverted is the
 Schur complement of the rows, |Y| x |Y|; the factors serve the next steps too, those of the next sweep included, as long
 as each divides what is left by ten. Without restarts, and where no token is left out, nothing determines the common scale; then
 the mean step of log v is held at zero. N and D are sums of positive terms over strips of the tables (a few hundredths of
 their cells), of which a copy is kept: differences of whole sums would lose them to rounding.
+
+Members of several pairs, a row each, share every operation, and one transfer from the device per Newton step; a row takes part
+in a step, or in new factors, only where it asks for it itself, so that its numbers are those that it has alone. Pairs have
+different numbers of likely tokens: the rest are blanks of flow one, in balance, which meet no others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from unmask.joints.solver.members import Members, Site
 from unmask.joints.tiles import tile_size, tiles
-from unmask.joints.triton.pair_form import table_form, triton_serves
-from unmask.tables.kept import kept_with_first
+from unmask.joints.triton.pair_form import triton_serves
+from unmask.joints.triton.stack import Stack, aligned_zeros
 from unmask.tables.unary import Tables
 
 LIKELY = 128
@@ -42,117 +49,234 @@ STALE = 0.1
 """A step that leaves more than this of the imbalance asks for new factors."""
 
 
+PADDED = 32
+"""Places for likely tokens come in multiples of this."""
+
+
 @dataclass(frozen=True)
 class Strips:
-    """The tokens of both blanks that may come to hold mass, and their rows and columns of the tables as probabilities.
+    """The tokens of both blanks of each pair that may come to hold mass, and their rows and columns of the tables as
+    probabilities.
 
-    ab      the cells of both tables where a likely x meets a likely y
+    x, y    the tokens; a place that is not used is one past the last token
+    ab      the cells of both tables where a likely x meets a likely y; zero at places that are not used
     row_*   the rows of x without those cells; column_* the columns of y
-    share   cells of the strips over cells of a table, what one `solve` adds to a read of the tables
     """
 
-    x: Tensor
-    y: Tensor
-    ab: Tensor
-    row_a: Tensor
-    row_b: Tensor
-    column_a: Tensor
-    column_b: Tensor
+    x: Int[Tensor, "blocks x"]
+    y: Int[Tensor, "blocks y"]
+    ab: Float[Tensor, "blocks 2 x y"]
+    row_a: Float[Tensor, "blocks x m"]
+    row_b: Float[Tensor, "blocks x m"]
+    column_a: Float[Tensor, "blocks n y"]
+    column_b: Float[Tensor, "blocks n y"]
+    counts: tuple[tuple[int, int], ...]
 
-    @property
-    def share(self) -> float:
-        n, m = self.column_a.shape[0], self.row_a.shape[1]
-        return (self.row_a.numel() + self.column_a.numel() - 2 * len(self.x) * len(self.y)) / (n * m)
+    def share(self, block: int) -> float:
+        """Cells of the strips over cells of a table, what one `solve` adds to a read of the tables."""
+        n, m = self.column_a.shape[1], self.row_a.shape[2]
+        x, y = self.counts[block]
+        return (x * m + n * y - 2 * x * y) / (n * m)
+
+    @cached_property
+    def used_x(self) -> Bool[Tensor, "blocks x"]:
+        return self.x < self.column_a.shape[1]
+
+    @cached_property
+    def used_y(self) -> Bool[Tensor, "blocks y"]:
+        return self.y < self.row_a.shape[2]
 
 
-@kept_with_first
-def strips(tables: Tables) -> Strips:
+def strips(blocks: Sequence[Tables]) -> Strips:
     """Chosen are the tokens that are likeliest with the whole block masked, those with the largest mean conditionals over
     all contexts, and those with the largest sum_y A[x, y] B[x, y]: a pair that is closed on itself may end up likely from
     however small a start.
     """
-    log_a, log_b = tables.log_q
-    (mean_x, closed_x), (mean_y, closed_y) = _survey(tables)
-    x = _largest([tables.log_masked[0], mean_x, closed_x])
-    y = _largest([tables.log_masked[1], mean_y, closed_y])
-    ab = torch.stack([t[x][:, y].double().exp() for t in (log_a, log_b)])
-    rows = (t[x].exp().index_fill_(1, y, 0) for t in (log_a, log_b))
-    columns = (t[:, y].exp().index_fill_(0, x, 0) for t in (log_a, log_b))
-    return Strips(x, y, ab, *rows, *columns)
+    xs, ys = [], []
+    for tables, ((mean_x, closed_x), (mean_y, closed_y)) in zip(blocks, _survey(blocks), strict=True):
+        xs.append(_largest([tables.log_masked[0], mean_x, closed_x]))
+        ys.append(_largest([tables.log_masked[1], mean_y, closed_y]))
+    like, (n, m) = blocks[0].log_q[0], blocks[0].shape
+    x_places, y_places = _places(xs, n), _places(ys, m)
+    ab = like.new_zeros((len(blocks), 2, x_places, y_places), dtype=torch.float64)
+    rows, columns = ([aligned_zeros(like, len(blocks), shape) for _ in range(2)] for shape in ((x_places, m), (n, y_places)))
+    for i, (tables, of_x, of_y) in enumerate(zip(blocks, xs, ys, strict=True)):
+        for t, table in enumerate(tables.log_q):
+            ab[i, t, : len(of_x), : len(of_y)] = table[of_x][:, of_y].double().exp()
+            rows[t][i, : len(of_x)] = table[of_x].exp_().index_fill_(1, of_y, 0)
+            columns[t][i, :, : len(of_y)] = table[:, of_y].exp_().index_fill_(0, of_x, 0)
+    counts = tuple((len(x), len(y)) for x, y in zip(xs, ys, strict=True))
+    x, y = _padded(xs, x_places, n), _padded(ys, y_places, m)
+    return Strips(x, y, ab, rows[0], rows[1], columns[0], columns[1], counts)
+
+
+def _places(chosen: Sequence[Tensor], tokens: int) -> int:
+    """Places enough for the most tokens of a pair; no more than there are tokens."""
+    most = max(len(tokens_of_one) for tokens_of_one in chosen)
+    return most if len(chosen) == 1 else min(tokens, -(-most // PADDED) * PADDED)
+
+
+def _padded(chosen: Sequence[Tensor], places: int, nothing: int) -> Tensor:
+    return torch.stack([functional.pad(tokens, (0, places - len(tokens)), value=nothing) for tokens in chosen])
 
 
 @dataclass(frozen=True)
 class _Factors:
-    """Of each member's Jacobian J = [[-diag, P], [Q, -diag]], its rows over `out`: what solving J s = -excess takes.
-
-    schur: LU factors and pivots of each; a batched call would go to a routine for tiny matrices on a GPU
-    """
+    """Of each row's Jacobian J = [[-diag, P], [Q, -diag]], its rows over `out`: what solving J s = -excess takes."""
 
     own_u: Float[Tensor, "m x"]
     p: Float[Tensor, "m x y"]
     q: Float[Tensor, "m y x"]
-    schur: Sequence[tuple[Tensor, Tensor]]
+    inverse_schur: Float[Tensor, "m y y"]
 
     def solve(self, excess_u: Tensor, excess_v: Tensor) -> Tensor:
         from_u = excess_u / self.own_u
         right = torch.baddbmm(excess_v[:, :, None], self.q, from_u[:, :, None])
-        step_v = torch.stack([torch.linalg.lu_solve(*factors, side) for factors, side in zip(self.schur, right, strict=True)])
+        step_v = self.inverse_schur @ right
         return torch.cat([torch.baddbmm(from_u[:, :, None], self.p, step_v), step_v], 1)[:, :, 0]
+
+    def room(self, rows: int) -> _Factors:
+        """Factors that are still to be put, of so many rows."""
+        every = (self.own_u, self.p, self.q, self.inverse_schur)
+        own_u, p, q, inverse_schur = (x.new_zeros((rows, *x.shape[1:])) for x in every)
+        return _Factors(own_u, p, q, inverse_schur)
+
+    def rows(self, which: Tensor | slice) -> _Factors:
+        return _Factors(*(x[which] for x in (self.own_u, self.p, self.q, self.inverse_schur)))
+
+    def put(self, which: Tensor, new: _Factors) -> None:
+        for name in ("own_u", "p", "q", "inverse_schur"):
+            getattr(self, name)[which] = getattr(new, name)
 
 
 class LikelyTokens:
     """Solves the likely tokens' equations of members, again and again as the marginals of the others move."""
 
-    def __init__(self, tables: Tables, members: Members) -> None:
-        self.strips, self.members = strips(tables), members
+    def __init__(self, members: Members) -> None:
+        self.strips, self.members = strips(members.blocks), members
         self.factors: _Factors | None = None
-        self.singular = (members.restart == 0) & (self.strips.share == 0)
+        self.factorised = [False] * len(members.owner)
+        self.whole = self.strips.share(0) == 0
+        self.stacks = self._stacks()
+
+    def _stacks(self) -> list[Stack]:
+        s = self.strips
+        return [Stack.of(list(part), self.members.owner) for part in (s.row_a, s.row_b, s.column_a, s.column_b)]
+
+    def keep(self, chosen: Sequence[int]) -> None:
+        """Go on with some of the rows."""
+        self.members = self.members.rows(chosen)
+        self.stacks = self._stacks()
+        self.factorised = [self.factorised[i] for i in chosen]
+        if self.factors is not None:
+            self.factors = self.factors.rows(torch.tensor(list(chosen), dtype=torch.long, device=self.strips.x.device))
 
     def solve(self, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
         """The marginals (log v, log u) of each member with those of the likely tokens in balance, or nearer to it by NEARER;
         as they came where Newton's method fails.
         """
-        s, dtype = self.strips, self.strips.row_a.dtype
-        (v, u), c = self.members.at(points, dtype)
-        likely_u, likely_v = u.part(s.x), v.part(s.y)
-        k = _inverse_sum(likely_u.scale.to(dtype), v.scale.to(dtype))
-        rows = _from_others(s.row_a * k, s.row_b * k, likely_u, v)
-        k = _inverse_sum(u.scale.to(dtype), likely_v.scale.to(dtype))
-        columns = _from_others((s.column_b * k).mT, (s.column_a * k).mT, likely_v, u)
+        s, owner = self.strips, self.members.owners
+        (v, u), c = self.members.at(points, s.row_a.dtype)
+        x, y = s.x[owner], s.y[owner]
+        likely_u, likely_v = u.gathered(x), v.gathered(y)
+        rows, columns = self._from_others(u, v, likely_u, likely_v)
+        rows, columns = (
+            tuple(torch.where(used[owner], flow, 1.0) for flow in flows)
+            for flows, used in ((rows, s.used_x), (columns, s.used_y))
+        )
         found = self._newton(likely_u, likely_v, rows, columns)
-        where = torch.cat([points.shape[1] - u.near.shape[1] + s.x, s.y])
-        return points.index_copy(1, where, torch.where(found.isfinite().all(1, keepdim=True), found + c, points[:, where]))
+        n, m = u.near.shape[1], v.near.shape[1]
+        where = torch.cat([torch.where(x < n, m + x, n + m), torch.where(y < m, y, n + m)], 1)
+        came = functional.pad(points, (0, 1))
+        solved = torch.where(found.isfinite().all(1, keepdim=True), found + c, came.gather(1, where))
+        return came.scatter(1, where, solved)[:, :-1]
 
-    def _newton(self, u: Site, v: Site, rows: tuple[Tensor, Tensor], columns: tuple[Tensor, Tensor]) -> Tensor:
+    def _from_others(self, u: Site, v: Site, likely_u: Site, likely_v: Site) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """N and D of the likely tokens of both blanks, in float64."""
+        s = self.strips
+        if triton_serves(*self.members.blocks):
+            from unmask.joints.triton.pair_flows import column_flows, row_flows
+
+            row_a, row_b, column_a, column_b = self.stacks
+            rows = row_flows(row_a, row_b, likely_u, v, logs=False).unbind()
+            return rows, column_flows(column_a, column_b, u, likely_v, logs=False).unbind()
+        parts = []
+        for block, which in self.members.by_block():
+            of_u, of_v, x, y = (site.rows(which) for site in (u, v, likely_u, likely_v))
+            k = _inverse_sum(x.scale.to(s.row_a.dtype), of_v.scale.to(s.row_a.dtype))
+            rows = _flows_from(s.row_a[block] * k, s.row_b[block] * k, x, of_v)
+            k = _inverse_sum(of_u.scale.to(s.row_a.dtype), y.scale.to(s.row_a.dtype))
+            parts.append((*rows, *_flows_from((s.column_b[block] * k).mT, (s.column_a[block] * k).mT, y, of_u)))
+        into_x, from_x, into_y, from_y = (torch.cat(part) for part in zip(*parts, strict=True))
+        return (into_x, from_x), (into_y, from_y)
+
+    def _newton(self, u: Site, v: Site, rows: tuple[Tensor, ...], columns: tuple[Tensor, ...]) -> Tensor:
         """Log u and log v of the likely tokens, given what flows to them from the rest, N, and to the rest, D."""
         n = u.near.shape[1]
         z = torch.cat([u.near, v.near], 1)
-        before = first = [torch.inf] * len(z)
+        live, device = list(range(len(z))), z.device
+        before, first = ([torch.inf] * len(z) for _ in range(2))
         for number in range(NEWTON_STEPS):
-            u, v = u.moved(z[:, :n]), v.moved(z[:, n:])
-            k = _inverse_sum(u.scale, v.scale)
-            p, q = torch.mul(self.strips.ab, k[:, None]).unbind(1)
-            of_u, of_v = _Flows(p, q, k, u, v, *rows), _Flows(q.mT, p.mT, k.mT, v, u, *columns)
-            excess = of_u.into / of_u.out - 1, of_v.into / of_v.out - 1
+            which: Tensor | slice = slice(None) if len(live) == len(z) else torch.tensor(live, device=device)
+            flows = self._flows(u, v, rows, columns, z, n, which)
+            excess = [of.into / of.out - 1 for of in flows]
             worst = torch.maximum(excess[0].abs().amax(1), excess[1].abs().amax(1)).tolist()
-            first = first if number else worst
-            if all(not max(SOLVED, NEARER * f) < w < torch.inf for w, f in zip(worst, first, strict=True)):
+            stale, going = [], []
+            for place, (row, left) in enumerate(zip(live, worst, strict=True)):
+                first[row] = first[row] if number else left
+                if not left < torch.inf:
+                    self.factorised[row] = False
+                elif left > max(SOLVED, NEARER * first[row]):
+                    going.append(place)
+                    if not self.factorised[row] or left > STALE * before[row]:
+                        stale.append(place)
+                before[row] = left
+            if not going:
                 break
-            if self.factors is None or any(STALE * b < w < torch.inf for w, b in zip(worst, before, strict=True)):
-                self.factors = _factorised(of_u, of_v, self.singular)
-            before = worst
-            step = self.factors.solve(*excess)
-            z = z + step * (LONGEST / step.abs().amax(1, keepdim=True).clamp_min(LONGEST))
-        if not all(w < torch.inf for w in worst):
-            self.factors = None
+            self._factorise(flows, [live[place] for place in stale], stale)
+            if len(going) < len(live):
+                here = torch.tensor(going, device=device)
+                excess, live = [x[here] for x in excess], [live[place] for place in going]
+                which = torch.tensor(live, device=device)
+            assert self.factors is not None
+            step = self.factors.rows(which).solve(*excess)
+            step = step * (LONGEST / step.abs().amax(1, keepdim=True).clamp_min(LONGEST))
+            z = z + step if isinstance(which, slice) else z.index_add(0, which, step)
         return z
+
+    def _flows(
+        self, u: Site, v: Site, rows: tuple[Tensor, ...], columns: tuple[Tensor, ...], z: Tensor, n: int, which: Tensor | slice
+    ) -> tuple[_Flows, _Flows]:
+        """What flows between the likely tokens of some rows at `z`."""
+        of_u, of_v = u.rows(which).moved(z[which, :n]), v.rows(which).moved(z[which, n:])
+        k = _inverse_sum(of_u.scale, of_v.scale)
+        p, q = torch.mul(self.strips.ab[self.members.owners[which]], k[:, None]).unbind(1)
+        from_rest = [flow[which] for flow in (*rows, *columns)]
+        return _Flows(p, q, k, of_u, of_v, *from_rest[:2]), _Flows(q.mT, p.mT, k.mT, of_v, of_u, *from_rest[2:])
+
+    def _factorise(self, flows: tuple[_Flows, _Flows], rows: Sequence[int], places: Sequence[int]) -> None:
+        """New factors of some rows, which stand at `places` in the flows."""
+        if not rows:
+            return
+        device = flows[0].into.device
+        if len(places) < len(flows[0].into):
+            at = torch.tensor(list(places), device=device)
+            flows = flows[0].rows(at), flows[1].rows(at)
+        which = torch.tensor(list(rows), device=device)
+        new = _factorised(*flows, (self.members.restart[which] == 0) if self.whole else None)
+        if self.factors is None or len(rows) == len(self.factorised):
+            self.factors = new if len(rows) == len(self.factorised) else new.room(len(self.factorised))
+        if self.factors is not new:
+            self.factors.put(which, new)
+        for row in rows:
+            self.factorised[row] = True
 
 
 def _inverse_sum(u: Tensor, v: Tensor) -> Tensor:
     return (u[:, :, None] + v[:, None, :]).reciprocal_()
 
 
-def _from_others(p: Tensor, q: Tensor, own: Site, other: Site) -> tuple[Tensor, Tensor]:
+def _flows_from(p: Tensor, q: Tensor, own: Site, other: Site) -> tuple[Tensor, Tensor]:
     """N and D of the likely tokens of one blank, in float64; p and q are its own table and the other, times k."""
     incoming = _times(p, other.into.to(p.dtype)).double()
     if not own.restarts:
@@ -185,6 +309,14 @@ class _Flows:
         if own.restarts:
             self.into += own.added * _times(q, other.scale)
 
+    def rows(self, which: Tensor) -> _Flows:
+        """Those of some rows."""
+        same = copy(self)
+        for name in ("p", "q", "k", "marginal", "end", "into", "out"):
+            setattr(same, name, getattr(self, name)[which])
+        same.own, same.other = self.own.rows(which), self.other.rows(which)
+        return same
+
     def derivatives(self) -> tuple[Tensor, Tensor]:
         """Minus that by the logarithm of each token's own marginal, and that by each marginal of the other blank."""
         own, other = self.own, self.other
@@ -208,23 +340,31 @@ def _times(cells: Tensor, vector: Tensor) -> Tensor:
     return (vector[:, None, :] @ cells.mT)[:, 0]
 
 
-def _factorised(of_u: _Flows, of_v: _Flows, singular: Tensor) -> _Factors:
+def _factorised(of_u: _Flows, of_v: _Flows, singular: Tensor | None) -> _Factors:
     """`singular`: where nothing determines the common scale, the mean step of log v is held at zero."""
     (own_u, p), (own_v, q) = of_u.derivatives(), of_v.derivatives()
     p, q = p / own_u[:, :, None], q / of_v.out[:, :, None]
     own_u, own_v = own_u / of_u.out, own_v / of_v.out
-    schur = torch.diag_embed(own_v) - q @ p + singular[:, :, None] / own_v.shape[1]
-    return _Factors(own_u, p, q, [torch.linalg.lu_factor_ex(matrix)[:2] for matrix in schur])
+    schur = torch.diag_embed(own_v) - q @ p
+    if singular is not None:
+        schur += singular[:, :, None] / own_v.shape[1]
+    return _Factors(own_u, p, q, torch.linalg.inv_ex(schur)[0])
 
 
-def _survey(tables: Tables) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """For each x sum_y A and sum_y A B, for each y sum_x B and sum_x A B; one read of the tables (on a GPU three)."""
+Measures = tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def _survey(blocks: Sequence[Tables]) -> list[Measures]:
+    """For each x sum_y A and sum_y A B, for each y sum_x B and sum_x A B; one read of the tables."""
+    if not triton_serves(*blocks):
+        return [_survey_by_tiles(tables) for tables in blocks]
+    from unmask.joints.triton.table_sums import table_sums
+
+    return [((s.rows.a, s.rows.both), (s.columns.b, s.columns.both)) for s in table_sums(blocks)]
+
+
+def _survey_by_tiles(tables: Tables) -> Measures:
     log_a, log_b = tables.log_q
-    if triton_serves(tables):
-        from unmask.joints.triton.pair_sums import pair_sums
-
-        of_a, of_b, of_both = (pair_sums(log_a, log_b, table_form(tables, *powers)) for powers in ((1, 0), (0, 1), (1, 1)))
-        return (of_a.row_mass, of_both.row_mass), (of_b.column_mass, of_both.column_mass)
     sums, both_sums = [], []
     columns, both_columns = (torch.zeros(log_a.shape[1], dtype=torch.float64, device=log_a.device) for _ in range(2))
     for index in tiles(tables.shape, tile_size(tables)):

@@ -1,4 +1,4 @@
-"""Members of the near-compatible family over a block's tables, several side by side, and the terms of their equations.
+"""Members of the near-compatible family over the tables of blocks, several side by side, and the terms of their equations.
 
 With mu = (sum_t W_t q_t) / (sum_t I_t) (see `unmask.joints.arnold_gokhale`), m_t = mu_{-t}, beta = 1 - alpha and the chain
 c = sum_t c_t q_t, the weights and the parts of the denominator are
@@ -11,17 +11,20 @@ The marginals are worked with over e^c (see `marginals`): with m_t e^-c for m_t,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from unmask.joints.chain import chain_weights
 from unmask.joints.registry import Member
 from unmask.joints.solver.marginals import centred_rows, flat
+from unmask.joints.triton.stack import Stack
 from unmask.tables.unary import Tables
 
 
@@ -29,9 +32,10 @@ from unmask.tables.unary import Tables
 class Site:
     """The marginal m_t of several members, one per row, and what the equations take of it; all in float64.
 
-    near     log m_t, over e^c
-    added    what restarts add to the weights; zero without them
-    kappa    what restarts add to the denominator
+    near      log m_t, over e^c
+    added     what restarts add to the weights; zero without them
+    kappa     what restarts add to the denominator
+    restarts  False where no member of the run restarts
     """
 
     near: Tensor
@@ -39,29 +43,34 @@ class Site:
     alpha: Float[Tensor, "m 1"]
     keep: Float[Tensor, "m 1"]
     kappa: Float[Tensor, "m 1"]
+    restarts: bool = True
 
     def moved(self, near: Tensor) -> Site:
         """The same site with another marginal."""
         return replace(self, near=near)
 
-    def part(self, places: Tensor | slice) -> Site:
+    def part(self, places: slice) -> Site:
         """The same site over some of its contexts."""
         return replace(self, near=self.near[:, places], added=self.added[:, places])
 
+    def gathered(self, places: Int[Tensor, "m p"]) -> Site:
+        """The same site over some contexts of each row; where the place is one past the last, m_t = 1 with nothing added."""
+        near, added = (functional.pad(x, (0, 1)).gather(1, places) for x in (self.near, self.added))
+        return replace(self, near=near, added=added)
+
+    def rows(self, which: slice | Tensor) -> Site:
+        """The same site of some members."""
+        near, added, alpha, keep, kappa = (x[which] for x in (self.near, self.added, self.alpha, self.keep, self.kappa))
+        return replace(self, near=near, added=added, alpha=alpha, keep=keep, kappa=kappa)
+
     def member(self, i: int) -> Site:
         """The same site of one member."""
-        row = slice(i, i + 1)
-        return Site(self.near[row], self.added[row], self.alpha[row], self.keep[row], self.kappa[row])
+        return replace(self.rows(slice(i, i + 1)), restarts=bool(self.kappa[i] > 0))
 
     @cached_property
     def kept(self) -> Tensor:
         """(1 - lambda) m^alpha."""
         return self.keep * (self.alpha * self.near).exp()
-
-    @cached_property
-    def restarts(self) -> bool:
-        """Whether any member restarts."""
-        return bool((self.kappa > 0).any())
 
     @cached_property
     def log_weight(self) -> Tensor:
@@ -100,32 +109,61 @@ class Site:
 
 @dataclass(frozen=True)
 class Members:
-    """One member per row.
+    """One member of one block per row; the rows of a block follow each other.
 
+    blocks      the tables of the blocks, all of one shape
+    owner       for each row, which of them it is a member over
     log_chain   log c_t for all t, in the order of `marginals.flat`
     sizes       how many contexts each site has
+    restarts    False where no member restarts
     """
 
+    blocks: tuple[Tables, ...]
+    owner: tuple[int, ...]
     alpha: Float[Tensor, "m 1"]
     restart: Float[Tensor, "m 1"]
     log_chain: Float[Tensor, "m n"]
     sizes: tuple[int, ...]
+    restarts: bool
 
     @staticmethod
-    def of(tables: Tables, members: Sequence[Member]) -> Members:
-        """The members over these tables."""
-        like = tables.log_q[0]
-        alpha, restart = torch.tensor(list(members), dtype=torch.float64, device=like.device).split(1, 1)
-        sizes = tuple(like.numel() // n for n in tables.shape)
-        log_chain = alpha.new_full((1, sum(sizes)), -torch.inf)
-        if any(member.restart for member in members):
-            log_chain = flat(chain_weights(tables))[None, :]
-        return Members(alpha, restart, log_chain.expand(len(members), -1), sizes)
+    def of(blocks: Sequence[Tables], members: Sequence[Member]) -> Members:
+        """The members over each of these blocks."""
+        like = blocks[0].log_q[0]
+        rows = [member for _ in blocks for member in members]
+        alpha, restart = torch.tensor(rows, dtype=torch.float64, device=like.device).split(1, 1)
+        sizes = tuple(like.numel() // n for n in blocks[0].shape)
+        log_chain = alpha.new_full((1, 1), -torch.inf).expand(len(rows), sum(sizes))
+        if restarts := any(member.restart for member in members):
+            chains = torch.stack([flat(chain_weights(tables)) for tables in blocks])
+            log_chain = chains.repeat_interleave(len(members), 0)
+        owner = tuple(block for block in range(len(blocks)) for _ in members)
+        return Members(tuple(blocks), owner, alpha, restart, log_chain, sizes, restarts)
 
     def rows(self, chosen: Sequence[int]) -> Members:
-        """Some of the members."""
-        which = list(chosen)
-        return replace(self, alpha=self.alpha[which], restart=self.restart[which], log_chain=self.log_chain[which])
+        """Some of the rows."""
+        which = torch.tensor(list(chosen), dtype=torch.long, device=self.alpha.device)
+        parts = {name: getattr(self, name)[which] for name in ("alpha", "restart", "log_chain")}
+        return replace(self, owner=tuple(self.owner[i] for i in chosen), **parts)
+
+    @cached_property
+    def owners(self) -> Int[Tensor, " m"]:
+        """The owner of each row, on the tables' device."""
+        return torch.tensor(self.owner, dtype=torch.long, device=self.alpha.device)
+
+    @cached_property
+    def stacks(self) -> tuple[Stack, Stack]:
+        """Both tables of each row's pair."""
+        first, second = (Stack.of([tables.log_q[t] for tables in self.blocks], self.owner) for t in range(2))
+        return first, second
+
+    def by_block(self) -> Iterator[tuple[int, slice]]:
+        """The blocks that still have rows, and these rows."""
+        start = 0
+        for block, rows in groupby(self.owner):
+            count = len(list(rows))
+            yield block, slice(start, start + count)
+            start += count
 
     def at(self, points: Float[Tensor, "m n"], dtype: torch.dtype) -> tuple[list[Site], Float[Tensor, "m 1"]]:
         """The sites at log marginals `points`, for tables of `dtype`, and c."""
@@ -134,4 +172,4 @@ class Members:
         kappa = (log_restart + (1 - self.alpha) * c).exp()
         added = (log_restart + self.log_chain - self.alpha * c).exp() * len(self.sizes)
         parts = zip(near.split(self.sizes, 1), added.split(self.sizes, 1), strict=True)
-        return [Site(m, r, self.alpha, 1 - self.restart, kappa) for m, r in parts], c
+        return [Site(m, r, self.alpha, 1 - self.restart, kappa, self.restarts) for m, r in parts], c

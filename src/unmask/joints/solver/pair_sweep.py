@@ -1,11 +1,12 @@
-"""The sweep of `unmask.joints.solver.flow_sweep` for a pair, for several members of the family in one read of the tables.
+"""The sweep of `unmask.joints.solver.flow_sweep` for pairs, for several members of the family in one read of the tables.
 
 In the terms of `members`, with u over x and v over y,
 
     u[x] <- sum_y k (A into_v + added_u B scale_v) / sum_y k B out_v,        k[x, y] = 1 / (scale_u[x] + scale_v[y]),
 
-and v alike, with A and B exchanged. On a CPU the members share the exponentials of a tile; on a GPU, which is bound by
-memory, each has its own two reads, and those of a tile follow each other, while it is still near.
+and v alike, with A and B exchanged. On a CPU pair follows pair, and the members of one share the exponentials of a tile. On
+a GPU, which is bound by memory, all rows of all pairs are one launch for u and one for v: each has its own two reads, and
+those of a tile by the members of its pair follow each other, while it is still near.
 """
 
 from __future__ import annotations
@@ -16,26 +17,30 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.joints.solver.members import Site
+from unmask.joints.solver.members import Members, Site
 from unmask.joints.tiles import tile_size, tiles
 from unmask.joints.triton.pair_form import triton_serves
 from unmask.tables.unary import Tables
 
 
-def sweep_pair(tables: Tables, v: Site, u: Site) -> Float[Tensor, "m n"]:
+def sweep_pair(members: Members, v: Site, u: Site) -> Float[Tensor, "m n"]:
     """New u from v and old u, then a new v from them; a row of the answer is log v, then log u, over the sites' e^c."""
-    return (_by_triton if triton_serves(tables) else _by_tiles)(tables, v, u)
+    if triton_serves(*members.blocks):
+        return _by_triton(members, v, u)
+    parts = members.by_block()
+    return torch.cat([_by_tiles(members.blocks[block], v.rows(rows), u.rows(rows)) for block, rows in parts])
 
 
-def _by_triton(tables: Tables, v: Site, u: Site) -> Tensor:
+def _by_triton(members: Members, v: Site, u: Site) -> Tensor:
     from unmask.joints.triton.pair_flows import column_flows, row_flows
 
-    log_a, log_b = tables.log_q
-    u = u.moved(_log_ratio(row_flows(log_a, log_b, u, v)))
-    return torch.cat([_log_ratio(column_flows(log_a, log_b, u, v)), u.near], 1)
+    a, b = members.stacks
+    u = u.moved(log_ratio(row_flows(a, b, u, v)))
+    return torch.cat([log_ratio(column_flows(a, b, u, v)), u.near], 1)
 
 
-def _log_ratio(flows: Tensor) -> Tensor:
+def log_ratio(flows: Float[Tensor, "2 m n"]) -> Float[Tensor, "m n"]:
+    """The logarithm of what flows in over what flows out."""
     log_flows = flows.log()
     return log_flows[0] - log_flows[1]
 

@@ -6,18 +6,15 @@ One step is a sweep over the tables (`flow_sweep`, `pair_sweep`) and, of a pair,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
-from unmask.joints.registry import Member
 from unmask.joints.solver.anderson import Acceleration
 from unmask.joints.solver.flow_sweep import sweep
 from unmask.joints.solver.likely_tokens import LikelyTokens
 from unmask.joints.solver.marginals import Marginals, flat, start, unflat
 from unmask.joints.solver.members import Members
-from unmask.tables.unary import Tables
 
 
 @dataclass(frozen=True)
@@ -39,38 +36,39 @@ class Solution:
     converged: bool
 
 
-def solve(
-    tables: Tables, members: Sequence[Member] | Members, tolerance: float, max_reads: int, initial: Marginals | None = None
-) -> list[Solution]:
-    """The fixed points of several members of two sites or more; those of a pair are found side by side, in shared reads.
+def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals | None = None) -> list[Solution]:
+    """The fixed points of members over blocks of two sites or more, row by row.
 
+    All are found side by side: a row of numbers for each member of each block goes through the same operations, and leaves when
+    it has converged. The numbers of a row are those that it has alone, up to the order in which a sum of float64 is added.
     `initial`: log marginals to start from, by default those of the product joint.
     """
-    given = start(tables) if initial is None else initial
-    asked = members if isinstance(members, Members) else Members.of(tables, members)
-    runs = [Acceleration(flat(given), tolerance, max_reads) for _ in asked.alpha]
-    before, strips = _run(tables, asked, runs)
-    ends = [run.end() for run in runs]
-    return [
-        Solution(unflat(end.log_p, given), end.reads, before + end.reads * (1 + strips), end.change, end.error, end.converged)
-        for end in ends
-    ]
+    given = [start(tables) if initial is None else initial for tables in members.blocks]
+    runs = Acceleration(torch.stack([flat(given[owner]) for owner in members.owner]), tolerance, max_reads)
+    shares = _run(members, runs)
+    found = []
+    for owner, end in zip(members.owner, runs.end(), strict=True):
+        before, share = shares[owner]
+        log_mu, reads = unflat(end.log_p, given[owner]), before + end.reads * (1 + share)
+        found.append(Solution(log_mu, end.reads, reads, end.change, end.error, end.converged))
+    return found
 
 
-def _run(tables: Tables, members: Members, runs: Sequence[Acceleration]) -> tuple[int, float]:
-    """Iterate the members still running, side by side.
+def _run(members: Members, runs: Acceleration) -> list[tuple[int, float]]:
+    """Iterate the rows still running, side by side.
 
-    Returns the reads before the first sweep (a pair's likely tokens are chosen in one) and the share of the tables that the
-    likely tokens' strips add to a sweep.
+    Returns for each block the reads before the first sweep (a pair's likely tokens are chosen in one) and the share of the
+    tables that the likely tokens' strips add to a sweep.
     """
-    likely: LikelyTokens | None = None
-    before: list[int] = []
-    while running := [i for i, run in enumerate(runs) if run.running]:
-        if running != before:
-            chosen = members.rows(running)
-            likely = LikelyTokens(tables, chosen) if tables.sites == 2 else None
-            before = running
-        moved = sweep(tables, torch.stack([runs[i].z for i in running]), chosen)
-        for i, point in zip(running, moved if likely is None else likely.solve(moved), strict=True):
-            runs[i].receive(point)
-    return (1, likely.strips.share) if likely else (0, 0.0)
+    likely = LikelyTokens(members) if members.blocks[0].sites == 2 else None
+    running = runs.running
+    while running:
+        moved = sweep(members, runs.z)
+        runs.receive(moved if likely is None else likely.solve(moved))
+        if runs.running != running:
+            left = set(runs.running)
+            chosen = [place for place, row in enumerate(running) if row in left]
+            running, members = runs.running, members.rows(chosen)
+            if likely:
+                likely.keep(chosen)
+    return [(1, likely.strips.share(block)) if likely else (0, 0.0) for block in range(len(members.blocks))]

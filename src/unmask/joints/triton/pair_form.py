@@ -9,29 +9,27 @@ this form says so in a method `pair_form(tables)`; any other is read from tiles.
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.checks import one_of
 from unmask.joints.joint import Rule
+from unmask.joints.triton.stack import aligned
+from unmask.tables.switch import triton_wanted
 from unmask.tables.unary import Tables
-
-SWITCH = "UNMASK_TRITON"
-"""Environment variable: auto (the default), off for tiles everywhere, on for Triton on every device (interpreted on a CPU)."""
 
 
 @dataclass(frozen=True)
 class Linear:
-    """a log A + b log B + f[x] + e[y]; a and b are -1, 0 or 1."""
+    """a log A + b log B + f[x] + e[y]; a and b are -1, 0 or 1. Several pairs have a row each in f and e; None is zero."""
 
     a: int
     b: int
-    f: Tensor
-    e: Tensor
+    f: Tensor | None = None
+    e: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -42,14 +40,49 @@ class PairForm:
     second: Linear | None = None
     below: tuple[Tensor, Tensor] | None = None
 
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What forms must share to be summed in one launch: all but the numbers."""
+        parts = (self.first, self.second) if self.second else (self.first,)
+        return (self.below is None, *((part.a, part.b, part.f is None, part.e is None) for part in parts))
 
-def triton_serves(tables: Tables) -> bool:
-    """Whether the tables are a pair's in float32 on a GPU that Triton compiles for."""
-    a = tables.log_q[0]
-    wanted = one_of(SWITCH, os.environ.get(SWITCH, "auto"), ("auto", "on", "off"))
-    if tables.sites != 2 or a.dtype != torch.float32 or not all(q.is_contiguous() for q in tables.log_q):
+    def along(self, t: int, fixed: Int[Tensor, "pairs 1"], log_a: Tensor, log_b: Tensor) -> Float[Tensor, "pairs n"]:
+        """The cells along site t of several pairs, the other site at `fixed`; `log_a`, `log_b`: the tables there."""
+
+        def sides(f: Tensor | None, e: Tensor | None) -> list[Tensor]:
+            both = ((f, t == 0), (e, t == 1))
+            return [torch.zeros_like(log_a[:, :1]) if v is None else v if whole else v.gather(1, fixed) for v, whole in both]
+
+        def linear(part: Linear) -> Tensor:
+            f, e = sides(part.f, part.e)
+            return part.a * log_a + part.b * log_b + f + e
+
+        cells = linear(self.first)
+        if self.second is not None:
+            cells = torch.logaddexp(cells, linear(self.second))
+        return cells if self.below is None else cells - torch.logaddexp(*sides(*self.below))
+
+
+def stacked(forms: Sequence[PairForm]) -> PairForm:
+    """Forms of one kind, of a pair each, as one form of several pairs."""
+    seconds, belows = [form.second for form in forms if form.second], [form.below for form in forms if form.below]
+    return PairForm(
+        _stacked([form.first for form in forms]),
+        _stacked(seconds) if seconds else None,
+        (torch.stack([g for g, _ in belows]), torch.stack([h for _, h in belows])) if belows else None,
+    )
+
+
+def _stacked(parts: Sequence[Linear]) -> Linear:
+    vectors = [[v for v in side if v is not None] for side in ([p.f for p in parts], [p.e for p in parts])]
+    return Linear(parts[0].a, parts[0].b, *(torch.stack(side) if side else None for side in vectors))
+
+
+def triton_serves(*blocks: Tables) -> bool:
+    """Whether the tables are those of pairs in float32 on a GPU that Triton compiles for."""
+    if not triton_wanted(blocks[0].log_q[0]):
         return False
-    return wanted == "on" or (wanted == "auto" and a.is_cuda and find_spec("triton") is not None)
+    return all(tables.sites == 2 and all(q.dtype == torch.float32 and aligned(q) for q in tables.log_q) for tables in blocks)
 
 
 def pair_form(tables: Tables, rule: Rule) -> PairForm | None:
@@ -57,14 +90,3 @@ def pair_form(tables: Tables, rule: Rule) -> PairForm | None:
     form = getattr(rule, "pair_form", None)
     found: PairForm | None = form(tables) if form is not None else None
     return found
-
-
-def table_form(tables: Tables, a: int, b: int) -> PairForm:
-    """a log A + b log B."""
-    return PairForm(Linear(a, b, *zeros(tables)))
-
-
-def zeros(tables: Tables) -> tuple[Tensor, Tensor]:
-    """A zero for every x and for every y of a pair."""
-    like = tables.log_q[0]
-    return like.new_zeros(like.shape[0]), like.new_zeros(like.shape[1])

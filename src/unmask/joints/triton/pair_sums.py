@@ -1,7 +1,8 @@
-"""Row and column sums of a rule over a pair's two tables, in one read of them on a GPU.
+"""Row and column sums of rules over the tables of pairs, in one read of them on a GPU.
 
 The cells are those of `unmask.joints.triton.pair_form`. A block of them stays in registers while it is summed along both axes;
-the partial sums of blocks are added in float64, always in the same order, so that a run repeats itself to the last bit.
+the partial sums of blocks are added in float64, always in the same order, so that a run repeats itself to the last bit. A
+launch takes several pairs, each with its own numbers in a form of one kind.
 On a CPU the same sums stream out of `unmask.joints.tiles`.
 """
 
@@ -12,9 +13,11 @@ from dataclasses import dataclass
 import torch
 import triton
 import triton.language as tl
+from jaxtyping import Float
 from torch import Tensor
 
 from unmask.joints.triton.pair_form import PairForm
+from unmask.joints.triton.stack import ALIGNED, Stack
 
 ROWS, COLUMNS, SLAB, WARPS = 512, 128, 4, 4
 """Cells of one program: ROWS x COLUMNS, SLAB rows at a time."""
@@ -22,36 +25,38 @@ ROWS, COLUMNS, SLAB, WARPS = 512, 128, 4, 4
 
 @dataclass(frozen=True)
 class PairSums:
-    """Over y for each x (rows) and over x for each y (columns), in float64.
+    """Of each pair, a row each: over y for each x (rows) and over x for each y (columns), in float64.
 
     mass: of exp(r - shift), or of r^2 with `square`; cross, where asked for: of B r (rows) and of A r (columns).
     """
 
-    row_mass: Tensor
-    column_mass: Tensor
-    row_cross: Tensor
-    column_cross: Tensor
+    row_mass: Float[Tensor, "pairs n"]
+    column_mass: Float[Tensor, "pairs m"]
+    row_cross: Float[Tensor, "pairs n"]
+    column_cross: Float[Tensor, "pairs m"]
 
 
 def pair_sums(
-    log_a: Tensor, log_b: Tensor, form: PairForm, shift: float = 0.0, cross: bool = False, square: bool = False
+    a: Stack, b: Stack, form: PairForm, shift: Tensor | None = None, cross: bool = False, square: bool = False
 ) -> PairSums:
-    """One read of the tables, which are contiguous float32 of one shape."""
-    n, m = log_a.shape
+    """One read of the tables, which are float32. `form` and `shift` have a row for each pair."""
+    (n, m), pairs = a.shape, len(a)
     blocks = (triton.cdiv(n, ROWS), triton.cdiv(m, COLUMNS))
     kinds = 2 if cross else 1
-    row_parts = log_a.new_empty((kinds, blocks[1], n))
-    column_parts = log_a.new_empty((kinds, blocks[0], m))
+    row_parts = a.first.new_empty((kinds, pairs, blocks[1], n))
+    column_parts = a.first.new_empty((kinds, pairs, blocks[0], m))
+    nothing = a.first.new_zeros(pairs * max(n, m))
     second = form.second or form.first
-    below = form.below or (form.first.f, form.first.e)
-    _block_sums[(blocks[1], blocks[0])](
-        log_a, log_b, form.first.f, form.first.e, second.f, second.e, below[0], below[1],
-        row_parts, column_parts, shift, n, m, blocks[0], blocks[1],
+    vectors = (form.first.f, form.first.e, second.f, second.e, *(form.below or (None, None)), shift)
+    _block_sums[(blocks[1], blocks[0], pairs)](
+        a.first, b.first, a.places, b.places,
+        *(nothing if vector is None else vector.to(torch.float32).contiguous() for vector in vectors),
+        row_parts, column_parts, n, m, blocks[0], blocks[1],
         A1=form.first.a, B1=form.first.b, A2=second.a, B2=second.b,
         TWO=form.second is not None, BELOW=form.below is not None, CROSS=cross, SQUARE=square,
-        ROWS=ROWS, COLUMNS=COLUMNS, SLAB=SLAB, num_warps=WARPS,
+        ROWS=ROWS, COLUMNS=COLUMNS, SLAB=SLAB, ALIGNED=ALIGNED, num_warps=WARPS,
     )  # fmt: skip
-    rows, columns = row_parts.sum(1, dtype=torch.float64), column_parts.sum(1, dtype=torch.float64)
+    rows, columns = row_parts.sum(2, dtype=torch.float64), column_parts.sum(2, dtype=torch.float64)
     return PairSums(rows[0], columns[0], rows[-1], columns[-1])
 
 
@@ -77,40 +82,47 @@ def _linear(log_a, log_b, f, e, A: tl.constexpr, B: tl.constexpr):
 
 @triton.jit
 def _block_sums(
-    log_a, log_b, f1, e1, f2, e2, g, h, row_parts, column_parts, shift, n, m, row_blocks, column_blocks,
+    log_a, log_b, places_a, places_b, f1, e1, f2, e2, g, h, shifts, row_parts, column_parts, n, m, row_blocks, column_blocks,
     A1: tl.constexpr, B1: tl.constexpr, A2: tl.constexpr, B2: tl.constexpr, TWO: tl.constexpr, BELOW: tl.constexpr,
     CROSS: tl.constexpr, SQUARE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, SLAB: tl.constexpr,
+    ALIGNED: tl.constexpr,
 ):  # fmt: skip
-    column_block, row_block = tl.program_id(0), tl.program_id(1)
+    column_block, row_block, pair = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    pairs = tl.num_programs(2).to(tl.int64)
+    at_a = tl.multiple_of(tl.load(places_a + pair), ALIGNED)
+    at_b = tl.multiple_of(tl.load(places_b + pair), ALIGNED)
+    shift = tl.load(shifts + pair)
     y = column_block * COLUMNS + tl.arange(0, COLUMNS)
     in_y = y < m
-    ey1 = tl.load(e1 + y, in_y, 0.0)
-    ey2 = tl.load(e2 + y, in_y, 0.0)
-    hy = tl.load(h + y, in_y, 0.0)
+    ey1 = tl.load(e1 + pair * m + y, in_y, 0.0)
+    ey2 = tl.load(e2 + pair * m + y, in_y, 0.0)
+    hy = tl.load(h + pair * m + y, in_y, 0.0)
+    own_rows = row_parts + (pair * column_blocks + column_block) * n
+    own_columns = column_parts + (pair * row_blocks + row_block) * m
     mass_y = tl.zeros((SLAB, COLUMNS), tl.float32)
     cross_y = tl.zeros((SLAB, COLUMNS), tl.float32)
-    for slab in range(0, ROWS, SLAB):
+    for slab in range(0, tl.minimum(ROWS, n - row_block * ROWS), SLAB):
         x = row_block * ROWS + slab + tl.arange(0, SLAB)
         in_x = x < n
         inside = in_x[:, None] & in_y[None, :]
         cell = x.to(tl.int64)[:, None] * m + y[None, :]
-        la = tl.load(log_a + cell, inside, 0.0)
-        lb = tl.load(log_b + cell, inside, 0.0)
-        r = _linear(la, lb, tl.load(f1 + x, in_x, 0.0), ey1, A1, B1)
+        la = tl.load(log_a + at_a + cell, inside, 0.0)
+        lb = tl.load(log_b + at_b + cell, inside, 0.0)
+        r = _linear(la, lb, tl.load(f1 + pair * n + x, in_x, 0.0), ey1, A1, B1)
         if TWO:
-            r = _log_add(r, _linear(la, lb, tl.load(f2 + x, in_x, 0.0), ey2, A2, B2))
+            r = _log_add(r, _linear(la, lb, tl.load(f2 + pair * n + x, in_x, 0.0), ey2, A2, B2))
         if BELOW:
-            r -= _log_add(tl.load(g + x, in_x, 0.0)[:, None], hy[None, :])
+            r -= _log_add(tl.load(g + pair * n + x, in_x, 0.0)[:, None], hy[None, :])
         if SQUARE:
             mass = tl.where(inside, r * r, 0.0)
         else:
             mass = tl.where(inside, tl.exp(r - shift), 0.0)
         mass_y += mass
-        tl.store(row_parts + column_block * n + x, tl.sum(mass, 1), in_x)
+        tl.store(own_rows + x, tl.sum(mass, 1), in_x)
         if CROSS:
             cross_y += tl.where(inside, tl.exp(la) * r, 0.0)
             own_x = tl.sum(tl.where(inside, tl.exp(lb) * r, 0.0), 1)
-            tl.store(row_parts + column_blocks * n + column_block * n + x, own_x, in_x)
-    tl.store(column_parts + row_block * m + y, tl.sum(mass_y, 0), in_y)
+            tl.store(own_rows + pairs * column_blocks * n + x, own_x, in_x)
+    tl.store(own_columns + y, tl.sum(mass_y, 0), in_y)
     if CROSS:
-        tl.store(column_parts + row_blocks * m + row_block * m + y, tl.sum(cross_y, 0), in_y)
+        tl.store(own_columns + pairs * row_blocks * m + y, tl.sum(cross_y, 0), in_y)

@@ -1,0 +1,74 @@
+"""From logits to the cells of a table in two passes over them on a GPU.
+
+For rows r of logits f and candidates C, with log Z_r over the whole vocabulary and log I_r over C,
+
+    log q_r(x) = f_r(x) - log I_r  for x in C,        mass log I_r - log Z_r,        total log I_r .
+
+Written out these are a softmax, a gather, two maxima, a sum, a transposition and a copy, each of them a pass over numbers that
+fill the card's memory a few times in a second. Here the first pass sums and the second writes, into the table's own order.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Float, Int
+from torch import Tensor
+
+LONG = 2048
+TALL, WIDE = 64, 64
+"""A program of the first pass sums LONG cells of a row at a time; one of the second writes TALL rows of WIDE candidates."""
+
+
+def fill(
+    table: Float[Tensor, "before n after"], start: int, logits: Float[Tensor, "rows V"], candidates: Int[Tensor, " n"]
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]:
+    """Row r of log q to table[(start + r) // after, :, (start + r) % after]; log I and log I - log Z of each row."""
+    (rows, tokens), (_, n, after) = logits.shape, table.shape
+    log_z, log_inside = logits.new_empty((2, rows), dtype=torch.float32)
+    _sums[(rows,)](logits, candidates, log_z, log_inside, logits.stride(0), tokens, n, LONG=LONG)
+    grid = (triton.cdiv(rows, TALL), triton.cdiv(n, WIDE))
+    shapes = {"ONE": len(table) == 1, "TALL": TALL, "WIDE": WIDE}
+    _write[grid](logits, candidates, log_inside, table, start, logits.stride(0), rows, n, after, **shapes)
+    return log_inside, log_inside - log_z
+
+
+@triton.jit
+def _sums(logits, candidates, log_z, log_inside, stride, tokens, n, LONG: tl.constexpr):
+    row = tl.program_id(0)
+    first = logits + row.to(tl.int64) * stride
+    high = tl.full((LONG,), float("-inf"), tl.float32)
+    for begin in range(0, tokens, LONG):
+        x = begin + tl.arange(0, LONG)
+        high = tl.maximum(high, tl.load(first + x, x < tokens, float("-inf")).to(tl.float32))
+    highest = tl.max(high, 0)
+    whole = tl.zeros((LONG,), tl.float32)
+    for begin in range(0, tokens, LONG):
+        x = begin + tl.arange(0, LONG)
+        whole += tl.exp(tl.load(first + x, x < tokens, float("-inf")).to(tl.float32) - highest)
+    inside = tl.zeros((LONG,), tl.float32)
+    for begin in range(0, n, LONG):
+        j = begin + tl.arange(0, LONG)
+        x = tl.load(candidates + j, j < n, 0)
+        inside += tl.exp(tl.load(first + x, j < n, float("-inf")).to(tl.float32) - highest)
+    tl.store(log_z + row, highest + tl.log(tl.sum(whole, 0)))
+    tl.store(log_inside + row, highest + tl.log(tl.sum(inside, 0)))
+
+
+@triton.jit(do_not_specialize=["start", "rows"])
+def _write(
+    logits, candidates, log_inside, table, start, stride, rows, n, after,
+    ONE: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * TALL + tl.arange(0, TALL)
+    j = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
+    in_rows, in_n = row < rows, j < n
+    inside = in_rows[:, None] & in_n[None, :]
+    x = tl.load(candidates + j, in_n, 0)
+    cells = tl.load(logits + row.to(tl.int64)[:, None] * stride + x[None, :], inside, 0.0).to(tl.float32)
+    cells -= tl.load(log_inside + row, in_rows, 0.0)[:, None]
+    place = (start + row).to(tl.int64)
+    if not ONE:
+        place = place // after * n * after + place % after
+    tl.store(table + place[:, None] + j.to(tl.int64)[None, :] * after, cells, inside)
