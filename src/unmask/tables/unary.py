@@ -5,7 +5,8 @@ x in C_1 x ... x C_k, normalised along axis t *within* C_t. For a pair these are
 passes of the model per table, one with the whole block masked, and for k > 2 those of the chain.
 
 Several blocks may be asked about at once (`tables_of`): a question of few rows then shares its batches with those of other
-texts of the same length. The numbers are those of single calls but for the rounding of the last bits.
+texts of the same length, and the numbers are those of single calls but for the rounding of the last bits. Questions of many rows
+pass by themselves, to the same bits as alone.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from unmask.tables.switch import triton_wanted
 Item = TypeVar("Item")
 ROWS = 256
 """Rows of a batch of a model that does not say how many are best."""
+ENOUGH = 2048
+"""Rows of a question that fill a device by themselves, so that sharing a batch with others gains less than what they share."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def tables_of(
     passes = _Passes(sum(pass_count([len(axis) for axis in sets]) for sets in axes), progress)
     masked = [
         logits.to(dtype or torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-        for logits in masked_logits(model, clozes)
+        for logits in masked_logits(model, clozes, [pass_count([len(axis) for axis in sets]) >= ENOUGH for sets in axes])
     ]
     passes.add(len(clozes))
     blocks = [_Block(cloze, sets, log_m) for cloze, sets, log_m in zip(clozes, axes, masked, strict=True)]
@@ -106,10 +109,14 @@ def tables_of(
     return [block.tables(tuple(islice(inside, len(block.axes))), label) for block in blocks]
 
 
-def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze]) -> list[Tensor]:
-    """For each cloze the logits (k, V) at its block, with all of it masked; texts and blocks of one size pass together."""
+def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze], alone: Sequence[bool] = ()) -> list[Tensor]:
+    """For each cloze the logits (k, V) at its block, with all of it masked; texts and blocks of one size pass together.
+
+    `alone`: which pass by themselves, so that their last bits do not depend on the others.
+    """
     found: list[Tensor | None] = [None] * len(clozes)
-    for members in alike(clozes, lambda cloze: (len(cloze.ids), len(cloze.block))):
+    apart = [i if i < len(alone) and alone[i] else -1 for i in range(len(clozes))]
+    for members in alike(range(len(clozes)), lambda i: (len(clozes[i].ids), len(clozes[i].block), apart[i])):
         ids = torch.tensor([clozes[i].ids for i in members], device=model.device)
         block = torch.tensor([clozes[i].block for i in members], device=model.device)
         for i, logits in zip(members, model.logits(ids, block), strict=True):
@@ -235,9 +242,10 @@ def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passe
     for members in alike(questions, lambda question: len(question.ids)):
         group = [questions[i] for i in members]
         at_once = rows_at_once(model, len(group[0].ids))
-        small = [question for question in group if len(question.values) < at_once]
+        small = [question for question in group if len(question.values) < min(at_once, ENOUGH)]
         together = small if len({question.ids for question in small}) > 1 else []
-        for question in group if not together else [q for q in group if len(q.values) >= at_once]:
+        shared = {id(question) for question in together}
+        for question in [q for q in group if id(q) not in shared]:
             for rows, logits in model.substitutions(question.ids, question.vary, question.values, question.predict):
                 question.answer(rows, logits)
                 passes.add(len(logits))
