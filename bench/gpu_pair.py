@@ -1,4 +1,4 @@
-"""Seconds per exact pair on a GPU: all eight constructions, all metrics, beside the floor and the published procedure.
+"""Seconds per exact pair on a GPU: all constructions, all metrics, beside the floor and the published procedure.
 
     PYTHONPATH=src python bench/gpu_pair.py [--shape base|large] [--length 16] [--batch 8] [--dtype bfloat16] [--published]
     PYTHONPATH=src python bench/gpu_pair.py --model FOLDER [--batch 32] ...
@@ -29,6 +29,7 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 from unmask.cloze import Cloze
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
+from unmask.joints.registry import all_named
 from unmask.models.encoder.head import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.unary import tables_of
@@ -110,18 +111,18 @@ def needed_operations(model: MaskedLM, length: int) -> float:
 
 
 @torch.inference_mode()
-def measure(model: MaskedLM, clozes: list[Cloze]) -> dict[str, float]:
+def measure(model: MaskedLM, clozes: list[Cloze], constructions: list[str]) -> dict[str, float]:
     """Seconds per pair of the three parts, the pairs measured at once, and the reads of each iterated construction."""
     taken, blocks = seconds(lambda: tables_of(model, clozes, [None] * len(clozes)), model.device)
     found = {"tables": taken / len(clozes)}
-    taken, joints = seconds(lambda: derive_blocks(blocks), model.device)
+    taken, joints = seconds(lambda: derive_blocks(blocks, constructions), model.device)
     found["joints"] = taken / len(clozes)
     taken, measured = seconds(lambda: metrics_of_blocks(joints, [cloze.gold for cloze in clozes]), model.device)
     found["metrics"] = taken / len(clozes)
     found["all"] = found["tables"] + found["joints"] + found["metrics"]
     found["entropy"] = float(torch.special.entr(blocks[0].log_q[1][:64].exp()).sum(1).mean())
     found.update({f"reads_{j.name}": j.report["reads"] for j in joints[0] if "reads" in j.report})
-    found["a_kl_arnold_gokhale"] = next(m.a_kl for m in measured[0].joints if m.construction == "arnold_gokhale")
+    found.update({f"a_kl_{m.construction}": m.a_kl for m in measured[0].joints if m.construction == "arnold_gokhale"})
     return found
 
 
@@ -162,6 +163,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=3, help="pairs one by one")
     parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--joints", default="all")
     parser.add_argument("--peak", type=float, default=6.0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--published", action="store_true")
@@ -178,9 +180,10 @@ def main() -> None:
         widen_output(network)
         model = MaskedLM(network, tokenizer)
     clozes = [random_cloze(model, options.length, seed) for seed in range(1, options.batch + 1)]
-    measure(model, clozes)
-    runs = [measure(model, clozes) for _ in range(options.repeats)]
-    alone = [measure(model, [cloze]) for cloze in clozes[: options.pairs]]
+    names = [construction.name for construction in all_named(options.joints)]
+    measure(model, clozes, names)
+    runs = [measure(model, clozes, names) for _ in range(options.repeats)]
+    alone = [measure(model, [cloze], names) for cloze in clozes[: options.pairs]]
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
     floor = needed_operations(model, options.length) / product_rate(device)
     median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
