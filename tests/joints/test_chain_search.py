@@ -37,9 +37,9 @@ SHAPES = [(30, 2, 45), (9, 3, 150), (5, 4, 350), (4, 3, 50)]
 """Tokens, blanks, and the passes allowed: of the 61, 271, 671 and 61 states that there are."""
 
 
-def test_two_hundred_random_models_have_their_true_top_ten_or_it_is_not_called_certain():
+def test_a_hundred_random_models_have_their_true_top_ten_or_it_is_not_called_certain():
     right = sure = 0
-    for seed in range(200):
+    for seed in range(100):
         vocab, sites, budget = SHAPES[seed % 4]
         model = TabularMLM.random(vocab, sites, seed, scale=[2.0, 4.0, 8.0][seed % 3])
         variants = [Variant(blank(vocab, sites))]
@@ -55,8 +55,8 @@ def test_two_hundred_random_models_have_their_true_top_ten_or_it_is_not_called_c
         assert (found.stopped == "passes") == (found.certain < 10)
         sure += found.certain >= 10
         right += [f.tokens for f in found.fillings[:10]] == [tokens for _, _, tokens in expected[:10]]
-    assert right >= 160
-    assert sure >= 90
+    assert right >= 80
+    assert sure >= 45
 
 
 def test_a_search_cut_short_goes_wrong_and_never_calls_that_certain():
