@@ -37,7 +37,7 @@ def test_every_public_name_explains_itself(name):
     assert len(said - set(re.findall(r"[a-z]+", name.lower()))) >= 6
 
 
-VERBS = {"check", "compare", "dependence", "diagnose", "evaluate", "fill", "mutants", "sample", "score", "train"}
+VERBS = {"check", "compare", "dependence", "diagnose", "evaluate", "fill", "mutants", "sample", "score", "train", "translate"}
 ON_THE_COMMAND_LINE = {"as_json", "file", "json"}
 IN_PYTHON = {"progress"}
 OTHERWISE = {"sample": (set(), {"user_terms"}), "score": ({"definitions", "inputs"}, {"sink", "texts"})}
@@ -55,7 +55,18 @@ def test_a_command_and_its_function_take_the_same_arguments(verb):
     assert arguments - options - IN_PYTHON == only_arguments
 
 
-ANSWERS = ["Check", "Comparison", "Dependence", "Diagnosis", "Evaluation", "Filling", "Mutants", "SampleRun", "TrainingRun"]
+ANSWERS = [
+    "Check",
+    "Comparison",
+    "Dependence",
+    "Diagnosis",
+    "Evaluation",
+    "Filling",
+    "Mutants",
+    "SampleRun",
+    "TrainingRun",
+    "Translations",
+]
 
 
 @pytest.mark.parametrize("answer", [getattr(unmask, name) for name in ANSWERS])

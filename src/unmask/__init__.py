@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from unmask.tables.unary import Tables, unary_tables
     from unmask.training.result import TrainingRun
     from unmask.training.run import train
+    from unmask.translation.result import Translations
+    from unmask.translation.translate import translate
 
 _HOME = {
     "CONSTRUCTIONS": "unmask.joints.registry",
@@ -58,6 +60,7 @@ _HOME = {
     "SampleRun": "unmask.sampling.run",
     "Tables": "unmask.tables.unary",
     "TrainingRun": "unmask.training.result",
+    "Translations": "unmask.translation.result",
     "UnmaskError": "unmask.errors",
     "block_metrics": "unmask.joints.metrics",
     "check": "unmask.answers.checking",
@@ -73,6 +76,7 @@ _HOME = {
     "sample": "unmask.sampling.sample",
     "score": "unmask.scoring.score",
     "train": "unmask.training.run",
+    "translate": "unmask.translation.translate",
     "unary_tables": "unmask.tables.unary",
 }
 
@@ -95,6 +99,7 @@ __all__ = [
     "SampleRun",
     "Tables",
     "TrainingRun",
+    "Translations",
     "UnmaskError",
     "__version__",
     "block_metrics",
@@ -111,6 +116,7 @@ __all__ = [
     "sample",
     "score",
     "train",
+    "translate",
     "unary_tables",
 ]
 

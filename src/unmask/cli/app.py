@@ -28,6 +28,7 @@ COMMANDS = {
     "sample": "Sample texts by Markov chains or decoders, and say how far to trust them.",
     "diagnose": "Acceptance and novelty, R-hat and effective sample sizes, repetition, and what they mean; writes figures too.",
     "train": "Train a masked language model from plain text, or with --objective causal a causal one.",
+    "translate": "Translate with a model that `unmask train --parallel` has made: JSON lines, one per source.",
     "check": "Say what was understood of a model (tokenizer, mask, head, longest text, speed) and what looks wrong.",
     "lab": "The theory of generative masked language models, computed exactly on small models.",
 }

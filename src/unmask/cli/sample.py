@@ -98,6 +98,9 @@ def sample(
     decoding_temperature: Annotated[
         float | None, option("decoding_temperature", "Of the predicted tokens; 0 takes the likeliest.")
     ] = None,
+    gamma: Annotated[
+        float | None, option("gamma", "Nats of dependence that one step may lose: more is fewer steps; 0 fills one by one.")
+    ] = None,
     order: Annotated[str | None, option("order", f"In which blanks are filled: {choices(OrderName)}.")] = None,
     restart: Annotated[
         float | None, option("restart", "Of refined draws: the probability of stopping before each Gibbs step.")

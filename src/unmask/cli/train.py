@@ -11,8 +11,17 @@ from unmask.cli.options import Json
 
 
 def train(
-    corpus: Annotated[list[Path], typer.Argument(help="Text files, one text per line: .txt, .txt.xz, .txt.gz or .jsonl.")],
     out: Annotated[Path, typer.Option(help="Folder for the model; must not exist, unless --resume.")],
+    corpus: Annotated[
+        list[Path] | None, typer.Argument(help="Text files, one text per line: .txt, .txt.xz, .txt.gz or .jsonl.")
+    ] = None,
+    parallel: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(help="Instead of CORPUS: a file of sources and one of their translations, line by line."),
+    ] = None,
+    distil: Annotated[
+        Path | None, typer.Option(help="With --parallel: train on the translations of the causal model in this folder.")
+    ] = None,
     weight: Annotated[
         list[float] | None, typer.Option(help="How often an epoch sees each CORPUS file; one per file, in order.")
     ] = None,
@@ -37,8 +46,16 @@ def train(
         str | None, typer.Option(help="Row lengths that segments are packed into; the last is --max-length.")
     ] = None,
     masking: Annotated[
-        str, typer.Option(help="fixed:R, uniform:A-B, k:N, span:R, words:R, or a mixture W*..+W*..")
-    ] = "uniform:0.05-0.45",
+        str | None,
+        typer.Option(
+            help="fixed:R, uniform:A-B, k:N, span:R, words:R, or a mixture W*..+W*..; by default uniform:0.05-0.45, "
+            "of translations uniform:0-1."
+        ),
+    ] = None,
+    mask_source: Annotated[float, typer.Option(help="With --parallel: rate at which source tokens are masked, too.")] = 0.0,
+    refinement: Annotated[
+        float, typer.Option(help="With --parallel: weight of learning to correct one's own one-step output.")
+    ] = 0.0,
     replacement: Annotated[str, typer.Option(help="Shares of masked tokens shown as mask, random token, themselves.")] = "1,0,0",
     loss: Annotated[str, typer.Option(help="factorised, or block (chain rule inside the masked block).")] = "factorised",
     compatibility: Annotated[float, typer.Option(help="Weight of the compatibility regulariser.")] = 0.0,
@@ -54,6 +71,8 @@ def train(
     weight_decay: Annotated[float, typer.Option(help="Weight decay of matrices.")] = 0.01,
     beta2: Annotated[float, typer.Option(help="AdamW's second beta.")] = 0.98,
     clip: Annotated[float, typer.Option(help="Largest norm of the gradient.")] = 1.0,
+    dropout: Annotated[float, typer.Option(help="Share of each layer's output that training drops.")] = 0.0,
+    label_smoothing: Annotated[float, typer.Option(help="Share of each answer spread over the vocabulary.")] = 0.0,
     precision: Annotated[str, typer.Option(help="Of matrix products: float32, bfloat16, or auto (bfloat16 on a GPU).")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of weights, order and masks.")] = 0,
     valid: Annotated[Path | None, typer.Option(help="Held-out text; by default a share of the corpus.")] = None,
@@ -84,8 +103,9 @@ def train(
     from unmask.cli.process import INTERRUPTED
     from unmask.cli.terminal import messages, print_json, progress
 
+    given["corpus"] = given["corpus"] or None
     with progress(lines=True) as report:
-        made = unmask.train(given.pop("corpus"), **given, progress=report)
+        made = unmask.train(**given, progress=report)
     if as_json:
         print_json(made.to_dict())
     else:

@@ -17,12 +17,16 @@ UNUSED_BY_LOGITS = ("bert.pooler.", "cls.seq_relationship.", "bert.embeddings.po
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def read_own_bert(source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> BertMaskedLM | None:
+def read_own_bert(
+    source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None, decoder: bool = False
+) -> BertMaskedLM | None:
     """The network, or None where the folder holds anything else than exactly its tensors: transformers reads it then.
 
     Tensors that logits do not use (pooler, next sentence) may lie beside. `rename`: see `weights.renamed`.
+    `decoder`: read a causal model's weights, whose caller does not let positions look ahead.
     """
-    shape = BertShape.of(source.config) if source.local else None
+    config = {key: value for key, value in source.config.items() if not (decoder and key == "is_decoder")}
+    shape = BertShape.of(config) if source.local else None
     if shape is None or not (source.folder / WEIGHTS).is_file():
         return None
     network = BertMaskedLM(shape)

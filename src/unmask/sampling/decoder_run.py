@@ -31,7 +31,7 @@ class DecoderRun(GroupRun):
 
     def sweep(self) -> None:
         """Decode every text anew."""
-        self.state, spent = decode(self.decoder, len(self.group.chains), self.streams.at(self.done + 1, 0))
+        self.state, spent = decode(self.decoder, len(self.group.chains), self.streams.at(self.done + 1, 0), self.group.starts)
         self.spent += spent
         self.done += 1
 

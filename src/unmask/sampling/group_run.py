@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,13 @@ class GroupRun(ABC):
             self.done, self.scoring_passes = int(saved["done"]), int(saved["scoring_passes"])
             self.remembered = int(saved["remembered"])
         else:
-            self.independent = independent_texts(settings, group)
             self.scoring_passes = int(group.chains[0] == group.alike[0])
         self._remembered_before = passes.remembered
+
+    @cached_property
+    def independent(self) -> Int[Tensor, "n T"]:
+        """Drawn when first asked for."""
+        return independent_texts(self.settings, self.group)
 
     @abstractmethod
     def sweep(self) -> None:

@@ -30,7 +30,7 @@ class Group:
     """Chains with one target, run side by side.
 
     chains   their numbers in the whole run
-    starts   the texts they start from, where those were given
+    starts   the texts they start from, where those were given; a decoder takes only what it is conditioned on from them
     alike    all chains of the run that have this target, those of other groups too
     """
 

@@ -114,6 +114,9 @@ KERNELS: dict[str, Entry] = {
         Entry("confidence", "surest first", f"{HERE}.decoders.confidence:ConfidenceOrder", "#555555",
               "a new text: all blanks predicted, the surest kept", "nothing named", DECODED, DECODING,
               decodes=True, mixes=False),
+        Entry("entropy-bound", "entropy-bound", f"{HERE}.decoders.entropy_bound:EntropyBound", "#44AA99",
+              "a new text: the surest blanks filled, as many as stay under a bound", "nothing named", DECODED,
+              ("gamma", "decoding_temperature"), decodes=True, mixes=False),
     )
 }  # fmt: skip
 

@@ -56,6 +56,7 @@ def sample(
     decoding_steps: int | None = None,
     schedule: str | None = None,
     decoding_temperature: float | None = None,
+    gamma: float | None = None,
     order: str | None = None,
     restart: float | None = None,
     user_terms: Sequence[UserTerm] = (),
@@ -112,6 +113,7 @@ def sample(
         decoding_steps=decoding_steps,
         schedule=schedule,
         decoding_temperature=decoding_temperature,
+        gamma=gamma,
         order=order,
         restart=restart,
     )

@@ -91,6 +91,7 @@ class SampleSettings:
     decoding_steps: int = 10
     schedule: Schedule = "linear"
     decoding_temperature: float = 1.0
+    gamma: float = 1.0
     order: Order = "random"
     restart: float = 0.1
 
@@ -102,7 +103,8 @@ class SampleSettings:
             self._set(name, lambda value, n=name, a=least, b=most: whole(n, value, a, b))
         for name, largest in POSITIVE.items():
             self._set(name, lambda value, n=name, b=largest: real(n, value, 0, b, above=True))
-        self._set("decoding_temperature", lambda value: real("decoding_temperature", value, 0, HOTTEST))
+        for name in ("decoding_temperature", "gamma"):
+            self._set(name, lambda value, n=name: real(n, value, 0, HOTTEST))
         self._set("length", lambda values: tuple(whole("length", value, 1, LONGEST) for value in values))
         self._set("delayed", lambda values: tuple(whole("delayed", value, 0, LONGEST) for value in values))
         self._set("ladder", lambda values: tuple(real("ladder", value, 0, HOTTEST, above=True) for value in values))

@@ -32,8 +32,12 @@ def starting_texts(
     if not settings.random_start:
         state, spent = decode(Ancestral(target, passes, proposal), n, rng)
         return state.ids, spent
-    uniform = torch.where(target.support, 0.0, -torch.inf).double()
-    return _drawn_apart(target, n, uniform, rng), free_of_charge
+    return random_texts(target, n, rng), free_of_charge
+
+
+def random_texts(target: Target, n: int, rng: Randomness) -> Int[Tensor, "n T"]:
+    """n texts whose free tokens are uniform over those allowed."""
+    return _drawn_apart(target, n, torch.where(target.support, 0.0, -torch.inf).double(), rng)
 
 
 def independent_texts(settings: SampleSettings, group: Group) -> Int[Tensor, "n T"]:

@@ -3,7 +3,8 @@
     pi(x) proportional to exp(-E(x) / temperature)   if x keeps the held tokens and every free token is allowed, else 0
 
 Special tokens are never allowed. The energy keeps its terms at the held positions, and its normalisers run over the whole
-vocabulary, so that pi is the unconstrained model *given* the constraints.
+vocabulary, so that pi is the unconstrained model *given* the constraints. Tokens that a text is conditioned on (`given`: the
+source of a translation) are held as well, may differ from text to text, and have no term.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from unmask.sampling.energy import Energy, scored_positions
 class Target:
     """An energy and its support: `template` holds the mask token at the free positions and held tokens elsewhere.
 
-    `allowed` maps free positions of the template to the token ids that may stand there. All tensors are on the model's device.
+    `allowed` maps free positions of the template to the token ids that may stand there; `given` are the positions at which each
+    text brings tokens of its own, whatever the template has there. All tensors are on the model's device.
 
     positions        positions in the text with an energy term, S of them ("columns" count along these)
     free             the F columns that are free ("sites" count along these)
@@ -37,17 +39,18 @@ class Target:
         template: Sequence[int],
         energy: Energy | None = None,
         allowed: Mapping[int, Sequence[int]] | None = None,
+        given: Sequence[int] = (),
     ) -> None:
         self.model, self.device = model, model.device
         self.template = tuple(int(i) for i in template)
         self.energy = energy or Energy()
         check_length(model, len(self.template))
-        scored = scored_positions(self.template, model)
+        scored = [t for t in scored_positions(self.template, model) if t not in set(given)]
         free = [column for column, t in enumerate(scored) if self.template[t] == model.mask_id]
         if not free:
             raise InputError("the template has no blank: put [MASK] where tokens should be sampled")
         self.sites, self.columns = len(free), len(scored)
-        self.template_ids = self._tensor(self.template)
+        self.template_ids, self.given = self._tensor(self.template), self._tensor(given)
         self.positions, self.free = self._tensor(scored), self._tensor(free)
         self.free_positions = self.positions[self.free]
         self.site_of_column = torch.full((self.columns,), -1, device=self.device)
@@ -84,6 +87,7 @@ class Target:
         if ids.shape[1] != len(self.template):
             raise InputError(f"a start of {ids.shape[1]} tokens for a template of {len(self.template)}: give texts of one length")
         held = self.template_ids != self.model.mask_id
+        held[self.given] = False
         if bool((ids[:, held] != self.template_ids[held]).any()):
             raise InputError("a start differs from the template where tokens are held: start from the template's own tokens")
         values = ids[:, self.free_positions]

@@ -69,6 +69,10 @@ def _norm(x: Float[Tensor, "*n D"], w: Affine, eps: float) -> Float[Tensor, "*n 
     return F.layer_norm(x.to(w.weight.dtype), w.weight.shape, w.weight, w.bias, eps).to(x.dtype)
 
 
+def _dropped(x: Float[Tensor, "*n D"], share: float) -> Float[Tensor, "*n D"]:
+    return F.dropout(x, share) if share else x
+
+
 def embed(
     word: Float[Tensor, "R L D"],
     position: Float[Tensor, "R L D"],
@@ -83,15 +87,16 @@ def embed(
 
 
 def encoder_layer(
-    x: Float[Tensor, "R L D"], bias: Float[Tensor, "R 1 L L"], w: LayerWeights, heads: int, eps: float
+    x: Float[Tensor, "R L D"], bias: Float[Tensor, "R 1 L L"], w: LayerWeights, heads: int, eps: float, dropout: float = 0.0
 ) -> Float[Tensor, "R L D"]:
-    """One post-norm layer."""
+    """One post-norm layer; `dropout` acts on what the layer adds to its input."""
     rows, length, width = x.shape
     joint = Affine(torch.cat([w.query.weight, w.key.weight, w.value.weight]), torch.cat([w.query.bias, w.key.bias, w.value.bias]))
     q, k, v = _linear(x, joint).view(rows, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
     attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-    h = _norm(x + _linear(attended.transpose(1, 2).reshape(rows, length, width), w.attended), w.attended_norm, eps)
-    return _norm(h + _linear(F.gelu(_linear(h, w.widen)), w.narrow), w.out_norm, eps)
+    mixed = _linear(attended.transpose(1, 2).reshape(rows, length, width), w.attended)
+    h = _norm(x + _dropped(mixed, dropout), w.attended_norm, eps)
+    return _norm(h + _dropped(_linear(F.gelu(_linear(h, w.widen)), w.narrow), dropout), w.out_norm, eps)
 
 
 def head(hidden: Float[Tensor, "m D"], w: HeadWeights, eps: float) -> Float[Tensor, "m V"]:
@@ -100,11 +105,11 @@ def head(hidden: Float[Tensor, "m D"], w: HeadWeights, eps: float) -> Float[Tens
 
 
 def head_loss(
-    gathered: Float[Tensor, "m D"], target: Int[Tensor, " m"], w: HeadWeights, eps: float
+    gathered: Float[Tensor, "m D"], target: Int[Tensor, " m"], w: HeadWeights, eps: float, smoothing: float = 0.0
 ) -> tuple[Float[Tensor, " m"], Bool[Tensor, " m"]]:
     """-log q of the targets at gathered positions, and whether each is the most probable token."""
     logits = head(gathered, w, eps).to(w.words.weight.dtype)
-    return F.cross_entropy(logits, target, reduction="none"), logits.argmax(-1) == target
+    return F.cross_entropy(logits, target, reduction="none", label_smoothing=smoothing), logits.argmax(-1) == target
 
 
 class Slots(NamedTuple):
@@ -149,7 +154,7 @@ class PackedBert:
     """A network seen through its weights, for packed rows."""
 
     def __init__(self, model: Any, dtype: torch.dtype = torch.float32, compile: bool = False, causal: bool = False) -> None:
-        """`causal`: no position looks at those after it."""
+        """`causal`: no position looks at those after it, but for a source, which every position of its pair sees."""
         self.model = model
         self.causal = causal
         self.dtype = dtype
@@ -179,22 +184,23 @@ class PackedBert:
             _affine(p.transform.dense), _affine(p.transform.LayerNorm), Affine(e.word_embeddings.weight, p.bias)
         )
 
-    def hidden(self, ids: Int[Tensor, "R L"], text: PackedText) -> Float[Tensor, "n D"]:
-        """Last hidden states of all tokens, flattened; `ids` is what the model sees of `text`."""
-        seen = text.same.tril() if self.causal else text.same
+    def hidden(self, ids: Int[Tensor, "R L"], text: PackedText, dropout: float = 0.0) -> Float[Tensor, "n D"]:
+        """Last hidden states of all tokens, flattened; `ids` is what the model sees of `text`. A source is seen whole."""
+        seen = text.same.tril() | (text.same & text.given.unsqueeze(1)) if self.causal else text.same
         w = self.embedding_weights
         word, position = F.embedding(ids, w.word), F.embedding(text.position, w.position)
         x, bias = self._embed(word, position, seen, w, self.dtype, self.eps)
+        x = _dropped(x, dropout)
         for weights in self.layer_weights:
-            x = self._layer(x, bias, weights, self.heads, self.eps)
+            x = self._layer(x, bias, weights, self.heads, self.eps, dropout)
         return x.flatten(0, 1)
 
     def nll(
-        self, hidden: Float[Tensor, "n D"], slots: Slots, target: Int[Tensor, " m"]
+        self, hidden: Float[Tensor, "n D"], slots: Slots, target: Int[Tensor, " m"], smoothing: float = 0.0
     ) -> tuple[Float[Tensor, " m"], Bool[Tensor, " m"]]:
         """-log q(target) at the positions in the slots, and whether the target is the most probable token."""
         gathered = _Gathered.apply(hidden, slots)  # type: ignore[no-untyped-call]
-        out: tuple[Tensor, Tensor] = self._head_loss(gathered, target, self.head_weights, self.eps)
+        out: tuple[Tensor, Tensor] = self._head_loss(gathered, target, self.head_weights, self.eps, smoothing)
         return out
 
     def token_logits(self, hidden: Float[Tensor, "m D"], tokens: Int[Tensor, "m c"]) -> Float[Tensor, "m c"]:

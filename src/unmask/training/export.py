@@ -41,6 +41,8 @@ def model_card(made: TrainingRun, prepared: Prepared, command: str, licence: str
     limit = held.max_tokens or settings.max_length
     unfinished = "" if made.finished else f"\n\nThe run was {made.status} at step {made.step:,} of {settings.steps:,}.\n"
     kind, tag, objective, measured = _words(settings)
+    if settings.parallel:
+        objective += " A text is a source and its translation, and the translation is asked for (`unmask translate`)."
     seen = round(made.step * settings.batch_tokens * prepared.tokens / sum(p.ids.size for p in prepared.packed))
     listed = "\n".join(f"    {name}: {value}" for name, value in settings.to_dict().items())
     today = datetime.date.today().isoformat()

@@ -28,10 +28,11 @@ from unmask.training.encoder import PackedBert, Slots
 from unmask.training.layout import PackedText, Vocabulary
 from unmask.training.log import RunLog
 from unmask.training.model import Start, new_model
-from unmask.training.objectives import objective_of
+from unmask.training.objectives import Task, objective_of
 from unmask.training.optimiser import make_optimisers, rate_at
 from unmask.training.packing import PackedRows
 from unmask.training.prepare import Prepared
+from unmask.training.refinement import filled_in
 from unmask.training.settings import MANY, TrainSettings
 from unmask.training.validation import Figures, validate
 
@@ -87,7 +88,7 @@ class Trainer:
     ) -> None:
         self.settings = settings
         self.device = device
-        self.vocabulary = Vocabulary.of(prepared.tokenizer, device)
+        self.vocabulary = Vocabulary.of(prepared.tokenizer, device, settings.source_length)
         self.plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
         network = init.network if init else new_model(settings, self.vocabulary.size, self.vocabulary.pad)
         self.model = network.to(device)
@@ -117,6 +118,8 @@ class Trainer:
         batch = self.plan.batch(step)
         text = PackedText.of(self._to_device(batch), self.vocabulary)
         generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
+        if self.settings.dropout:
+            torch.manual_seed(seed_for(self.settings.seed, step, 2))
         loss = self._loss(text, batch.bucket, generator)
         penalty = torch.zeros((), device=self.device)
         if self.settings.compatibility:
@@ -139,8 +142,17 @@ class Trainer:
     def _loss(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
         task = self.objective.task(text, self.vocabulary, generator)
         slots = Slots.gather(task.asked, self.slots[bucket])
-        nll, _ = self.bert.nll(self.bert.hidden(task.shown, text), slots, task.answer.flatten()[slots.position].long())
+        answer = task.answer.flatten()[slots.position].long()
+        hidden = self._hidden(task, text)
+        nll, _ = self.bert.nll(hidden, slots, answer, self.settings.label_smoothing)
+        if self.settings.refinement:
+            again = filled_in(task, self.bert.logits(hidden.detach()[slots.position]), slots, self.vocabulary, generator)
+            corrected, _ = self.bert.nll(self._hidden(again, text), slots, answer, self.settings.label_smoothing)
+            nll = nll + self.settings.refinement * corrected
         return (nll * torch.where(slots.filled, task.weight.flatten()[slots.position], 0.0)).sum() / task.total.clamp(min=1)
+
+    def _hidden(self, task: Task, text: PackedText) -> Float[Tensor, "n D"]:
+        return self.bert.hidden(task.shown, text, self.settings.dropout)
 
     def _penalty(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
         rows = min(len(text.ids), self.settings.compatibility_rows or max(1, len(text.ids) // 8))

@@ -6,6 +6,9 @@
 Both are weighted sums of -log q over positions of packed rows, computed by one encoder: a causal model is the same network
 whose attention does not look ahead. A segment's start token is given, its end token is predicted, so a causal model's text
 has the probability p(x) = prod_t p(x_t | x_<t) over all lengths.
+
+In a parallel corpus both ask for the translation only, given its source. A masked model may also be asked for source tokens
+that are hidden, at a rate of their own.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from torch import Generator, Tensor
 
 from unmask.training.layout import PackedText, Vocabulary
 from unmask.training.losses import LossName, hide
-from unmask.training.masking import FixedRate, MaskingScheme, Replacement, capacity, parse_replacement, parse_scheme
+from unmask.training.masking import FixedRate, MaskingScheme, Replacement, capacity, noise, parse_replacement, parse_scheme
 from unmask.training.settings import TrainSettings
 
 
@@ -49,15 +52,18 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Masked:
-    """Hidden positions, each shown as `replacement` says."""
+    """Hidden positions, each shown as `replacement` says; `source`: the rate at which source tokens are hidden besides."""
 
     scheme: MaskingScheme = field(default_factory=FixedRate)
     replacement: Replacement = field(default_factory=Replacement)
     loss: LossName = "factorised"
+    source: float = 0.0
     causal = False
 
     def task(self, text: PackedText, vocabulary: Vocabulary, generator: Generator) -> Task:
         block = self.scheme.draw(text, generator)
+        if self.source:
+            block |= text.given & ~vocabulary.special[text.ids] & (noise(text, generator) < self.source)
         mask, weight = hide(self.loss, text, block, generator)
         return Task(self.replacement.apply(text, mask, vocabulary, generator), mask, text.ids, weight, block.sum())
 
@@ -74,7 +80,7 @@ class Causal:
     def task(self, text: PackedText, vocabulary: Vocabulary, generator: Generator) -> Task:
         following = text.segment.roll(-1, 1)
         following[:, -1] = 0
-        asked = (text.segment > 0) & (text.segment == following)
+        asked = (text.segment > 0) & (text.segment == following) & ~(text.given & text.given.roll(-1, 1))
         return Task(text.ids, asked, text.ids.roll(-1, 1), asked.float(), asked.sum())
 
     def slots(self, rows: int, length: int, tokens_per_segment: float) -> int:
@@ -85,4 +91,4 @@ def objective_of(settings: TrainSettings) -> Objective:
     """The objective that a run trains."""
     if settings.objective == "causal":
         return Causal()
-    return Masked(parse_scheme(settings.masking), parse_replacement(settings.replacement), settings.loss)
+    return Masked(parse_scheme(settings.masking), parse_replacement(settings.replacement), settings.loss, settings.mask_source)

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 from unmask import checks
 from unmask.errors import InputError
+from unmask.models.pair_layout import PairLayout
 from unmask.runs.files import write_atomically
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Progress
@@ -43,6 +44,15 @@ class Held:
 
 
 @dataclass(frozen=True)
+class PairTokens:
+    """The pairs of a parallel corpus that are trained on: token ids of both sides, special tokens apart."""
+
+    layout: PairLayout
+    sources: list[list[int]]
+    targets: list[list[int]]
+
+
+@dataclass(frozen=True)
 class Prepared:
     """Everything a run needs of its data; `corpus` is the fingerprint of texts, weights and cut."""
 
@@ -53,6 +63,7 @@ class Prepared:
     source_tokens: tuple[int, ...]
     held: Held
     corpus: str
+    pairs: PairTokens | None = None
 
     @property
     def tokens(self) -> int:
@@ -71,7 +82,7 @@ def prepare(
     """Tokenise and pack the sources, from the cache where it holds them."""
     cut = Segmentation(settings.segment_lengths, settings.max_length, 0.0 if held.source else held.share)
     if tokenizer_path is None:
-        tokenizer = _trained_tokenizer(sources, settings.vocab, cut, cache, progress)
+        tokenizer = trained_tokenizer(sources, settings.vocab, cut, cache, progress)
     else:
         tokenizer = load_tokenizer(tokenizer_path)
     stored = [_tokenised(source, tokenizer, cut, cache, progress) for source in sources]
@@ -99,9 +110,11 @@ def _tokenised(source: Source, tokenizer: Tokenizer, cut: Segmentation, cache: P
     return tokenise(source, tokenizer, cut, cache, report)
 
 
-def _trained_tokenizer(
+def trained_tokenizer(
     sources: Sequence[Source], vocab: int, cut: Segmentation, cache: Path, progress: Progress | None
 ) -> Tokenizer:
+    """A tokenizer of at most `vocab` tokens for all sources together, from the cache where it holds it."""
+
     def lines() -> Iterator[tuple[str, int]]:
         count = 0
         for source in sources:

@@ -23,20 +23,24 @@ from unmask.training.cache import default_cache
 from unmask.training.checkpoint import CheckpointFolder
 from unmask.training.corpus import Given, Source, sources
 from unmask.training.export import export_model, model_card
+from unmask.training.length_fit import fit_length_head
 from unmask.training.log import RunLog
 from unmask.training.loop import Pace, Trainer, run
 from unmask.training.model import Start
+from unmask.training.parallel import Parallel, Side, prepare_parallel
 from unmask.training.prepare import Held, Prepared, prepare
 from unmask.training.result import TrainingRun
-from unmask.training.settings import MANY, TrainSettings
+from unmask.training.settings import MANY, PAIRS_MASKING, PLAIN_MASKING, TrainSettings
 
 Name = str | os.PathLike[str]
 
 
 def train(
-    corpus: Given,
+    corpus: Given | None = None,
     *,
     out: Name,
+    parallel: Sequence[Side] | None = None,
+    distil: Name | None = None,
     weight: Sequence[float] | None = None,
     size: str = "auto",
     layers: int | None = None,
@@ -50,7 +54,9 @@ def train(
     max_length: int = 128,
     segment_lengths: str | Sequence[int] = (24, 64, 128),
     buckets: str | Sequence[int] | None = None,
-    masking: str = "uniform:0.05-0.45",
+    masking: str | None = None,
+    mask_source: float = 0.0,
+    refinement: float = 0.0,
     replacement: str = "1,0,0",
     loss: str = "factorised",
     compatibility: float = 0.0,
@@ -64,6 +70,8 @@ def train(
     weight_decay: float = 0.01,
     beta2: float = 0.98,
     clip: float = 1.0,
+    dropout: float = 0.0,
+    label_smoothing: float = 0.0,
     precision: str = "auto",
     seed: int = 0,
     valid: Given | None = None,
@@ -83,24 +91,26 @@ def train(
 ) -> TrainingRun:
     """Train a masked language model (or a causal one) from text, and leave it in the folder `out`.
 
-    `corpus` is a file, several files or a list of texts; every other argument is the option of `unmask train` with that name
-    (`unmask train --help`, docs/training.md). `progress` is called with (steps done, steps in all, what happens).
+    `corpus` is a file, several files or a list of texts; instead of it, `parallel` is a file of sources and one of their
+    translations, or two lists of texts. Every other argument is the option of `unmask train` with that name (`unmask train
+    --help`, docs/training.md, docs/translation.md). `progress` is called with (steps done, steps in all, what happens).
 
     An interrupt (Ctrl-C) ends the run after its step with a checkpoint and a usable model; `resume=True` goes on with it.
     """
     given = locals()
     folder = user_path(out, "out")
     _refuse_folder(folder, resume)
+    pairs = _pairs(parallel, distil, corpus, weight, valid)
     on = resolve_device(device)
     start = None if init is None else Start.read(user_path(init, "init"), objective == "causal")
     asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab, "batch_tokens": batch_tokens, "lr": lr}
     settings = TrainSettings(
         **presets.choose(size, on, asked, start.shape if start else None, str(init)),
         max_length=max_length,
-        segment_lengths=_lengths("segment_lengths", segment_lengths),
+        segment_lengths=_lengths("segment_lengths", segment_lengths if parallel is None else (max_length,)),
         buckets=_lengths("buckets", (max_length,) if buckets is None else buckets),
         objective=objective,  # type: ignore[arg-type]
-        masking=masking,
+        masking=masking or (PAIRS_MASKING if parallel is not None and objective == "masked" else PLAIN_MASKING),
         replacement=replacement,
         loss=loss,  # type: ignore[arg-type]
         compatibility=compatibility,
@@ -113,20 +123,23 @@ def train(
         clip=clip,
         precision=precision,  # type: ignore[arg-type]
         seed=seed,
+        dropout=dropout,
+        label_smoothing=label_smoothing,
+        parallel=parallel is not None,
+        mask_source=mask_source,
+        refinement=refinement,
     )
     pace = Pace(valid_every, checkpoint_every, max_minutes)
     checks.real("epochs", epochs, 0, 1e6, above=True)
     presets.refuse_what_does_not_fit(settings, on)
-    read = sources(corpus, weight, field)
+    read = [] if corpus is None else sources(corpus, weight, field)
     held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
-    prepared = prepare(
-        read,
-        settings,
-        held,
-        default_cache() if cache is None else user_path(cache, "cache"),
-        _tokenizer(tokenizer, start, folder if resume else None),
-        progress,
-    )
+    kept = default_cache() if cache is None else user_path(cache, "cache")
+    spelling = _tokenizer(tokenizer, start, folder if resume else None)
+    if pairs:
+        prepared = prepare_parallel(pairs, settings, held, kept, on, spelling, progress)
+    else:
+        prepared = prepare(read, settings, held, kept, spelling, progress)
     if start:
         start.refuse_other_sizes(max_length, max(prepared.tokenizer.get_vocab().values()) + 1)
     settings = _settle(settings, prepared, epochs)
@@ -156,12 +169,34 @@ def train(
             settings=settings,
         )
         card = model_card(made, prepared, _command(given, read, held.source), licence, on)
+        if prepared.pairs:
+            prepared.pairs.layout.save(folder, settings.objective)
+            if settings.objective == "masked":
+                fit_length_head(trainer.model, prepared.pairs, settings.seed).save(folder)
         export_model(folder, trainer.model, prepared.tokenizer, settings, card, half)
         if made.finished:
             write_json(own / "finished.json", {"step": step, **dataclasses.asdict(figures)})
             if not keep_checkpoints:
                 checkpoints.clear()
     return made
+
+
+def _pairs(
+    parallel: Sequence[Side] | None, distil: Name | None, corpus: Given | None, weight: object, valid: object
+) -> Parallel | None:
+    """The parallel corpus, if one is given; what it does not go together with is refused."""
+    if (parallel is None) == (corpus is None):
+        raise InputError("train takes a corpus or --parallel SOURCE TARGET: give one of the two")
+    if parallel is None:
+        if distil is not None:
+            raise InputError("distil belongs to models that translate: leave it out, or give --parallel SOURCE TARGET")
+        return None
+    for name, given in (("weight", weight), ("valid", valid)):
+        if given is not None:
+            raise InputError(
+                f"{name} was given, which a parallel corpus does not use: leave it out; --valid-share holds out pairs"
+            )
+    return Parallel.of(parallel, distil)
 
 
 def _refuse_folder(out: Path, resume: bool) -> None:
@@ -206,9 +241,11 @@ def _held_out(valid: Given, field: str) -> Source:
 def _command(given: Mapping[str, Any], read: Sequence[Source], held: Source | None) -> str:
     """The command line of a call: the corpus, and every option that is not at its default."""
     words = ["unmask", "train", *map(_where, read)]
+    if given["parallel"] is not None:
+        words += ["--parallel", *(_where(side) for side in Parallel.of(given["parallel"]).sides)]
     for name, parameter in inspect.signature(train).parameters.items():
         value, option = given[name], f"--{name.replace('_', '-')}"
-        if name in ("corpus", "progress", "resume") or _spelled(value) == _spelled(parameter.default):
+        if name in ("corpus", "parallel", "progress", "resume") or _spelled(value) == _spelled(parameter.default):
             continue
         if isinstance(value, bool):
             words.append(option if value else f"--no-{name}")

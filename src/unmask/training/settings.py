@@ -35,20 +35,30 @@ COUNTS = {
     "seed": (0, 2**63 - 1),
 }
 """Least and most of each whole number."""
-MASKED_ONLY = ("masking", "replacement", "loss", "compatibility", "compatibility_rows")
+MASKED_ONLY = ("masking", "replacement", "loss", "compatibility", "compatibility_rows", "mask_source", "refinement")
+PAIRS_ONLY = ("mask_source", "refinement")
+PLAIN_MASKING, PAIRS_MASKING = "uniform:0.05-0.45", "uniform:0-1"
+"""Where none is given. In translations every number of masked tokens is equally likely, none and all included."""
 REALS = {
     "compatibility": (0.0, 1e6, False),
     "lr": (0.0, 10.0, True),
     "weight_decay": (0.0, 1.0, False),
     "beta2": (0.0, 0.999999, True),
     "clip": (0.0, 1e6, True),
+    "dropout": (0.0, 0.9, False),
+    "label_smoothing": (0.0, 0.9, False),
+    "mask_source": (0.0, 0.9, False),
+    "refinement": (0.0, 1e3, False),
 }
 """Least and most of the others, and whether the least itself is excluded."""
 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """Shape, data cut, objective and optimisation. Fields are named as the command's options are."""
+    """Shape, data cut, objective and optimisation. Fields are named as the command's options are.
+
+    parallel   whether texts are pairs of a source and its translation, each with half of max_length
+    """
 
     layers: int = 6
     width: int = 256
@@ -58,7 +68,7 @@ class TrainSettings:
     segment_lengths: tuple[int, ...] = (24, 64, 128)
     buckets: tuple[int, ...] = (128,)
     objective: ObjectiveName = "masked"
-    masking: str = "uniform:0.05-0.45"
+    masking: str = PLAIN_MASKING
     replacement: str = "1,0,0"
     loss: LossName = "factorised"
     compatibility: float = 0.0
@@ -73,6 +83,11 @@ class TrainSettings:
     clip: float = 1.0
     precision: Precision = "auto"
     seed: int = 0
+    dropout: float = 0.0
+    label_smoothing: float = 0.0
+    parallel: bool = False
+    mask_source: float = 0.0
+    refinement: float = 0.0
 
     def __post_init__(self) -> None:
         for name, (least, most) in COUNTS.items():
@@ -84,6 +99,9 @@ class TrainSettings:
         for field in dataclasses.fields(self):
             if self.objective == "causal" and field.name in MASKED_ONLY and getattr(self, field.name) != field.default:
                 raise InputError(f"{field.name} belongs to masked models: leave it out, or --objective causal")
+        for name in PAIRS_ONLY:
+            if getattr(self, name) and not self.parallel:
+                raise InputError(f"{name} belongs to models that translate: leave it out, or give --parallel SOURCE TARGET")
         parse_scheme(self.masking)
         parse_replacement(self.replacement)
         if self.width % self.heads:
@@ -103,7 +121,13 @@ class TrainSettings:
                 f"give rising multiples of 8 that end with --max-length {self.max_length}"
             )
 
+    @property
+    def source_length(self) -> int:
+        """Tokens of a source's room in a pair; 0 for plain text."""
+        return self.max_length // 2 if self.parallel else 0
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and checkpoints."""
         given = {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
-        return {k: v for k, v in given.items() if self.objective == "masked" or k not in MASKED_ONLY}
+        left_out = (*(() if self.objective == "masked" else MASKED_ONLY), *(() if self.parallel else ("parallel", *PAIRS_ONLY)))
+        return {k: v for k, v in given.items() if k not in left_out}

@@ -54,6 +54,11 @@ class StoredTokens:
     fingerprint: str
 
 
+def id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
+    """The narrowest type that holds every id."""
+    return np.uint16 if tokenizer.get_vocab_size() <= 1 << 16 else np.uint32
+
+
 def tokenise(
     source: Source,
     tokenizer: Tokenizer,
@@ -62,7 +67,7 @@ def tokenise(
     progress: Callable[[int], None] | None = None,
 ) -> StoredTokens:
     """The tokens of one source, from the cache or made now; `progress` is called with the lines done so far."""
-    dtype = np.uint16 if tokenizer.get_vocab_size() <= 1 << 16 else np.uint32
+    dtype = id_type(tokenizer)
     inputs = [_FORMAT, source.fingerprint, tokenizer.to_str(), dataclasses.asdict(settings)]
 
     def make(folder: Path) -> None:

@@ -4,9 +4,10 @@ Embedding   e_j = LayerNorm(word[x_j] + type[0] + position[j])
 Layer       a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),   h' = LayerNorm(a + W_2 act(W_1 a))
 Head        logits = D LayerNorm(act(W h)) + b                       (D: the word embeddings, where the two are tied)
 
-The forward pass is the plain definition, without dropout. It serves without importing transformers, which takes more processor
-time than a small model's answer. `BertShape.of` is strict: a configuration with anything in it that this file does not know
-gives None, and the caller takes transformers' own code instead.
+The forward pass is the plain definition, without dropout; where `BertEncoder.unseen` names a token, no position looks at that
+token (padding between a source and its translation, see `pair_layout`). It serves without importing transformers, which takes
+more processor time than a small model's answer. `BertShape.of` is strict: a configuration with anything in it that this file
+does not know gives None, and the caller takes transformers' own code instead.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -165,10 +166,11 @@ class BertMaskedLM(nn.Module):
 
 
 class BertEncoder(nn.Module):
-    """Embeddings and layers."""
+    """Embeddings and layers; nobody looks at the token `unseen`, if there is one."""
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
+        self.unseen: int | None = None
         self.embeddings = Embeddings(config)
         self.encoder: Any = nn.Module()
         self.encoder.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
@@ -176,8 +178,9 @@ class BertEncoder(nn.Module):
     def forward(self, input_ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
         """Last hidden states."""
         states = self.embeddings(input_ids)
+        seen = None if self.unseen is None else (input_ids != self.unseen)[:, None, None, :]
         for layer in self.encoder.layer:
-            states = layer(states)
+            states = layer(states, seen)
         return states
 
 
@@ -212,12 +215,18 @@ class Layer(nn.Module):
         self.intermediate = nn.ModuleDict({"dense": _linear(width, inner), "intermediate_act_fn": ACTIVATIONS[config.hidden_act]})
         self.output = nn.ModuleDict({"dense": _linear(inner, width), "LayerNorm": _norm(config)})
 
-    def forward(self, states: Float[Tensor, "n T d"]) -> Float[Tensor, "n T d"]:
-        """The states after this layer."""
-        mix, out = self.attention.self, self.attention.output
-        split = [mix[name](states).unflatten(-1, (self.heads, -1)).transpose(1, 2) for name in ("query", "key", "value")]
-        mixed = functional.scaled_dot_product_attention(*split).transpose(1, 2).flatten(2)
-        attended = out["LayerNorm"](out["dense"](mixed) + states)
+    def forward(self, states: Float[Tensor, "n T d"], seen: Bool[Tensor, "n 1 q T"] | None = None) -> Float[Tensor, "n T d"]:
+        """The states after this layer, each of which looks at the positions `seen`."""
+        mix = self.attention.self
+        query, key, value = (
+            mix[name](states).unflatten(-1, (self.heads, -1)).transpose(1, 2) for name in ("query", "key", "value")
+        )
+        return self.after_attention(states, functional.scaled_dot_product_attention(query, key, value, attn_mask=seen))
+
+    def after_attention(self, states: Float[Tensor, "n t d"], mixed: Float[Tensor, "n h t e"]) -> Float[Tensor, "n t d"]:
+        """What follows once each head has mixed the values that it looked at."""
+        out = self.attention.output
+        attended = out["LayerNorm"](out["dense"](mixed.transpose(1, 2).flatten(2)) + states)
         inner = self.intermediate["intermediate_act_fn"](self.intermediate["dense"](attended))
         after: Tensor = self.output["LayerNorm"](self.output["dense"](inner) + attended)
         return after

@@ -39,7 +39,8 @@ class PostNormLayer:
 class PostNormEncoder:
     """Embedding tables, layers and the number of heads of a BERT-like encoder.
 
-    `pad_id`: the token that shifts the positions after it (RoBERTa counts positions over all tokens but this one), if any.
+    `pad_id`: the token that shifts the positions after it (RoBERTa counts positions over all tokens but this one), or that
+    nobody looks at, if there is one.
     """
 
     word: nn.Embedding
@@ -88,7 +89,7 @@ def find_post_norm_encoder(network: Any) -> PostNormEncoder | None:
             layers=tuple(layers),
             heads=config.num_attention_heads,
             position_offset=position.padding_idx + 1 if counts_tokens else 0,
-            pad_id=position.padding_idx if counts_tokens else None,
+            pad_id=position.padding_idx if counts_tokens else getattr(base, "unseen", None),
         )
     except AttributeError:
         return None

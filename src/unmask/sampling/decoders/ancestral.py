@@ -69,7 +69,7 @@ class Ancestral:
         """log p(x | order) of given texts; F passes per text."""
         self.target.check(ids)
         rows = torch.arange(len(ids), device=ids.device)
-        visible = self.target.template_ids.repeat(len(ids), 1)
+        visible = ids.index_fill(1, self.target.free_positions, self.target.model.mask_id)
         total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
         for site in order.T:
             position = self.target.free_positions[site]

@@ -87,9 +87,13 @@ class Decoder(Protocol):
         ...
 
 
-def decode(decoder: Decoder, n: int, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
-    """n whole texts, and the passes each took."""
+def decode(
+    decoder: Decoder, n: int, rng: Randomness, texts: Int[Tensor, "n T"] | None = None
+) -> tuple[DecodeState, Int[Tensor, " n"]]:
+    """n whole texts, and the passes each took; `texts` bring the tokens that the target's texts are conditioned on."""
     state = decoder.init(n, rng)
+    if texts is not None:
+        state.ids[:, decoder.target.given] = texts[:, decoder.target.given]
     passes = torch.zeros_like(state.rows)
     for _ in range(decoder.steps):
         passes += decoder.step(state, rng).passes

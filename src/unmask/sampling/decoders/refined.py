@@ -50,7 +50,7 @@ class Refined:
     @property
     def exact(self) -> bool:
         """Whether the probability of a draw is known."""
-        return self.target.sites == PAIR
+        return self.target.sites == PAIR and not len(self.target.given)
 
     @property
     def steps(self) -> int:

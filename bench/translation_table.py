@@ -1,0 +1,326 @@
+"""German to English with a masked language model: every decoder and kernel on one table, with and without distillation.
+
+    python bench/translation_table.py DATA --out RESULTS --seconds 470
+
+DATA holds train.de, train.en, val.*, test_2016_flickr.* (Multi30k). One command trains the autoregressive model, a masked model
+of the same shape, and one on the first one's translations, each in its share of the time; chooses on val.* by what the best of
+five lengths is taken; translates the test set in all ways; and writes table.md, table.json and, as they come, the translations.
+What is not done by the end of the time is left out of the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from translation_analysis import collect, keep, lines, ordering, summary_of
+
+ONE_STEP = {"start_steps": 1}
+ROWS: dict[str, dict[str, Any]] = {
+    "mask-predict 10": {"decoder": "mask-predict", "steps": 10},
+    "one step": {"decoder": "mask-predict", "steps": 1},
+    "mask-predict 4": {"decoder": "mask-predict", "steps": 4},
+    "mask-predict 2": {"decoder": "mask-predict", "steps": 2},
+    "confidence 10": {"decoder": "confidence", "steps": 10},
+    "entropy-bound 0.5": {"decoder": "entropy-bound", "gamma": 0.5},
+    "MH norm": {"kernel": "mh", "energy": "norm", "steps": 5, **ONE_STEP},
+    "always-accept 1.0": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 1.0, **ONE_STEP},
+    "MH norm from mask-predict 10": {"kernel": "mh", "energy": "norm", "steps": 5},
+    "MH raw from mask-predict 10": {"kernel": "mh", "energy": "raw", "steps": 5},
+    "MH raw": {"kernel": "mh", "energy": "raw", "steps": 5, **ONE_STEP},
+    "block MH (product)": {"kernel": "block", "steps": 5, "block_size": 2, **ONE_STEP},
+    "always-accept 0.5": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 0.5, **ONE_STEP},
+    "always-accept 0.8": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 0.8, **ONE_STEP},
+    "annealed MH": {"kernel": "annealing", "steps": 5, "hot": 1.0, "cold": 0.1, **ONE_STEP},
+    "always-accept 1.0 from mask-predict 10": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 1.0},
+    "block MH (sequential)": {"kernel": "sequential-block", "steps": 5, "block_size": 2, **ONE_STEP},
+}
+"""In the order in which they are made; every `workers`-th by one process."""
+AUTOREGRESSIVE = {"greedy": {"decoder": "greedy"}, "beam 5": {"decoder": "beam", "beam": 5}}
+CHOICES = [(score, per_token) for score in ("norm", "any-order", "raw") for per_token in (True, False)]
+ORDER = [("causal", name) for name in AUTOREGRESSIVE] + [(model, name) for model in ("masked", "distilled") for name in ROWS]
+"""Of the rows in the table."""
+LIKELIEST = 4
+"""Tokens of a site whose effect on its neighbour is measured."""
+
+
+def main() -> None:
+    """Train, translate and make the table; or one part of that."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--work", type=Path, help="models and cache; by default beside the results")
+    parser.add_argument("--seconds", type=float, default=470)
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--width", type=int, default=384)
+    parser.add_argument("--vocab", type=int, default=8192)
+    parser.add_argument("--max-length", type=int, default=112)
+    parser.add_argument("--batch-tokens", type=int, default=16384)
+    parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--dtype", default="float16")
+    parser.add_argument("--workers", type=int, default=6, help="processes that make rows, for each model")
+    parser.add_argument(
+        "--part", help="train:MODEL, choose:MODEL, dependence:MODEL, scores:MODEL, ordering:MODEL or rows:MODEL:WORKER"
+    )
+    given = parser.parse_args()
+    given.work = given.work or given.out / "work"
+    given.out.mkdir(parents=True, exist_ok=True)
+    given.work.mkdir(parents=True, exist_ok=True)
+    if given.part is None:
+        Table(given).run()
+        return
+    kind, _, rest = given.part.partition(":")
+    model, _, name = rest.partition(":")
+    parts = {"train": train, "choose": choose, "dependence": dependence, "scores": scores, "rows": rows, "ordering": ordering}
+    parts[kind](given, model, name)
+
+
+class Table:
+    """Runs the parts as processes of their own, each until it is done or the time is over, and collects what they leave."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given, self.began = given, time.monotonic()
+
+    def left(self) -> float:
+        """Seconds until the end."""
+        return self.given.seconds - (time.monotonic() - self.began)
+
+    def run(self) -> None:
+        """Both chains of parts side by side: the masked model; the autoregressive one, then the distilled one."""
+        self.together(self.masked_model, self.distilled_model)
+        collect(self.given, ORDER)
+
+    def masked_model(self) -> None:
+        """Train on the corpus itself, choose, and translate."""
+        self.part("train:masked")
+        self.part("choose:masked")
+        self.rows("masked")
+
+    def distilled_model(self) -> None:
+        """Train the teacher, then on its translations, and translate with both."""
+        self.part("train:causal")
+        self.together(lambda: self.part("rows:causal:0"), lambda: self.part("train:distilled"))
+        self.together(lambda: self.rows("distilled"), lambda: self.part("choose:distilled"))
+
+    def rows(self, model: str) -> None:
+        """All rows of one model, and what is measured besides."""
+        names = [f"rows:{model}:{worker}" for worker in range(self.given.workers)]
+        self.together(*[partial(self.part, name) for name in (*names, f"dependence:{model}", f"scores:{model}")])
+
+    def together(self, *parts: Callable[[], None]) -> None:
+        """Several parts side by side."""
+        with ThreadPoolExecutor(len(parts)) as pool:
+            for future in [pool.submit(part) for part in parts]:
+                future.result()
+
+    def part(self, name: str) -> None:
+        """One part, told with its time; nothing where no time is left."""
+        if self.left() < 15:
+            print(f"{name}: no time left", flush=True)
+            return
+        given, since = vars(self.given), time.monotonic()
+        words = [sys.executable, __file__, str(given["data"]), "--part", name]
+        for key, value in given.items():
+            if key not in ("data", "part"):
+                words += [f"--{key.replace('_', '-')}", str(value)]
+        try:
+            code = subprocess.run(words, timeout=self.left() - 8).returncode
+        except subprocess.TimeoutExpired:
+            code = -1
+        print(f"{name}: {time.monotonic() - since:.1f} s, exit {code}, {self.left():.0f} s left", flush=True)
+
+
+def shares(seconds: float) -> dict[str, float]:
+    """Seconds of training for each model."""
+    return {"causal": 0.15 * seconds, "masked": 0.36 * seconds, "distilled": 0.30 * seconds}
+
+
+EPOCHS = {"causal": 45, "masked": 160, "distilled": 160}
+"""The most of each, whatever the time."""
+FEW = 3000
+"""Pairs that the speed is measured on."""
+
+
+def train(given: argparse.Namespace, model: str, _: str) -> None:
+    """Train one model for its share of the time: a few steps on a few pairs tell how many fit into it."""
+    import unmask
+
+    corpus = (given.data / "train.de", given.data / "train.en")
+    options: dict[str, Any] = {
+        "cache": given.work / "cache", "layers": given.layers, "width": given.width, "heads": given.width // 64 or 1,
+        "vocab": given.vocab, "max_length": given.max_length, "batch_tokens": given.batch_tokens, "lr": given.lr, "warmup": 400,
+        "valid_share": 0.005, "compile": False, "licence": "research, non-commercial",
+    }  # fmt: skip
+    if model == "causal":
+        options |= {"objective": "causal", "dropout": 0.3, "label_smoothing": 0.1, "batch_tokens": given.batch_tokens // 2}
+    else:
+        options |= {"dropout": 0.2, "mask_source": 0.1}
+    few, pace = [lines(side, FEW) for side in corpus], {"checkpoint_every": 10**6, "valid_every": 10**6}
+    trial = unmask.train(parallel=few, out=given.work / f"{model}-trial", steps=120, **pace, **options)
+    speeds = [record["tokens_per_second"] for record in trial.to_frame().to_dict("records") if record["tokens_per_second"] > 0]
+    per_second = speeds[-1] / options["batch_tokens"]
+    epoch = trial.tokens / len(few[0]) * len(lines(corpus[0])) / options["batch_tokens"]
+    steps = int(max(100, min(per_second * shares(given.seconds)[model], EPOCHS[model] * epoch)))
+    print(f"{model}: {per_second:.1f} steps a second, {steps} steps, {steps / epoch:.0f} epochs", flush=True)
+    since = time.monotonic()
+    teacher = {"distil": given.work / "causal"} if model == "distilled" else {}
+    made = unmask.train(parallel=corpus, out=given.work / model, steps=steps, checkpoint_every=10**6, **teacher, **options)
+    print(f"{made}, {time.monotonic() - since:.1f} s, {made.parameters:,} parameters", flush=True)
+    keep(given, f"train-{model}", {**made.to_dict(), "epochs": steps / epoch, "seconds": time.monotonic() - since})
+
+
+def choose(given: argparse.Namespace, model: str, _: str) -> None:
+    """On val.*: by what the best of five lengths is taken, and what lengths are worth at all."""
+    from sacrebleu.metrics import BLEU
+
+    from unmask.sampling.settings import SampleSettings
+    from unmask.translation.drafts import Draft, Drafting
+    from unmask.translation.pair_model import PairModel
+
+    pair = PairModel.load(given.work / model, dtype=given.dtype)
+    sources, references = lines(given.data / "val.de", given.sentences), lines(given.data / "val.en", given.sentences)
+    ids = [tuple(one) for one in pair.spelling.encode(sources)]
+    likely = pair.likely_lengths(ids, 5)
+    drafts = [Draft(5 * i + j, source, *one) for i, source in enumerate(ids) for j, one in enumerate(likely[i])]
+    drafting = Drafting(pair, 0)
+    settings = SampleSettings.given(kernel="mask-predict", decoding_steps=10, decoding_temperature=0.0)
+    drafts = drafting.decoded(drafts, settings)
+
+    def bleu(chosen: Sequence[int]) -> float:
+        texts = [pair.spelling.text(drafts[i].tokens) for i in chosen]
+        return float(BLEU().corpus_score(texts, [references]).score)
+
+    found = {"likeliest length": bleu(range(0, len(drafts), 5))}
+    lengths = [len(one) for one in pair.spelling.encode(references)]
+    right = [draft.length == lengths[i // 5] for i, draft in enumerate(drafts)]
+    exact = {"first": sum(right[::5]) / len(ids), "five": sum(any(right[i : i + 5]) for i in range(0, len(right), 5)) / len(ids)}
+    for score in ("norm", "any-order", "raw"):
+        values = drafting.scores(drafts, score)  # type: ignore[arg-type]
+        sign = -1 if score == "any-order" else 1
+        for per_token in (True, False):
+            cost = [
+                (sign * value - draft.log_length) / (draft.length if per_token else 1)
+                for value, draft in zip(values, drafts, strict=True)
+            ]
+            best = [min(range(i, i + 5), key=cost.__getitem__) for i in range(0, len(drafts), 5)]
+            found[f"{score}{' per token' if per_token else ''}"] = bleu(best)
+    keep(given, f"choose-{model}", {"bleu": found, "length is right": exact})
+    best_name = max((name for name in found if name != "likeliest length"), key=found.__getitem__)
+    keep(given, f"chosen-{model}", {"choose": best_name.removesuffix(" per token"), "per_token": best_name.endswith("per token")})
+    print(model, found, exact, flush=True)
+
+
+def rows(given: argparse.Namespace, model: str, worker: str) -> None:
+    """Some ways to translate the test set, one after the other."""
+    import unmask
+    from unmask.translation.pair_model import PairModel
+
+    noted = [path for path in (given.out / f"chosen-{name}.json" for name in ("masked", model)) if path.exists()]
+    chosen = json.loads(noted[0].read_text()) if noted else {}
+    sources = lines(given.data / "test_2016_flickr.de", given.sentences)
+    ways = AUTOREGRESSIVE if model == "causal" else ROWS
+    loaded = given.work / model if model == "causal" else PairModel.load(given.work / model, dtype=given.dtype)
+    for name in list(ways) if model == "causal" else list(ways)[int(worker) :: given.workers]:
+        found = unmask.translate(
+            sources,
+            reference=lines(given.data / "test_2016_flickr.en", given.sentences),
+            model=loaded,
+            dtype=given.dtype,
+            **{**chosen, **ways[name]},
+        )
+        told = {**found.to_dict(), "sources": sources}
+        if isinstance(loaded, PairModel):
+            note_norm_energies(loaded, told)
+            for one in told["translations"]:
+                del one["tokens"]
+        del told["sources"]
+        keep(given, f"row-{model}-{name}", told)
+        print(f"{model} {name}: {found.figures}", flush=True)
+
+
+def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:
+    """The norm energy of all rows, those that were sampled with another energy too, so that they compare."""
+    from unmask.translation.drafts import Draft, Drafting
+
+    if told["settings"]["energy"] == "norm":
+        return
+    sources = pair.spelling.encode(told["sources"])
+    drafts = [
+        Draft(i, tuple(source), one["length"], 0.0, tuple(one["tokens"]))
+        for i, (source, one) in enumerate(zip(sources, told["translations"], strict=True))
+    ]
+    found = Drafting(pair, 0).scores(drafts, "norm")
+    for one, energy in zip(told["translations"], found, strict=True):
+        one["energy"] = energy
+    told["figures"]["energy"] = sum(found) / len(found)
+
+
+def scores(given: argparse.Namespace, model: str, _: str) -> None:
+    """Energies of the references, and of the autoregressive model's translations, under a masked model."""
+    from unmask.translation.drafts import Draft, Drafting
+    from unmask.translation.pair_model import PairModel
+
+    pair = PairModel.load(given.work / model, dtype=given.dtype)
+    sources = [tuple(one) for one in pair.spelling.encode(lines(given.data / "test_2016_flickr.de", given.sentences))]
+    told = {"reference": pair.spelling.encode(lines(given.data / "test_2016_flickr.en", given.sentences))}
+    for name in AUTOREGRESSIVE:
+        path = given.out / f"row-causal-{name}.json"
+        if path.exists():
+            told[name] = [one["tokens"] for one in json.loads(path.read_text())["translations"]]
+    found = {}
+    for name, texts in told.items():
+        drafts = [
+            Draft(i, source, len(tokens), 0.0, tuple(tokens))
+            for i, (source, tokens) in enumerate(zip(sources, texts, strict=True))
+            if 0 < len(tokens) <= pair.layout.longest_target
+        ]
+        drafting = Drafting(pair, 0)
+        found[name] = {kind: drafting.scores(drafts, kind) for kind in ("norm", "raw", "any-order")}  # type: ignore[arg-type]
+        found[name]["length"] = [draft.length for draft in drafts]
+    keep(given, f"scores-{model}", found)
+
+
+def dependence(given: argparse.Namespace, model: str, _: str) -> None:
+    """Neighbouring sites of all-blank translations: how much one tells of the other, and whether one step stutters there.
+
+    I(i, i + 1) = sum_v p(v) KL(q_{i+1}(. | x_i = v) || q_{i+1}),   v over the likeliest tokens of i, p renormalised over them
+    """
+    import torch
+
+    from unmask.translation.pair_model import PairModel
+
+    pair = PairModel.load(given.work / model, dtype=given.dtype)
+    sources = pair.spelling.encode(lines(given.data / "test_2016_flickr.de", given.sentences))
+    pairs: list[list[float]] = []
+    for source, ((length, _log),) in zip(sources, pair.likely_lengths(sources, 1), strict=True):
+        if length < 2:
+            continue
+        first = pair.layout.source_length
+        blank = torch.tensor([pair.layout.template(source, length)], device=pair.model.device)
+        sites = torch.arange(first, first + length, device=blank.device)
+        alone = pair.model.logits(blank, sites.unsqueeze(0))[0].double().log_softmax(-1)
+        likely = alone[:-1].topk(LIKELIEST)
+        rows = blank.repeat(LIKELIEST * (length - 1), 1)
+        where = sites[:-1].repeat_interleave(LIKELIEST)
+        rows[torch.arange(len(rows), device=rows.device), where] = likely.indices.flatten()
+        told = pair.model.logits(rows, where.unsqueeze(1) + 1)[:, 0].double().log_softmax(-1).view(length - 1, LIKELIEST, -1)
+        apart = (told.exp() * (told - alone[1:].unsqueeze(1))).sum(-1)
+        information = (likely.values.softmax(-1) * apart).sum(-1)
+        best = alone.argmax(-1)
+        entropy = -(alone.exp() * alone).sum(-1)
+        stutter = (best[1:] == best[:-1]).double()
+        pairs += torch.stack([information, stutter, entropy[:-1], entropy[1:]], 1).tolist()
+    keep(given, f"dependence-{model}", summary_of(pairs))
+
+
+if __name__ == "__main__":
+    main()

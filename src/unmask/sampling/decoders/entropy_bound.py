@@ -1,0 +1,82 @@
+"""Entropy-bound unmasking: fill the surest blanks at once, as many as can hardly depend on each other.
+
+    H_1 <= H_2 <= ... entropies of the blanks' conditionals;   fill 1 ... m, the largest m with  sum_{i<=m} H_i - H_m <= gamma
+
+Drawing m tokens from the product of their conditionals loses their total correlation, TC <= sum_i H_i - max_i H_i: each step
+loses at most gamma nats. gamma = 0 fills one blank per step, the surest first (and with it those that are certain). The set
+depends on what is revealed and not on the tokens drawn, unlike that of `confidence`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from unmask.checks import real
+from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
+from unmask.sampling.passes import Passes
+from unmask.sampling.proposal import Proposal
+from unmask.sampling.randomness import Randomness
+from unmask.sampling.settings import HOTTEST
+from unmask.sampling.target import Target
+
+
+@dataclass(frozen=True)
+class EntropyBound:
+    """As many steps as the bound needs, at most one per blank; temperature 0 takes the likeliest tokens."""
+
+    target: Target
+    passes: Passes
+    gamma: float = 1.0
+    decoding_temperature: float = 0.0
+    exact = False
+
+    def __post_init__(self) -> None:
+        real("gamma", self.gamma, 0, HOTTEST)
+        real("decoding_temperature", self.decoding_temperature, 0, HOTTEST)
+
+    @property
+    def steps(self) -> int:
+        """Every step fills at least one blank."""
+        return self.target.sites
+
+    def init(self, n: int, rng: Randomness) -> DecodeState:
+        """n blank texts."""
+        return DecodeState.blank(self.target, n)
+
+    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
+        """Fill the surest blanks under the bound; one pass for each text that has blanks."""
+        target = self.target
+        blank = state.ids[:, target.free_positions] == target.model.mask_id
+        texts = blank.any(1).nonzero().squeeze(1)
+        chosen = torch.zeros_like(blank)
+        state.steps += 1
+        if not len(texts):
+            return DecodeInfo(chosen, torch.zeros_like(state.rows))
+        logits = self.passes.logits(state.ids[texts], target.free_positions.expand(len(texts), -1))
+        entropy = torch.full(blank.shape, torch.inf, dtype=torch.float64, device=blank.device)
+        for site in range(target.sites):
+            support = target.support[site].expand(len(texts), -1)
+            log_probs = Proposal().log_weights(logits[:, site], support)
+            entropy[texts, site] = -torch.where(log_probs.isfinite(), log_probs.exp() * log_probs, 0.0).sum(-1)
+            if self.decoding_temperature:
+                drawn = rng.categorical(texts, Proposal(self.decoding_temperature).log_weights(logits[:, site], support))
+            else:
+                drawn = log_probs.argmax(-1)
+            here = texts[blank[texts, site]]
+            token = drawn[blank[texts, site]]
+            state.ids[here, target.free_positions[site]] = token
+            state.confidence[here, site] = log_probs[blank[texts, site], token].exp()
+        chosen = blank & under_bound(torch.where(blank, entropy, torch.inf), self.gamma)
+        state.mask(target, blank & ~chosen)
+        return DecodeInfo(chosen, blank.any(1).long())
+
+
+def under_bound(entropy: Float[Tensor, "n F"], gamma: float) -> Bool[Tensor, "n F"]:
+    """The largest set of lowest entropies whose sum without its largest is at most gamma; infinite ones are never in it."""
+    rising, order = entropy.sort(dim=1, stable=True)
+    before = rising.cumsum(1).roll(1, 1).index_fill(1, torch.tensor([0], device=entropy.device), 0.0)
+    return torch.zeros_like(entropy, dtype=torch.bool).scatter(1, order, (before <= gamma) & rising.isfinite())

@@ -1,0 +1,147 @@
+"""Translations under way: decoded from blanks, moved by a Markov kernel, scored; the machinery is that of `sampling`.
+
+A draft is a text "source, then so many free positions" of the target that its length has (`Target` with the source given). Drafts
+of one length go side by side, whatever their sources. A draft's random choices depend on the seed and its own number alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from unmask.runs.progress import Progress
+from unmask.sampling.decoder_run import DecoderRun
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.energy import Energy
+from unmask.sampling.group_run import COUNTS, GroupRun
+from unmask.sampling.groups import TABLE_BYTES, Group, table_bytes
+from unmask.sampling.markov_run import MarkovRun
+from unmask.sampling.passes import Passes
+from unmask.sampling.proposal import Proposal
+from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.settings import EnergyKind, SampleSettings
+from unmask.sampling.starts import random_texts
+from unmask.sampling.state import ChainState
+from unmask.sampling.target import Target
+from unmask.translation.pair_model import PairModel
+
+Score = Literal["norm", "raw", "any-order"]
+SCORES: tuple[Score, ...] = ("norm", "raw", "any-order")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A translation of `source` (tokens) into `length` tokens: `tokens`, or none yet; and the passes it has taken.
+
+    `log_length`: log-probability of the length, given the source.
+    """
+
+    number: int
+    source: tuple[int, ...]
+    length: int
+    log_length: float = 0.0
+    tokens: tuple[int, ...] = ()
+    passes: int = 0
+
+
+class Drafting:
+    """Works on drafts with one model and one seed; `moves` counts what kernels did (see `group_run.COUNTS`)."""
+
+    def __init__(self, pair: PairModel, seed: int, progress: Progress | None = None) -> None:
+        self.pair, self.seed, self.progress = pair, seed, progress
+        self.passes = Passes(pair.model)
+        self.moves = dict.fromkeys(COUNTS, 0)
+
+    def decoded(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
+        """The drafts' blanks filled by a decoder."""
+        return self._run(drafts, settings, 1, "decoded")
+
+    def moved(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
+        """The drafts after `settings.sweeps` sweeps of a Markov kernel from where they are."""
+        return self._run(drafts, settings, settings.sweeps, "sampled")
+
+    def at_random(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """The drafts with tokens drawn uniformly from the vocabulary."""
+        out = list(drafts)
+        for places, group in self._groups(drafts, SampleSettings(seed=self.seed)):
+            drawn = random_texts(group.target, len(places), ChainStreams(self.seed, group.chains).at(0, 0))
+            self._put(out, places, drawn[:, group.target.free_positions], [0] * len(places))
+        return out
+
+    def scores(self, drafts: Sequence[Draft], score: Score, orders: int = 1) -> list[float]:
+        """Energies (lower is better), or log-probabilities by the mean over `orders` random orders (higher is better)."""
+        out = [0.0] * len(drafts)
+        kind: EnergyKind = "raw" if score == "raw" else "norm"
+        for places, group in self._groups(drafts, SampleSettings(seed=self.seed, energy=kind)):
+            assert group.starts is not None
+            values = self._log_prob(group, orders) if score == "any-order" else self._energy(group)
+            for place, value in zip(places, values.tolist(), strict=True):
+                out[place] = value
+        return out
+
+    def _energy(self, group: Group) -> Tensor:
+        assert group.starts is not None
+        state = ChainState.at(group.target, group.starts)
+        state.complete(group.target, self.passes)
+        return state.energy
+
+    def _log_prob(self, group: Group, orders: int) -> Tensor:
+        assert group.starts is not None
+        ancestral, streams = Ancestral(group.target, self.passes), ChainStreams(self.seed, group.chains)
+        rows = torch.arange(len(group.chains), device=group.target.device)
+        drawn = [streams.at(0, number + 1).permutation(rows, group.target.sites) for number in range(orders)]
+        found = torch.stack([ancestral.log_prob(group.starts, order) for order in drawn])
+        return found.logsumexp(0) - torch.tensor(float(orders)).log().to(found)
+
+    def _run(self, drafts: Sequence[Draft], settings: SampleSettings, sweeps: int, what: str) -> list[Draft]:
+        out, done = list(drafts), 0
+        for places, group in self._groups(drafts, settings):
+            run = self._start(settings, group)
+            for _ in range(sweeps):
+                run.sweep()
+            for name, count in zip(COUNTS, run.counts.sum(1).tolist(), strict=True):
+                self.moves[name] += count
+            self._put(out, places, run.texts()[:, group.target.free_positions], run.spent.tolist())
+            done += len(places)
+            if self.progress:
+                self.progress(done, len(drafts), what)
+        return out
+
+    def _start(self, settings: SampleSettings, group: Group) -> GroupRun:
+        proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
+        made = settings.entry.build(target=group.target, passes=self.passes, proposal=proposal, **vars(settings))
+        if settings.entry.decodes:
+            return DecoderRun(settings, group, self.passes, made)
+        return MarkovRun(settings, group, self.passes, made, proposal)
+
+    def _groups(self, drafts: Sequence[Draft], settings: SampleSettings) -> Iterator[tuple[list[int], Group]]:
+        """The drafts of each length, by their places in `drafts`, as many at once as fit into memory."""
+        layout, model = self.pair.layout, self.pair.model
+        energy, given = Energy(settings.energy, settings.temperature), range(layout.source_length)
+        by_length: dict[int, list[int]] = {}
+        for place, draft in enumerate(drafts):
+            by_length.setdefault(draft.length, []).append(place)
+        for length, places in sorted(by_length.items()):
+            template = layout.template(drafts[places[0]].source, length)
+            target = Target(model, template, energy, given=given)
+            size = max(1, TABLE_BYTES // table_bytes(settings, target))
+            for first in range(0, len(places), size):
+                some = places[first : first + size]
+                numbers = [drafts[place].number for place in some]
+                yield some, Group(numbers, target, self._texts([drafts[place] for place in some]), numbers)
+
+    def _texts(self, drafts: Sequence[Draft]) -> Int[Tensor, "n T"]:
+        """The drafts as whole texts, blank where they have no tokens yet."""
+        layout = self.pair.layout
+        rows = [(*layout.room(d.source), *(d.tokens or [layout.mask] * d.length), layout.end) for d in drafts]
+        return torch.tensor(rows, device=self.pair.model.device)
+
+    @staticmethod
+    def _put(out: list[Draft], places: Sequence[int], tokens: Int[Tensor, "n F"], passes: Sequence[int]) -> None:
+        for place, ids, spent in zip(places, tokens.tolist(), passes, strict=True):
+            out[place] = replace(out[place], tokens=tuple(ids), passes=out[place].passes + int(spent))

@@ -1,0 +1,59 @@
+"""A masked model of pairs: what the samplers ask, its layout, its spelling, and how long translations are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from unmask.checks import whole
+from unmask.errors import InputError
+from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.encoder.head import widen_output
+from unmask.models.length_head import LengthHead, pooled_states
+from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.pair_layout import PairLayout, read_layout
+from unmask.translation.spelling import Spelling
+
+
+@dataclass(frozen=True)
+class PairModel:
+    """What `unmask train --parallel` has left in a folder."""
+
+    model: MaskedLM
+    layout: PairLayout
+    spelling: Spelling
+    lengths: LengthHead
+
+    @classmethod
+    def load(cls, folder: Path, device: str = "auto", dtype: str = "auto") -> PairModel:
+        """Read a folder; `device` and `dtype` are those of `MaskedLM.load`."""
+        spelling = Spelling.read(folder)
+        layout, objective = read_layout(folder, spelling.special)
+        if objective != "masked":
+            raise InputError(f"model {str(folder)!r} is a causal model, which fills no blanks: give --decoder greedy or beam")
+        network, tokenizer = load_checkpoint(folder, resolve_device(device), resolve_dtype(dtype))
+        assert isinstance(network, BertMaskedLM)
+        network.bert.unseen = layout.pad
+        widen_output(network)
+        model = MaskedLM(network, tokenizer, name=str(folder))
+        return cls(model, layout, spelling, LengthHead.load(folder).to(model.device))
+
+    def likely_lengths(self, sources: Sequence[Sequence[int]], k: int) -> list[list[tuple[int, float]]]:
+        """The k likeliest numbers of tokens of each source's translation, and their log-probabilities."""
+        whole("lengths", k, 1, self.layout.longest_target)
+        if not sources:
+            return []
+        device = self.model.device
+        rooms = torch.tensor([self.layout.room(source) for source in sources], device=device)
+        network = self.model.network
+        assert isinstance(network, BertMaskedLM)
+        pooled = pooled_states(network.bert, rooms, self.layout.pad)
+        tokens = torch.tensor([len(source) for source in sources], device=device)
+        with torch.no_grad():
+            found = self.lengths(pooled, tokens).topk(k, -1)
+        both = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+        return [[(index + 1, value) for index, value in zip(*row, strict=True)] for row in both]

@@ -1,0 +1,47 @@
+"""From text to the tokens of a model of pairs, and back.
+
+WordPiece forgets the spaces around marks. In what a decoder of pieces writes, the spaces inside words are taken out again
+(t - shirt, man ' s), and a pair of quotation marks closes up around what it quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from unmask.errors import InputError
+
+INSIDE_WORDS = re.compile(r"(?<=\w) ([-'’/]) (?=\w)")
+QUOTED = re.compile(r'" ([^"]*?) "')
+
+
+class Spelling:
+    """A tokenizer.json, used without special tokens."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.special = tokenizer.get_vocab()
+
+    @classmethod
+    def read(cls, folder: Path) -> Spelling:
+        """The tokenizer of a model folder."""
+        try:
+            return cls(Tokenizer.from_file(str(folder / "tokenizer.json")))
+        except Exception as error:
+            raise InputError(f"no tokenizer.json that can be read in {str(folder)!r} ({error}): train the model again") from None
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text."""
+        return [encoding.ids for encoding in self.tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The sentence that the ids spell."""
+        return joined(self.tokenizer.decode(list(ids)))
+
+
+def joined(text: str) -> str:
+    """The text without spaces inside words and quotation marks."""
+    return QUOTED.sub(r'"\1"', INSIDE_WORDS.sub(r"\1", text))

@@ -1,0 +1,257 @@
+"""`unmask.translate`: a file of sources in, a translation of each out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unmask.errors import InputError
+from unmask.runs.files import user_path
+from unmask.runs.lines import STANDARD_INPUT, numbered_lines
+from unmask.runs.progress import Progress
+from unmask.translation.settings import AUTOREGRESSIVE, DECODERS, MARKOV, STEPS, TranslateSettings
+
+if TYPE_CHECKING:
+    from unmask.translation.drafts import Draft, Drafting
+    from unmask.translation.pair_model import PairModel
+    from unmask.translation.result import Translations
+
+Texts = str | os.PathLike[str] | Sequence[str]
+
+
+def translate(
+    texts: Texts,
+    *,
+    model: str | os.PathLike[str] | PairModel,
+    decoder: str | None = None,
+    kernel: str | None = None,
+    steps: int = STEPS,
+    start: str = "mask-predict",
+    start_steps: int = STEPS,
+    lengths: int = 5,
+    choose: str = "norm",
+    per_token: bool = True,
+    orders: int = 1,
+    beam: int = 5,
+    penalty: float = 1.0,
+    energy: str = "norm",
+    seed: int = 0,
+    temperature: float | None = None,
+    proposal_temperature: float | None = None,
+    block_size: int | None = None,
+    hot: float | None = None,
+    cold: float | None = None,
+    schedule: str | None = None,
+    decoding_temperature: float | None = None,
+    gamma: float | None = None,
+    order: str | None = None,
+    restart: float | None = None,
+    reference: Texts | None = None,
+    out: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    progress: Progress | None = None,
+) -> Translations:
+    """Translate the lines of a file, or a list of texts; arguments are the options of `unmask translate`.
+
+    model       a folder of `unmask train --parallel`, or one that was loaded (`PairModel.load`)
+    decoder     mask-predict if left out (of a causal model, beam): any decoder of `unmask.sampling.registry`, or of a causal
+                model greedy or beam
+    kernel      instead: a Markov kernel of that registry, which moves the translations that `start` begins with
+    lengths     how many of the likeliest lengths are decoded; the best by `choose` is kept
+    reference   a translation of each source, to measure against (`.figures`)
+    out         a file for the translations, as JSON lines
+
+    An empty source has an empty translation.
+    """
+    given = {
+        "temperature": temperature,
+        "proposal_temperature": proposal_temperature,
+        "block_size": block_size,
+        "hot": hot,
+        "cold": cold,
+        "schedule": schedule,
+        "decoding_temperature": decoding_temperature,
+        "gamma": gamma,
+        "order": order,
+        "restart": restart,
+    }
+    settings = TranslateSettings(
+        _method(decoder, kernel, model),
+        steps,
+        start,
+        start_steps,
+        lengths,
+        choose,
+        per_token,
+        orders,
+        beam,
+        penalty,
+        energy,
+        seed,
+        {name: value for name, value in given.items() if value is not None},
+    )
+    sources = read_lines(texts, "texts")
+    references = None if reference is None else read_lines(reference, "reference")
+    if references is not None and len(references) != len(sources):
+        raise InputError(
+            f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
+        )
+    from unmask.translation.evaluation import figures
+    from unmask.translation.result import Translations
+
+    by = _by_a_causal_model if settings.autoregressive else _by_a_masked_model
+    rows, moves, seconds = by(sources, settings, model, device, dtype, progress)
+    measured = None if references is None else figures(rows, references, seconds, moves)
+    made = Translations(settings, rows, seconds, moves, measured)
+    if out is not None:
+        made.save(user_path(out, "out"))
+    return made
+
+
+def read_lines(texts: Texts, name: str) -> list[str]:
+    """Every line of a file, empty ones too; or the texts themselves."""
+    if not isinstance(texts, str | os.PathLike):
+        return [" ".join(str(text).split()) for text in texts]
+    path = user_path(texts, name)
+    if path != STANDARD_INPUT and not path.is_file():
+        raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
+    return [" ".join(line.split()) for _, line in numbered_lines(path)]
+
+
+def _method(decoder: str | None, kernel: str | None, model: Any) -> str:
+    """The decoder or kernel by name; what the model's kind decodes with, where none is named."""
+    from unmask.checks import one_of
+    from unmask.models.pair_layout import FILE, is_pair_model
+    from unmask.runs.files import read_object
+
+    if decoder is not None and kernel is not None:
+        raise InputError(f"decoder {decoder} and kernel {kernel} were both given: leave one out")
+    if kernel is not None:
+        return one_of("kernel", kernel, MARKOV)
+    if decoder is not None:
+        return one_of("decoder", decoder, (*DECODERS, *AUTOREGRESSIVE))
+    folder = None if not isinstance(model, str | os.PathLike) else user_path(model, "model")
+    causal = folder is not None and is_pair_model(folder) and read_object(folder / FILE).get("objective") == "causal"
+    return "beam" if causal else "mask-predict"
+
+
+def _encoded(spelling: Any, layout: Any, sources: Sequence[str]) -> list[tuple[int, ...]]:
+    """The sources' tokens; one that has no room in the model is refused with its line."""
+    found = spelling.encode(sources)
+    for line, ids in enumerate(found, 1):
+        if len(ids) > layout.longest_source:
+            raise InputError(
+                f"line {line} has {len(ids)} tokens and the model takes sources of {layout.longest_source}: shorten it, "
+                "or train a model with a larger --max-length"
+            )
+    return [tuple(ids) for ids in found]
+
+
+def _row(text: str, tokens: Sequence[int], energy: float | None, log_prob: float | None, passes: int) -> dict[str, Any]:
+    from unmask.sampling.text_statistics import stutters
+
+    numbers = {"energy": energy, "log_prob": log_prob, "passes": passes, "stutter": stutters(tokens)}
+    return {"text": text, **numbers, "tokens": list(tokens), "length": len(tokens)}
+
+
+EMPTY: dict[str, Any] = {"text": "", "energy": None, "log_prob": None, "passes": 0, "stutter": 0, "tokens": [], "length": 0}
+
+
+Found = tuple[list[dict[str, Any]], dict[str, int], float]
+"""Rows, what a kernel did, and the seconds that translating took."""
+
+
+def _by_a_causal_model(
+    sources: Sequence[str], settings: TranslateSettings, model: Any, device: str, dtype: str, progress: Progress | None
+) -> Found:
+    from unmask.models.causal_pairs import load_causal_pairs
+    from unmask.models.loading import resolve_device, resolve_dtype
+    from unmask.sampling.beam_search import beam_search
+    from unmask.translation.spelling import Spelling
+
+    if not isinstance(model, str | os.PathLike):
+        raise InputError(f"{settings.method} takes the folder of a causal model, not a masked one: give its path")
+    folder = user_path(model, "model")
+    spelling = Spelling.read(folder)
+    causal = load_causal_pairs(folder, spelling.tokenizer, resolve_device(device), resolve_dtype(dtype))
+    ids = _encoded(spelling, causal.layout, sources)
+    places = [place for place, source in enumerate(ids) if source]
+    width, began = settings.beam if settings.method == "beam" else 1, time.monotonic()
+    found = beam_search(causal, [ids[place] for place in places], width, settings.penalty, progress=progress)
+    seconds = time.monotonic() - began
+    rows = [dict(EMPTY) for _ in sources]
+    for place, one in zip(places, found, strict=True):
+        rows[place] = _row(spelling.text(one.tokens), one.tokens, None, one.log_prob, one.passes)
+    return rows, {}, seconds
+
+
+def _by_a_masked_model(
+    sources: Sequence[str], settings: TranslateSettings, model: Any, device: str, dtype: str, progress: Progress | None
+) -> Found:
+    from unmask.translation.drafts import Drafting
+    from unmask.translation.pair_model import PairModel
+
+    pair = model if isinstance(model, PairModel) else PairModel.load(Path(user_path(model, "model")), device, dtype)
+    if settings.lengths > pair.layout.longest_target:
+        raise InputError(
+            f"lengths {settings.lengths} is more than the {pair.layout.longest_target} that the model takes: give fewer"
+        )
+    ids = _encoded(pair.spelling, pair.layout, sources)
+    places = [place for place, source in enumerate(ids) if source]
+    drafting = Drafting(pair, settings.seed, progress)
+    began = time.monotonic()
+    drafts = _translated(drafting, [ids[place] for place in places], settings)
+    if pair.model.device.type == "cuda":
+        import torch
+
+        torch.cuda.synchronize()
+    seconds = time.monotonic() - began
+    energies = drafting.scores(drafts, "raw" if settings.energy == "raw" else "norm")
+    log_probs = drafting.scores(drafts, "any-order", settings.orders)
+    rows = [dict(EMPTY) for _ in sources]
+    for place, draft, energy, log_prob in zip(places, drafts, energies, log_probs, strict=True):
+        rows[place] = _row(pair.spelling.text(draft.tokens), draft.tokens, energy, log_prob, draft.passes)
+    return rows, drafting.moves if settings.moves else {}, seconds
+
+
+def _translated(drafting: Drafting, sources: Sequence[tuple[int, ...]], settings: TranslateSettings) -> list[Draft]:
+    """One draft per source: decoded at its likeliest lengths, the best chosen, and moved by the kernel if there is one."""
+    from unmask.translation.drafts import Draft
+
+    drafts = [
+        Draft(number * settings.lengths + place, source, length, log_length)
+        for number, (source, likely) in enumerate(
+            zip(sources, drafting.pair.likely_lengths(sources, settings.lengths), strict=True)
+        )
+        for place, (length, log_length) in enumerate(likely)
+    ]
+    starting = settings.starting
+    drafts = drafting.at_random(drafts) if starting is None else drafting.decoded(drafts, starting)
+    drafts = _best(drafting, drafts, settings)
+    return drafting.moved(drafts, settings.sampling) if settings.moves else drafts
+
+
+def _best(drafting: Drafting, drafts: Sequence[Draft], settings: TranslateSettings) -> list[Draft]:
+    """Of each source's drafts the one with the best score; passes of all of them, and of the scores, are its own.
+
+    A score is that of the text and its length together: E(y | s, n) - log p(n | s), or -log p(y | s, n) - log p(n | s).
+    """
+    from dataclasses import replace
+
+    k = settings.lengths
+    if k == 1:
+        return list(drafts)
+    scores = drafting.scores(drafts, settings.choose, settings.orders)  # type: ignore[arg-type]
+    sign, cost = (-1, settings.orders) if settings.choose == "any-order" else (1, 1)
+    energies = [sign * score - draft.log_length for score, draft in zip(scores, drafts, strict=True)]
+    out = []
+    for first in range(0, len(drafts), k):
+        some = range(first, first + k)
+        best = min(some, key=lambda i: energies[i] / (drafts[i].length if settings.per_token else 1))
+        spent = sum(drafts[i].passes + cost * drafts[i].length for i in some)
+        out.append(replace(drafts[best], passes=spent))
+    return out

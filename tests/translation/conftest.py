@@ -1,0 +1,31 @@
+"""Small models of a made-up pair of languages, trained once for all tests here."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import unmask
+
+sys.path.insert(0, str(Path(__file__).parent))
+from made_up_language import SMALL, pairs  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("translation")
+
+
+@pytest.fixture(scope="session")
+def masked(folder: Path) -> Path:
+    torch.set_num_threads(1)
+    return unmask.train(parallel=pairs(600, words=6), out=folder / "masked", cache=folder / "cache", steps=350, **SMALL).out
+
+
+@pytest.fixture(scope="session")
+def causal(folder: Path, masked: Path) -> Path:
+    options = {**SMALL, "objective": "causal", "tokenizer": masked}
+    return unmask.train(parallel=pairs(600, words=6), out=folder / "causal", cache=folder / "cache", steps=180, **options).out

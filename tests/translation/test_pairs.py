@@ -1,0 +1,168 @@
+"""Sources and translations in one text: layout, padding that nobody looks at, causal models step by step, entropy bounds."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unmask.models.causal_pairs import CausalPairs
+from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.pair_layout import PairLayout
+from unmask.models.tabular import TabularMLM
+from unmask.sampling.beam_search import beam_search
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.entropy_bound import EntropyBound, under_bound
+from unmask.sampling.energy import Energy, energy_terms
+from unmask.sampling.kernels.metropolis import MetropolisHastings
+from unmask.sampling.passes import Passes
+from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.target import Target
+from unmask.training.encoder import PackedBert
+from unmask.training.layout import PackedText, Vocabulary
+from unmask.training.masking import UniformRate
+from unmask.training.model import new_model
+from unmask.training.objectives import Causal, Masked
+from unmask.training.settings import TrainSettings
+
+LAYOUT = PairLayout(source_length=8, max_length=16, start=2, end=3, pad=0, mask=4)
+VOCABULARY = Vocabulary(12, 2, 0, 4, torch.arange(12) < 5, torch.zeros(12, dtype=torch.bool), end=3, target=8)
+SOURCES, TARGETS = ([5, 6, 7], [8]), ([9, 10], [11, 5, 6])
+
+
+def network(seed: int = 0) -> BertMaskedLM:
+    lengths = {"max_length": 16, "segment_lengths": (16,), "buckets": (16,)}
+    return new_model(TrainSettings(layers=2, width=16, heads=2, vocab=64, seed=seed, **lengths), 12).double()
+
+
+def packed() -> PackedText:
+    row = [i for source, target in zip(SOURCES, TARGETS, strict=True) for i in LAYOUT.segment(source, target)]
+    return PackedText.of(torch.tensor([row + [0] * (16 - len(row))], dtype=torch.int32), VOCABULARY)
+
+
+def test_a_translation_has_positions_from_the_end_of_the_sources_room_on() -> None:
+    text = packed()
+    assert text.position[0, :14].tolist() == [0, 1, 2, 3, 4, 8, 9, 10, 0, 1, 2, 8, 9, 10]
+    assert text.given[0].nonzero().squeeze(1).tolist() == [0, 1, 2, 3, 4, 8, 9, 10]
+    assert text.maskable[0].nonzero().squeeze(1).tolist() == [5, 6, 11, 12, 13]
+    plain = PackedText.of(text.ids, Vocabulary(12, 2, 0, 4, torch.arange(12) < 5, torch.zeros(12, dtype=torch.bool)))
+    assert not plain.given.any() and int(plain.position.max()) == 7
+
+
+def test_only_the_translation_is_asked_for_and_its_end_by_a_causal_model() -> None:
+    text, generator = packed(), torch.Generator().manual_seed(0)
+    asked = Causal().task(text, VOCABULARY, generator).asked[0].nonzero().squeeze(1).tolist()
+    assert asked == [4, 5, 6, 10, 11, 12, 13]
+    everything = Masked(UniformRate(1.0, 1.0)).task(text, VOCABULARY, generator)
+    assert torch.equal(everything.asked, text.maskable)
+    too = Masked(UniformRate(1.0, 1.0), source=0.999999).task(text, VOCABULARY, generator)
+    assert int(too.asked.sum()) == 5 + 4 and int((too.shown == 4).sum()) == 9
+
+
+def test_every_number_of_masked_tokens_is_equally_likely() -> None:
+    generator, counts = torch.Generator().manual_seed(1), torch.zeros(3)
+    for _ in range(3000):
+        mask = UniformRate(0.0, 1.0).draw(packed(), generator)
+        counts[int(mask[0, 5:7].sum())] += 1
+    assert (counts / 3000 - 1 / 3).abs().max() < 0.04
+
+
+def test_nobody_looks_at_padding() -> None:
+    """A pair in its padded room has the states that it has packed beside another; with the padding seen it has not."""
+    model, text = network(), packed()
+    rows = torch.tensor([[*LAYOUT.room(s), *t, 3] for s, t in zip(SOURCES, ([9, 10, 3], TARGETS[1]), strict=True)])
+    beside = PackedBert(model, torch.float64).hidden(text.ids, text)
+    with torch.no_grad():
+        seen = model.bert(rows)[1, 8:11]
+        model.bert.unseen = 0
+        alone = model.bert(rows)[1, 8:11]
+    assert (alone - beside[11:14]).abs().max() < 1e-12
+    assert (seen - beside[11:14]).abs().max() > 1e-3
+
+
+def causal_log_prob(model: BertMaskedLM, source: list[int], target: list[int]) -> float:
+    """log p(target, end | source) from one pass over the packed pair, special tokens but the end ruled out nowhere."""
+    segment = LAYOUT.segment(source, target)
+    text = PackedText.of(torch.tensor([segment + [0] * (16 - len(segment))], dtype=torch.int32), VOCABULARY)
+    with torch.no_grad():
+        logits = model.head(PackedBert(model, torch.float64, causal=True).hidden(text.ids, text))
+    first = len(source) + 1
+    following = torch.tensor([*target, LAYOUT.end])
+    return float(logits.float().log_softmax(-1)[torch.arange(first, first + len(following)), following].sum())
+
+
+def test_a_causal_model_reads_step_by_step_what_it_is_trained_on_at_once() -> None:
+    model = network(3)
+    pairs = CausalPairs(model, LAYOUT, torch.arange(5))
+    read, log_probs = pairs.read(torch.tensor([LAYOUT.room(source) for source in SOURCES]))
+    target = [[9, 10, 7], [11, 5, 6]]
+    total = log_probs[[0, 1], [t[0] for t in target]]
+    for place in range(3):
+        log_probs = pairs.step(read, torch.tensor([t[place] for t in target]), place)
+        total = total + log_probs[[0, 1], [t[place + 1] if place < 2 else LAYOUT.end for t in target]]
+    for found, source, tokens in zip(total.tolist(), SOURCES, target, strict=True):
+        assert found == pytest.approx(causal_log_prob(model, source, tokens), abs=1e-5)
+
+
+def test_a_wide_beam_finds_the_likeliest_translation_of_all() -> None:
+    short = PairLayout(source_length=8, max_length=11, start=2, end=3, pad=0, mask=4)
+    model = network(5)
+    with torch.no_grad():
+        model.bert.embeddings.word_embeddings.weight *= 30
+    pairs = CausalPairs(model, short, torch.arange(5))
+    texts = [list(t) for n in (0, 1, 2) for t in product(range(5, 12), repeat=n)]
+    best = max(texts, key=lambda t: causal_log_prob(model, SOURCES[0], t))
+    found = beam_search(pairs, [SOURCES[0]], beam=60, penalty=0.0)[0]
+    assert found.tokens == best and found.log_prob == pytest.approx(causal_log_prob(model, SOURCES[0], best), abs=1e-5)
+    greedy = beam_search(pairs, SOURCES, beam=1, penalty=0.0)
+    assert greedy[0].log_prob <= found.log_prob + 1e-9 and len(greedy) == 2
+
+
+def conditioned(seed: int = 0) -> Target:
+    """Texts of four tokens, of which the first is given, and may differ from text to text."""
+    model = TabularMLM.random(3, 4, seed)
+    return Target(model, [0, *[model.mask_id] * 3], Energy("norm"), given=[0])
+
+
+def test_what_a_text_is_conditioned_on_has_no_term_and_stays() -> None:
+    target = conditioned()
+    texts = torch.tensor([[0, 1, 2, 0], [2, 1, 1, 0]])
+    target.check(texts)
+    assert target.columns == 3 and target.sites == 3
+    kernel = MetropolisHastings(target, Passes(target.model))
+    state, _ = kernel.init(texts)
+    assert torch.allclose(state.energy, energy_terms(target.model, texts, "norm", [1, 2, 3]).sum(1))
+    blank = texts.clone()
+    blank[:, 1:] = target.model.mask_id
+    filled, _ = decode(EntropyBound(target, Passes(target.model)), 2, ChainStreams(0, [0, 1]).at(0, 0), blank)
+    assert filled.ids[:, 0].tolist() == [0, 2] and bool((filled.ids < 3).all())
+
+
+def test_log_probabilities_of_an_order_sum_to_one_given_each_source() -> None:
+    target = conditioned(1)
+    for first in (0, 2):
+        texts = torch.tensor([[first, *rest] for rest in product(range(3), repeat=3)])
+        log_prob = Ancestral(target, Passes(target.model)).log_prob(texts, torch.tensor([[2, 0, 1]]).repeat(27, 1))
+        assert float(log_prob.exp().sum()) == pytest.approx(1.0, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0, 3), min_size=1, max_size=6), st.floats(0, 4))
+def test_the_largest_set_of_sure_sites_under_the_bound(entropies: list[float], gamma: float) -> None:
+    chosen = under_bound(torch.tensor([entropies], dtype=torch.float64), gamma)[0].tolist()
+    inside = [h for h, kept in zip(entropies, chosen, strict=True) if kept]
+    outside = sorted(h for h, kept in zip(entropies, chosen, strict=True) if not kept)
+    assert inside and sum(inside) - max(inside) <= gamma + 1e-9
+    assert not outside or (max(inside) <= outside[0] and sum(inside) > gamma - 1e-9)
+
+
+def test_entropy_bound_fills_one_by_one_without_a_bound_to_lose_and_all_at_once_with_a_large_one() -> None:
+    model = TabularMLM.random(3, 4, 2)
+    target = Target(model, [model.mask_id] * 4)
+    for gamma, steps in ((0.0, 4), (100.0, 1)):
+        state, passes = decode(EntropyBound(target, Passes(model), gamma), 3, ChainStreams(0, [0, 1, 2]).at(0, 0))
+        assert passes.tolist() == [steps] * 3 and bool((state.ids < 3).all())

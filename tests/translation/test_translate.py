@@ -1,0 +1,160 @@
+"""`unmask train --parallel` and `unmask translate` from end to end, in a made-up language; and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from made_up_language import SMALL, pairs, share_right
+from typer.testing import CliRunner
+
+import unmask
+from unmask.cli.app import app
+from unmask.errors import InputError, UnmaskWarning
+from unmask.sampling.energy import energy_terms
+from unmask.translation.pair_model import PairModel
+from unmask.translation.settings import DECODERS, MARKOV
+
+SOURCES, TARGETS = pairs(24, seed=7, words=6)
+
+
+def translated(model: Path | PairModel, **options: Any) -> unmask.Translations:
+    return unmask.translate(SOURCES, model=model, device="cpu", **options)
+
+
+def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal: Path) -> None:
+    found = translated(masked, reference=TARGETS)
+    assert found.figures is not None and found.figures.bleu > 95 and share_right(found.texts, TARGETS) > 0.9
+    assert "BLEU" in str(found.figures) and "tok:13a" in found.figures.bleu_signature
+    for decoder in ("greedy", "beam"):
+        assert share_right(translated(causal, decoder=decoder).texts, TARGETS) > 0.9
+    assert translated(causal).settings.method == "beam"
+
+
+@pytest.mark.parametrize("name", [*DECODERS, *MARKOV])
+def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
+    which = {"kernel": name} if name in MARKOV else {"decoder": name}
+    found = translated(masked, **which, steps=2, start_steps=1, lengths=2)
+    assert share_right(found.texts, TARGETS) > 0.6
+    assert bool(found.moves) == (name in MARKOV)
+    assert all(row["passes"] > 0 and row["length"] == len(row["tokens"]) for row in found.rows)
+
+
+def test_what_stands_beside_a_translation_is_measured_on_it(masked: Path) -> None:
+    pair = PairModel.load(masked, "cpu")
+    row = translated(pair, lengths=1).rows[0]
+    source = pair.spelling.encode(SOURCES[:1])[0]
+    text = torch.tensor([[*pair.layout.room(source), *row["tokens"], pair.layout.end]])
+    places = range(pair.layout.source_length, pair.layout.source_length + row["length"])
+    assert row["energy"] == pytest.approx(float(energy_terms(pair.model, text, "norm", places).sum()), abs=1e-6)
+    again = [r["tokens"] for r in translated(pair, lengths=1, kernel="gibbs", steps=1, start="random").rows]
+    alone = unmask.translate(SOURCES[:3], model=pair, lengths=1, kernel="gibbs", steps=1, start="random")
+    assert [r["tokens"] for r in alone.rows] == again[:3]
+
+
+def test_starts_from_random_tokens_are_worse_until_a_chain_has_mended_them(masked: Path) -> None:
+    lost = translated(masked, kernel="gibbs", steps=1, start="random", proposal_temperature=1e6, lengths=1)
+    mended = translated(masked, kernel="gibbs", steps=6, start="random", lengths=1)
+    assert share_right(lost.texts, TARGETS) < 0.1 < share_right(mended.texts, TARGETS)
+
+
+def test_distillation_trains_on_the_teachers_translations(folder: Path, causal: Path) -> None:
+    from unmask.training.parallel import Parallel, prepare_parallel
+    from unmask.training.prepare import Held
+    from unmask.training.settings import TrainSettings
+
+    sources, _ = pairs(30, words=6)
+    shuffled = list(reversed(sources))  # no translations at all: what comes out is the teacher's
+    lengths = {"max_length": 32, "segment_lengths": (32,), "buckets": (32,), "batch_tokens": 64}
+    settings = TrainSettings(parallel=True, vocab=96, **lengths)
+    corpus = Parallel.of((sources, shuffled), causal)
+    made = prepare_parallel(corpus, settings, Held(None, 0.1), folder / "cache", torch.device("cpu"))
+    assert made.pairs is not None
+    texts = {
+        made.tokenizer.decode(s): made.tokenizer.decode(t) for s, t in zip(made.pairs.sources, made.pairs.targets, strict=True)
+    }
+    right = dict(zip(*pairs(30, words=6), strict=True))
+    assert len(texts) > 20 and sum(right[s] == t for s, t in texts.items()) > 0.9 * len(texts)
+
+
+@pytest.mark.parametrize("change", [{"mask_source": 0.2}, {"refinement": 0.5}, {"dropout": 0.2, "label_smoothing": 0.1}])
+def test_options_of_training_change_the_model(folder: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    from safetensors.torch import load_file
+
+    def trained(name: str, **options: Any) -> torch.Tensor:
+        run = unmask.train(
+            parallel=pairs(200, words=6),
+            out=tmp_path / name,
+            cache=folder / "cache",
+            **{**SMALL, "steps": 3, "warmup": 1, **options},
+        )
+        return load_file(run.out / "model.safetensors")["cls.predictions.transform.dense.weight"]
+
+    with_it = trained("a", **change)
+    assert torch.equal(with_it, trained("b", **change)) and not torch.equal(with_it, trained("c"))
+    assert next(iter(change)).replace("_", "-") in (tmp_path / "a" / "README.md").read_text()
+
+
+def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.txt").write_text("\n".join([SOURCES[0], "", SOURCES[1]]) + "\n")
+    (tmp_path / "t.txt").write_text("\n".join([TARGETS[0], "", TARGETS[1]]) + "\n")
+    run = CliRunner().invoke(app, ["translate", str(tmp_path / "s.txt"), "--model", str(masked), "--reference",
+                                   str(tmp_path / "t.txt"), "--out", str(tmp_path / "o.jsonl"), "--device", "cpu"])  # fmt: skip
+    assert run.exit_code == 0, run.output
+    rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert [bool(row["text"]) for row in rows] == [True, False, True] and rows[1]["energy"] is None
+    assert {"text", "energy", "log_prob", "passes", "stutter"} <= set(rows[0]) and "BLEU" in run.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lengths": 400}, "lengths 400 is more than the 15 that the model takes"),
+        ({"decoder": "beam"}, "is a masked model"),
+        ({"decoder": "mask-predct"}, "did you mean mask-predict"),
+        ({"decoder": "confidence", "kernel": "mh"}, "both given"),
+        ({"kernel": "mh", "gamma": 1.0}, "gamma was given, which kernel mh does not use"),
+        ({"reference": ["one"]}, "24 sources and 1 references"),
+        ({"choose": "best"}, "choose 'best' is unknown"),
+    ],
+)
+def test_what_cannot_be_is_refused(masked: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        translated(masked, **options)
+
+
+def test_other_models_and_sources_without_room_are_refused(masked: Path, causal: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a causal model"):
+        translated(causal, decoder="mask-predict")
+    with pytest.raises(InputError, match="does not translate"):
+        unmask.translate(["a"], model=unmask.models.bundled.english_model_path())
+    with pytest.raises(InputError, match="line 2 has .* tokens and the model takes sources of 14"):
+        unmask.translate(["kalo.", "kalo " * 40], model=masked, device="cpu")
+    with pytest.raises(InputError, match="is not a file"):
+        unmask.translate(tmp_path / "none.txt", model=masked)
+    assert unmask.translate([], model=masked, device="cpu").rows == []
+    assert unmask.translate(["", " "], model=masked, device="cpu").texts == ["", ""]
+
+
+def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Path) -> None:
+    (tmp_path / "s.de").write_text("eins\nzwei\ndrei\n")
+    (tmp_path / "t.en").write_text("one\ntwo\n")
+    for options, message in (
+        ({"parallel": (tmp_path / "s.de", tmp_path / "t.en")}, "s.de has 3 lines and .*t.en 2"),
+        ({"parallel": (tmp_path / "s.de", tmp_path / "no.en")}, "is not a file"),
+        ({}, "give one of the two"),
+        ({"corpus": ["a"], "distil": masked}, "distil belongs to models that translate"),
+        ({"corpus": ["a"], "mask_source": 0.1}, "mask_source belongs to models that translate"),
+        ({"parallel": (["a b"], ["c d"]), "distil": masked}, "is a masked model"),
+    ):
+        with pytest.raises(InputError, match=message):
+            unmask.train(**{**SMALL, "out": tmp_path / "model", "steps": 1, "cache": tmp_path / "cache", **options})
+    assert not (tmp_path / "model").exists()
+    long = ["ka lo mi " * 10] * 9
+    with pytest.warns(UnmaskWarning, match="9 of 209 pairs are longer than 14 source tokens"):
+        sources, targets = pairs(200, words=6)
+        options = {**SMALL, "steps": 1, "cache": tmp_path / "cache"}
+        unmask.train(parallel=(sources + long, targets + long), out=tmp_path / "some", **options)
