@@ -2,7 +2,9 @@
 # make test       set up .venv, lint, check types, run the tests
 # make test-real  download AntiBERTy and run the tests that need it
 # make bench      the side-by-side benchmarks
-# make docs       draw the import graph, run the commands that README shows again, and draw its figure
+# make docs       build the documentation site in build/site: strict, offline
+# make test-release  build a wheel, install it into an empty environment, use it there; run the notebooks
+# make refresh    run every command that README and docs/ show again, redraw the figures, write the notebooks
 #
 # Every install takes its versions from constraints.txt. PYTHON chooses the interpreter (3.11 or newer).
 
@@ -14,11 +16,11 @@ CORES = $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
 THREADS = OMP_NUM_THREADS=$(CORES) OMP_WAIT_POLICY=PASSIVE
 REAL := .cache/real
 
-.PHONY: demo test lint test-real bench docs clean help
+.PHONY: demo test lint test-real test-release bench docs refresh clean help
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n 's/^# //p' Makefile | head -5
+	@sed -n 's/^# //p' Makefile | head -7
 
 # torch comes first and alone: if pip's choice would be a CUDA build (gigabytes), stop before anything is downloaded.
 $(VENV)/.torch: constraints.txt tools/refuse_cuda.py
@@ -26,10 +28,12 @@ $(VENV)/.torch: constraints.txt tools/refuse_cuda.py
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) --no-deps --dry-run --report $(VENV)/torch.json torch
 	$(BIN)/python tools/refuse_cuda.py $(VENV)/torch.json
+	@echo 'installing torch (200 MB): a minute or two'
 	$(PIP_INSTALL) torch setuptools
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.torch pyproject.toml
+	@echo 'installing unmask and what else it needs: a minute'
 	$(PIP_INSTALL) --no-build-isolation -e .
 	touch $@
 
@@ -46,7 +50,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not real and not slow" -n $(CORES) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not real and not slow and not release" -n $(CORES) --dist loadfile
 
 $(REAL)/antiberty: $(VENV)/.installed
 	mkdir -p $(REAL)
@@ -57,12 +61,32 @@ $(REAL)/antiberty: $(VENV)/.installed
 test-real: $(VENV)/.installed-dev $(REAL)/antiberty
 	$(THREADS) UNMASK_ANTIBERTY=$(REAL)/antiberty/trained_models/AntiBERTy_md_smooth $(BIN)/pytest -q -m real
 
+$(VENV)/.installed-release: $(VENV)/.installed-dev
+	$(PIP_INSTALL) --no-build-isolation -e '.[release]'
+	touch $@
+
+test-release: $(VENV)/.installed-release
+	$(THREADS) $(BIN)/pytest -q -m release
+
 bench: $(VENV)/.installed
 	$(THREADS) $(BIN)/python bench/pair_table.py
 
-docs: $(VENV)/.installed
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP_INSTALL) --no-build-isolation -e '.[docs]'
+	touch $@
+
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html, or serve it, search included: $(BIN)/python -m http.server --directory build/site"
+
+refresh: $(VENV)/.installed-docs
 	$(BIN)/python tools/import_graph.py docs/figures/imports.svg
-	$(BIN)/python tools/refresh_readme.py
+	$(BIN)/python tools/shown.py
+	$(BIN)/python tools/notebooks.py
+	$(BIN)/unmask compare "She plays the [MASK] [MASK] in a band." --figure docs/figures/joint_of_two_blanks.png
+	$(BIN)/unmask dependence "She put the keys on the table and closed the door." --candidates 64 --figure docs/figures/dependence.png
+	$(BIN)/unmask lab all --out build/lab-report
+	for n in dictionary masking dependence parallel stutter schedule; do cp build/lab-report/$$n.png docs/figures/lab-$$n.png; done
 
 clean:
 	rm -rf $(VENV) $(REAL)

@@ -1,64 +1,88 @@
-"""The Python in README and docs/ runs as written, and every link between the documents leads somewhere.
-
-A comment on the line before a block says what the tests do otherwise:
-
-    <!-- in the tests: sweeps=50 -> sweeps=2 -->     runs with smaller settings; several replacements with ; between them
-    <!-- not run: why -->
-"""
+"""What README and docs/ show is what comes, and every link between the documents leads somewhere; see tools/shown.py."""
 
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"(?:<!-- (?P<note>.*?) -->\n)?```python\n(?P<code>.*?)```", re.DOTALL)
+SHOWN = runpy.run_path(str(ROOT / "tools" / "shown.py"), run_name="shown")
+DOCUMENTS, blocks, same = SHOWN["DOCUMENTS"], SHOWN["blocks"], SHOWN["same"]
 
 
-def blocks(text: str) -> list[tuple[str, str]]:
-    """The Python of a document as the tests run it, and the reason of each block that they do not run."""
-    found = []
-    for match in BLOCK.finditer(text):
-        note, code = match["note"] or "", match["code"]
-        if note.startswith("in the tests: "):
-            for change in note.removeprefix("in the tests: ").split(";"):
-                old, _, new = (part.strip() for part in change.partition("->"))
-                assert code.count(old) == 1, f"{old!r} is not in the block once"
-                code = code.replace(old, new)
-        found.append((code, note.removeprefix("not run: ") if note.startswith("not run: ") else ""))
-    return found
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
-WITH_PYTHON = [path for path in DOCUMENTS if "```python" in path.read_text()]
-
-
-@pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda path: path.name)
-def test_python_runs(document, tmp_path, monkeypatch):
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if blocks(path.read_text())], ids=name)
+def test_commands_and_snippets_print_what_is_shown(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for code, reason in blocks(document.read_text()):
-        if not reason:
-            exec(compile(code, document.name, "exec"), names)
+    session = SHOWN["Session"]()
+    for block in blocks(document.read_text()):
+        if block.reason:
+            continue
+        if block.kind == "console":
+            for one in SHOWN["COMMAND"].finditer(block.changed):
+                came = session.command(one["command"])
+                assert not block.compared or same(one["output"], came), f"$ {one['command']}\n{came}"
+        else:
+            came = session.snippet(block.changed)
+            assert block.shown is None or not block.compared or same(block.shown, came), f"{block.code}\n{came}"
 
 
-def test_readme_and_quickstart_have_python_and_all_of_it_runs():
-    for name in ("README.md", "docs/quickstart.md"):
-        found = blocks((ROOT / name).read_text())
-        assert found and not any(reason for _, reason in found)
+def test_the_first_pages_show_something_and_all_of_it_runs():
+    for document in ("README.md", "docs/index.md", "docs/quickstart.md", "docs/tutorial.md"):
+        found = blocks((ROOT / document).read_text())
+        assert found and not any(block.reason for block in found)
+
+
+def test_no_command_is_shown_with_output_outside_a_block_that_runs():
+    for document in DOCUMENTS:
+        assert not re.search(r"^    \$ ", document.read_text(), re.MULTILINE), document
 
 
 def test_blocks_are_found_changed_and_left_out():
     text = "<!-- in the tests: n=9 -> n=1; k=8 -> k=2 -->\n```python\nf(n=9, k=8)\n```\n"
-    text += "<!-- not run: slow -->\n```python\ng()\n```\n"
-    assert blocks(text) == [("f(n=1, k=2)\n", ""), ("g()\n", "slow")]
+    text += "<!-- not run: slow -->\n```python\ng()\n```\n\n```text\n3\n```\n\n```console\n$ unmask fill\nx\n```\n"
+    text += "<!-- not compared: a clock -->\n```console\n$ date\n```\n"
+    found = blocks(text)
+    assert [(block.kind, block.changed, block.reason, block.shown, block.compared) for block in found] == [
+        ("python", "f(n=1, k=2)\n", "", None, False),
+        ("python", "g()\n", "slow", "3\n", True),
+        ("console", "$ unmask fill\nx\n", "", None, True),
+        ("console", "$ date\n", "", None, False),
+    ]
     with pytest.raises(AssertionError, match="'m=9' is not in the block"):
         blocks("<!-- in the tests: m=9 -> m=1 -->\n```python\nf(n=9)\n```\n")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    ("shown", "came", "equal"),
+    [
+        ("29.22 %  -1.23  violin", "29.23 %   -1.23  violin", True),
+        ("29.22 %  violin", "31.00 %  violin", False),
+        ("29.22 %  violin", "29.22 %  drums", False),
+        ("0.0079 %", "0.0078 %", True),
+        ("0.0079 %", "0.079 %", False),
+        ("7 passes", "9 passes", False),
+        ("1 2", "1", False),
+    ],
+)
+def test_outputs_are_compared_by_words_and_numbers(shown, came, equal):
+    assert same(shown, came) is equal
+
+
+def test_a_document_is_renewed():
+    text = "```console\n$ echo 1\n2\n$ echo 3\n```\n\n```python\nprint(4)\n5\n```\n\n```text\nold\n```\n"
+    expected = "```console\n$ echo 1\n1\n$ echo 3\n3\n```\n\n```python\nprint(4)\n5\n```\n\n```text\n4\n5\n```\n"
+    assert SHOWN["renewed"](text) == expected
+    assert SHOWN["renewed"](expected) == expected
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
         assert (document.parent / target).exists(), target

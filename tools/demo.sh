@@ -9,11 +9,9 @@ show() {
     printf '\n'
     "$BIN/unmask" "$@"
 }
-echo "One blank is the model's own answer. Two blanks depend on each other: the joint says how."
-show fill "She plays the [MASK] [MASK] in a band." --top 6
-show fill "A [MASK] of [MASK] and [MASK]." --top 4
-echo
-echo "A masked language model does not define that joint: rules that derive one differ."
-show compare "The [MASK] was [MASK] by the police." --top 6
-echo
+echo "Fill-mask pipelines answer each blank by itself (the column product). The same model, its blanks together:"
+show fill "She plays the [MASK] [MASK] in a band." --top 4
+printf '\nWhole words, however they are spelled; yours among them, with rank and odds; and what is certain:\n'
+show fill "She plays the [WORD] in a band." --top 3 --answers "violin,trombone"
+printf '\nHow far to trust it, every rule side by side: %s/unmask compare "The [MASK] was [MASK] by the police."\n' "$BIN"
 echo "Try your own: $BIN/unmask fill \"Your [MASK] [MASK] here.\""

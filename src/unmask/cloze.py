@@ -14,6 +14,11 @@ class Cloze:
 
     `ids` holds the mask token at every position of the block. `gold` are the tokens that stood there, if known.
     The order of the block is the order of the joint's axes.
+
+    >>> model = unmask.MaskedLM.load()
+    >>> cloze = model.cloze("A [MASK] [MASK] here.")
+    >>> cloze.block, len(cloze.ids)
+    ((2, 3), 7)
     """
 
     ids: tuple[int, ...]

@@ -2,15 +2,32 @@
 
 
 class UnmaskError(Exception):
-    """Base of all errors that the user can mend; the command line prints it in one line and exits with 2."""
+    """Base of all errors that the user can mend; the command line prints it in one line and exits with 2.
+
+    >>> try:
+    ...     unmask.fill("No blank here.")
+    ... except unmask.UnmaskError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
 
 
 class InputError(UnmaskError):
-    """A text, a position, an option or a file that cannot be used as given."""
+    """A text, a position, an option or a file that cannot be used as given.
+
+    >>> unmask.fill("A [MASK].", joint="guess")
+    Traceback (most recent call last):
+    unmask.errors.InputError: ...
+    """
 
 
 class ModelError(UnmaskError):
-    """A checkpoint that cannot serve as a masked language model."""
+    """A checkpoint that cannot serve as a masked language model.
+
+    >>> unmask.fill("A [MASK].", "no/such/model/here")
+    Traceback (most recent call last):
+    unmask.errors.ModelError: ...
+    """
 
 
 class UnmaskWarning(UserWarning):

@@ -53,6 +53,10 @@ class ChainFilling:
     bound     no filling that was not found has more; of words, in the tokenizer's own spelling
     certain   how many of the completions are certain to be the best, in this order
     stopped   why the search ended; see `unmask.joints.chain_search.ChainSearch`
+
+    >>> found = unmask.fill("A [MASK] of [MASK] and [MASK].", top=1)
+    >>> found.completions[0].parts, found.certain
+    (('group', 'men', 'women'), 1)
     """
 
     text: str

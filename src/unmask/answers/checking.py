@@ -83,6 +83,10 @@ class Check:
     head           how logits are had at some positions only
     passes_per_second   for texts of 16 tokens
     on_texts       figures on the user's texts, if any were given
+
+    >>> found = unmask.check()
+    >>> found.mask, found.cased, found.tokens
+    ('[MASK]', True, 8192)
     """
 
     model: str
@@ -178,6 +182,9 @@ def check(
     data      a file with one text per line or FASTA, or a list of texts, of the kind that the model was trained on
     device, dtype, rename   as in `MaskedLM.load`
     progress  called with (positions done, positions in all, what is counted)
+
+    >>> unmask.check().concerns
+    ()
     """
     texts = None if data is None else _texts(data)
     with warnings.catch_warnings(record=True) as told:

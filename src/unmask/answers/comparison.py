@@ -78,6 +78,10 @@ class Comparison:
 
     ranked_by   the construction whose most probable fillings are shown
     support     the tokens that may stand in a blank: of the chain rule over all orders
+
+    >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,chain", candidates=32)
+    >>> found.joints['product'].mutual_information() < found.joints['chain'].mutual_information()
+    True
     """
 
     text: str
@@ -224,6 +228,10 @@ def compare(
 
     The tokens that stood in the blanks are known where `positions` of a whole text are given, or `targets`, one per blank;
     then the metrics are those of these tokens.
+
+    >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,mrf,chain", candidates=32)
+    >>> list(found.joints), found.ranked_by
+    (['product', 'mrf', 'chain'], 'chain')
     """
     names = [construction.name for construction in all_named(joints)]
     ranked_by = named(joint, "joint").name if joint is not None else DEFAULT if DEFAULT in names else names[-1]

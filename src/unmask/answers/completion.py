@@ -20,6 +20,9 @@ class Completion:
 
     Both are given that every blank lies in its candidate set. `spans` are the places of the tokens in `text`, and `is_gold`
     says that these are the tokens that stood in the blanks.
+
+    >>> unmask.fill("She drank a cup of [MASK].").completions[0].tokens
+    ('tea',)
     """
 
     tokens: tuple[str, ...]

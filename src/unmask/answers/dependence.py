@@ -170,6 +170,10 @@ class Dependence:
     mass          k x k: share of the pair's product joint that lies in the candidate sets
     candidates    how many tokens of each position were considered
     others        what stands at the other positions while a pair is measured: "masked" or "text"
+
+    >>> found = unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16)
+    >>> found.positions, bool(found.matrix[0, 1] > 0)
+    ((2, 3), True)
     """
 
     text: str
@@ -261,6 +265,9 @@ def dependence(
     figure      a file (png, pdf, svg) to draw the matrix to
     rename      names of tensors in the model's file, and the names that the model knows them by
     force       go on beyond 200,000 passes
+
+    >>> unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16).tokens
+    ('[MASK]', '[MASK]')
     """
     named(joint, "joint")
     if others is not None:

@@ -34,7 +34,12 @@ MOST_SHOWN = 1_000_000
 
 @dataclass(frozen=True)
 class Filling:
-    """The joint over the blanks of a text, the product of independent blanks beside it, and the `top` completions."""
+    """The joint over the blanks of a text, the product of independent blanks beside it, and the `top` completions.
+
+    >>> found = unmask.fill("The [MASK] [MASK] at the casino.", candidates=32)
+    >>> found.joint.shape, len(found.completions)
+    ((32, 32), 10)
+    """
 
     text: str
     joint: Joint
@@ -144,6 +149,10 @@ def fill(
     differ      leave out the tokens that stood at `positions`
     passes      the most passes that the search may take (1,000 if left out)
     mass        search until fillings with so much probability are found, not only until the `top` best are certain
+
+    >>> found = unmask.fill("She drank a cup of [MASK].", top=2)
+    >>> [completion.text for completion in found.completions]
+    ['She drank a cup of tea.', 'She drank a cup of coffee.']
     """
     checks.whole("top", top, 1, MOST_SHOWN)
     construction = None if joint is None else named(joint, "joint").name

@@ -86,6 +86,10 @@ class Mutants:
     changes       for each mutant its (place, token) pairs, places counted from 1
     numbers       the five numbers of the module's text by name
     top, by       how many are shown, and the number by which they are ranked, largest first; all are there
+
+    >>> found = unmask.mutants("the cat sat", positions=[2], alphabet="cat,dog,man")
+    >>> found.wild_type, len(found.changes)
+    (('the', 'cat', 'sat'), 2)
     """
 
     sequence: str
@@ -177,6 +181,10 @@ def mutants(
     out         a Parquet file for the numbers
     figure      a file (png, pdf, svg) for a heat map
     model, device, dtype, rename and force are those of `fill`.
+
+    >>> found = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
+    >>> found.to_frame()["mutant"].tolist()
+    ['cat2dog']
     """
     construction = named(joint, "joint").name
     checks.whole("changes", changes, 1, MOST_CHANGES)

@@ -79,6 +79,10 @@ def evaluate(
     rename                names of tensors in the model's file, and the names that the model knows them by
 
     A pair that fails is listed in the result and left out of the table.
+
+    >>> texts, words = ["The cat sat on the mat.", "The dog sat on the bed."], "cat,dog,sat,lay,mat,bed"
+    >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
+    2
     """
     one_of("engine", engine, ENGINES)
     if workers is not None:

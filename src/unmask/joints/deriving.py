@@ -13,7 +13,12 @@ from unmask.tables.unary import Tables
 
 
 def derive(tables: Tables, construction: str = DEFAULT, **options: object) -> Joint:
-    """The joint that `construction` derives from the tables. With one blank every construction is the model's conditional."""
+    """The joint that `construction` derives from the tables. With one blank every construction is the model's conditional.
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> unmask.derive(tables, "chain", order="forward").shape
+    (16, 16)
+    """
     return _derived(tables, named(construction), options)
 
 
@@ -23,6 +28,10 @@ def derive_all(
     """The joints of several constructions, in their order; those that are iterated share their reads of the tables.
 
     `options`: of single constructions, by name; one that has any is iterated by itself.
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> [joint.name for joint in unmask.derive_all(tables, ["product", "mrf"])]
+    ['product', 'mrf']
     """
     return derive_blocks([tables], constructions, options)[0]
 

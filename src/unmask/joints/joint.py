@@ -37,6 +37,10 @@ class Joint:
     rule        unnormalised log-probabilities of cells
     report      how it was found: steps, objective, pivot, ...
     known_log_z log Z where the construction knows it; else it is summed when first asked for
+
+    >>> joint = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint
+    >>> round(float(joint.dense().exp().sum()), 3), tuple(joint.sample(5, seed=0).shape)
+    (1.0, (5, 2))
     """
 
     name: str

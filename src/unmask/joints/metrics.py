@@ -86,7 +86,13 @@ class BlockMetrics:
 
 
 def block_metrics(joints: Sequence[Joint], gold: Sequence[int], tile_cells: int | None = None) -> BlockMetrics:
-    """The metrics of all `joints`, which are rules over the same tables, for the gold token ids of the block."""
+    """The metrics of all `joints`, which are rules over the same tables, for the gold token ids of the block.
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> gold = [int(ids[0]) for ids in tables.candidates]
+    >>> unmask.block_metrics(unmask.derive_all(tables, ["product", "chain"]), gold).to_frame().shape[0]
+    2
+    """
     return metrics_of_blocks([joints], [gold], tile_cells)[0]
 
 

@@ -6,8 +6,10 @@ Models (`space`, `model`, `spins`), masks (`mask_law`), samplers (`dynamics`, `s
 Each study is a function with the name and the options of its command (`options`):
 
 >>> from unmask import lab
->>> lab.masking(sites=5, coupling=0.3, out="my-lab").to_frame()  # doctest: +SKIP
->>> lab.all(out="lab-report")  # doctest: +SKIP
+>>> lab.dependence(sites=3, couplings=[0, 0.3], table_couplings=[0.3], k=1).to_frame()["coupling"].tolist()
+['0.3']
+
+`lab.all(out="lab-report")` makes them all, with figures and a report.
 """
 
 from __future__ import annotations

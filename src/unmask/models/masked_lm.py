@@ -39,6 +39,10 @@ class MaskedLM:
 
     Positions count the model's tokens from 0, its start token included. `special_ids` are the ids that cannot stand in
     for a word: the tokenizer's special tokens, and ids of the model that the tokenizer has no token for.
+
+    >>> model = unmask.MaskedLM.load()
+    >>> model.vocab_size, model.cloze("A [MASK] barked.").block
+    (8192, (2,))
     """
 
     def __init__(self, network: nn.Module, tokenizer: Any, memory_budget: int | None = None, name: str = "the model") -> None:

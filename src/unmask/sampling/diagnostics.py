@@ -69,6 +69,10 @@ class Diagnosis:
     passes       forward passes that the chains asked for; `remembered` of them were answered from memory
     at_start     share of samples that were taken before their chain had left its start
     in_starts    share of samples that are the start of some chain
+
+    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
+    >>> run.diagnosis.verdict[0].startswith("The chain leaves exp(-E / T) invariant")
+    True
     """
 
     kernel: str
@@ -123,6 +127,10 @@ def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, 
     A run that has a folder gets diagnostics.json and figures/chains.png there.
 
     judge   a causal language model, by name or folder, that scores the texts
+
+    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
+    >>> unmask.diagnose(run).draws
+    4
     """
     known = run if isinstance(run, SampleRun) else load_run(run)
     found = known.diagnosis

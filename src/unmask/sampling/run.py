@@ -37,6 +37,10 @@ class SampleRun:
     swaps        of parallel tempering: shares accepted between the neighbouring temperatures of the ladder
     remembered   passes that were answered from memory; those that `samples` and `rates` count include them
     folder       where the run is kept, if it is
+
+    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
+    >>> run.settings.kernel, len(run.starts)
+    ('mh', 2)
     """
 
     settings: SampleSettings

@@ -82,6 +82,10 @@ def sample(
     chains_at_once   chains side by side; changes memory and speed, not the samples
 
     Options left out take the defaults of `SampleSettings`. One that the chosen kernel does not use is refused.
+
+    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
+    >>> len(run.to_frame())
+    6
     """
     settings = SampleSettings.given(
         kernel=kernel,

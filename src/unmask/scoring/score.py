@@ -74,6 +74,10 @@ def score(
     engine     "local", or "ray" (with `out`): `workers` processes, each with the model
     sink       called with each row as it comes; rows are then not kept in memory
     progress   called with (texts done, texts in all, "texts")
+
+    >>> found = unmask.score(["The cats sit here.", "The cats sits here."])
+    >>> found.rows[0]["pll"] > found.rows[1]["pll"]
+    True
     """
     options = {"exact_tokens": exact_tokens, "orders": orders, "joint": joint, "candidates": candidates}
     options |= {"energy": energy, "chains": chains, "anneals": anneals, "seed": seed}

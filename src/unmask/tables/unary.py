@@ -47,6 +47,10 @@ class Tables:
                     renormalised away. Empty for a pair
     log_backward    the same from the last position down: log q(x_t | x_{>t}; x_{<t} masked), for t = k-1..2
     label           how a token id is shown to people: as the model spells it, or the number itself
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> [bool(torch.allclose(table.exp().sum(axis), torch.ones(16))) for axis, table in enumerate(tables.log_q)]
+    [True, True]
     """
 
     candidates: tuple[Tensor, ...]
@@ -80,7 +84,15 @@ def unary_tables(
     dtype: torch.dtype | None = None,
     progress: Progress | None = None,
 ) -> Tables:
-    """The tables of `cloze`'s block over `candidates` (k vectors of token ids), by default the whole vocabulary."""
+    """The tables of `cloze`'s block over `candidates` (k vectors of token ids), by default the whole vocabulary.
+
+    >>> model = unmask.MaskedLM.load()
+    >>> cloze = model.cloze("A [MASK] [MASK] here.")
+    >>> words = [model.words.encode("man dog")[1:3], model.words.encode("is was")[1:3]]
+    >>> tables = unmask.unary_tables(model, cloze, [torch.tensor(ids) for ids in words])
+    >>> [tuple(table.shape) for table in tables.log_q]
+    [(2, 2), (2, 2)]
+    """
     return tables_of(model, [cloze], [candidates], dtype, progress)[0]
 
 

@@ -24,6 +24,12 @@ class TrainingRun:
     validation   loss in nats, accuracy and positions: with 15 % of held-out tokens masked, or of the next token (causal)
     parameters   of the model
     tokens       in an epoch
+
+    >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
+    >>> run = unmask.train(texts, out="friends", layers=1, width=16, heads=1, vocab=80, max_length=16,
+    ...                    segment_lengths="16", batch_tokens=128, steps=2, valid_share=0.2, device="cpu")
+    >>> run.step, run.out.name
+    (2, 'friends')
     """
 
     out: Path

@@ -96,6 +96,12 @@ def train(
     --help`, docs/training.md, docs/translation.md). `progress` is called with (steps done, steps in all, what happens).
 
     An interrupt (Ctrl-C) ends the run after its step with a checkpoint and a usable model; `resume=True` goes on with it.
+
+    >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
+    >>> run = unmask.train(texts, out="friends", layers=1, width=16, heads=1, vocab=80, max_length=16,
+    ...                    segment_lengths="16", batch_tokens=128, steps=2, valid_share=0.2, device="cpu")
+    >>> run.status
+    'finished'
     """
     given = locals()
     folder = user_path(out, "out")

@@ -1,0 +1,39 @@
+"""Every public name has an example in its docstring that runs, and its place in the reference."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import unmask
+
+ROOT = Path(__file__).parents[1]
+VALUES = {"CONSTRUCTIONS", "__version__"}
+"""Public names that are no functions or classes: they have no docstring, and an example in docs/reference."""
+
+IN_PAGES = {"translate": "translation.md", "Translations": "translation.md"}
+"""Names whose example needs a model that takes minutes to train: it is on a page."""
+
+
+@pytest.mark.parametrize("name", sorted(set(unmask.__all__) - VALUES - set(IN_PAGES)))
+def test_examples_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"unmask": unmask, "torch": torch}
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    examples = doctest.DocTestParser().get_doctest(getattr(unmask, name).__doc__, names, name, None, 0)
+    told: list[str] = []
+    found = doctest.DocTestRunner(optionflags=flags).run(examples, out=told.append)
+    assert found.attempted > 0
+    assert not any(example.options.get(doctest.SKIP) for example in examples.examples)
+    assert found.failed == 0, "".join(told)
+
+
+def test_the_reference_has_every_public_name():
+    pages = "".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md"))
+    assert set(re.findall(r"^::: unmask\.(\w+)$", pages, re.MULTILINE)) == set(unmask.__all__) - VALUES
+    assert all(f"unmask.{name}" in pages for name in VALUES)
+    assert all("unmask translate" in (ROOT / "docs" / page).read_text() for page in IN_PAGES.values())

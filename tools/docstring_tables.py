@@ -1,0 +1,69 @@
+"""For mkdocstrings: docstrings as this project writes them, turned into Markdown.
+
+    name     what it is        lines of names with two spaces or more after them become a table
+    >>> example                becomes a block of code, up to the next empty line
+
+A function that takes one text or a list of them (`one_or_many`) is shown with both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import griffe
+
+ROW = re.compile(r"^(?P<name>[A-Za-z_`][\w`,. ()]*?) {2,}(?P<meaning>\S.*)$")
+EXAMPLE = ">>> "
+
+
+def markdown(docstring: str) -> str:
+    """The docstring with its tables and examples as Markdown."""
+    return "\n\n".join(part for paragraph in docstring.split("\n\n") for part in parts(paragraph.strip("\n")))
+
+
+def parts(paragraph: str) -> Iterator[str]:
+    """A paragraph as text, tables and code."""
+    if paragraph.startswith(EXAMPLE):
+        yield f"```pycon\n{paragraph}\n```"
+        return
+    rows: list[list[str]] = []
+    text: list[str] = []
+    for line in paragraph.splitlines():
+        row = ROW.match(line)
+        if row:
+            if text:
+                yield "\n".join(text)
+                text = []
+            rows.append([row["name"], row["meaning"]])
+        elif rows and line.startswith(" "):
+            rows[-1][1] += f" {line.strip()}"
+        else:
+            if rows:
+                yield table(rows)
+                rows = []
+            text.append(line)
+    if rows:
+        yield table(rows)
+    if text:
+        yield "\n".join(text)
+
+
+def table(rows: list[list[str]]) -> str:
+    """A Markdown table of names and meanings."""
+    cells = [(f"`{name}`" if "`" not in name else name, meaning.replace("|", "\\|")) for name, meaning in rows]
+    return "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {meaning} |" for name, meaning in cells)])
+
+
+class DocstringTables(griffe.Extension):
+    """Applies `markdown` to every docstring."""
+
+    def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Rewrite the docstring, and the signature of a function of one text or many."""
+        if obj.docstring:
+            obj.docstring.value = markdown(obj.docstring.value)
+        if isinstance(obj, griffe.Function) and any(str(d.value) == "one_or_many" for d in obj.decorators):
+            answer = re.sub(r"^Iterator\[(.*)\]$", r"\1", str(obj.returns))
+            obj.parameters[0].annotation = "str | Sequence[str]"
+            obj.returns = f"{answer} | list[{answer}]"
