@@ -156,7 +156,7 @@ def train(given: argparse.Namespace, model: str, _: str) -> None:
 
     corpus = (given.data / "train.de", given.data / "train.en")
     options: dict[str, Any] = {
-        "cache": given.work / "cache", "layers": given.layers, "width": given.width, "heads": given.width // 64 or 1,
+        "cache": given.work / f"cache-{model}", "layers": given.layers, "width": given.width, "heads": given.width // 64 or 1,
         "vocab": given.vocab, "max_length": given.max_length, "batch_tokens": given.batch_tokens, "lr": given.lr, "warmup": 400,
         "valid_share": 0.005, "compile": False, "licence": "research, non-commercial",
     }  # fmt: skip
