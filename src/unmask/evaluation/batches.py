@@ -31,7 +31,7 @@ from unmask.runs.engines import Answer, answered
 logger = logging.getLogger(__name__)
 SHARE = 0.5
 """Of the card's free memory, without a budget."""
-MOST = 32
+MOST = 64
 """Pairs at once: more gain little, and are lost together when a run is killed."""
 
 

@@ -72,19 +72,20 @@ def _with_intervals(values: Float[np.ndarray, "rows pairs"], seed: int, resample
     means = values.mean(-1)
     if values.shape[1] < 2:
         return [{"value": float(mean), "low": None, "high": None} for mean in means]
-    from scipy.stats import bootstrap
-
-    found = bootstrap(
-        (values,),
-        np.mean,
-        axis=-1,
-        n_resamples=resamples,
-        batch=max(1, 2**23 // values.size),
-        method="percentile",
-        random_state=np.random.default_rng(seed),
-    ).confidence_interval
-    low, high = found.low.tolist(), found.high.tolist()
+    low, high = np.percentile(_resampled_means(values, seed, resamples), [2.5, 97.5], axis=0).tolist()
     return [{"value": m, "low": lo, "high": hi} for m, lo, hi in zip(means.tolist(), low, high, strict=True)]
+
+
+def _resampled_means(values: Float[np.ndarray, "rows pairs"], seed: int, resamples: int) -> Float[np.ndarray, "resamples rows"]:
+    """The mean of each row over pairs drawn with replacement: how often each pair was drawn, times the values."""
+    draw, pairs, at_once = np.random.default_rng(seed), values.shape[1], max(1, 2**23 // values.size)
+    found = []
+    for start in range(0, resamples, at_once):
+        drawn = draw.integers(0, pairs, (min(at_once, resamples - start), pairs))
+        places = drawn + pairs * np.arange(len(drawn))[:, None]
+        counts = np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        found.append(counts.astype(float) @ values.T / pairs)
+    return np.concatenate(found)
 
 
 def _exp(value: float | None) -> float | None:
