@@ -3,28 +3,33 @@
 import pandas
 import pytest
 import torch
-from sampling_cases import gap_to_invariance, of
+from sampling_cases import gap_to_invariance, of, small_target
+from scipy.stats import chisquare
 
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.draw import draw
-from unmask.sampling.energy import Energy
-from unmask.sampling.enumeration import target_law, transition_matrix
+from unmask.sampling.energy import Energy, energies
+from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
 from unmask.sampling.kernels.block import ProductBlock
 from unmask.sampling.kernels.gibbs import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
 from unmask.sampling.kernels.sequential_block import SequentialBlock
+from unmask.sampling.passes import Passes
+from unmask.sampling.philox import counter_words, plain_uniform, uniform
+from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.target import Target
+from unmask.sampling.target import Target, blank_template
+from unmask.sampling.token_draw import plain_draw
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-@pytest.fixture(scope="module")
-def tiny_on_gpu(tiny_folder):
-    return MaskedLM.load(tiny_folder, device="cuda")
+@pytest.fixture(scope="module", params=["float32", "float16"])
+def tiny_on_gpu(request, tiny_folder):
+    return MaskedLM.load(tiny_folder, device="cuda", dtype=request.param)
 
 
 def target_on_gpu(kind="norm"):
@@ -54,15 +59,98 @@ def test_pseudo_gibbs_does_not():
     assert gap_to_invariance(target_law(target).cpu(), transition_matrix(of(PseudoGibbs, target), torch.tensor([1]))) > 1e-3
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_runs_do_not_depend_on_how_many_chains_run_at_once(tiny_on_gpu, kernel):
-    settings = SampleSettings(kernel=kernel, chains=5, sweeps=3, length=(4, 6), candidates=3, decoding_steps=3)
-    together, alone = draw(settings, tiny_on_gpu), draw(settings, tiny_on_gpu, chains_at_once=1)
-    pandas.testing.assert_frame_equal(together.samples, alone.samples)
+def test_uniform_numbers_are_those_of_the_plain_definition():
+    chains = torch.tensor([0, 1, 17, 999_999], device="cuda")
+    places = torch.arange(70, device="cuda").unsqueeze(0)
+    for at in ((0, 0, 0, 0), (2**63 - 1, 10**9, 99_999, 5000), (12345, 1, 16, 1)):
+        plain = plain_uniform(counter_words(*at), chains.cpu(), places.cpu())
+        assert torch.equal(uniform(at[0], chains, *at[1:], places).cpu(), plain)
 
 
-def test_a_stopped_run_goes_on(tiny_on_gpu, tmp_path, stop_at):
-    settings = SampleSettings(chains=4, sweeps=6, length=(5,))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("temperature", "cut"), [(1.0, False), (0.7, True)])
+def test_drawn_tokens_are_those_of_the_plain_twin(dtype, temperature, cut):
+    from unmask.sampling.triton.token_draw import draw_on_gpu
+
+    generator = torch.Generator().manual_seed(0)
+    m, vocabulary = 300, 5003
+    logits = 3 * torch.randn((m, vocabulary), generator=generator, dtype=dtype)
+    support = torch.rand((4, vocabulary), generator=generator) > 0.3
+    sites, current = (torch.randint(n, (m,), generator=generator) for n in (4, vocabulary))
+    u = torch.rand(m, generator=generator, dtype=torch.float64)
+    least = torch.where(support[sites], logits, -torch.inf).sort(-1).values[:, -100] if cut else None
+    plain = plain_draw(logits, support, sites, current, temperature, least, u)
+    on_gpu = [None if value is None else value.cuda() for value in (logits, support, sites, current)]
+    fused = draw_on_gpu(*on_gpu, temperature, None if least is None else least.cuda(), u.cuda())
+    assert int((fused.tokens.cpu() != plain.tokens).sum()) <= (0 if dtype == torch.float64 else 1)
+    same = fused.tokens.cpu() == plain.tokens
+    for one, other in zip(fused[1:], plain[1:], strict=True):
+        assert torch.allclose(one.cpu()[same], other[same], atol=1e-12 if dtype == torch.float64 else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_kept_states_give_the_energies_of_the_forward_pass(tiny_folder, dtype):
+    model = MaskedLM.load(tiny_folder, device="cuda", dtype=dtype)
+    target = Target(model, blank_template(model, 6))
+    kernel = MetropolisHastings(target, Passes(model))
+    ids = torch.randint(5, 17, (40, 8), generator=torch.Generator().manual_seed(0))
+    ids[:, 0], ids[:, -1] = 2, 3
+    state, _ = kernel.init(ids)
+    assert state.kept.shape[2] != model.vocab_size, "hidden states are kept"
+    streams = ChainStreams(0, range(40), "cuda")
+    for step in range(12):
+        kernel.step(state, streams.at(1, step), torch.full((40, 1), step % 6, device="cuda"))
+    assert not torch.equal(state.ids.cpu(), ids)
+    fresh = energies(model, state.ids)
+    assert torch.allclose(state.energy, fresh, atol=1e-4 if dtype == "float32" else 0.2)
+
+
+def test_drawn_steps_follow_the_enumerated_matrix():
+    model = TabularMLM(small_target(seed=14).model.table.cuda())
+    target = Target(model, [model.mask_id] * 3)
+    kernel, n = of(MetropolisHastings, target), 20000
+    matrix = transition_matrix(kernel, torch.tensor([1]))
+    state, _ = kernel.init(all_texts(target)[[7]].expand(n, -1))
+    kernel.step(state, ChainStreams(5, range(n), "cuda").at(0, 0), torch.ones((n, 1), dtype=torch.long, device="cuda"))
+    counts = torch.bincount(state.ids.cpu() @ torch.tensor([9, 3, 1]), minlength=27)
+    reached = matrix[7] > 0
+    assert int(counts[~reached].sum()) == 0
+    expected = (matrix[7][reached] * n).numpy()
+    assert chisquare(counts[reached].numpy(), expected * n / expected.sum()).pvalue > 1e-3
+    assert chisquare(counts[reached].numpy(), expected[::-1] * n / expected.sum()).pvalue < 1e-6, "and not another one"
+
+
+def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
+    settings = SampleSettings(chains=100, sweeps=3, length=(6,))
+    together = draw(settings, tiny_on_gpu, chains_at_once=1024)
+    for at_once in (1, 7):
+        pandas.testing.assert_frame_equal(together.samples, draw(settings, tiny_on_gpu, chains_at_once=at_once).samples)
+
+
+@pytest.mark.parametrize("kernel", [name for name in KERNELS if name != "mh"])
+def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel):
+    model = MaskedLM.load(tiny_folder, device="cuda", dtype="float16")
+    settings = SampleSettings(kernel=kernel, chains=10, sweeps=2, length=(5,), candidates=3, decoding_steps=3)
+    pandas.testing.assert_frame_equal(draw(settings, model).samples, draw(settings, model, chains_at_once=7).samples)
+
+
+@pytest.mark.parametrize("kernel", ["mh", "gibbs", "tempering", "ancestral"])
+def test_a_stopped_run_goes_on(tiny_on_gpu, tmp_path, stop_at, kernel):
+    settings = SampleSettings(kernel=kernel, chains=4, sweeps=6, length=(5,))
     with pytest.raises(KeyboardInterrupt):
         draw(settings, tiny_on_gpu, tmp_path, progress=stop_at(3))
     pandas.testing.assert_frame_equal(draw(settings, tiny_on_gpu, tmp_path).samples, draw(settings, tiny_on_gpu).samples)
+
+
+def test_the_same_chains_whatever_is_kept(tiny_on_gpu):
+    target = Target(tiny_on_gpu, blank_template(tiny_on_gpu, 6))
+    ids = torch.randint(5, 17, (40, 8), generator=torch.Generator().manual_seed(0))
+    ids[:, 0], ids[:, -1] = 2, 3
+    ends = []
+    for keeps in ("states", "nothing"):
+        kernel = MetropolisHastings(target, Passes(tiny_on_gpu, keeps=keeps))
+        state, streams = kernel.init(ids)[0], ChainStreams(0, range(40), "cuda")
+        for step in range(18):
+            kernel.step(state, streams.at(1, step), torch.full((40, 1), step % 6, device="cuda"))
+        ends.append(state.ids)
+    assert torch.equal(*ends) and not torch.equal(ends[0].cpu(), ids)

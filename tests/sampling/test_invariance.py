@@ -153,7 +153,7 @@ def test_own_terms_cancel_at_temperature_one():
         texts = all_texts(target)
         state, _ = kernel.init(texts)
         matrix = transition_matrix(kernel, torch.tensor([1]))
-        log_q = kernel.proposal.log_weights(state.tables[:, 1], target.support[1].expand(27, -1))
+        log_q = kernel.proposal.log_weights(state.kept[:, 1], target.support[1].expand(27, -1))
         others = state.terms.sum(1) - state.terms[:, 1]
         for a in range(27):
             for b in range(27):

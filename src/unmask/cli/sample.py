@@ -117,6 +117,10 @@ def sample(
     chains_at_once: Annotated[
         int | None, typer.Option("--chains-at-once", help="Chains side by side; changes memory and speed, not the samples.")
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", metavar="SIZE", help="For what the chains keep, such as 2GB; the rest is computed again."),
+    ] = None,
     model: options.Model = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
@@ -154,6 +158,7 @@ def _print(run: SampleRun) -> None:
 
     print_diagnosis(run.diagnosis)
     console, screen = terminal.console(), terminal.messages()
+    screen.print(run.memory)
     for row in run.last.head(SHOWN).itertuples():
         console.print(f"{row.energy:8.2f}  {row.text}", soft_wrap=True)
     if run.folder is None:

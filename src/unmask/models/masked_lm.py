@@ -22,7 +22,7 @@ from unmask.models.batching import RowBatches, RowCost, default_budget
 from unmask.models.blanks import cloze_of
 from unmask.models.bundled import english_model_path
 from unmask.models.encoder.head import HALF_TYPES, head_of, widen_output
-from unmask.models.encoder.one_position import hidden_at_one
+from unmask.models.encoder.one_position import hidden_at, hidden_at_one
 from unmask.models.encoder.post_norm_encoder import find_post_norm_encoder
 from unmask.models.encoder.substitution import Substitution
 from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
@@ -141,6 +141,27 @@ class MaskedLM:
                 whole = part.new_empty((n, p, part.shape[-1]))
             whole[rows] = part
         return torch.empty((0, p, self.vocab_size), dtype=torch.float32, device=self.device) if whole is None else whole
+
+    @torch.no_grad()
+    def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
+        """Whether `states` and `logits_of` serve for texts like these: a known architecture that gave the right answer here."""
+        first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
+        if not self._one_position_serves(first, ends[:, :1]):
+            return False
+        return self._agree(self.logits_of(self.states(first, ends)[0]), self.head(first, ends)[0])
+
+    @torch.no_grad()
+    def states(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p d"]:
+        """Last hidden states at `positions`, in one call and without waiting for a GPU; see `offers_states`."""
+        assert self.encoder
+        if positions.shape[1] == 1:
+            return hidden_at_one(self.encoder, ids, positions[:, 0]).unsqueeze(1)
+        return hidden_at(self.encoder, ids, positions)
+
+    @torch.no_grad()
+    def logits_of(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:
+        """Logits from last hidden states."""
+        return self.head.of_hidden(states.unsqueeze(1))[:, 0]
 
     def multiplications(self, tokens: int) -> int:
         """About how many numbers a pass of a text of so many tokens multiplies: the encoder's matrices at every token."""

@@ -20,7 +20,7 @@ delayed acceptance   split E = E_1 + E_2 + ... by distance from the redrawn site
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import NamedTuple
 
 import torch
@@ -32,8 +32,9 @@ from unmask.sampling.randomness import Randomness
 from unmask.sampling.state import ChainState
 from unmask.sampling.target import Target
 
-COLUMNS_PER_ROUND = 2
-"""Columns of each undecided chain that one round of early rejection computes."""
+COLUMNS_PER_ROUND = {"cpu": (2,), "cuda": (2, 2, 4, 8)}
+"""Columns of each undecided chain that the rounds of early rejection compute, the last number from then on: a GPU is given
+larger rounds as fewer chains are left, since it waits for each."""
 NEARNESS = 2.0
 """How much more a neighbour's term is worth looking at than one far away, of the same size."""
 SLACK = 1e-9
@@ -145,17 +146,20 @@ class Acceptance:
         early = self.early and self.target.energy.kind == "norm"
         ceiling = bound + SLACK * (1 + bound.abs())
         spent = torch.zeros(len(alive), dtype=torch.long, device=alive.device)
-        while True:
+        sizes = COLUMNS_PER_ROUND[alive.device.type]
+        for number in count():
             if early:
                 alive = alive & (torch.where(columns & new.fresh, new.terms, 0.0).sum(-1) + apart <= ceiling)
             wanted = columns & ~new.fresh & alive.unsqueeze(1)
-            if not bool(wanted.any()):
-                return alive, spent
             if early:
-                wanted &= _largest(torch.where(wanted, promise, -torch.inf), COLUMNS_PER_ROUND)
+                size = sizes[min(number, len(sizes) - 1)]
+                wanted &= _largest(torch.where(wanted, promise, -torch.inf), size)
             row, column = wanted.nonzero(as_tuple=True)
+            if not len(row):
+                break
             new.look_up(self.target, self.passes, row, column)
             spent += wanted.sum(-1)
+        return alive, spent
 
 
 def _largest(values: Float[Tensor, "m S"], k: int) -> Bool[Tensor, "m S"]:

@@ -23,7 +23,7 @@ class DecoderRun(GroupRun):
     ) -> None:
         super().__init__(settings, group, passes, saved)
         self.decoder = decoder
-        self.streams = ChainStreams(settings.seed, group.chains)
+        self.streams = ChainStreams(settings.seed, group.chains, group.target.device)
         self.state = DecodeState.blank(group.target, len(group.chains))
         if saved is None:
             self.starts = self.state.ids
@@ -42,9 +42,9 @@ class DecoderRun(GroupRun):
     def energies(self) -> Float[Tensor, " n"]:
         """The latest texts' energies; all of their passes are scoring passes."""
         state = ChainState.at(self.group.target, self.state.ids)
-        self.scoring_passes += int(state.complete(self.group.target, self.passes).sum())
+        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
         return state.energy
 
-    def log_probs(self) -> list[float | None]:
+    def log_probs(self) -> Float[Tensor, " n"] | None:
         """Exact given the order, where the decoder has a tractable probability."""
-        return self.state.log_prob.tolist() if self.decoder.exact else [None] * len(self.group.chains)
+        return self.state.log_prob if self.decoder.exact else None

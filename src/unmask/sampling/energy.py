@@ -21,6 +21,7 @@ from unmask.checks import one_of, real
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.settings import HOTTEST, EnergyKind
+from unmask.sampling.token_draw import Drawn
 
 UserTerm = Callable[[Tensor], Tensor]
 """From token ids (n, T), special tokens included, to n numbers that are added to the energy; inf forbids a text."""
@@ -28,12 +29,21 @@ UserTerm = Callable[[Tensor], Tensor]
 
 def raw_term(logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
     """-f_t(x_t), in float64."""
-    return -logits.double().gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    return -logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double()
 
 
 def norm_term(logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
     """-log q_t(x_t), in float64; never negative."""
-    return logits.double().logsumexp(-1) + raw_term(logits, tokens)
+    return log_normaliser(logits) + raw_term(logits, tokens)
+
+
+def log_normaliser(logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
+    """log sum exp of each row, in float64."""
+    if logits.is_cuda:
+        from unmask.sampling.triton.token_draw import log_normaliser_on_gpu
+
+        return log_normaliser_on_gpu(logits)
+    return logits.double().logsumexp(-1)
 
 
 TERMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"raw": raw_term, "norm": norm_term}
@@ -55,9 +65,15 @@ class Energy:
         """The energy's terms of `tokens`, whose positions have these logits."""
         return TERMS[self.kind](logits, tokens)
 
+    def term_of(self, drawn: Drawn) -> Float[Tensor, " n"]:
+        """The energy's terms of tokens that were drawn, from what their conditionals said of them."""
+        return (drawn.log_all if self.kind == "norm" else 0.0) - drawn.logit
+
     def from_user(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
         """The sum of the user's terms."""
         total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
+        if not self.user_terms:
+            return total
         for function in self.user_terms:
             value = function(ids)
             if not isinstance(value, Tensor):

@@ -21,6 +21,7 @@ from unmask.errors import InputError
 from unmask.sampling.energy import energies
 from unmask.sampling.kernels import Kernel
 from unmask.sampling.target import Target
+from unmask.sampling.token_draw import Conditionals, Drawn
 
 MOST_TEXTS = 5000
 CERTAIN = -200.0
@@ -118,6 +119,14 @@ class ScriptedChoices:
         self.log_prob[rows] += log_probs[torch.arange(len(rows)), outcome]
         self.choices[rows] += 1
         return outcome.to(device)
+
+    def tokens(self, rows: Int[Tensor, " m"], conditionals: Conditionals, places: Int[Tensor, " m"] | None = None) -> Drawn:
+        log_weights, chosen = conditionals.log_weights(), torch.empty_like(rows)
+        where = torch.zeros_like(rows) if places is None else places
+        for place in where.unique().tolist():
+            here = (where == place).nonzero().squeeze(1)
+            chosen[here] = self.categorical(rows[here], log_weights[here])
+        return conditionals.at(chosen)
 
     def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
         device, rows = rows.device, rows.cpu()

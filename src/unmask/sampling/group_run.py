@@ -23,6 +23,8 @@ COUNTS = ("steps", "accepted", "proposed", "changed")
 """For each site: redrawn in a step; such steps accepted; proposed another token; holding another token after the step."""
 
 Snapshot = dict[str, NDArray[Any]]
+Mark = dict[str, Tensor | NDArray[Any]]
+"""A snapshot whose arrays are still on the device."""
 
 
 class GroupRun(ABC):
@@ -71,20 +73,20 @@ class GroupRun(ABC):
         """Their energies; passes that only this needs are counted apart, as scoring passes."""
 
     @abstractmethod
-    def log_probs(self) -> list[float | None]:
+    def log_probs(self) -> Float[Tensor, " n"] | None:
         """Their log-probabilities, where they are known."""
 
-    def snapshot(self) -> Snapshot:
-        """All that is needed to go on."""
+    def mark(self) -> Mark:
+        """All that is needed to go on, as it is now; `on_host` makes a snapshot of it."""
         remembered = self.remembered + self.passes.remembered - self._remembered_before
         return {
             "done": np.array(self.done),
             "chains": np.array(self.group.chains),
-            "positions": as_array(self.group.target.free_positions),
-            "starts": as_array(self.starts),
-            "independent": as_array(self.independent),
-            "spent": as_array(self.spent),
-            "counts": as_array(self.counts),
+            "positions": self.group.target.free_positions,
+            "starts": self.starts,
+            "independent": self.independent,
+            "spent": self.spent.clone(),
+            "counts": self.counts.clone(),
             "scoring_passes": np.array(self.scoring_passes),
             "remembered": np.array(remembered),
         }
@@ -93,9 +95,9 @@ class GroupRun(ABC):
         return torch.from_numpy(array.copy()).to(self.group.target.device)
 
 
-def as_array(tensor: Tensor) -> NDArray[Any]:
-    """A copy on the host."""
-    return tensor.detach().cpu().numpy().copy()
+def on_host(mark: Mark) -> Snapshot:
+    """The snapshot of a mark; waits for the device."""
+    return {name: value.cpu().numpy() if isinstance(value, Tensor) else value for name, value in mark.items()}
 
 
 def snapshot_shapes(settings: SampleSettings, group: Group, replicas: int) -> dict[str, tuple[int, ...]]:

@@ -14,15 +14,13 @@ from unmask.errors import InputError
 from unmask.models.alphabet import alphabet_ids
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.energy import Energy, UserTerm
-from unmask.sampling.settings import MOST_CHAINS, SampleSettings
+from unmask.sampling.memory_plan import GIGABYTE, MemoryPlan, chain_bytes, free_memory, plan_memory
+from unmask.sampling.settings import MOST_CHAINS, Keeps, SampleSettings
 from unmask.sampling.target import Target, blank_template
 
-TABLE_BYTES = 2**30
-"""What the tables of the chains of one group may take, unless the user says how many run at once."""
 ROW_BYTES = 300
 TOKEN_BYTES = 12
 """What a sample takes in memory, and each of its tokens, about."""
-GIGABYTE = 2**30
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,13 @@ class Group:
 
 
 def groups(
-    settings: SampleSettings, model: MaskedLM, chains_at_once: int | None = None, user_terms: Sequence[UserTerm] = ()
-) -> list[Group]:
-    """All chains, by target; at most `chains_at_once` side by side, by default as many as TABLE_BYTES hold."""
+    settings: SampleSettings,
+    model: MaskedLM,
+    chains_at_once: int | None = None,
+    user_terms: Sequence[UserTerm] = (),
+    memory: int | None = None,
+) -> tuple[list[Group], MemoryPlan]:
+    """All chains, by target; at most `chains_at_once` side by side, by default as many as the memory holds."""
     if chains_at_once is not None:
         whole("chains_at_once", chains_at_once, 1, MOST_CHAINS)
     energy = Energy(settings.energy, settings.temperature, tuple(user_terms))
@@ -54,22 +56,17 @@ def groups(
     for chain in range(settings.chains):
         buckets.setdefault(templates[chain % len(templates)], []).append(chain)
     _refuse_too_many_samples(settings, max(map(len, templates)))
+    targets = [Target(model, template, energy, _allowed(settings, model, template)) for template in buckets]
+    plan = plan_memory(settings, targets, model, memory)
     found = []
-    for template, chains in buckets.items():
-        target = Target(model, template, energy, _allowed(settings, model, template))
-        size = chains_at_once or max(1, TABLE_BYTES // table_bytes(settings, target))
-        _refuse_too_many_at_once(settings, target, min(size, len(chains)))
+    for target, chains in zip(targets, buckets.values(), strict=True):
+        size = chains_at_once or max(1, plan.budget // chain_bytes(settings, target, plan.keeps))
+        _refuse_too_many_at_once(settings, target, min(size, len(chains)), plan.keeps)
         for first in range(0, len(chains), size):
             part = chains[first : first + size]
             starts = _stacked([given[c % len(given)] for c in part], target) if given else None
             found.append(Group(part, target, starts, chains))
-    return found
-
-
-def table_bytes(settings: SampleSettings, target: Target) -> int:
-    """What one chain's tables take, those of a proposal included."""
-    replicas = len(settings.ladder) if "ladder" in settings.entry.options else 1
-    return 2 * 4 * replicas * target.sites * target.model.vocab_size
+    return found, plan
 
 
 def _templates(
@@ -126,21 +123,10 @@ def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
         )
 
 
-def _refuse_too_many_at_once(settings: SampleSettings, target: Target, chains: int) -> None:
-    each, free = table_bytes(settings, target), free_memory(target.device)
+def _refuse_too_many_at_once(settings: SampleSettings, target: Target, chains: int, keeps: Keeps) -> None:
+    each, free = chain_bytes(settings, target, keeps), free_memory(target.device)
     if chains * each > free:
         raise InputError(
             f"{chains:,} chains at once need about {chains * each / GIGABYTE:,.0f} GB for their conditionals, and "
             f"{free / GIGABYTE:.1f} GB are free: give chains_at_once {max(1, free // each):,}, or shorter texts"
         )
-
-
-def free_memory(device: torch.device) -> int:
-    """Bytes that can still be had on the device."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return 8 * GIGABYTE

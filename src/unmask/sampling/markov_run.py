@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
-from unmask.sampling.group_run import GroupRun, Snapshot, as_array
+from unmask.sampling.group_run import COUNTS, GroupRun, Mark, Snapshot
 from unmask.sampling.groups import Group
 from unmask.sampling.kernels import Kernel
 from unmask.sampling.passes import Passes
@@ -35,8 +37,8 @@ class MarkovRun(GroupRun):
         super().__init__(settings, group, passes, saved)
         self.kernel = kernel
         rows = [chain * kernel.replicas + replica for chain in group.chains for replica in range(kernel.replicas)]
-        self.streams = ChainStreams(settings.seed, rows)
-        self.swaps = torch.zeros((2, kernel.replicas - 1), dtype=torch.long)
+        self.streams = ChainStreams(settings.seed, rows, group.target.device)
+        self.swaps = torch.zeros((2, kernel.replicas - 1), dtype=torch.long, device=group.target.device)
         self.dependence: Float[Tensor, "F F"] | None = None
         if saved is None:
             self._begin(proposal)
@@ -58,9 +60,9 @@ class MarkovRun(GroupRun):
             self.spent += each + (place < left)
 
     def _restore(self, saved: Snapshot) -> None:
-        """The tables are computed again, but for a run that is done."""
+        """The conditionals are computed again, but for a run that is done."""
         target = self.group.target
-        self.swaps = torch.from_numpy(saved["swaps"].copy())
+        self.swaps = self._tensor(saved["swaps"])
         self.state = ChainState.at(target, self._tensor(saved["ids"]), self._tensor(saved["temperature"]))
         self.state.steps = int(saved["steps"])
         if self.done < self.settings.sweeps:
@@ -84,24 +86,23 @@ class MarkovRun(GroupRun):
 
     def energies(self) -> Float[Tensor, " n"]:
         """The chains' energies now; terms that the kernel did not need cost scoring passes."""
-        state = self.state.take(self.kernel.sampled(self.state))
-        self.scoring_passes += int(state.complete(self.group.target, self.passes).sum())
+        state = replace(self.state, kept=None).take(self.kernel.sampled(self.state))
+        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
         return state.energy
 
-    def log_probs(self) -> list[float | None]:
+    def log_probs(self) -> None:
         """A chain's states have no known log-probability."""
-        return [None] * len(self.group.chains)
 
-    def snapshot(self) -> Snapshot:
-        """All that the chains need to go on, but the tables, which are computed again."""
-        measured = {} if self.dependence is None else {"dependence": as_array(self.dependence)}
+    def mark(self) -> Mark:
+        """All that the chains need to go on, but the conditionals, which are computed again."""
+        measured = {} if self.dependence is None else {"dependence": self.dependence}
         return {
-            **super().snapshot(),
+            **super().mark(),
             **measured,
-            "swaps": as_array(self.swaps),
-            "ids": as_array(self.state.ids),
-            "fresh": as_array(self.state.fresh),
-            "temperature": as_array(self.state.temperature),
+            "swaps": self.swaps.clone(),
+            "ids": self.state.ids.clone(),
+            "fresh": self.state.fresh.clone(),
+            "temperature": self.state.temperature.clone(),
             "steps": np.array(self.state.steps),
         }
 
@@ -111,8 +112,8 @@ class MarkovRun(GroupRun):
             self.swaps += info.swaps
         sites = info.sites[sampled]
         took = info.accepted[sampled].unsqueeze(1).expand(sites.shape)
-        for row, happened in enumerate((torch.ones_like(took), took, info.proposed[sampled], info.changed[sampled])):
-            self.counts[row] += torch.bincount(sites[happened], minlength=self.counts.shape[1])
+        happened = torch.stack([torch.ones_like(took), took, info.proposed[sampled], info.changed[sampled]])
+        self.counts.scatter_add_(1, sites.flatten().expand(len(COUNTS), -1), happened.flatten(1).long())
 
 
 def sweep_plan(settings: SampleSettings, sites: int, dependence: Float[Tensor, "F F"] | None = None) -> SweepPlan:

@@ -22,11 +22,11 @@ MOST_ROWS = 2**18
 
 
 class LogitMemory:
-    """The last `rows` rows that were asked for, by default as many as MEMORY_BYTES hold."""
+    """The last `rows` rows that were asked for, by default as many as `most_bytes` hold."""
 
-    def __init__(self, model: ConditionalModel, rows: int | None = None) -> None:
+    def __init__(self, model: ConditionalModel, rows: int | None = None, most_bytes: int = MEMORY_BYTES) -> None:
         dtype = torch.promote_types(model.dtype, torch.float32)
-        fitting = MEMORY_BYTES // (model.vocab_size * torch.empty((), dtype=dtype).element_size())
+        fitting = most_bytes // (model.vocab_size * torch.empty((), dtype=dtype).element_size())
         self.rows = max(1, min(MOST_ROWS, fitting)) if rows is None else rows
         self._kept = torch.empty((self.rows, model.vocab_size), dtype=dtype, device=model.device)
         self._slots: OrderedDict[bytes, int] = OrderedDict()

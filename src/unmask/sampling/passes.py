@@ -2,68 +2,155 @@
 
 Matrix libraries choose their inner loops by the shape of the call, and with them the order of summation: the same row
 can differ in its last bits between a call of 1 row and one of 64. Calls of a fixed number of rows, the last one filled up
-with copies, give each row the same bits whatever the batch, which makes chains reproducible token for token.
+with others, give each row the same bits whatever the batch, which makes chains reproducible token for token.
 
-That is also why logits can be remembered: a row that was computed before, in any company, has the bits that it would have
-again. A chain that comes back to a text, or is offered the same text twice, then costs no pass (see `memory`).
+That is also why conditionals can be kept, in one of three forms (`Keeps`), and give the same chains:
+
+    logits    V numbers per site: nothing is computed twice
+    states    the encoder's last hidden states, d numbers per site: the head, a few per cent of a pass, makes logits of them
+    nothing   a proposal costs one pass more
+
+and why logits can be remembered (`memory`). On a GPU a call is recorded once as a CUDA graph and replayed (`recorded`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
+from unmask.sampling.energy import Energy, masked_alone
 from unmask.sampling.memory import LogitMemory
+from unmask.sampling.proposal import Proposal
+from unmask.sampling.recorded import Recorded
+from unmask.sampling.settings import Keeps
+from unmask.sampling.target import Target
+from unmask.sampling.token_draw import Conditionals
 
 CPU_ROWS = 16
-GPU_ROWS = 256
+GPU_ROWS = 512
+FEWEST_GPU_ROWS = 64
 CHAINS_THAT_FILL = {4: 1, 8: 8, 16: 32}
 """On a CPU, rows of a call and from how many chains on they are worth it: fewer leave most of a larger call to copies."""
 
 
 def rows_for(model: ConditionalModel, chains: int) -> int:
-    """The rows of every call of a run of so many chains, whichever of them run side by side."""
+    """The rows of every call of a run of so many chains, whichever of them run side by side; a power of two."""
     if model.device.type == "cuda":
-        return GPU_ROWS
+        return min(GPU_ROWS, max(FEWEST_GPU_ROWS, 1 << (chains.bit_length() - 1)))
     return max(rows for rows, fewest in CHAINS_THAT_FILL.items() if chains >= fewest)
 
 
 class Passes:
     """Runs the model on rows and counts them; one pass is one row.
 
+    keeps        the form in which conditionals are kept; by default states on a GPU where the model offers them, else logits
     count        rows that were asked for
     remembered   those of them that the memory had
     """
 
-    def __init__(self, model: ConditionalModel, rows: int | None = None, memory: LogitMemory | None = None) -> None:
-        self.model = model
+    def __init__(
+        self,
+        model: ConditionalModel,
+        rows: int | None = None,
+        memory: LogitMemory | None = None,
+        keeps: Keeps | None = None,
+    ) -> None:
+        self.model: Any = model
         self.rows = rows or (GPU_ROWS if model.device.type == "cuda" else CPU_ROWS)
         self.memory = memory
+        self.keeps: Keeps = keeps or ("states" if model.device.type == "cuda" else "logits")
         self.count = self.remembered = 0
+        self._offered: dict[int, bool] = {}
+        self._recorded: dict[tuple[object, ...], Recorded] = {}
+        self._pool: list[Any] = []
+
+    def conditionals(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p W"]:
+        """The conditionals at `positions` of each row: as states, where they are kept so, else as logits."""
+        if not self.as_states(ids):
+            return self._logits(ids, positions)
+        self.count += len(ids)
+        return self._in_calls("states", self.model.states, ids, positions)
 
     def logits(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
         """Logits at `positions` of each row, on the model's device."""
+        if not self.as_states(ids):
+            return self._logits(ids, positions)
+        kept = self.conditionals(ids, positions)
+        return self.logits_of(kept.flatten(0, 1)).unflatten(0, positions.shape)
+
+    def terms(
+        self, ids: Int[Tensor, "m T"], positions: Int[Tensor, " m"], energy: Energy
+    ) -> tuple[Float[Tensor, " m"], Float[Tensor, "m W"]]:
+        """The energy's terms at one position of each text, and the conditionals there; one pass each."""
+        tokens = ids.gather(1, positions.unsqueeze(1)).squeeze(1)
+        masked = masked_alone(ids, positions, self.model.mask_id)
+        if not self.as_states(ids):
+            logits = self._logits(masked, positions.unsqueeze(1))[:, 0]
+            return energy.term(logits, tokens), logits
+        self.count += len(ids)
+
+        def compute(ids: Tensor, positions: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+            states = self.model.states(ids, positions)[:, 0]
+            return energy.term(self.model.logits_of(states), tokens), states
+
+        found: tuple[Tensor, Tensor] = self._in_calls(energy.kind, compute, masked, positions.unsqueeze(1), tokens)
+        return found
+
+    def logits_of(self, kept: Float[Tensor, "m W"]) -> Float[Tensor, "m V"]:
+        """Logits from conditionals as they are kept."""
+        if kept.shape[1] == self.model.vocab_size:
+            return kept
+        return self._in_calls("head", self.model.logits_of, kept)
+
+    def proposals(
+        self,
+        kept: Float[Tensor, "m W"],
+        target: Target,
+        proposal: Proposal,
+        sites: Int[Tensor, " m"],
+        current: Int[Tensor, " m"],
+        greedy: bool = False,
+    ) -> Conditionals:
+        """What can be drawn from conditionals as they are kept."""
+        logits_of = None if kept.shape[1] == self.model.vocab_size else self.logits_of
+        return Conditionals(kept, proposal, target.support, sites, current, logits_of, greedy)
+
+    def as_states(self, ids: Int[Tensor, "m T"]) -> bool:
+        """Whether the conditionals of texts like these are computed as states."""
+        if self.keeps == "logits" or not hasattr(self.model, "states"):
+            return False
+        if ids.shape[1] not in self._offered and len(ids):
+            self._offered[ids.shape[1]] = self.model.offers_states(ids)
+        return self._offered.get(ids.shape[1], False)
+
+    def _logits(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
         self.count += len(ids)
         if self.memory is None or positions.shape[1] != 1:
-            return self._run(ids, positions)
-        logits, ran = self.memory.logits(ids, positions, self._run)
+            return self._plain(ids, positions)
+        logits, ran = self.memory.logits(ids, positions, self._plain)
         self.remembered += len(ids) - ran
         return logits
 
-    def _run(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
-        parts = []
+    def _plain(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
         rows = self.rows_of_a_call(ids.shape[1], positions.shape[1])
-        for start in range(0, len(ids), rows):
-            part, where = ids[start : start + rows], positions[start : start + rows]
-            filler = rows - len(part)
-            if filler:
-                part = torch.cat([part, part[-1:].expand(filler, -1)])
-                where = torch.cat([where, where[-1:].expand(filler, -1)])
-            logits = self.model.logits(part.to(self.model.device), where.to(self.model.device))
-            parts.append(logits[: rows - filler])
-        return torch.cat(parts)
+        found: Tensor = _filled_up(self.model.logits, rows, ids, positions)
+        return found
+
+    def _in_calls(self, name: str, function: Callable[..., Any], *inputs: Tensor) -> Any:
+        """`function` of the rows of `inputs` in calls of one shape; recorded, on a GPU."""
+        tokens, predicted = (inputs[0].shape[1], inputs[1].shape[1]) if len(inputs) > 1 else (1, 1)
+        rows = self.rows_of_a_call(tokens, predicted)
+        if not inputs[0].is_cuda or not len(inputs[0]):
+            return _filled_up(function, rows, *inputs)
+        key = (name, *(tuple(value.shape[1:]) for value in inputs))
+        if key not in self._recorded:
+            self._recorded[key] = Recorded(function, rows, inputs, self._pool)
+        return self._recorded[key](*inputs)
 
     def rows_of_a_call(self, tokens: int, predicted: int) -> int:
         """A power of two, no more than the model takes at once: a call that it would cut in two has two shapes, and several
@@ -72,3 +159,18 @@ class Passes:
         most = getattr(self.model, "rows_at_once", None)
         rows = self.rows if most is None else min(self.rows, int(most(tokens, predicted)))
         return 1 << (rows.bit_length() - 1)
+
+
+def _filled_up(function: Callable[..., Any], rows: int, *inputs: Tensor) -> Any:
+    """`function` of the rows of `inputs`, so many at a time; the last are filled up with copies of a row."""
+    parts = []
+    for start in range(0, max(1, len(inputs[0])), rows):
+        part = [value[start : start + rows] for value in inputs]
+        filler = rows - len(part[0])
+        if filler and len(part[0]):
+            part = [torch.cat([value, value[-1:].expand(filler, *value.shape[1:])]) for value in part]
+        found = function(*part)
+        found = found if isinstance(found, tuple) else (found,)
+        parts.append([value[: rows - filler] for value in found])
+    whole = tuple(torch.cat(column) for column in zip(*parts, strict=True))
+    return whole if len(whole) > 1 else whole[0]

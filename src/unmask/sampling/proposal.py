@@ -12,7 +12,7 @@ import warnings
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.checks import real, whole
@@ -51,16 +51,25 @@ class Proposal:
         """Whether some allowed tokens cannot be proposed."""
         return self.top_k is not None or (self.nucleus is not None and self.nucleus < 1)
 
+    def least_kept(
+        self, logits: Float[Tensor, "m V"], support: Bool[Tensor, "F V"], sites: Int[Tensor, " m"]
+    ) -> Float[Tensor, " m"] | None:
+        """The smallest logit of a token that is kept where proposals are cut; tokens that tie with it are kept, too."""
+        if not self.truncated:
+            return None
+        allowed = torch.where(support[sites], logits, -torch.inf)
+        ordered = allowed.sort(dim=-1, descending=True).values
+        count = torch.full_like(sites, min(self.top_k or allowed.shape[1], allowed.shape[1]))
+        if self.nucleus is not None and self.nucleus < 1:
+            wide = ordered.double() / self.temperature
+            first = torch.arange(allowed.shape[1], device=sites.device) < count.unsqueeze(1)
+            shares = torch.where(first, wide, -torch.inf).softmax(-1)
+            count = torch.minimum(count, ((shares.cumsum(-1) - shares) < self.nucleus).sum(-1))
+        return ordered.gather(1, (count - 1).unsqueeze(1)).squeeze(1)
+
     def log_weights(self, logits: Float[Tensor, "n V"], support: Bool[Tensor, "n V"]) -> Float[Tensor, "n V"]:
         """Normalised log-probabilities in float64, -inf for tokens that are never proposed."""
-        wide = torch.where(support, logits.double() / self.temperature, -torch.inf)
-        if self.top_k is not None and self.top_k < wide.shape[-1]:
-            kept = wide.topk(self.top_k, dim=-1)
-            wide = torch.full_like(wide, -torch.inf).scatter(-1, kept.indices, kept.values)
-        log_weights = wide.log_softmax(-1)
-        if self.nucleus is not None and self.nucleus < 1:
-            ordered = log_weights.sort(dim=-1, descending=True, stable=True)
-            before = ordered.values.exp().cumsum(-1) - ordered.values.exp()
-            kept_values = torch.where(before < self.nucleus, ordered.values, -torch.inf)
-            log_weights = torch.full_like(wide, -torch.inf).scatter(-1, ordered.indices, kept_values).log_softmax(-1)
-        return log_weights
+        rows = torch.arange(len(logits), device=logits.device)
+        least = self.least_kept(logits, support, rows)
+        kept = support if least is None else support & (logits >= least.unsqueeze(1))
+        return torch.where(kept, logits.double() / self.temperature, -torch.inf).log_softmax(-1)

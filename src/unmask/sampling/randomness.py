@@ -1,9 +1,11 @@
-"""Random choices as an argument: one counter-based stream for each chain, sweep and step.
+"""Random choices as an argument: a counter-based stream for each chain, sweep and step (see `philox`).
 
-Philox is a keyed bijection of a counter: key (seed, chain), counter (step, sweep). A chain's choices therefore depend on
-the seed, its own number and where it is, and not on which other chains run beside it, how they are batched, or whether
-the run was interrupted. A token is drawn by Gumbel's maximum, argmax_v log w_v - log(-log u_v), in float64: unlike an
-inverse CDF, rounding of the weights by 1e-7 changes the draw only when two tokens tie to 1e-7.
+A chain's choices depend on the seed, its own number and where it is, and not on which other chains run beside it, how they
+are batched, or whether the run was interrupted. The calls of a step come in an order that does not depend on the chains'
+values, so that the number of a call is part of the counter; a call may be for some of the rows only.
+
+One uniform number draws a token, by the inverse of the cumulative distribution (see `token_draw`). Gumbel's maximum needs a
+number for every token of the vocabulary: on a CPU that costs more than all else that a step does with the logits.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from unmask.sampling.philox import uniform
+from unmask.sampling.token_draw import Conditionals, Drawn
 
 
 @runtime_checkable
@@ -23,6 +27,10 @@ class Randomness(Protocol):
 
     Answers lie on the device of `rows`.
     """
+
+    def tokens(self, rows: Int[Tensor, " m"], conditionals: Conditionals, places: Int[Tensor, " m"] | None = None) -> Drawn:
+        """A token from each of the conditionals; `places` tell apart several of one row."""
+        ...
 
     def categorical(self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]) -> Int[Tensor, " m"]:
         """One index for each row, with probability proportional to exp(log_weights)."""
@@ -42,43 +50,44 @@ class Randomness(Protocol):
 
 
 class StepStreams:
-    """One generator for each row, at one place of the run; satisfies `Randomness`."""
+    """The streams of the chains `chains` at one place of the run; satisfies `Randomness`."""
 
-    def __init__(self, generators: Sequence[np.random.Generator]) -> None:
-        self.generators = generators
+    def __init__(self, seed: int, chains: Int[Tensor, " r"], sweep: int, step: int) -> None:
+        self.seed, self.chains, self.sweep, self.step = seed, chains, sweep, step
+        self.calls = 0
+
+    def uniform(self, rows: Int[Tensor, " m"], places: Int[Tensor, "#m p"]) -> Float[Tensor, "m p"]:
+        """A number on (0, 1) for each row and place; the next call of the step."""
+        self.calls += 1
+        chains = self.chains.to(rows.device)[rows]
+        return uniform(self.seed, chains, self.sweep, self.step, self.calls - 1, places)
+
+    def tokens(self, rows: Int[Tensor, " m"], conditionals: Conditionals, places: Int[Tensor, " m"] | None = None) -> Drawn:
+        return conditionals.draw(self._one(rows, places))
 
     def categorical(self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]) -> Int[Tensor, " m"]:
-        weights = log_weights.detach().double().cpu().numpy()
-        chosen = np.empty(len(rows), dtype=np.int64)
-        for place, row in enumerate(rows.tolist()):
-            noise = self.generators[row].standard_exponential(weights.shape[1])
-            chosen[place] = np.argmax(weights[place] - np.log(noise))
-        return torch.from_numpy(chosen).to(rows.device)
+        return Conditionals.weights(log_weights).draw(self._one(rows)).tokens
 
     def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
-        drawn = [-self.generators[row].standard_exponential() for row in rows.tolist()]
-        return torch.tensor(drawn, dtype=torch.float64, device=rows.device)
+        return self._one(rows).log()
 
     def permutation(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, "m n"]:
-        drawn = [self.generators[row].permutation(n) for row in rows.tolist()]
-        return torch.from_numpy(np.array(drawn, dtype=np.int64).reshape(len(rows), n)).to(rows.device)
+        return self.uniform(rows, torch.arange(n, device=rows.device).unsqueeze(0)).argsort(dim=1, stable=True)
 
     def integers(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, " m"]:
-        drawn = [int(self.generators[row].integers(n)) for row in rows.tolist()]
-        return torch.tensor(drawn, dtype=torch.long, device=rows.device)
+        return (self._one(rows) * n).long()
+
+    def _one(self, rows: Int[Tensor, " m"], places: Int[Tensor, " m"] | None = None) -> Float[Tensor, " m"]:
+        where = torch.zeros((1, 1), dtype=torch.long, device=rows.device) if places is None else places.unsqueeze(1)
+        return self.uniform(rows, where).squeeze(1)
 
 
 class ChainStreams:
     """The streams of the chains `chains` (their numbers in the whole run) under one seed."""
 
-    def __init__(self, seed: int, chains: Sequence[int]) -> None:
-        self.seed, self.chains = seed, list(chains)
+    def __init__(self, seed: int, chains: Sequence[int], device: torch.device | str = "cpu") -> None:
+        self.seed, self.chains = seed, torch.tensor(list(chains), dtype=torch.long, device=device)
 
     def at(self, sweep: int, step: int) -> StepStreams:
         """Fresh streams for one step of one sweep; the same whenever they are asked for."""
-        return StepStreams([self._generator(chain, sweep, step) for chain in self.chains])
-
-    def _generator(self, chain: int, sweep: int, step: int) -> np.random.Generator:
-        key = np.array([self.seed, chain], dtype=np.uint64)
-        counter = np.array([0, 0, step, sweep], dtype=np.uint64)
-        return np.random.Generator(np.random.Philox(key=key, counter=counter))
+        return StepStreams(self.seed, self.chains, sweep, step)

@@ -37,6 +37,7 @@ class SampleRun:
     swaps        of parallel tempering: shares accepted between the neighbouring temperatures of the ladder
     remembered   passes that were answered from memory; those that `samples` and `rates` count include them
     folder       where the run is kept, if it is
+    memory       what was kept of the conditionals while it ran
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
     >>> run.settings.kernel, len(run.starts)
@@ -50,6 +51,7 @@ class SampleRun:
     swaps: tuple[float, ...] = ()
     remembered: int = 0
     folder: Path | None = None
+    memory: str = ""
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -93,6 +95,7 @@ def assemble(
     snapshots: Sequence[Snapshot],
     text: Callable[[Sequence[int]], str] | None = None,
     folder: Path | None = None,
+    memory: str = "",
 ) -> SampleRun:
     """A run from its samples and the snapshots of its groups; `text` spells token ids, where the model is at hand."""
     import pandas
@@ -118,6 +121,7 @@ def assemble(
         swaps,
         sum(int(saved["remembered"]) for saved in snapshots if "remembered" in saved),
         folder,
+        memory,
     )
 
 

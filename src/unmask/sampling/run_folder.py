@@ -14,7 +14,7 @@ out the same. A checkpoint says how many samples its parts must hold, so that a 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,9 +104,9 @@ class SampleFolder(RunFolder):
         except InputError as error:
             raise InputError(f"checkpoint {str(self._checkpoint(group))!r} is damaged ({error}): {REMEDY}") from None
 
-    def keep(self, group: int, rows: Sequence[Mapping[str, Any]], snapshot: Snapshot) -> None:
+    def keep(self, group: int, rows: pyarrow.Table, snapshot: Snapshot) -> None:
         """Keep samples, then the state that follows them."""
-        if rows:
+        if rows.num_rows:
             self.store(rows, sample_columns(), f"{_series(group)}-{int(snapshot['done']):08d}")
         write_arrays(self._checkpoint(group), ELSEWHERE, **snapshot)
 
@@ -116,13 +116,6 @@ class SampleFolder(RunFolder):
 
     def _checkpoint(self, group: int) -> Path:
         return self.own / "checkpoints" / f"{_series(group)}.npz"
-
-
-def frame_of(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
-    """Rows as they come back from samples.parquet."""
-    import pyarrow as pa
-
-    return as_frame(pa.Table.from_pylist(list(rows), schema=sample_columns()))
 
 
 def as_frame(table: pyarrow.Table) -> pandas.DataFrame:

@@ -21,6 +21,7 @@ Scan = Literal["random", "fixed", "permutation"]
 BlockShape = Literal["window", "scattered", "dependent", "independent"]
 Schedule = Literal["linear", "cosine"]
 Order = Literal["random", "left-to-right", "right-to-left"]
+Keeps = Literal["logits", "states", "nothing"]
 
 BY_DEPENDENCE = ("dependent", "independent")
 """Block shapes that are chosen by a measured dependence, which takes a construction (`joint`) and `candidates`."""

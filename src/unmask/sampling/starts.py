@@ -28,7 +28,7 @@ def starting_texts(
     free_of_charge = torch.zeros(n, dtype=torch.long, device=target.device)
     if group.starts is not None:
         return group.starts, free_of_charge
-    rng = ChainStreams(settings.seed, group.chains).at(0, 0)
+    rng = ChainStreams(settings.seed, group.chains, target.device).at(0, 0)
     if not settings.random_start:
         state, spent = decode(Ancestral(target, passes, proposal), n, rng)
         return state.ids, spent
@@ -46,7 +46,7 @@ def independent_texts(settings: SampleSettings, group: Group) -> Int[Tensor, "n 
     Each site's token comes from the model's conditional with all sites masked: what the model knows of the vocabulary and
     of the held tokens, and nothing of the neighbours. One pass per target.
     """
-    rng = ChainStreams(settings.seed, group.chains).at(0, 1)
+    rng = ChainStreams(settings.seed, group.chains, group.target.device).at(0, 1)
     return _drawn_apart(group.target, len(group.chains), _blank_conditionals(group.target), rng)
 
 

@@ -1,10 +1,12 @@
 """The state of many chains at once: their texts, and what the model said about them.
 
-`tables[c, i]` are the logits at site i of chain c's text with that site masked alone: the proposal distribution of the
-site and its energy term in one. A kernel that computes an energy produces all of them, so they are kept: redrawing the
-token that is there costs no pass, and an accepted text leaves its tables ready for the next proposal.
+`kept[c, i]` is the conditional of site i of chain c's text with that site masked alone: the proposal distribution of the
+site and its energy term in one. A kernel that computes an energy produces all of them, so they are kept, as logits or as
+hidden states (see `passes`): redrawing the token that is there costs no pass, and an accepted text leaves its conditionals
+ready for the next proposal. Where memory is short nothing is kept, and a conditional costs a pass when it is drawn from.
 
-All tensors are on the model's device. A step changes the state that it is given.
+All tensors are on the model's device, and a step waits for it only to count the rows that still need a pass. A step changes
+the state that it is given.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from unmask.sampling.passes import Passes
 from unmask.sampling.target import Target
 
 LARGEST_LOOK_UP = 512
-"""Rows of logits held at once besides the tables."""
+LARGEST_LOOK_UP_AS_STATES = 8192
+"""Rows that are looked up at once, as logits and as states."""
 
 
 @dataclass
@@ -30,21 +33,21 @@ class ChainState:
     """n chains over texts of T tokens, S of them with an energy term, F of them free; steps change it in place.
 
     ids           token ids
-    tables        logits of each free position, masked alone, where `fresh`
+    kept          the conditional of each free position, masked alone, where `fresh`; made when there is something to keep
     terms         energy terms of the current tokens, float64, where `fresh`
-    fresh         whether a column's term and table are those of the current text
+    fresh         whether a column's term, and its conditional where that is kept, are those of the current text
     user          sum of the user's terms, float64
     temperature   of each chain, float64
     steps         steps since the start
     """
 
     ids: Int[Tensor, "n T"]
-    tables: Float[Tensor, "n F V"]
     terms: Float[Tensor, "n S"]
     fresh: Bool[Tensor, "n S"]
     user: Float[Tensor, " n"]
     temperature: Float[Tensor, " n"]
     steps: int = 0
+    kept: Float[Tensor, "n F W"] | None = None
 
     @classmethod
     def at(cls, target: Target, ids: Int[Tensor, "n T"], temperature: Float[Tensor, " n"] | None = None) -> ChainState:
@@ -55,10 +58,8 @@ class ChainState:
         if bool(user.isinf().any()):
             raise InputError("a start is forbidden by a user term: a chain cannot start where its target is zero")
         n, wide = len(ids), torch.empty(0, dtype=torch.float64, device=target.device)
-        dtype = torch.promote_types(target.model.dtype, torch.float32)
         return cls(
             ids=ids,
-            tables=torch.empty((n, target.sites, target.model.vocab_size), dtype=dtype, device=target.device),
             terms=wide.new_zeros((n, target.columns)),
             fresh=torch.zeros((n, target.columns), dtype=torch.bool, device=target.device),
             user=user,
@@ -79,44 +80,82 @@ class ChainState:
         """A copy of some chains."""
         return ChainState(
             self.ids[rows],
-            self.tables[rows],
             self.terms[rows],
             self.fresh[rows],
             self.user[rows],
             self.temperature[rows],
             self.steps,
+            None if self.kept is None else self.kept[rows],
         )
 
     def put(self, rows: Int[Tensor, " m"], other: ChainState, chosen: Int[Tensor, " m"]) -> None:
         """Write the texts `chosen` of `other`, and what is known about them, over the chains `rows`."""
         self.ids[rows] = other.ids[chosen]
-        self.tables[rows] = other.tables[chosen]
         self.terms[rows] = other.terms[chosen]
         self.fresh[rows] = other.fresh[chosen]
         self.user[rows] = other.user[chosen]
+        if self.kept is not None and other.kept is not None:
+            self.kept[rows] = other.kept[chosen]
 
-    def look_up(self, target: Target, passes: Passes, rows: Int[Tensor, " m"], columns: Int[Tensor, " m"]) -> None:
-        """Compute the terms of `columns` of the texts `rows`, and their tables where they are free; one pass each."""
-        for start in range(0, len(rows), LARGEST_LOOK_UP):
-            row, column = rows[start : start + LARGEST_LOOK_UP], columns[start : start + LARGEST_LOOK_UP]
-            positions = target.positions[column]
-            text = self.ids[row]
-            logits = passes.logits(masked_alone(text, positions, target.model.mask_id), positions.unsqueeze(1))[:, 0]
-            terms = target.energy.term(logits, text.gather(1, positions.unsqueeze(1)).squeeze(1))
-            if bool(terms.isnan().any()):
-                raise ModelError("the model's logits are not numbers: run it in float32, or check its weights")
+    def look_up(
+        self, target: Target, passes: Passes, rows: Int[Tensor, " m"], columns: Int[Tensor, " m"], keep: bool = True
+    ) -> None:
+        """Compute the terms of `columns` of the texts `rows`; their conditionals are kept where they are free. One pass each."""
+        size = LARGEST_LOOK_UP_AS_STATES if passes.as_states(self.ids) else LARGEST_LOOK_UP
+        for start in range(0, len(rows), size):
+            row, column = rows[start : start + size], columns[start : start + size]
+            terms, kept = passes.terms(self.ids[row], target.positions[column], target.energy)
             self.terms[row, column] = terms
-            self.fresh[row, column] = True
-            site = target.site_of_column[column]
-            free = site >= 0
-            self.tables[row[free], site[free]] = logits[free]
+            self.fresh[row, column] = torch.ones_like(row, dtype=torch.bool)
+            if keep and passes.keeps != "nothing":
+                self._keep(target, row, target.site_of_column[column], kept)
 
-    def complete(self, target: Target, passes: Passes) -> Int[Tensor, " n"]:
+    def look(self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]) -> None:
+        """Compute and keep the conditionals of one site of each of the texts `rows`, without their terms; one pass each."""
+        if len(rows):
+            self._keep(target, rows, sites, self._computed(target, passes, rows, sites))
+
+    def _keep(self, target: Target, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"], kept: Float[Tensor, "m W"]) -> None:
+        if self.kept is None:
+            self.kept = kept.new_empty((len(self.ids), target.sites, kept.shape[1]))
+        if target.sites == target.columns:
+            self.kept[rows, sites] = kept
+        else:
+            free = sites >= 0
+            self.kept[rows[free], sites[free]] = kept[free]
+
+    def conditionals(
+        self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]
+    ) -> Float[Tensor, "m W"]:
+        """The conditionals of one site of each text, which must be fresh; a pass each where they are not kept."""
+        if passes.keeps != "nothing" and self.kept is not None:
+            return self.kept[rows, sites]
+        return self._computed(target, passes, rows, sites)
+
+    def _computed(
+        self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]
+    ) -> Float[Tensor, "m W"]:
+        positions = target.free_positions[sites]
+        masked = masked_alone(self.ids[rows], positions, target.model.mask_id)
+        return passes.conditionals(masked, positions.unsqueeze(1))[:, 0]
+
+    def passes_of_a_look(self, passes: Passes) -> Int[Tensor, " n"]:
+        """What looking at one fresh conditional costs each chain."""
+        return torch.full_like(self.rows, int(passes.keeps == "nothing"))
+
+    def complete(self, target: Target, passes: Passes, keep: bool = True) -> Int[Tensor, " n"]:
         """Compute every column that is not fresh; the passes that it took, for each chain."""
         stale = ~self.fresh
         rows, columns = stale.nonzero(as_tuple=True)
-        self.look_up(target, passes, rows, columns)
+        self.look_up(target, passes, rows, columns, keep)
+        refuse_nan(self.terms)
         return stale.sum(-1)
+
+
+def refuse_nan(terms: Float[Tensor, "n S"]) -> None:
+    """Terms that are no numbers come from logits that are none."""
+    if bool(terms.isnan().any()):
+        raise ModelError("the model's logits are not numbers: run it in float32, or check its weights")
 
 
 class StepInfo(NamedTuple):

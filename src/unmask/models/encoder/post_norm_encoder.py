@@ -55,8 +55,12 @@ class PostNormEncoder:
 
     def embed(self, ids: Int[Tensor, "n t"], positions: Sequence[int]) -> Float[Tensor, "n t d"]:
         """The first layer's input for tokens `ids` that stand at `positions` of a text."""
-        places = torch.tensor(positions, dtype=torch.long, device=ids.device) + self.position_offset
-        fixed = self.position(places)
+        places = (
+            torch.arange(positions.start, positions.stop, positions.step, device=ids.device)
+            if isinstance(positions, range)
+            else torch.tensor(positions, dtype=torch.long, device=ids.device)
+        )
+        fixed = self.position(places + self.position_offset)
         if self.token_type is not None:
             fixed = fixed + self.token_type.weight[0]
         embedded: Tensor = self.embedding_norm(self.word(ids) + fixed)

@@ -22,6 +22,7 @@ from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import Randomness
 from unmask.sampling.settings import Order
 from unmask.sampling.target import Target
+from unmask.sampling.token_draw import Conditionals
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,10 @@ class Ancestral:
     def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
         """Fill the next site of each text's order; one pass per text."""
         rows, site = state.rows, state.order[:, state.steps]
-        log_weights = self._next(state.ids, site)
-        drawn = rng.categorical(rows, log_weights)
-        log_prob = log_weights[rows, drawn]
-        state.ids[rows, self.target.free_positions[site]] = drawn
-        state.confidence[rows, site] = log_prob.exp()
-        state.log_prob = state.log_prob + log_prob
+        drawn = rng.tokens(rows, self._next(state.ids, site))
+        state.ids[rows, self.target.free_positions[site]] = drawn.tokens
+        state.confidence[rows, site] = drawn.log_density.exp()
+        state.log_prob = state.log_prob + drawn.log_density
         state.steps += 1
         filled = torch.zeros_like(state.confidence, dtype=torch.bool)
         filled[rows, site] = True
@@ -74,10 +73,10 @@ class Ancestral:
         for site in order.T:
             position = self.target.free_positions[site]
             tokens = ids[rows, position]
-            total += self._next(visible, site)[rows, tokens]
+            total += self._next(visible, site).at(tokens).log_density
             visible[rows, position] = tokens
         return total
 
-    def _next(self, ids: Int[Tensor, "n T"], site: Int[Tensor, " n"]) -> Float[Tensor, "n V"]:
-        logits = self.passes.logits(ids, self.target.free_positions[site].unsqueeze(1))[:, 0]
-        return self.proposal.log_weights(logits, self.target.support[site])
+    def _next(self, ids: Int[Tensor, "n T"], site: Int[Tensor, " n"]) -> Conditionals:
+        kept = self.passes.conditionals(ids, self.target.free_positions[site].unsqueeze(1))[:, 0]
+        return self.passes.proposals(kept, self.target, self.proposal, site, torch.zeros_like(site))

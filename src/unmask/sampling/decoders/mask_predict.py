@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import cos, pi
 from typing import get_args
 
+import torch
 from jaxtyping import Bool
 from torch import Tensor
 
@@ -70,21 +71,14 @@ class ScheduledDecoder:
         texts = blank.any(1).nonzero().squeeze(1)
         if not len(texts):
             return blank
-        logits = self.passes.logits(state.ids[texts], target.free_positions.expand(len(texts), -1))
-        own, tempered = Proposal(), Proposal(self.decoding_temperature or 1.0)
-        for site in range(target.sites):
-            chosen = blank[texts, site].nonzero().squeeze(1)
-            if not len(chosen):
-                continue
-            here, rows = logits[chosen, site], texts[chosen]
-            support = target.support[site].expand(len(rows), -1)
-            log_probs = own.log_weights(here, support)
-            if self.decoding_temperature == 0:
-                drawn = log_probs.argmax(-1)
-            else:
-                drawn = rng.categorical(rows, tempered.log_weights(here, support))
-            state.ids[rows, target.free_positions[site]] = drawn
-            state.confidence[rows, site] = log_probs.gather(1, drawn.unsqueeze(1)).squeeze(1).exp()
+        kept = self.passes.conditionals(state.ids[texts], target.free_positions.expand(len(texts), -1))
+        row, site = blank[texts].nonzero(as_tuple=True)
+        greedy = self.decoding_temperature == 0
+        tempered = Proposal(self.decoding_temperature or 1.0)
+        conditionals = self.passes.proposals(kept[row, site], target, tempered, site, torch.zeros_like(site), greedy)
+        drawn = rng.tokens(texts[row], conditionals, site)
+        state.ids[texts[row], target.free_positions[site]] = drawn.tokens
+        state.confidence[texts[row], site] = (drawn.logit - drawn.log_allowed).exp()
         return blank
 
 

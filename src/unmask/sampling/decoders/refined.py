@@ -96,11 +96,10 @@ class Refined:
     def _redraw(self, state: DecodeState, rows: Int[Tensor, " m"], site: Int[Tensor, " m"], rng: Randomness) -> None:
         position = self.target.free_positions[site]
         ids = state.ids[rows].scatter(1, position.unsqueeze(1), self.target.model.mask_id)
-        logits = self.passes.logits(ids, position.unsqueeze(1))[:, 0]
-        log_weights = Proposal().log_weights(logits, self.target.support[site])
-        drawn = rng.categorical(rows, log_weights)
-        state.ids[rows, position] = drawn
-        state.confidence[rows, site] = log_weights.gather(1, drawn.unsqueeze(1)).squeeze(1).exp()
+        kept = self.passes.conditionals(ids, position.unsqueeze(1))[:, 0]
+        drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, Proposal(), site, torch.zeros_like(site)))
+        state.ids[rows, position] = drawn.tokens
+        state.confidence[rows, site] = drawn.log_density.exp()
 
     def log_prob(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
         """log mu of given texts, of two blanks."""

@@ -29,11 +29,15 @@ class ProductBlock(MetropolisKernel):
 
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
         """Tokens for all of the block at once; one pass per chain."""
-        rows = state.rows
-        log_weights = block_conditionals(self.target, self.passes, self.proposal, state.ids, sites)
-        current = state.ids.gather(1, self.target.free_positions[sites])
-        drawn = torch.stack([rng.categorical(rows, log_weights[:, j]) for j in range(sites.shape[1])], 1)
-        return Proposed(drawn, density(log_weights, current) - density(log_weights, drawn), torch.ones_like(rows))
+        rows, positions, (n, k) = state.rows, self.target.free_positions[sites], sites.shape
+        masked = state.ids.scatter(1, positions, self.target.model.mask_id)
+        kept = self.passes.conditionals(masked, positions).flatten(0, 1)
+        current = state.ids.gather(1, positions).flatten()
+        places = torch.arange(k, device=sites.device).repeat(n)
+        conditionals = self.passes.proposals(kept, self.target, self.proposal, sites.flatten(), current)
+        drawn = rng.tokens(rows.repeat_interleave(k), conditionals, places)
+        log_ratio = (drawn.current_log_density - drawn.log_density).reshape(n, k).sum(1)
+        return Proposed(drawn.tokens.reshape(n, k), log_ratio, torch.ones_like(rows))
 
 
 def block_conditionals(

@@ -47,16 +47,19 @@ class PseudoGibbs:
         """Redraw one site of each chain."""
         rows, site = state.rows, sites[:, 0]
         column, position = self.target.free[site], self.target.free_positions[site]
-        stale = ~state.fresh[rows, column]
-        state.look_up(self.target, self.passes, rows[stale], column[stale])
-        logits = state.tables[rows, site]
-        drawn = rng.categorical(rows, self.proposal.log_weights(logits, self.target.support[site]))
-        changed = drawn != state.ids[rows, position]
-        state.ids[rows, position] = drawn
-        state.fresh[changed] = False
-        state.fresh[rows, column] = True
-        state.terms[rows, column] = self.target.energy.term(logits, drawn)
+        passes = state.passes_of_a_look(self.passes)
+        if self.passes.keeps != "nothing":
+            stale = ~state.fresh[rows, column]
+            passes, unknown = stale.long(), stale.nonzero().squeeze(1)
+            state.look(self.target, self.passes, unknown, site[unknown])
+        current = state.ids[rows, position]
+        kept = state.conditionals(self.target, self.passes, rows, site)
+        drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, self.proposal, site, current))
+        changed = (drawn.tokens != current).unsqueeze(1)
+        state.ids[rows, position] = drawn.tokens
+        state.fresh &= ~changed
+        state.fresh.scatter_(1, column.unsqueeze(1), True)
+        state.terms[rows, column] = self.target.energy.term_of(drawn)
         state.user = self.target.energy.from_user(state.ids)
         state.steps += 1
-        moved = changed.unsqueeze(1)
-        return StepInfo(sites, torch.ones_like(changed), moved, moved, stale.long())
+        return StepInfo(sites, torch.ones_like(changed[:, 0]), changed, changed, passes)

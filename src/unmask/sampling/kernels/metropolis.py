@@ -32,10 +32,14 @@ from unmask.sampling.target import Target
 
 
 class LastSite(NamedTuple):
-    """Logits of the last proposed site, masked alone in the new text, for the chains for which they are `known`."""
+    """The conditional of the last proposed site, masked alone in the new text, for the chains for which it is `known`.
+
+    kept    as the state keeps it;   terms   the energy's terms of the proposed tokens there
+    """
 
     known: Bool[Tensor, " n"]
-    logits: Float[Tensor, "n V"]
+    kept: Float[Tensor, "n W"]
+    terms: Float[Tensor, " n"]
 
 
 class Proposed(NamedTuple):
@@ -44,12 +48,14 @@ class Proposed(NamedTuple):
     tokens      for the redrawn sites
     log_ratio   log g(x | x') - log g(x' | x)
     passes      passes that the proposal took
+    own_terms   the energy's terms of the proposed tokens, where a single site is redrawn, whose conditional stays the same
     last        what it learnt on the way about the energy of the new text
     """
 
     tokens: Int[Tensor, "n k"]
     log_ratio: Float[Tensor, " n"]
     passes: Int[Tensor, " n"]
+    own_terms: Float[Tensor, " n"] | None = None
     last: LastSite | None = None
 
 
@@ -89,12 +95,9 @@ class MetropolisKernel(ABC):
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> StepInfo:
         """Propose, decide, and move the chains whose proposal is accepted. Redrawing the tokens that are there is accepted."""
         move = self.propose(state, rng, sites)
-        positions = self.target.free_positions[sites]
-        proposed = move.tokens != state.ids.gather(1, positions)
+        proposed = move.tokens != state.ids.gather(1, self.target.free_positions[sites])
         novel = proposed.any(1).nonzero().squeeze(1)
-        new = self._texts(state, novel, positions[novel], move.tokens[novel])
-        if move.last is not None:
-            self._note(new, sites[novel, -1], move.tokens[novel, -1], move.last.known[novel], move.last.logits[novel])
+        new = self._texts(state, novel, sites[novel], move)
         decision = self.acceptance.decide(state, novel, new, move.log_ratio[novel], sites[novel], rng)
         taken = decision.accepted.nonzero().squeeze(1)
         state.put(novel[taken], new, taken)
@@ -105,38 +108,45 @@ class MetropolisKernel(ABC):
         state.steps += 1
         return StepInfo(sites, accepted, proposed, proposed & accepted.unsqueeze(1), passes)
 
-    def _texts(
-        self, state: ChainState, rows: Int[Tensor, " m"], positions: Int[Tensor, "m k"], tokens: Int[Tensor, "m k"]
-    ) -> ChainState:
+    def _texts(self, state: ChainState, rows: Int[Tensor, " m"], sites: Int[Tensor, "m k"], move: Proposed) -> ChainState:
         """The proposed texts, with what is known about them for free: a token that changes alone keeps its context, hence
-        its table, and its term is read there."""
+        its conditional, and its term is read there."""
         new, target = state.take(rows), self.target
-        before = new.ids
-        new.ids = before.scatter(1, positions, tokens)
-        changed = new.ids[:, target.positions] != before[:, target.positions]
-        alone = changed & (changed.sum(-1, keepdim=True) == 1)
-        row, column = alone.nonzero(as_tuple=True)
-        new.terms = torch.zeros_like(new.terms)
-        new.fresh = new.fresh & alone
-        logits = new.tables[row, target.site_of_column[column]]
-        new.terms[row, column] = target.energy.term(logits, new.ids[row, target.positions[column]])
+        before, tokens = new.ids, move.tokens[rows]
+        new.ids = before.scatter(1, target.free_positions[sites], tokens)
         new.user = target.energy.from_user(new.ids)
+        new.terms, known = torch.zeros_like(new.terms), new.fresh
+        new.fresh = torch.zeros_like(known)
+        if move.own_terms is not None:
+            column = target.free[sites]
+            new.terms.scatter_(1, column, move.own_terms[rows].unsqueeze(1))
+            new.fresh.scatter_(1, column, True)
+        elif new.kept is not None:
+            changed = new.ids[:, target.positions] != before[:, target.positions]
+            alone = known & changed & (changed.sum(-1, keepdim=True) == 1)
+            row, column = alone.nonzero(as_tuple=True)
+            logits = self.passes.logits_of(new.kept[row, target.site_of_column[column]])
+            new.terms[row, column] = target.energy.term(logits, new.ids[row, target.positions[column]])
+            new.fresh = alone
+        if move.last is not None:
+            self._note(new, sites[:, -1], *(value[rows] for value in move.last))
         return new
 
     def _note(
         self,
         new: ChainState,
         site: Int[Tensor, " m"],
-        token: Int[Tensor, " m"],
         known: Bool[Tensor, " m"],
-        logits: Float[Tensor, "m V"],
+        kept: Float[Tensor, "m W"],
+        terms: Float[Tensor, " m"],
     ) -> None:
-        """Write logits that the proposal computed into the state of the proposed texts."""
+        """Write what the proposal learnt about its last site into the state of the proposed texts."""
         rows = known.nonzero().squeeze(1)
         column = self.target.free[site[rows]]
-        new.tables[rows, site[rows]] = logits[rows]
-        new.terms[rows, column] = self.target.energy.term(logits[rows], token[rows])
-        new.fresh[rows, column] = True
+        new.terms[rows, column] = terms[rows]
+        new.fresh[rows, column] = torch.ones_like(rows, dtype=torch.bool)
+        if new.kept is not None:
+            new.kept[rows, site[rows]] = kept[rows]
 
 
 @dataclass(frozen=True)
@@ -144,10 +154,14 @@ class MetropolisHastings(MetropolisKernel):
     """One site per step, proposed from its conditional."""
 
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> Proposed:
-        """A token from the kept conditional of one site; no pass."""
+        """A token from the kept conditional of one site; no pass, but where nothing is kept."""
         rows, site = state.rows, sites[:, 0]
-        log_weights = self.proposal.log_weights(state.tables[rows, site], self.target.support[site])
-        drawn = rng.categorical(rows, log_weights)
         current = state.ids[rows, self.target.free_positions[site]]
-        log_ratio = log_weights[rows, current] - log_weights[rows, drawn]
-        return Proposed(drawn.unsqueeze(1), log_ratio, torch.zeros_like(site))
+        kept = state.conditionals(self.target, self.passes, rows, site)
+        drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, self.proposal, site, current))
+        return Proposed(
+            drawn.tokens.unsqueeze(1),
+            drawn.current_log_density - drawn.log_density,
+            state.passes_of_a_look(self.passes),
+            own_terms=self.target.energy.term_of(drawn),
+        )

@@ -28,31 +28,46 @@ class SequentialBlock(MetropolisKernel):
 
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
         """Tokens for the block, each given those before it; as long as they are the current ones, both ways share passes."""
-        rows, k = state.rows, sites.shape[1]
-        positions = self.target.free_positions[sites]
+        rows, k, target = state.rows, sites.shape[1], self.target
+        positions = target.free_positions[sites]
         current = state.ids.gather(1, positions)
-        drawn = current.clone()
-        log_ratio = torch.zeros_like(state.user)
-        passes = torch.zeros_like(rows)
+        drawn, log_ratio = current.clone(), torch.zeros_like(state.user)
+        passes = state.passes_of_a_look(self.passes)
         same = torch.ones_like(rows, dtype=torch.bool)
-        forward = torch.empty_like(state.tables[:, 0])
         for j in range(k):
-            same_before = same
+            site, same_before = sites[:, j], same
             if j < k - 1:
-                self._predict(state, positions, drawn, j, torch.ones_like(same), forward, passes)
-                backward = forward.clone()
-                self._predict(state, positions, current, j, ~same, backward, passes)
+                forward = self._predict(state, positions, drawn, j, rows)
+                backward = self._where_apart(state, positions, current, j, same, forward)
+                passes += 1 + (~same).long()
             else:
-                backward = state.tables[rows, sites[:, j]]
-                forward[same] = backward[same]
-                self._predict(state, positions, drawn, j, ~same, forward, passes)
-            support = self.target.support[sites[:, j]]
-            log_forward = self.proposal.log_weights(forward, support)
-            log_backward = self.proposal.log_weights(backward, support)
-            drawn[:, j] = rng.categorical(rows, log_forward)
-            log_ratio += log_backward[rows, current[:, j]] - log_forward[rows, drawn[:, j]]
-            same = same & (drawn[:, j] == current[:, j])
-        return Proposed(drawn, log_ratio, passes, LastSite(~same_before, forward))
+                backward = state.conditionals(target, self.passes, rows, site)
+                forward = self._where_apart(state, positions, drawn, j, same, backward)
+                passes += (~same).long()
+            there = self.passes.proposals(forward, target, self.proposal, site, current[:, j])
+            back = self.passes.proposals(backward, target, self.proposal, site, current[:, j])
+            found = rng.tokens(rows, there)
+            drawn[:, j] = found.tokens
+            log_ratio += back.at(current[:, j]).log_density - found.log_density
+            same = same & (found.tokens == current[:, j])
+        return Proposed(drawn, log_ratio, passes, last=LastSite(~same_before, forward, target.energy.term_of(found)))
+
+    def _where_apart(
+        self,
+        state: ChainState,
+        positions: Int[Tensor, "n k"],
+        values: Int[Tensor, "n k"],
+        j: int,
+        same: Bool[Tensor, " n"],
+        shared: Float[Tensor, "n W"],
+    ) -> Float[Tensor, "n W"]:
+        """`shared`, but `_predict` for the chains whose two ways are no longer the same."""
+        apart = (~same).nonzero().squeeze(1)
+        if not len(apart):
+            return shared
+        found = shared.clone()
+        found[apart] = self._predict(state, positions, values, j, apart)
+        return found
 
     def _predict(
         self,
@@ -60,16 +75,10 @@ class SequentialBlock(MetropolisKernel):
         positions: Int[Tensor, "n k"],
         values: Int[Tensor, "n k"],
         j: int,
-        wanted: Bool[Tensor, " n"],
-        out: Float[Tensor, "n V"],
-        passes: Int[Tensor, " n"],
-    ) -> None:
-        """Into `out`: logits at the block's j-th position given values[:, :j], the rest of the block masked."""
-        chosen = wanted.nonzero().squeeze(1)
-        if not len(chosen):
-            return
-        filled = torch.full_like(values[chosen], self.target.model.mask_id)
-        filled[:, :j] = values[chosen, :j]
-        ids = state.ids[chosen].scatter(1, positions[chosen], filled)
-        out[chosen] = self.passes.logits(ids, positions[chosen, j : j + 1])[:, 0]
-        passes[chosen] += 1
+        rows: Int[Tensor, " m"],
+    ) -> Float[Tensor, "m W"]:
+        """The conditional of the block's j-th position given values[:, :j], the rest of the block masked."""
+        filled = torch.full_like(values[rows], self.target.model.mask_id)
+        filled[:, :j] = values[rows, :j]
+        ids = state.ids[rows].scatter(1, positions[rows], filled)
+        return self.passes.conditionals(ids, positions[rows, j : j + 1])[:, 0]

@@ -55,17 +55,15 @@ class ParallelTempering(MetropolisHastings):
     def swap(self, state: ChainState, rng: Randomness) -> Int[Tensor, "2 R"]:
         """Try one set of neighbouring swaps in every ladder; how many were tried and accepted at each rung."""
         ranked = self._ranked(state)
-        counts = torch.zeros((2, self.replicas - 1), dtype=torch.long)
+        counts = torch.zeros((2, self.replicas - 1), dtype=torch.long, device=ranked.device)
         odd = rng.integers(ranked[:, 0], 2)
         energy = state.energy
         for rank in range(self.replicas - 1):
-            ladders = (odd == rank % 2).nonzero().squeeze(1)
-            low, high = ranked[ladders, rank], ranked[ladders, rank + 1]
-            log_ratio = (1 / state.temperature[low] - 1 / state.temperature[high]) * (energy[low] - energy[high])
-            swapped = rng.log_uniform(low) < log_ratio
-            low, high = low[swapped], high[swapped]
-            state.temperature[low], state.temperature[high] = state.temperature[high].clone(), state.temperature[low].clone()
-            counts[:, rank] = torch.tensor([len(ladders), int(swapped.sum())])
+            tried, low, high = odd == rank % 2, ranked[:, rank], ranked[:, rank + 1]
+            cold, hot = state.temperature[low], state.temperature[high]
+            swapped = tried & (rng.log_uniform(low) < (1 / cold - 1 / hot) * (energy[low] - energy[high]))
+            state.temperature[low], state.temperature[high] = torch.where(swapped, hot, cold), torch.where(swapped, cold, hot)
+            counts[0, rank], counts[1, rank] = tried.sum(), swapped.sum()
         return counts
 
     def _ranked(self, state: ChainState) -> Int[Tensor, "n R"]:

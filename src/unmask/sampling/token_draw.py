@@ -1,0 +1,129 @@
+"""A token from a conditional, by one uniform number: the inverse of the cumulative distribution.
+
+    g(w) = exp(f(w) / tau) / Z over the kept tokens K: those allowed, and with f(w) at least `least` where proposals are cut
+    w    = the first token of K with  sum_{v <= w, v in K} exp(f(v) / tau) > u Z
+
+With the token come the numbers that a step needs: log g of it and of the token that is there, its logit f(w), and log Z of f
+over the whole vocabulary and over the allowed tokens, both at tau = 1. Nothing of the size of the logits is written on a
+GPU (`triton.token_draw`); here is its plain twin, in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from unmask.sampling.proposal import Proposal
+
+ROWS_AT_ONCE = 1024
+"""Rows of logits that are held at once, where the conditionals are kept in another form."""
+
+
+class Drawn(NamedTuple):
+    """A token of each row and what its conditional says about it, in float64.
+
+    log_density   log g(token);   current_log_density   log g(current token), -inf where it is never proposed
+    logit         f(token)
+    log_all       log sum exp f over the vocabulary;   log_allowed   over the allowed tokens
+    """
+
+    tokens: Int[Tensor, " m"]
+    log_density: Float[Tensor, " m"]
+    current_log_density: Float[Tensor, " m"]
+    logit: Float[Tensor, " m"]
+    log_all: Float[Tensor, " m"]
+    log_allowed: Float[Tensor, " m"]
+
+
+@dataclass(frozen=True)
+class Conditionals:
+    """The conditionals of m sites, in the form in which they are kept: logits, or what `logits_of` makes logits of.
+
+    support   of every site of the target, a row each;   sites   which of them each conditional is of
+    current   the tokens that are there
+    greedy    take the likeliest allowed token instead of drawing
+    """
+
+    kept: Float[Tensor, "m W"]
+    proposal: Proposal
+    support: Bool[Tensor, "F V"]
+    sites: Int[Tensor, " m"]
+    current: Int[Tensor, " m"]
+    logits_of: Callable[[Tensor], Tensor] | None = None
+    greedy: bool = False
+
+    @classmethod
+    def weights(cls, log_weights: Float[Tensor, "m V"]) -> Conditionals:
+        """Any weights over any things."""
+        nowhere = torch.zeros(len(log_weights), dtype=torch.long, device=log_weights.device)
+        everything = torch.ones((1, log_weights.shape[1]), dtype=torch.bool, device=log_weights.device)
+        return cls(log_weights, Proposal(), everything, nowhere, nowhere)
+
+    def draw(self, uniform: Float[Tensor, " m"]) -> Drawn:
+        """A token of each conditional."""
+        return self._each(lambda logits, part: self._drawn(logits, part, uniform[part], None))
+
+    def at(self, tokens: Int[Tensor, " m"]) -> Drawn:
+        """What the conditionals say about given tokens."""
+        return self._each(lambda logits, part: self._drawn(logits, part, None, tokens[part]))
+
+    def log_weights(self) -> Float[Tensor, "m V"]:
+        """log g of every token."""
+        logits = self.kept if self.logits_of is None else self.logits_of(self.kept)
+        return self.proposal.log_weights(logits, self.support[self.sites])
+
+    def _each(self, function: Callable[[Tensor, slice], Drawn]) -> Drawn:
+        if self.logits_of is None:
+            return function(self.kept, slice(None))
+        parts = [slice(start, start + ROWS_AT_ONCE) for start in range(0, max(1, len(self.kept)), ROWS_AT_ONCE)]
+        found = [function(self.logits_of(self.kept[part]), part) for part in parts]
+        return found[0] if len(found) == 1 else Drawn(*(torch.cat(column) for column in zip(*found, strict=True)))
+
+    def _drawn(self, logits: Tensor, part: slice, uniform: Tensor | None, tokens: Tensor | None) -> Drawn:
+        sites, current = self.sites[part], self.current[part]
+        least = self.proposal.least_kept(logits, self.support, sites)
+        if logits.is_cuda:
+            from unmask.sampling.triton.token_draw import draw_on_gpu
+
+            return draw_on_gpu(
+                logits, self.support, sites, current, self.proposal.temperature, least, uniform, tokens, self.greedy
+            )
+        return plain_draw(logits, self.support, sites, current, self.proposal.temperature, least, uniform, tokens, self.greedy)
+
+
+def plain_draw(
+    logits: Float[Tensor, "m V"],
+    support: Bool[Tensor, "F V"],
+    sites: Int[Tensor, " m"],
+    current: Int[Tensor, " m"],
+    temperature: float,
+    least: Float[Tensor, " m"] | None,
+    uniform: Float[Tensor, " m"] | None,
+    tokens: Int[Tensor, " m"] | None = None,
+    greedy: bool = False,
+) -> Drawn:
+    """The drawn tokens, or the given `tokens`, and what the conditionals say about them."""
+    wide = logits.double()
+    allowed = torch.where(support[sites], wide, -torch.inf)
+    top = allowed.amax(-1, keepdim=True)
+    kept = allowed if least is None else torch.where(logits >= least.unsqueeze(1), allowed, -torch.inf)
+    weights = ((kept - top) / temperature).exp()
+    summed = weights.cumsum(-1)
+    total = summed[:, -1:].contiguous()
+    if tokens is None and greedy:
+        tokens = allowed.argmax(-1)
+    elif tokens is None:
+        assert uniform is not None
+        past = torch.searchsorted(summed, uniform.unsqueeze(1) * total, right=True)
+        last = torch.searchsorted(summed, total)
+        tokens = torch.minimum(past, last).squeeze(1)
+    where = torch.stack([tokens, current], 1)
+    log_density = (kept.gather(1, where) - top) / temperature - total.log()
+    log_allowed = allowed.logsumexp(-1) if temperature != 1 or least is not None else (total.log() + top).squeeze(1)
+    logit = wide.gather(1, tokens.unsqueeze(1)).squeeze(1)
+    return Drawn(tokens, log_density[:, 0], log_density[:, 1], logit, wide.logsumexp(-1), log_allowed)

@@ -1,0 +1,1 @@
+"""Random numbers, drawn tokens and energy terms on a GPU."""

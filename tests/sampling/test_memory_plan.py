@@ -1,0 +1,94 @@
+"""What is kept of conditionals within a memory budget: the same chains, said in a line, and refused where nothing fits."""
+
+import json
+
+import pandas
+import pytest
+import torch
+
+from unmask.checks import size
+from unmask.errors import InputError
+from unmask.sampling.draw import draw
+from unmask.sampling.kernels.metropolis import MetropolisHastings
+from unmask.sampling.memory_plan import chain_bytes, plan_memory
+from unmask.sampling.passes import Passes
+from unmask.sampling.settings import SampleSettings
+from unmask.sampling.target import Target, blank_template
+
+SETTINGS = {"chains": 3, "sweeps": 3, "length": (6,), "candidates": 3, "decoding_steps": 3}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(1000, 1000), ("512MB", 2**29), ("2GB", 2**31), ("1.5 GiB", 3 * 2**29), ("7", 7), ("3k", 3072)]
+)
+def test_sizes(given, expected):
+    assert size("memory", given) == expected
+
+
+@pytest.mark.parametrize("given", ["", "lots", "-3GB", 0, True, "1e9GB", "2XB", None, 3.5j])
+def test_what_is_no_size_is_refused(given):
+    with pytest.raises(InputError, match="is no size: give a number of bytes"):
+        size("memory", given)
+
+
+def budgets(tiny):
+    target, settings = Target(tiny, blank_template(tiny, 6)), SampleSettings(**SETTINGS)
+    return {keeps: chain_bytes(settings, target, keeps) for keeps in ("logits", "states", "nothing")}
+
+
+def test_the_first_form_of_which_a_chain_fits_is_kept(tiny):
+    target, settings, cost = Target(tiny, blank_template(tiny, 6)), SampleSettings(**SETTINGS), budgets(tiny)
+    assert plan_memory(settings, [target], tiny, None).keeps == "logits"
+    fitting = sorted(cost, key=cost.get)
+    assert fitting[0] == "nothing", "what is kept takes memory"
+    assert plan_memory(settings, [target], tiny, cost["nothing"]).keeps == "nothing"
+    assert plan_memory(settings, [target], tiny, cost["logits"]).keeps == "logits"
+    with pytest.raises(
+        InputError, match=f"too little for one chain of 6 tokens, which takes {cost['nothing']:,}: give more memory"
+    ):
+        plan_memory(settings, [target], tiny, cost["nothing"] - 1)
+
+
+@pytest.mark.parametrize("kernel", ["mh", "gibbs", "sequential-block", "tempering", "mask-predict"])
+def test_the_same_chains_whatever_is_kept(tiny, kernel):
+    settings = SampleSettings(kernel=kernel, **SETTINGS)
+    plain = draw(settings, tiny)
+    replicas = len(settings.ladder) if kernel == "tempering" else 1
+    frugal = draw(settings, tiny, memory=replicas * budgets(tiny)["nothing"])
+    assert "logits" in plain.memory and "nothing" in frugal.memory
+    columns = ["chain", "sweep", "text", "length"]
+    pandas.testing.assert_frame_equal(frugal.samples[columns], plain.samples[columns])
+    if kernel == "mh":
+        assert int(frugal.samples["passes"].max()) > int(plain.samples["passes"].max()), "a proposal costs a pass more"
+
+
+@pytest.mark.parametrize("keeps", ["states", "nothing"])
+def test_kept_states_give_the_same_chain(tiny, keeps):
+    target = Target(tiny, blank_template(tiny, 6))
+    ids = torch.randint(5, 17, (5, 8), generator=torch.Generator().manual_seed(0))
+    ids[:, 0], ids[:, -1] = 2, 3
+    from unmask.sampling.randomness import ChainStreams
+
+    states = []
+    for form in ("logits", keeps):
+        kernel = MetropolisHastings(target, Passes(tiny, keeps=form))
+        state, streams = kernel.init(ids)[0], ChainStreams(2, range(5))
+        for step in range(30):
+            kernel.step(state, streams.at(0, step), torch.full((5, 1), step % 6))
+        states.append(state)
+    assert torch.equal(states[0].ids, states[1].ids) and not torch.equal(states[0].ids, ids)
+    assert torch.allclose(states[0].energy, states[1].energy, atol=1e-4)
+    assert states[1].kept is None if keeps == "nothing" else states[1].kept.shape[2] == tiny.cost.width
+
+
+def test_a_run_of_another_random_stream_is_not_continued_but_read(tiny, tmp_path):
+    from unmask.sampling.run import load_run
+
+    settings = SampleSettings(**SETTINGS)
+    draw(settings, tiny, tmp_path)
+    file = tmp_path / "settings.json"
+    stored = json.loads(file.read_text())
+    file.write_text(json.dumps({name: value for name, value in stored.items() if name not in ("stream", "keeps")}))
+    with pytest.raises(InputError, match="holds a run with stream unset, not philox4x32-10"):
+        draw(settings, tiny, tmp_path)
+    assert len(load_run(tmp_path).samples) == 9
