@@ -10,7 +10,6 @@ from contextlib import suppress
 from difflib import get_close_matches
 from math import isfinite
 from numbers import Integral, Real
-from re import IGNORECASE, fullmatch
 from typing import TypeVar
 
 from unmask.errors import InputError
@@ -81,16 +80,6 @@ def numbers(name: str, given: str, kind: Callable[[str], Number]) -> list[Number
         return [kind(part) for part in given.split(",")]
     except ValueError:
         raise InputError(f"{name} {given!r} is not understood: give numbers with commas between them, such as 3,4") from None
-
-
-def size(name: str, given: object) -> int:
-    """`given` as a number of bytes: a whole number, or text such as 512MB, 2GB, 1.5 GiB (powers of 1024 either way)."""
-    text = "" if isinstance(given, bool) else str(given).strip()
-    found = fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?b)?", text, IGNORECASE)
-    bytes_given = float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " ") if found else 0.0
-    if not 1 <= bytes_given < 2**60:
-        raise InputError(f"{name} {given!r} is no size: give a number of bytes, or one such as 512MB or 2GB")
-    return int(bytes_given)
 
 
 def _range(least: float, most: float, above: bool) -> str:

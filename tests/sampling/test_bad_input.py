@@ -56,7 +56,7 @@ WRONG = [
     ({"delayed": [3, 1]}, "rising"),
     ({"delayed": [-1]}, "delayed -1"),
     ({"chains_at_once": 0}, "chains_at_once 0"),
-    ({"memory": "lots"}, "memory 'lots' is no size: give a number of bytes, or one such as 512MB or 2GB"),
+    ({"memory": "lots"}, "memory 'lots' is not understood: give bytes, such as 20GB or 500MB, or a share"),
     ({"memory": 10}, "memory of 10 bytes is too little for one chain of 4 tokens, which takes [0-9,]+: give more memory"),
     ({"device": "abacus"}, "device 'abacus'"),
     ({"kernel": "block", "block_size": 9}, "blocks of 9 in a text of 4 free positions: give a block size from 1 to 4"),

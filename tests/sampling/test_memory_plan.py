@@ -6,7 +6,6 @@ import pandas
 import pytest
 import torch
 
-from unmask.checks import size
 from unmask.errors import InputError
 from unmask.sampling.draw import draw
 from unmask.sampling.kernels.metropolis import MetropolisHastings
@@ -16,19 +15,6 @@ from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
 SETTINGS = {"chains": 3, "sweeps": 3, "length": (6,), "candidates": 3, "decoding_steps": 3}
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"), [(1000, 1000), ("512MB", 2**29), ("2GB", 2**31), ("1.5 GiB", 3 * 2**29), ("7", 7), ("3k", 3072)]
-)
-def test_sizes(given, expected):
-    assert size("memory", given) == expected
-
-
-@pytest.mark.parametrize("given", ["", "lots", "-3GB", 0, True, "1e9GB", "2XB", None, 3.5j])
-def test_what_is_no_size_is_refused(given):
-    with pytest.raises(InputError, match="is no size: give a number of bytes"):
-        size("memory", given)
 
 
 def budgets(tiny):

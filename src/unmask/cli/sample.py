@@ -119,7 +119,9 @@ def sample(
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option("--memory", metavar="SIZE", help="For what the chains keep, such as 2GB; the rest is computed again."),
+        typer.Option(
+            "--memory", metavar="SIZE", help="For what the chains keep, such as 2GB or 0.5; the rest is computed again."
+        ),
     ] = None,
     model: options.Model = None,
     device: options.Device = "auto",

@@ -144,7 +144,12 @@ class MaskedLM:
 
     @torch.no_grad()
     def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
-        """Whether `states` and `logits_of` serve for texts like these: a known architecture that gave the right answer here."""
+        """Whether `states` and `logits_of` serve for texts like these: a known architecture that gave the right answer here.
+
+        Not where a token is `unseen`: which rows have it would have to be looked up in every call.
+        """
+        if getattr(self.network.base_model, "unseen", None) is not None:
+            return False
         first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
         if not self._one_position_serves(first, ends[:, :1]):
             return False

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from unmask.checks import size
+from unmask.checks import memory as budget_of
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.files import write_table
 from unmask.runs.progress import Progress
@@ -22,7 +22,7 @@ from unmask.sampling.group_run import GroupRun, Mark, Snapshot, on_host, snapsho
 from unmask.sampling.groups import Group, groups
 from unmask.sampling.markov_run import MarkovRun, sweep_plan
 from unmask.sampling.memory import LogitMemory
-from unmask.sampling.memory_plan import MemoryPlan
+from unmask.sampling.memory_plan import MemoryPlan, free_memory
 from unmask.sampling.passes import Passes, rows_for
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.run import SampleRun, assemble
@@ -42,7 +42,7 @@ def draw(
     *,
     name: str = "in memory",
     chains_at_once: int | None = None,
-    memory: int | str | None = None,
+    memory: float | str | None = None,
     user_terms: Sequence[UserTerm] = (),
     progress: Progress | None = None,
     seconds_between_checkpoints: float = SECONDS_BETWEEN_CHECKPOINTS,
@@ -51,7 +51,8 @@ def draw(
 
     name   of the model, for the record: another name of the same weights continues the run
     """
-    found, plan = groups(settings, model, chains_at_once, user_terms, None if memory is None else size("memory", memory))
+    budget = None if memory is None else budget_of("memory", memory, free_memory(model.device))
+    found, plan = groups(settings, model, chains_at_once, user_terms, budget)
     work = _Work(settings, model, found, plan, progress, seconds_between_checkpoints)
     if out is None:
         parts = [work.advance(number, None, None) for number in range(len(found))]
@@ -113,7 +114,7 @@ class _Work:
             return DecoderRun(self.settings, group, self.passes, kernel, saved)
         return MarkovRun(self.settings, group, self.passes, kernel, self.proposal, saved)
 
-    def advance(self, number: int, folder: SampleFolder | None, writer: Writer | None) -> tuple[list[SweepRows], Mark | Snapshot]:
+    def advance(self, number: int, folder: SampleFolder | None, writer: Writer | None) -> tuple[list[SweepRows], Mark]:
         """All sweeps of one group. With a folder, rows go there; an interrupt leaves a checkpoint of the last whole sweep."""
         settings = self.settings
         replicas = 1 if settings.entry.decodes else self.kernels[number].replicas
@@ -121,7 +122,7 @@ class _Work:
         with folder.restoring(number) if folder and saved is not None else nullcontext():
             run = self.start(number, saved)
         rows: list[SweepRows] = []
-        mark: Mark | Snapshot | None = saved
+        mark: Mark | None = saved
         last = time.monotonic()
         try:
             while run.done < settings.sweeps:

@@ -23,7 +23,7 @@ COUNTS = ("steps", "accepted", "proposed", "changed")
 """For each site: redrawn in a step; such steps accepted; proposed another token; holding another token after the step."""
 
 Snapshot = dict[str, NDArray[Any]]
-Mark = dict[str, Tensor | NDArray[Any]]
+Mark = Mapping[str, Tensor | NDArray[Any]]
 """A snapshot whose arrays are still on the device."""
 
 

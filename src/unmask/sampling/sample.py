@@ -66,7 +66,7 @@ def sample(
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
     chains_at_once: int | None = None,
-    memory: int | str | None = None,
+    memory: float | str | None = None,
     progress: Progress | None = None,
 ) -> SampleRun:
     """Sample texts, and say how far to trust them (`.diagnosis`); arguments are the options of `unmask sample`.
@@ -81,7 +81,7 @@ def sample(
     out              keep the run in this folder, with its diagnosis and figures; the same call continues a run that stopped
     rename           names of tensors in the model's file, and the names that the model knows them by
     chains_at_once   chains side by side; changes memory and speed, not the samples
-    memory           bytes for what the chains keep, or a size such as "2GB"; decides what is kept and what is computed again
+    memory           for what the chains keep: bytes, "2GB", or a share such as 0.5; what does not fit is computed again
 
     Options left out take the defaults of `SampleSettings`. One that the chosen kernel does not use is refused.
 

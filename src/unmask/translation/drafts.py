@@ -19,8 +19,9 @@ from unmask.sampling.decoder_run import DecoderRun
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.energy import Energy
 from unmask.sampling.group_run import COUNTS, GroupRun
-from unmask.sampling.groups import TABLE_BYTES, Group, table_bytes
+from unmask.sampling.groups import Group
 from unmask.sampling.markov_run import MarkovRun
+from unmask.sampling.memory_plan import CPU_BYTES, chain_bytes
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams
@@ -129,7 +130,7 @@ class Drafting:
         for length, places in sorted(by_length.items()):
             template = layout.template(drafts[places[0]].source, length)
             target = Target(model, template, energy, given=given)
-            size = max(1, TABLE_BYTES // table_bytes(settings, target))
+            size = max(1, CPU_BYTES // chain_bytes(settings, target, "logits"))
             for first in range(0, len(places), size):
                 some = places[first : first + size]
                 numbers = [drafts[place].number for place in some]
