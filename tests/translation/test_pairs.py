@@ -18,7 +18,10 @@ from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.entropy_bound import EntropyBound, under_bound
 from unmask.sampling.energy import Energy, energy_terms
+from unmask.sampling.enumeration import target_law, transition_matrix
+from unmask.sampling.kernels.block import ProductBlock
 from unmask.sampling.kernels.metropolis import MetropolisHastings
+from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.passes import Passes
 from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.target import Target
@@ -28,6 +31,7 @@ from unmask.training.masking import UniformRate
 from unmask.training.model import new_model
 from unmask.training.objectives import Causal, Masked
 from unmask.training.settings import TrainSettings
+from unmask.translation.spelling import joined
 
 LAYOUT = PairLayout(source_length=8, max_length=16, start=2, end=3, pad=0, mask=4)
 VOCABULARY = Vocabulary(12, 2, 0, 4, torch.arange(12) < 5, torch.zeros(12, dtype=torch.bool), end=3, target=8)
@@ -140,6 +144,25 @@ def test_what_a_text_is_conditioned_on_has_no_term_and_stays() -> None:
     blank[:, 1:] = target.model.mask_id
     filled, _ = decode(EntropyBound(target, Passes(target.model)), 2, ChainStreams(0, [0, 1]).at(0, 0), blank)
     assert filled.ids[:, 0].tolist() == [0, 2] and bool((filled.ids < 3).all())
+
+
+@pytest.mark.parametrize("kernel", [MetropolisHastings, ProductBlock, SequentialBlock])
+def test_a_chain_leaves_the_law_given_its_source_invariant(kernel: type) -> None:
+    """exp(-E(y | s)) for each source s; the law whose energy has the source's own term is another one, and not invariant."""
+    model = TabularMLM.random(2, 3, 4)
+    sites = torch.tensor([0]) if kernel is MetropolisHastings else torch.tensor([1, 0])
+    for source in range(2):
+        template = [source, model.mask_id, model.mask_id]
+        target = Target(model, template, Energy("norm"), given=[0])
+        matrix = transition_matrix(kernel(target, Passes(model)), sites)
+        law, other = target_law(target), target_law(Target(model, template, Energy("norm")))
+        assert (law @ matrix - law).abs().max() < 1e-12
+        assert (other @ matrix - other).abs().max() > 1e-3
+
+
+def test_spaces_inside_words_and_quotations_go() -> None:
+    assert joined('a man \' s t - shirt says " no way ".') == 'a man\'s t-shirt says "no way".'
+    assert joined("one - two, three") == "one-two, three"
 
 
 def test_log_probabilities_of_an_order_sum_to_one_given_each_source() -> None:

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.sampling.energy import energies
+from unmask.sampling.energy import energy_terms
 from unmask.sampling.kernels import Kernel
 from unmask.sampling.target import Target
 from unmask.sampling.token_draw import Conditionals, Drawn
@@ -43,9 +43,11 @@ def all_texts(target: Target) -> Int[Tensor, "N T"]:
 
 
 def target_law(target: Target) -> Float[Tensor, " N"]:
-    """pi over `all_texts`."""
-    energy = energies(target.model, all_texts(target), target.energy)
-    return (-energy / target.energy.temperature).softmax(0)
+    """pi over `all_texts`: those with the template's tokens where tokens are held or given."""
+    texts, energy = all_texts(target), target.energy
+    terms = energy_terms(target.model, texts, energy.kind, target.positions.tolist())
+    total = terms.sum(-1) + energy.from_user(texts)
+    return (-total / energy.temperature).softmax(0)
 
 
 def transition_matrix(kernel: Kernel, sites: Int[Tensor, " k"]) -> Float[Tensor, "N N"]:
