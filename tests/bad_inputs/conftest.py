@@ -28,6 +28,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
     folder = tmp_path_factory.mktemp("world")
     shutil.copytree(tiny_folder, folder / "model")
     (folder / "folder").mkdir()
+    (folder / "folder-of-mine").mkdir()
+    (folder / "folder-of-mine" / "thesis.txt").write_text("years of work")
     (folder / "texts.txt").write_text("\n".join(LINES) + "\n")
     (folder / "blanks.txt").write_text("the [MASK] sat\nthe [MASK] [MASK]\n")
     (folder / "empty.txt").write_text("")

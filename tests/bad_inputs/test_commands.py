@@ -92,6 +92,23 @@ TEXTS: list[tuple[str, str]] = [
     ("mutants 'the cat sat' --positions 1 --out {world}/none/x.parquet", "folder"),
     ("mutants 'the [MASK] sat' --positions 1", "blank"),
     ("mutants --file {world}/texts.txt --positions 1 --figure x.png", "one figure"),
+    ("fill 'the [GAP:30-40] sat'", "at their shortest the text has 34 tokens and the model takes 16"),
+    ("fill 'the [GAP:5-2] sat'", "[GAP:5-2]"),
+    ("fill 'the [GAP:x] sat'", "[GAP:x]"),
+    ("fill 'the [MASK] [MASK]' --answers cat", "1 parts for 2 blanks"),
+    ("fill 'the [MASK] [MASK]' --answers 'cat dog mat'", "3 parts for 2 blanks"),
+    ("fill 'the [MASK]' --answers cat,xyzzy", "xyzzy"),
+    ("fill 'the [MASK]' --match 'xyz.*'", "no token of the model passes"),
+    ("fill 'the [MASK]' --match '('", "not a regular expression"),
+    ("fill 'the [MASK]' --match 7=cat", "blank 7"),
+    ("fill 'the [MASK]' --allow 5=cat", "blank 5"),
+    ("fill 'the [MASK]' --forbid the,a,cat,dog,sat,ran,on,under,mat,tree,.,s", "no token of the model passes"),
+    ("fill 'the [MASK] sat' --differ", "differ"),
+    ("fill 'the [WORD] sat'", "does not mark where a word begins"),
+    ("score {world}/keys.jsonl", "keys.jsonl line 1 has no key 'text'"),
+    ("score --pairs {world}/keys.jsonl", "line 1 has no key 'sentence_good'"),
+    ("score 'the cat' --score pll_wrod", "did you mean pll_word"),
+    ("score 'the cat' --rename x=y", "no tensor is called so"),
     ("score", "text"),
     ("score {world}/none.txt", "none.txt"),
     ("score {world}/empty.txt", "no text"),
@@ -238,6 +255,21 @@ def test_there_are_two_hundred_and_each_is_there_once():
 @pytest.mark.parametrize(("line", "word"), TEXTS, ids=[line[:70] for line, _ in TEXTS])
 def test_one_line_and_nothing_lost(refused, line, word):
     assert word in refused(with_model(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "evaluate --data {world}/texts.txt --model /nowhere",
+        "score {world}/texts.txt --model /nowhere",
+        "sample --model /nowhere",
+        "train {world}/texts.txt --init /nowhere",
+        "mutants 'the cat' --positions 1 --model /nowhere",
+        "lab masking",
+    ],
+)
+def test_a_foreign_out_is_refused_before_a_model_is_looked_for(refused, line):
+    assert "/nowhere" not in refused(f"{line} --out {{world}}/folder-of-mine")
 
 
 @pytest.mark.parametrize("name", MODELS)

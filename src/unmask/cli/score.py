@@ -77,6 +77,7 @@ def score(
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="Workers on Ray.")] = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
+    rename: options.Rename = None,
     json: options.Json = False,
 ) -> None:
     """Score sentences: pseudo-likelihoods, chain rules over orders, energies, and a normalised log-probability."""

@@ -8,7 +8,7 @@ first text; which texts are done is read from the parts.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -132,6 +132,7 @@ class RayPool:
     device: str
     dtype: str
     workers: int | None
+    rename: Mapping[str, str] | None = None
 
 
 def run_in_folder(
@@ -189,7 +190,7 @@ def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
 def _worker(pool: RayPool, settings: ScoreSettings, shape: RowShape) -> Callable[[list[Prepared]], Rows]:
     from unmask.models.masked_lm import MaskedLM
 
-    model = MaskedLM.load(pool.model, device=pool.device, dtype=pool.dtype)
+    model = MaskedLM.load(pool.model, device=pool.device, dtype=pool.dtype, rename=pool.rename)
     return lambda chunk: score_chunk(model, chunk, settings, shape)
 
 

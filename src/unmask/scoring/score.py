@@ -54,6 +54,7 @@ def score(
     workers: int | None = None,
     device: str = "auto",
     dtype: str = "auto",
+    rename: Mapping[str, str] | None = None,
     sink: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Progress | None = None,
 ) -> Scores | PairScores:
@@ -72,6 +73,7 @@ def score(
     out        a folder: rows are kept there as they come, the same call goes on after an interrupt, and at the end there is
                scores.jsonl, scores.csv or scores.parquet (`format`); for pairs also accuracy.json
     engine     "local", or "ray" (with `out`): `workers` processes, each with the model
+    rename     names of tensors in the model's file, and the names that the model knows them by
     sink       called with each row as it comes; rows are then not kept in memory
     progress   called with (texts done, texts in all, "texts")
 
@@ -114,8 +116,8 @@ def score(
             raise InputError("engine ray loads the model in its workers: give it by name or folder")
         start_ray()
         device = device if device != "auto" else "cuda" if ray_has_gpus() else "cpu"
-        pool = RayPool(_absolute(model), device, dtype, workers)
-    lm = as_model(model, "cpu" if pool is not None else device, dtype)
+        pool = RayPool(_absolute(model), device, dtype, workers, rename)
+    lm = as_model(model, "cpu" if pool is not None else device, dtype, rename)
     if out is None:
         kept: list[dict[str, Any]] = []
         take = kept.append if sink is None else sink
