@@ -372,8 +372,11 @@ def _around(model: MaskedLM) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _masked_entropy(model: MaskedLM) -> float:
-    ids = torch.tensor([model.cloze(" ".join(["[MASK]"] * 4)).ids])
-    log_q = model.logits(ids, torch.tensor([[2]]))[0, 0].double().log_softmax(-1)
+    """Of the second of four blanks."""
+    ids = list(model.words.tokenizer(model.tokenizer.mask_token, verbose=False)["input_ids"])
+    place = ids.index(model.mask_id)
+    ids[place : place + 1] = [model.mask_id] * 4
+    log_q = model.logits(torch.tensor([ids]), torch.tensor([[place + 1]]))[0, 0].double().log_softmax(-1)
     return -float((log_q.exp() * log_q).sum())
 
 

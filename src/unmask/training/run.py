@@ -31,6 +31,7 @@ from unmask.training.parallel import Parallel, Side, prepare_parallel
 from unmask.training.prepare import Held, Prepared, prepare
 from unmask.training.result import TrainingRun
 from unmask.training.settings import MANY, PAIRS_MASKING, PLAIN_MASKING, TrainSettings
+from unmask.training.tokenizer import load_tokenizer
 
 Name = str | os.PathLike[str]
 
@@ -223,7 +224,13 @@ def _tokenizer(given: Name | None, start: Start | None, resumed: Path | None) ->
         return user_path(given, "tokenizer")
     if start is not None:
         return start.folder
-    return resumed if resumed and (resumed / "tokenizer.json").is_file() else None
+    if resumed is None or not (file := resumed / "tokenizer.json").is_file():
+        return None
+    try:
+        load_tokenizer(file)
+    except InputError:
+        raise InputError(f"{str(file)!r} is damaged: delete it and give the same command again, which makes it anew") from None
+    return file
 
 
 def _settle(settings: TrainSettings, prepared: Prepared, epochs: float) -> TrainSettings:
