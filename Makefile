@@ -1,5 +1,6 @@
 # make demo       set up .venv and show unmask on the bundled model
 # make test       set up .venv, lint, check types, run the tests
+# make test-page  install Chromium if there is none, and test the page of `unmask serve` in it
 # make test-real  download AntiBERTy and run the tests that need it
 # make bench      the side-by-side benchmarks
 # make docs       build the documentation site in build/site: strict, offline
@@ -16,11 +17,11 @@ CORES = $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
 THREADS = OMP_NUM_THREADS=$(CORES) OMP_WAIT_POLICY=PASSIVE
 REAL := .cache/real
 
-.PHONY: demo test lint test-real test-release bench docs refresh clean help
+.PHONY: demo test lint test-page test-real test-release bench docs refresh clean help
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n 's/^# //p' Makefile | head -7
+	@sed -n 's/^# //p' Makefile | head -8
 
 # torch comes first and alone: if pip's choice would be a CUDA build (gigabytes), stop before anything is downloaded.
 $(VENV)/.torch: constraints.txt tools/refuse_cuda.py
@@ -34,7 +35,7 @@ $(VENV)/.torch: constraints.txt tools/refuse_cuda.py
 
 $(VENV)/.installed: $(VENV)/.torch pyproject.toml
 	@echo 'installing unmask and what else it needs: a minute'
-	$(PIP_INSTALL) --no-build-isolation -e .
+	$(PIP_INSTALL) --no-build-isolation -e '.[serve]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
@@ -50,7 +51,14 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not real and not slow and not release" -n $(CORES) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not real and not slow and not release and not page" -n $(CORES) --dist loadfile
+
+$(VENV)/.installed-page: $(VENV)/.installed-dev
+	$(PIP_INSTALL) --no-build-isolation -e '.[page]'
+	touch $@
+
+test-page: $(VENV)/.installed-page
+	@if sh tools/find_chromium.sh; then $(THREADS) $(BIN)/pytest -q -m page tests/page; fi
 
 $(REAL)/antiberty: $(VENV)/.installed
 	mkdir -p $(REAL)

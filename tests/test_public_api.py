@@ -37,9 +37,22 @@ def test_every_public_name_explains_itself(name):
     assert len(said - set(re.findall(r"[a-z]+", name.lower()))) >= 6
 
 
-VERBS = {"check", "compare", "dependence", "diagnose", "evaluate", "fill", "mutants", "sample", "score", "train", "translate"}
+VERBS = {
+    "check",
+    "compare",
+    "dependence",
+    "diagnose",
+    "evaluate",
+    "fill",
+    "mutants",
+    "sample",
+    "score",
+    "serve",
+    "train",
+    "translate",
+}
 ON_THE_COMMAND_LINE = {"as_json", "file", "json"}
-IN_PYTHON = {"progress"}
+IN_PYTHON = {"progress", "ready"}
 OTHERWISE = {"sample": (set(), {"user_terms"}), "score": ({"definitions", "inputs"}, {"sink", "texts"})}
 """Options without an argument, and arguments without an option, of single commands."""
 

@@ -15,3 +15,4 @@ printf '\nWhole words, however they are spelled; yours among them, with rank and
 show fill "She plays the [WORD] in a band." --top 3 --answers "violin,trombone"
 printf '\nHow far to trust it, every rule side by side: %s/unmask compare "The [MASK] was [MASK] by the police."\n' "$BIN"
 echo "Try your own: $BIN/unmask fill \"Your [MASK] [MASK] here.\""
+echo "Look at it:   $BIN/unmask serve     (a page on this machine: the joint as a map, chains as they run)"

@@ -29,7 +29,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("scoring",),
     ("evaluation", "training", "lab"),
     ("translation",),
-    ("serve",),
+    ("serving",),
     ("cli",),
 )
 """Left to right: a room may import those to its left. Rooms that share a place do not import each other, the first one's

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unmask.answers.checking import Check, check
     from unmask.answers.comparison import Comparison, compare
     from unmask.answers.completion import Completion
+    from unmask.answers.conditionals import conditionals
     from unmask.answers.dependence import Dependence, dependence
     from unmask.answers.filling import Filling, fill
     from unmask.answers.mutants import Mutants, mutants
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from unmask.sampling.run import SampleRun
     from unmask.sampling.sample import sample
     from unmask.scoring.score import score
+    from unmask.serving.server import serve
     from unmask.tables.unary import Tables, unary_tables
     from unmask.training.result import TrainingRun
     from unmask.training.run import train
@@ -65,6 +67,7 @@ _HOME = {
     "block_metrics": "unmask.joints.metrics",
     "check": "unmask.answers.checking",
     "compare": "unmask.answers.comparison",
+    "conditionals": "unmask.answers.conditionals",
     "dependence": "unmask.answers.dependence",
     "derive": "unmask.joints.deriving",
     "derive_all": "unmask.joints.deriving",
@@ -75,6 +78,7 @@ _HOME = {
     "mutants": "unmask.answers.mutants",
     "sample": "unmask.sampling.sample",
     "score": "unmask.scoring.score",
+    "serve": "unmask.serving.server",
     "train": "unmask.training.run",
     "translate": "unmask.translation.translate",
     "unary_tables": "unmask.tables.unary",
@@ -105,6 +109,7 @@ __all__ = [
     "block_metrics",
     "check",
     "compare",
+    "conditionals",
     "dependence",
     "derive",
     "derive_all",
@@ -115,6 +120,7 @@ __all__ = [
     "mutants",
     "sample",
     "score",
+    "serve",
     "train",
     "translate",
     "unary_tables",

@@ -30,6 +30,7 @@ COMMANDS = {
     "train": "Train a masked language model from plain text, or with --objective causal a causal one.",
     "translate": "Translate with a model that `unmask train --parallel` has made: JSON lines, one per source.",
     "check": "Say what was understood of a model (tokenizer, mask, head, longest text, speed) and what looks wrong.",
+    "serve": "Open a page on this machine that shows joints, dependence, chains and scores of a model.",
     "lab": "The theory of generative masked language models, computed exactly on small models.",
 }
 """Each command, and the first line of its help."""

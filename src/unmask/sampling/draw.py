@@ -53,7 +53,7 @@ def draw(
     """
     budget = None if memory is None else budget_of("memory", memory, free_memory(model.device))
     found, plan = groups(settings, model, chains_at_once, user_terms, budget)
-    work = _Work(settings, model, found, plan, progress, seconds_between_checkpoints)
+    work = Work(settings, model, found, plan, progress, seconds_between_checkpoints)
     if out is None:
         parts = [work.advance(number, None, None) for number in range(len(found))]
         rows = as_frame(table_of([row for part, _ in parts for row in part], model))
@@ -77,7 +77,7 @@ def draw(
     return run
 
 
-class _Work:
+class Work:
     """The groups of a run with the kernel of each; all of them are made, and so checked, before anything is written."""
 
     def __init__(

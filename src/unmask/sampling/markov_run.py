@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -73,11 +74,18 @@ class MarkovRun(GroupRun):
 
     def sweep(self) -> None:
         """One sweep of every chain."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[StepInfo]:
+        """One sweep of every chain, and what each of its steps did as it happens."""
         number = self.done + 1
         sites = self.plan.draw(self.streams.at(number, 0), self.state.rows)
         for step in range(self.plan.steps):
             sampled = self.kernel.sampled(self.state)
-            self._count(self.kernel.step(self.state, self.streams.at(number, step + 1), sites[step]), sampled)
+            info = self.kernel.step(self.state, self.streams.at(number, step + 1), sites[step])
+            self._count(info, sampled)
+            yield info
         self.done = number
 
     def texts(self) -> Int[Tensor, "n T"]:

@@ -47,7 +47,7 @@ def encode(words: TextTokenizer, item: Item) -> Encoded:
         raise InputError("the text is empty")
     if BLANK in item.text or words.tokenizer.mask_token in item.text:
         raise InputError("the text has a blank: fill it, or use fill")
-    ids, spans, numbers = _encoding(words, item.text)
+    ids, spans, numbers = read_tokens(words, item.text)
     regular = tuple(number is not None for number in numbers)
     special = set(words.special_ids)
     unknown_id = words.tokenizer.unk_token_id
@@ -101,7 +101,7 @@ def word_of_site(encoded: Encoded, text: str) -> list[int]:
     return numbers
 
 
-def _encoding(words: TextTokenizer, text: str) -> tuple[list[int], list[tuple[int, int]], list[int | None]]:
+def read_tokens(words: TextTokenizer, text: str) -> tuple[list[int], list[tuple[int, int]], list[int | None]]:
     """Ids, places in `text`, and the number of the tokenizer's word (None for start and end tokens) of each token."""
     tokenizer: Any = words.tokenizer
     prepared = words.prepared(text)

@@ -1,0 +1,104 @@
+"""The model's conditionals at asked positions of a text: log q_t(. | rest), without any joint.
+
+Masking says what the rest is. "alone": each position is masked by itself, all others stand as written (what `pll` sums).
+"together": all asked positions are masked at once. "none": the text is read as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from unmask import checks
+from unmask.answers.asking import Model
+from unmask.errors import InputError
+from unmask.models.given import as_model
+from unmask.models.masked_lm import MaskedLM
+from unmask.tables.revealing import Conditionals
+
+Masking = Literal["alone", "together", "none"]
+MOST_TOKENS = 1_000
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """One position: the token that stands there with its log-probability, the likeliest tokens, and those asked for.
+
+    likeliest, asked   (token, log-probability)
+    """
+
+    position: int
+    token: str
+    log_prob: float
+    likeliest: tuple[tuple[str, float], ...]
+    asked: tuple[tuple[str, float], ...]
+
+
+def conditionals(
+    text: str,
+    positions: Sequence[int] | None = None,
+    model: Model = None,
+    masking: Masking = "alone",
+    top: int = 10,
+    words: Sequence[str] = (),
+    device: str = "auto",
+    dtype: str = "auto",
+) -> list[Conditional]:
+    """log q_t(. | rest) over the whole vocabulary at positions of a text, one entry per position.
+
+    positions   tokens counted from 0, the start token included; the blanks of the text if left out
+    masking     what stands at the asked positions while one of them is predicted; see the module's text
+    top         how many of the likeliest tokens
+    words       tokens whose log-probability is wanted too, each one token of the model
+
+    >>> [found] = unmask.conditionals("The cat sat on the [MASK].", top=2)
+    >>> [token for token, _ in found.likeliest]
+    ['couch', 'floor']
+    """
+    checks.one_of("masking", masking, get_args(Masking))
+    checks.whole("top", top, 0, MOST_TOKENS)
+    lm = as_model(model, device, dtype)
+    ids = torch.tensor(lm.words.encode(text))
+    at = _positions(lm, ids.tolist(), positions)
+    asked = [_one_token(lm, word) for word in words]
+    rows = ids.repeat(len(at) if masking == "alone" else 1, 1)
+    where = torch.tensor(at).reshape(-1, 1) if masking == "alone" else torch.tensor([at])
+    if masking != "none":
+        rows = rows.scatter(1, where, lm.mask_id)
+    log_q = Conditionals(lm).distributions(rows, where).reshape(len(at), -1)
+    found = []
+    for place, position in enumerate(at):
+        best = log_q[place].topk(min(top, log_q.shape[1]))
+        token = int(ids[position])
+        found.append(
+            Conditional(
+                position,
+                lm.token(token),
+                float(log_q[place, token]),
+                tuple((lm.token(i), v) for i, v in zip(best.indices.tolist(), best.values.tolist(), strict=True)),
+                tuple((lm.token(i), float(log_q[place, i])) for i in asked),
+            )
+        )
+    return found
+
+
+def _positions(lm: MaskedLM, ids: list[int], positions: Sequence[int] | None) -> list[int]:
+    if positions is None:
+        blanks = [t for t, token in enumerate(ids) if token == lm.mask_id]
+        if not blanks:
+            raise InputError("the text has no blank: put [MASK] in it, or give positions")
+        return blanks
+    at = checks.wholes("positions", positions)
+    if not at or len(set(at)) != len(at):
+        raise InputError(f"positions {at} are empty or name one twice: name each position once")
+    return [checks.whole("positions", position, 0, len(ids) - 1) for position in at]
+
+
+def _one_token(lm: MaskedLM, word: str) -> int:
+    ids = lm.words.encode_word(word, at_start=False, after_space=True)
+    if len(ids) != 1:
+        raise InputError(f"word {word!r} is {len(ids)} tokens of the model: ask for words of one token")
+    return ids[0]

@@ -1,0 +1,133 @@
+"""The joint of two blanks as a map: its likeliest words along the edges, and what one word says about the other blank.
+
+    cells       log mu(x, y)                     of the construction shown
+    product     log m_a(x) + log m_b(y)          of independent blanks, beside it
+    given       mu(y | x) and q_b(y | x)         with a word x pinned: the joint's conditional, and the model's own
+
+All are given that both blanks lie in their candidate sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unmask.checks import whole
+from unmask.errors import InputError
+from unmask.joints import Joint
+
+MOST_SHOWN = 64
+WEAK, STRONG = 0.05, 0.5
+"""Nats of mutual information below which blanks are told as nearly independent, and from which on as strongly dependent."""
+NEARLY = 0.5
+"""Root mean square log-ratio, in nats, up to which conditionals are told as nearly those of one joint."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One blank: the tokens shown, likeliest first, and their probabilities with the other blank unknown."""
+
+    ids: tuple[int, ...]
+    tokens: tuple[str, ...]
+    marginal: Float[Tensor, " n"]
+    product: Float[Tensor, " n"]
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What a word x in one blank says about the other: likeliest tokens y there.
+
+    given      mu(y | x)
+    marginal   mu(y), before x was known
+    model      q(y | x), the model's own conditional
+    """
+
+    blank: int
+    token: str
+    ids: tuple[int, ...]
+    tokens: tuple[str, ...]
+    given: Float[Tensor, " n"]
+    marginal: Float[Tensor, " n"]
+    model: Float[Tensor, " n"]
+
+
+@dataclass(frozen=True)
+class PairMap:
+    """Two blanks under one construction; `cells` and `product` are log-probabilities over the tokens shown."""
+
+    name: str
+    axes: tuple[Axis, Axis]
+    cells: Float[Tensor, "n m"]
+    product: Float[Tensor, "n m"]
+    pinned: Pinned | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, cells as probabilities: what the page and the notebook draw."""
+        return {
+            "axes": [_lists(vars(axis)) for axis in self.axes],
+            "joint": self.cells.exp().tolist(),
+            "product": self.product.exp().tolist(),
+            "given": None if self.pinned is None else _lists(vars(self.pinned)),
+        }
+
+
+def pair_map(joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, int] | None = None) -> PairMap:
+    """The map of two blanks under a joint, beside the product over the same tables.
+
+    shown    tokens along each edge: those with the highest marginal of the joint and of the product on average
+    pinned   (blank, token id): the first blank is 0
+    """
+    if joint.sites != 2:
+        raise InputError(f"a map is of two blanks, and the text has {joint.sites}: blank two words")
+    whole("shown", shown, 1, MOST_SHOWN)
+    marginals, apart = joint.marginals(), product.marginals()
+    places = [(marginals[t] + apart[t]).topk(min(shown, joint.shape[t])).indices for t in (0, 1)]
+    places = [place[marginals[t][place].argsort(descending=True)] for t, place in enumerate(places)]
+    axes = [_axis(joint, marginals, apart, t, places[t]) for t in (0, 1)]
+    rows = torch.cartesian_prod(*[torch.tensor(axis.ids) for axis in axes])
+    size = (len(axes[0].ids), len(axes[1].ids))
+    cells, beside = (one.log_prob(rows).reshape(size) for one in (joint, product))
+    held = None if pinned is None else _pinned(joint, marginals, *pinned, shown)
+    return PairMap(joint.name, (axes[0], axes[1]), cells, beside, held)
+
+
+def told_dependence(joint: Joint, compatibility: float) -> str:
+    """How dependent two or more blanks are under a joint, and how compatible the model's conditionals, in words."""
+    information = max(0.0, joint.total_correlation())
+    root = compatibility**0.5
+    how = "nearly independent" if information < WEAK else "dependent" if information < STRONG else "strongly dependent"
+    agree = "nearly agree" if root <= NEARLY else "do not quite agree" if root <= 4 * NEARLY else "disagree"
+    if joint.sites == 2:
+        divided = f"one word divides the perplexity of the other by {exp(information):.2f}"
+        told = f"{information:.2f} nats of mutual information; {divided}"
+    else:
+        told = f"{information:.2f} nats of total correlation"
+    apart = f"{root:.2f} nats apart (root mean square)"
+    return f"The blanks are {how}: {told}. The model's conditionals {agree} with one joint: {apart}."
+
+
+def _lists(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: v.tolist() if isinstance(v, Tensor) else list(v) if isinstance(v, tuple) else v for n, v in fields.items()}
+
+
+def _axis(joint: Joint, marginals: Sequence[Tensor], apart: Sequence[Tensor], t: int, place: Tensor) -> Axis:
+    ids = joint.tables.candidates[t][place].tolist()
+    return Axis(tuple(ids), tuple(map(joint.label, ids)), marginals[t][place], apart[t][place])
+
+
+def _pinned(joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, shown: int) -> Pinned:
+    whole("blank", blank, 0, 1)
+    other = 1 - blank
+    given = joint.conditional(other, [token])
+    place = given.topk(min(shown, len(given))).indices
+    at = int((joint.tables.candidates[blank] == token).nonzero()[0])
+    model = joint.tables.log_q[other].select(blank, at).exp()
+    ids = joint.tables.candidates[other][place].tolist()
+    tokens = tuple(map(joint.label, ids))
+    return Pinned(blank, joint.label(token), tuple(ids), tokens, given[place], marginals[other][place], model[place])

@@ -1,0 +1,236 @@
+"""The application: the JSON interface under /api, its OpenAPI document, and the page's own files; nothing from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Request
+from fastapi import Path as PathParameter
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from unmask import __version__
+from unmask.errors import UnmaskError
+from unmask.joints.registry import CONSTRUCTIONS, DEFAULT
+from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.registry import KERNELS
+from unmask.sampling.watching import watch
+from unmask.scoring.registry import SCORES
+from unmask.serving import limits, schemas
+from unmask.serving.desk import Busy, Desk, Emit
+from unmask.serving.guard import Guard
+from unmask.serving.questions import Questions, finite
+from unmask.serving.runs import Runs
+from unmask.serving.shared_model import SharedLM
+from unmask.serving.worker import Cancelled
+
+PAGE = files("unmask.serving") / "page"
+DRAWING = files("unmask.answers") / "drawing"
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    403: {"model": schemas.Refusal, "description": "The request comes from another site, or to another name."},
+    404: {"model": schemas.Refusal, "description": "There is no such thing."},
+    413: {"model": schemas.Refusal, "description": "The request is too large."},
+    422: {"model": schemas.Refusal, "description": "Something given cannot be used; the line says what, and what to do."},
+    429: {"model": schemas.Refusal, "description": "Too many requests are under way."},
+}
+EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "description": "Server-sent events, each with a JSON value.",
+    },
+    **REFUSALS,
+}
+Number = Annotated[int, PathParameter(ge=0, le=10_000)]
+
+
+def create_app(
+    model: MaskedLM, runs: Sequence[str | Path] = (), host: str = "127.0.0.1", given: str | None = None
+) -> tuple[Guard, Desk]:
+    """The application behind its guard, and the desk to close when it ends; `given` is the model's name on the command line."""
+    shared = SharedLM(model)
+    desk, questions, known = Desk(shared), Questions(shared), Runs(runs)
+    app = FastAPI(
+        title="unmask",
+        version=__version__,
+        summary="Explicit joint probabilities from a masked language model.",
+        docs_url=None,
+        redoc_url=None,
+    )
+    _add_refusals(app)
+    _add_answers(app, desk, questions)
+    _add_runs(app, desk, known)
+
+    @app.get("/api/about", responses=REFUSALS)
+    async def about() -> schemas.About:
+        """The model that is served, the names of everything that can be asked for, and the limits."""
+        return _about(shared, known, given)
+
+    @app.get("/api", include_in_schema=False)
+    async def interface() -> Response:
+        return Response((PAGE / "api.html").read_bytes(), media_type="text/html")
+
+    app.mount("/drawing", StaticFiles(directory=str(DRAWING)))
+    app.mount("/", StaticFiles(directory=str(PAGE), html=True))
+    return Guard(app, host), desk
+
+
+def _add_answers(app: FastAPI, desk: Desk, questions: Questions) -> None:
+    @app.post("/api/words", responses=REFUSALS)
+    async def words(asked: schemas.TextAsked, request: Request) -> schemas.Words:
+        """The words of a text as the tokenizer cuts it, and how many tokens each is."""
+        return await desk.answer(request, lambda: questions.words(asked))
+
+    @app.post("/api/fill", responses=REFUSALS)
+    async def fill(asked: schemas.FillAsked, request: Request) -> schemas.Filled:
+        """The most probable fillings of the blanks, under a joint of them."""
+        return await desk.answer(request, lambda: questions.fill(asked))
+
+    @app.post("/api/joint", responses=REFUSALS)
+    async def joint(asked: schemas.JointAsked, request: Request) -> schemas.JointOut:
+        """The joint of two or more blanks by every construction; of two, as a map, with a word pinned if asked."""
+        return await desk.answer(request, lambda: questions.joint(asked))
+
+    @app.post("/api/joint/events", responses=EVENTS, response_class=StreamingResponse)
+    async def joint_events(asked: schemas.JointAsked) -> StreamingResponse:
+        """The same as events: `progress` (done, total, what), then `answer` or `error`."""
+        return desk.stream(lambda emit: emit("answer", questions.joint(asked, _report(emit)).model_dump()))
+
+    @app.post("/api/dependence", responses=REFUSALS)
+    async def dependence(asked: schemas.DependenceAsked, request: Request) -> schemas.DependenceOut:
+        """Mutual information between all tokens of a text, or between its blanks."""
+        return await desk.answer(request, lambda: questions.dependence(asked))
+
+    @app.post("/api/dependence/events", responses=EVENTS, response_class=StreamingResponse)
+    async def dependence_events(asked: schemas.DependenceAsked) -> StreamingResponse:
+        """The same as events: `progress` (done, total, what), then `answer` or `error`."""
+        return desk.stream(lambda emit: emit("answer", questions.dependence(asked, _report(emit)).model_dump()))
+
+    @app.post("/api/score", responses=REFUSALS)
+    async def score(asked: schemas.ScoreAsked, request: Request) -> schemas.ScoreOut:
+        """Named scores of texts, with each word's and token's share; two texts also aligned."""
+        return await desk.answer(request, lambda: questions.score(asked))
+
+    @app.post("/api/conditionals", responses=REFUSALS)
+    async def conditionals(asked: schemas.ConditionalsAsked, request: Request) -> schemas.ConditionalsOut:
+        """The model's own log-probabilities at positions of a text."""
+        return await desk.answer(request, lambda: questions.conditionals(asked))
+
+    @app.post("/api/sample", responses=EVENTS, response_class=StreamingResponse)
+    async def sample(asked: schemas.SampleAsked, request: Request) -> StreamingResponse:
+        """Chains as they run: events `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
+        settings = await desk.answer(request, lambda: questions.settings(asked))
+
+        def work(emit: Emit) -> None:
+            for event in watch(settings, questions.model):
+                emit(type(event).__name__.lower(), finite(asdict(event)))
+            emit("end", {})
+
+        return desk.stream(work, apart=True)
+
+
+def _add_runs(app: FastAPI, desk: Desk, known: Runs) -> None:
+    @app.get("/api/runs", responses=REFUSALS)
+    async def runs() -> list[schemas.RunAbout]:
+        """The runs that were named on the command line."""
+        return known.about
+
+    @app.get("/api/runs/{number}", responses=REFUSALS)
+    async def run(number: Number, request: Request) -> schemas.RunOut:
+        """One run as tables and traces."""
+        _found(number, len(known.folders), "run")
+        return await desk.answer(request, lambda: known.run(number))
+
+    @app.get(
+        "/api/runs/{number}/figures/{figure}",
+        response_class=Response,
+        responses={**REFUSALS, 200: {"content": {"image/png": {}}, "description": "A figure."}},
+    )
+    async def figure(number: Number, figure: Number) -> Response:
+        """One of the figures that a run has left."""
+        _found(number, len(known.folders), "run")
+        _found(figure, known.count(number), "figure")
+        return Response(known.figure(number, figure), media_type="image/png")
+
+
+def _add_refusals(app: FastAPI) -> None:
+    """Everything that can be mended is one line of JSON."""
+
+    @app.exception_handler(UnmaskError)
+    async def unusable(request: Request, error: UnmaskError) -> JSONResponse:
+        return _refusal(422, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if part != "body") or "the request"
+        return _refusal(422, f"{where}: {first['msg']}")
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> JSONResponse:
+        return _refusal(error.status_code, str(error.detail), error.headers)
+
+    @app.exception_handler(Busy)
+    async def busy(request: Request, error: Busy) -> JSONResponse:
+        line = f"{limits.MOST_JOBS} requests are under way: wait for one of them, and ask again"
+        return _refusal(429, line, {"retry-after": "2"})
+
+    @app.exception_handler(Cancelled)
+    async def cancelled(request: Request, error: Cancelled) -> JSONResponse:
+        return _refusal(499, "nobody waits for the answer any more")
+
+
+def _refusal(status: int, line: str, headers: Any = None) -> JSONResponse:
+    """A line that JSON can hold: a lone surrogate that was given is shown by its number."""
+    return JSONResponse({"error": line.encode("utf-8", "backslashreplace").decode()}, status, headers)
+
+
+def _found(number: int, count: int, what: str) -> None:
+    if number >= count:
+        raise HTTPException(404, f"{what} {number} is not there: there are {count}, numbered from 0")
+
+
+def _report(emit: Emit) -> Any:
+    """Progress as events; a failure to write it ends the work."""
+
+    def progress(done: int, total: int, what: str = "") -> None:
+        emit("progress", {"done": done, "total": total, "what": what})
+
+    return progress
+
+
+def _about(model: SharedLM, known: Runs, given: str | None) -> schemas.About:
+    return schemas.About(
+        version=__version__,
+        model="the bundled English model" if given is None else Path(given).name or given,
+        given=given,
+        vocabulary=len(model.regular_ids),
+        longest=model.max_length,
+        by_character=model.words.by_character,
+        default_joint=DEFAULT,
+        constructions=[schemas.Construction(name=c.name, label=c.label) for c in CONSTRUCTIONS.values()],
+        kernels=[
+            schemas.Kernel(
+                name=k.name, label=k.label, step=k.step, invariant=k.invariant, options=list(k.options), decodes=k.decodes
+            )
+            for k in KERNELS.values()
+        ],
+        scores=[
+            schemas.ScoreAbout(
+                name=s.name,
+                definition=s.definition,
+                probability=s.probability,
+                by_token=s.by_token,
+                better="higher" if s.better > 0 else "lower",
+            )
+            for s in SCORES.values()
+            if s.name not in limits.REFUSED_SCORES
+        ],
+        runs=known.about,
+        limits={name.lower(): value for name, value in vars(limits).items() if name.isupper() and isinstance(value, int)},
+    )

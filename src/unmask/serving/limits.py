@@ -1,0 +1,74 @@
+"""What one request may ask for. A page for people on one machine: what takes minutes belongs on the command line."""
+
+from __future__ import annotations
+
+from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM
+from unmask.tables.candidates import plan_candidates
+from unmask.tables.unary import pass_count
+
+MOST_BYTES = 64 * 1024
+"""Of a request's body."""
+LONGEST_TEXT = 2_000
+MOST_BLANKS = 8
+MOST_TEXTS = 4
+MOST_POSITIONS = 64
+MOST_CANDIDATES = 1_024
+MOST_COMPLETIONS = 100
+MOST_CELLS = 40
+"""Along each edge of a heat map."""
+MOST_CHAINS = 16
+MOST_SWEEPS = 500
+MOST_STEPS = 200_000
+"""Of a chain's run: chains x sweeps x free tokens."""
+MOST_PASSES = 70_000
+"""Of a joint: an exact pair of a vocabulary of 30,000 tokens."""
+MOST_DEPENDENCE_PASSES = 40_000
+MOST_JOBS = 48
+"""At once; more are answered with 429."""
+REFUSED_SCORES = ("log_prob",)
+"""Scores that take minutes for one sentence."""
+
+
+def joint_candidates(
+    model: MaskedLM, text: str, candidates: int | None, exact: bool, positions: list[int] | None = None
+) -> int | None:
+    """The candidates of each blank as `fill` will be given them; refuses a joint that is too large to be served.
+
+    Where none are asked for, the default follows the speed of the model itself, not of the shared one.
+    """
+    cloze = model.cloze(text, positions)
+    check_blanks(len(cloze.block))
+    plan = plan_candidates(model, cloze, candidates, exact)
+    passes = pass_count(plan.sizes)
+    if passes > MOST_PASSES:
+        raise InputError(
+            f"{len(plan.sizes)} blanks of {plan.size:,} candidates take {passes:,} passes, and the page takes {MOST_PASSES:,}: "
+            "ask for fewer candidates, or use the command line"
+        )
+    return None if exact else plan.size if len(cloze.block) > 1 else None
+
+
+def check_blanks(blanks: int) -> None:
+    """Refuse too many blanks."""
+    if blanks > MOST_BLANKS:
+        raise InputError(f"the text has {blanks} blanks, and the page takes {MOST_BLANKS}: blank fewer words")
+
+
+def check_dependence(positions: int, candidates: int) -> None:
+    """Refuse a dependence of too many pairs."""
+    passes = positions * (positions - 1) // 2 * pass_count([candidates, candidates])
+    if passes > MOST_DEPENDENCE_PASSES:
+        raise InputError(
+            f"{positions} tokens with {candidates} candidates take {passes:,} passes, and the page takes "
+            f"{MOST_DEPENDENCE_PASSES:,}: ask for fewer candidates, a shorter text, or use the command line"
+        )
+
+
+def check_chains(chains: int, sweeps: int, free: int) -> None:
+    """Refuse a run of too many steps."""
+    if chains * sweeps * max(1, free) > MOST_STEPS:
+        raise InputError(
+            f"{chains} chains of {sweeps} sweeps over {free} tokens are {chains * sweeps * free:,} steps, and the page takes "
+            f"{MOST_STEPS:,}: ask for fewer chains or sweeps, or use the command line"
+        )

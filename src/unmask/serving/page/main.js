@@ -1,0 +1,37 @@
+// Which view is shown: the address says it.
+import { get } from "./api.js";
+import { failure, h } from "./drawing/dom.js";
+import { read } from "./state.js";
+
+const VIEWS = ["fill", "dependence", "sample", "score", "runs"];
+const TITLES = { fill: "Fill", dependence: "Dependence", sample: "Sample", score: "Score", runs: "Runs" };
+const root = document.getElementById("view");
+let leave = null;
+let current = null;
+let about = null;
+
+async function show() {
+  const { view: named, values } = read();
+  const view = VIEWS.includes(named) ? named : "fill";
+  leave?.();
+  leave = null;
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.dataset.view === view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = `${TITLES[view]} – unmask`;
+  const { open } = await import(`./views/${view}.js`);
+  root.replaceChildren();
+  leave = open(root, about, values) ?? null;
+  if (current !== null && current !== view) root.focus({ preventScroll: true });
+  current = view;
+}
+
+try {
+  about = await get("about");
+  document.getElementById("model").textContent = `${about.model} · ${about.vocabulary.toLocaleString("en")} tokens`;
+  addEventListener("hashchange", show);
+  await show();
+} catch (error) {
+  root.replaceChildren(h("h1", {}, "unmask"), failure(error));
+}

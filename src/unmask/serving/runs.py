@@ -1,0 +1,108 @@
+"""Finished runs as tables, traces and figures: the folders that were named when the server was started, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from unmask.errors import InputError
+from unmask.joints.registry import named
+from unmask.runs.files import read_bytes, read_object, user_path
+from unmask.sampling.run import load_run
+from unmask.serving.questions import finite
+from unmask.serving.schemas import RunAbout, RunOut
+
+KINDS = ("evaluate", "sample")
+SHOWN_CHAINS, SHOWN_POINTS, SHOWN_TEXTS = 16, 400, 40
+MEASURES = {"u_ppl": "U-PPL", "p_ppl": "P-PPL", "a_kl": "A-KL", "g_kl": "G-KL"}
+
+
+class Runs:
+    """The folders by number, from 0."""
+
+    def __init__(self, folders: Sequence[str | Path]) -> None:
+        self.folders = [user_path(folder, "runs") for folder in folders]
+        self.about = [self._about(number, folder) for number, folder in enumerate(self.folders)]
+
+    def _about(self, number: int, folder: Path) -> RunAbout:
+        kind = str(read_object(folder / "settings.json").get("kind"))
+        if kind not in KINDS:
+            raise InputError(f"folder {str(folder)!r} is a run of {kind}: give folders of unmask {' or unmask '.join(KINDS)}")
+        return RunAbout(number=number, name=folder.resolve().name, kind=kind)
+
+    def run(self, number: int) -> RunOut:
+        """One run, read again each time: it may still be growing."""
+        about, folder = self.about[number], self.folders[number]
+        found = _evaluation(folder) if about.kind == "evaluate" else _sampling(folder)
+        figures = [figure.name for figure in self._figures(number)]
+        return RunOut(**about.model_dump(), figures=figures, **finite(found))
+
+    def figure(self, number: int, figure: int) -> bytes:
+        """A figure of the run, a PNG file."""
+        return read_bytes(self._figures(number)[figure])
+
+    def count(self, number: int) -> int:
+        """How many figures a run has left."""
+        return len(self._figures(number))
+
+    def _figures(self, number: int) -> list[Path]:
+        return sorted((self.folders[number] / "figures").glob("*.png"))
+
+
+def _evaluation(folder: Path) -> dict[str, Any]:
+    if not (folder / "table.json").is_file():
+        raise InputError(f"folder {folder.name!r} has no table yet: let the evaluation finish")
+    found = read_object(folder / "table.json")
+    rows = [
+        [named(row["construction"]).label, *(_interval(row.get(measure)) for measure in MEASURES)]
+        for row in found["constructions"]
+    ]
+    asked = {k: v for k, v in found["settings"].items() if isinstance(v, str | int | float | bool) and v is not None}
+    return {
+        "about": {"pairs": found["pairs"], **asked},
+        "verdict": [f"{found['pairs']:,} pairs; every number with its 95 % interval over pairs."],
+        "tables": [{"title": "Table 1", "columns": ["construction", *MEASURES.values()], "rows": rows}],
+        "traces": [],
+    }
+
+
+def _interval(number: dict[str, Any] | None) -> str:
+    if not number or number.get("value") is None:
+        return ""
+    low, high = number.get("low"), number.get("high")
+    return f"{number['value']:.3f}" + ("" if low is None or high is None else f" ({low:.3f} to {high:.3f})")
+
+
+def _sampling(folder: Path) -> dict[str, Any]:
+    run = load_run(folder)
+    found = run.diagnosis
+    traces = [
+        {"name": f"chain {chain}", "x": part["sweep"].tolist(), "y": part["energy"].tolist()}
+        for chain, part in list(run.samples.groupby("chain"))[:SHOWN_CHAINS]
+    ]
+    for trace in traces:
+        step = -(-len(trace["x"]) // SHOWN_POINTS)
+        trace["x"], trace["y"] = trace["x"][::step], trace["y"][::step]
+    last = run.last[["chain", "text", "energy"]].tail(SHOWN_TEXTS)
+    functionals = [
+        [f.name, f.length, round(f.mean, 3), round(f.sd, 3), _rounded(f.r_hat), _rounded(f.ess_bulk)] for f in found.functionals
+    ]
+    kept = ("kernel", "energy", "chains", "draws", "passes", "acceptance", "novelty", "self_bleu", "unique")
+    return {
+        "about": {name: getattr(found, name) for name in kept},
+        "verdict": found.verdict,
+        "tables": [
+            {
+                "title": "Convergence",
+                "columns": ["functional", "length", "mean", "sd", "R-hat", "effective samples"],
+                "rows": functionals,
+            },
+            {"title": "Last texts", "columns": ["chain", "text", "energy"], "rows": last.round(2).values.tolist()},
+        ],
+        "traces": traces,
+    }
+
+
+def _rounded(value: float) -> float | None:
+    return round(value, 3) if value == value and abs(value) != float("inf") else None

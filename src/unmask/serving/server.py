@@ -1,0 +1,71 @@
+"""`unmask.serve`: the page and its JSON interface on this machine, until it is interrupted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from unmask import checks
+from unmask.errors import InputError
+
+LOOPBACK_HOST = "127.0.0.1"
+PATIENCE = 1.0
+"""Seconds that requests under way have to end in when the server is interrupted."""
+
+
+def serve(
+    model: str | Path | None = None,
+    host: str = LOOPBACK_HOST,
+    port: int = 8000,
+    runs: Sequence[str | Path] = (),
+    open_browser: bool = False,
+    device: str = "auto",
+    dtype: str = "auto",
+    rename: Mapping[str, str] | None = None,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve a page that shows joints, dependence, chains and scores of one model, until Ctrl-C.
+
+    model         a folder, a name on the hub, or None for the bundled English model; it is loaded once, before the page is up
+    host          where to listen: this machine alone, unless another address is given; there is no password
+    port          of the page; 0 takes a free one
+    runs          folders of finished `unmask evaluate` and `unmask sample` runs to look at
+    open_browser  open the page in the default browser
+    device, dtype, rename   as in `fill`
+    ready         called with the page's address once it can be opened; otherwise the address is printed
+    """
+    checks.whole("port", port, 0, 65535)
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise InputError("the page needs fastapi and uvicorn, which are not installed: pip install 'unmask[serve]'") from None
+    from unmask.models.given import as_model
+    from unmask.serving.app import create_app
+    from unmask.serving.listening import PageServer, listening_socket
+
+    socket = listening_socket(host, port)
+    try:
+        app, desk = create_app(as_model(model, device, dtype, rename), runs, host, None if model is None else str(model))
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{socket.getsockname()[1]}/"
+        server = PageServer(app, desk)
+        (ready or _tell)(address)
+        if open_browser:
+            import webbrowser
+
+            webbrowser.open(address)
+        try:
+            server.run(sockets=[socket])
+        finally:
+            desk.close()
+            desk.model.worker.close(PATIENCE)
+    finally:
+        socket.close()
+
+
+def _tell(address: str) -> None:
+    print(f"unmask is at {address} (Ctrl-C ends it)", flush=True)
+    if not address.startswith((f"http://{LOOPBACK_HOST}:", "http://localhost:", "http://[::1]:")):
+        print("warning: it listens beyond this machine, and asks nobody for a password", file=sys.stderr, flush=True)

@@ -1,0 +1,193 @@
+"""One thread that runs the model for all requests: small questions of several requests together, large ones in slices.
+
+A request is a job with a thread of its own, which asks for passes and waits. The worker takes the question of the job that
+has had the fewest rows so far, so that a small request never waits behind a large one, and fills its call up with questions
+of other jobs that have the same shape. A job that has had many rows goes on in small slices, and lets smaller ones that are
+about to ask go first. A job that was cancelled gets no more passes: its next question raises `Cancelled`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unmask.models.masked_lm import MaskedLM
+
+MANY_ROWS = 2048
+"""From so many rows on a job is large."""
+GRACE = 0.25
+"""Seconds that a large job waits for smaller ones, under way, to ask; then it has a slice, so that it goes on in any case."""
+
+
+class Cancelled(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class Job:
+    """A request under way.
+
+    apart   its calls are run as they come, never with those of others: chains owe their bits to the shape of a call
+    spent   rows that it has had
+    """
+
+    def __init__(self, apart: bool = False) -> None:
+        self.apart = apart
+        self.spent = 0
+        self._cancelled = threading.Event()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
+    @property
+    def large(self) -> bool:
+        return self.spent >= MANY_ROWS
+
+    def cancel(self) -> None:
+        """Let its next question, or the one that waits now, raise `Cancelled`."""
+        self._cancelled.set()
+
+
+CURRENT: ContextVar[Job | None] = ContextVar("job", default=None)
+"""The job that this thread works for."""
+
+
+@dataclass(eq=False)
+class _Question:
+    """Rows for the model, or a call of it that nothing can be added to."""
+
+    job: Job
+    number: int
+    size: int
+    rows: tuple[Tensor, Tensor] | None = None
+    call: Callable[[], Any] | None = None
+    answer: Any = None
+    error: BaseException | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        return None if self.rows is None else (self.rows[0].shape[1], self.rows[1].shape[1])
+
+
+class PassWorker:
+    """The worker of one model. It runs until `close`, and counts the calls of the model that it made."""
+
+    def __init__(self, model: MaskedLM) -> None:
+        self.model = model
+        self.calls = self.questions = 0
+        self._numbers = count()
+        self._waiting: list[_Question] = []
+        self._under_way: set[Job] = set()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="passes", daemon=True)
+        self._thread.start()
+
+    def rows(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """Logits of rows that may be run together with those of other jobs; no more of them than the model takes at once."""
+        return self._ask(len(ids), rows=(ids, positions))
+
+    def call(self, size: int, call: Callable[[], Any]) -> Any:
+        """What `call` returns on the worker's thread; `size` is how many rows it passes."""
+        return self._ask(size, call=call)
+
+    def begin(self, job: Job) -> None:
+        """A job is under way, and may ask soon."""
+        with self._changed:
+            self._under_way.add(job)
+
+    def end(self, job: Job) -> None:
+        """It asks no more."""
+        with self._changed:
+            self._under_way.discard(job)
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Look again at the jobs: one was cancelled."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self, patience: float = 1.0) -> bool:
+        """Refuse everything that waits, and end; whether the call under way ended too."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join(patience)
+        return not self._thread.is_alive()
+
+    def _ask(self, size: int, rows: tuple[Tensor, Tensor] | None = None, call: Callable[[], Any] | None = None) -> Any:
+        question = _Question(CURRENT.get() or Job(), next(self._numbers), size, rows, call)
+        with self._changed:
+            if self._closed or question.job.cancelled:
+                raise Cancelled
+            self._waiting.append(question)
+            self._changed.notify_all()
+        question.done.wait()
+        if question.error is not None:
+            raise question.error
+        return question.answer
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._drop_cancelled()
+                while not self._waiting and not self._closed:
+                    self._changed.wait()
+                    self._drop_cancelled()
+                if not self._closed and self._smaller_may_ask():
+                    self._changed.wait_for(lambda: self._closed or not self._smaller_may_ask(), GRACE)
+                    self._drop_cancelled()
+                if self._closed:
+                    return
+                chosen = self._choose() if self._waiting else []
+            if chosen:
+                self._answer(chosen)
+
+    def _smaller_may_ask(self) -> bool:
+        return all(q.job.large for q in self._waiting) and any(not job.large for job in self._under_way)
+
+    def _drop_cancelled(self) -> None:
+        for question in [q for q in self._waiting if self._closed or q.job.cancelled]:
+            self._waiting.remove(question)
+            question.error = Cancelled()
+            question.done.set()
+
+    def _choose(self) -> list[_Question]:
+        """The question of the job that had least, and others of its shape while there is room in the call."""
+        order = sorted(self._waiting, key=lambda q: (q.job.spent, q.number))
+        chosen, room = [order[0]], 0
+        if order[0].shape is not None:
+            room = self.model.rows_at_once(*order[0].shape) - order[0].size
+        for question in order[1:]:
+            if question.shape is not None and question.shape == order[0].shape and question.size <= room:
+                chosen.append(question)
+                room -= question.size
+        for question in chosen:
+            self._waiting.remove(question)
+        return chosen
+
+    def _answer(self, chosen: list[_Question]) -> None:
+        self.calls += 1
+        self.questions += len(chosen)
+        try:
+            if chosen[0].call is not None:
+                chosen[0].answer = chosen[0].call()
+            else:
+                rows = [q.rows for q in chosen if q.rows is not None]
+                logits = self.model.logits(torch.cat([ids for ids, _ in rows]), torch.cat([at for _, at in rows]))
+                for question, part in zip(chosen, logits.split([q.size for q in chosen]), strict=True):
+                    question.answer = part
+        except BaseException as error:
+            for question in chosen:
+                question.error = error
+        for question in chosen:
+            question.job.spent += question.size
+            question.done.set()

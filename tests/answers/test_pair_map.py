@@ -1,0 +1,74 @@
+"""The map of two blanks against the enumerated joint, and its view in a notebook."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unmask
+from unmask.answers.pair_map import pair_map, told_dependence
+from unmask.cloze import Cloze
+from unmask.joints import derive
+from unmask.models.tabular import TabularMLM
+from unmask.tables.unary import unary_tables
+
+TWO = "the [MASK] sat on the [MASK] ."
+
+
+def joints(model, construction):
+    tables = unary_tables(model, Cloze((model.mask_id,) * 2, (0, 1)))
+    return derive(tables, construction), derive(tables, "product")
+
+
+@pytest.mark.parametrize("construction", ["balanced", "chain", "mrf"])
+def test_the_whole_map_is_the_joint(construction):
+    joint, product = joints(TabularMLM.random(5, 2, seed=4), construction)
+    found = pair_map(joint, product, shown=5)
+    rows, columns = (torch.tensor(axis.ids) for axis in found.axes)
+    assert torch.allclose(found.cells, joint.dense()[rows][:, columns])
+    assert torch.allclose(found.product, product.dense()[rows][:, columns])
+    for t, axis in enumerate(found.axes):
+        assert torch.allclose(axis.marginal, joint.dense().exp().sum(1 - t)[list(axis.ids)])
+        assert axis.marginal.tolist() == sorted(axis.marginal.tolist(), reverse=True)
+
+
+@pytest.mark.parametrize("blank", [0, 1])
+def test_a_pinned_word_gives_the_joint_s_and_the_model_s_conditionals(blank):
+    """Of incompatible tables they differ; of compatible ones they are the same."""
+    truth = torch.rand((4, 4), generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.1
+    for model, agree in ((TabularMLM.random(4, 2, seed=2), False), (TabularMLM.from_joint(truth / truth.sum()), True)):
+        joint, product = joints(model, "pseudo_gibbs")
+        held = pair_map(joint, product, 4, (blank, 3)).pinned
+        row = joint.dense().exp().select(blank, 3)
+        assert torch.allclose(held.given, (row / row.sum())[list(held.ids)])
+        ids = torch.tensor([[model.mask_id, model.mask_id]])
+        ids[0, blank] = 3
+        own = model.logits(ids, torch.tensor([[1 - blank]]))[0, 0].softmax(0)
+        assert torch.allclose(held.model, own[list(held.ids)])
+        assert bool(torch.allclose(held.given, held.model, atol=1e-5)) == agree
+
+
+def test_words_for_dependence():
+    joint, product = joints(TabularMLM.random(4, 2, seed=2), "balanced")
+    information = joint.mutual_information()
+    assert f"{information:.2f} nats of mutual information" in told_dependence(joint, 1.0)
+    assert "nearly independent: 0.00 nats" in told_dependence(product, 0.0) and "nearly agree" in told_dependence(product, 0.0)
+
+
+def test_a_map_needs_two_blanks(tiny):
+    one = unmask.fill("the [MASK] sat .", tiny)
+    with pytest.raises(unmask.InputError, match="a map is of two blanks, and the text has 1"):
+        pair_map(one.joint, one.product)
+
+
+def test_the_view_in_a_notebook_follows_the_pin(tiny):
+    pytest.importorskip("anywidget")
+    filling = unmask.fill(TWO, tiny)
+    view = filling.view()
+    assert view.map["given"] is None and len(view.map["axes"][0]["ids"]) == 12
+    view.pin = [0, view.map["axes"][0]["ids"][1]]
+    known = pair_map(filling.joint, filling.product, 12, tuple(view.pin)).pinned
+    assert view.map["given"]["given"] == pytest.approx(known.given.tolist())
+    view.pin = None
+    assert view.map["given"] is None
+    assert "import " not in view._esm and view._esm.count("export default") == 1

@@ -1,0 +1,118 @@
+"""A real browser at a real server with the bundled model: Debian's Chromium, driven by Playwright (`make test-page`)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.page
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SHOTS = os.environ.get("UNMASK_SHOTS")
+"""A folder that screenshots are written to, where it is given."""
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory, tiny_folder):
+    """A small sampling run of the bundled model, and an evaluation of a tiny one."""
+    import unmask
+
+    folder = tmp_path_factory.mktemp("runs")
+    unmask.sample("The old [MASK] [MASK] by the [MASK].", chains=4, sweeps=12, out=folder / "chains")
+    texts = folder / "texts.txt"
+    texts.write_text("the cat sat on the mat .\na dog ran under the tree .\nthe dog sat under a tree .\n")
+    unmask.evaluate(data=texts, model=str(tiny_folder), pairs=12, out=folder / "table")
+    return [folder / "chains", folder / "table"]
+
+
+@pytest.fixture(scope="session")
+def address(runs):
+    """Where the page is; the server is a process of its own."""
+    command = [sys.executable, "-m", "unmask", "serve", "--port", "0"]
+    for folder in runs:
+        command += ["--runs", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        found = re.search(r"http://\S+/", server.stdout.readline())
+        assert found, "the server did not say where it is"
+        yield found[0]
+        server.terminate()
+        server.wait(5)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One browser for all tests."""
+    where = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if where is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+class Page:
+    """A tab that keeps what its console said, and what it asked of other servers."""
+
+    def __init__(self, browser, address: str, **options) -> None:
+        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        self.context.set_default_timeout(180_000)
+        self.tab = self.context.new_page()
+        self.address, self.console, self.outside = address, [], []
+        self.tab.on("console", lambda message: self.console.append(message.text))
+        self.tab.on("pageerror", lambda error: self.console.append(str(error)))
+        self.tab.on("request", lambda request: request.url.startswith(address) or self.outside.append(request.url))
+
+    def open(self, hash: str = "") -> None:
+        """Open a view as from a link that was shared."""
+        self.tab.goto("about:blank")
+        self.tab.goto(self.address + hash)
+
+    def until(self, expression: str, argument: object = None, seconds: float = 180) -> None:
+        """Wait until a JavaScript expression is true; the page's own policy forbids Playwright's way to wait."""
+        end = time.monotonic() + seconds
+        while not self.tab.evaluate(expression, argument):
+            assert time.monotonic() < end, f"{expression} did not come true"
+            self.tab.wait_for_timeout(50)
+
+    def shot(self, name: str) -> None:
+        """A screenshot of the whole page for the documentation, where one is wanted."""
+        if SHOTS:
+            from io import BytesIO
+
+            from PIL import Image
+
+            Path(SHOTS).mkdir(parents=True, exist_ok=True)
+            image = Image.open(BytesIO(self.tab.screenshot(full_page=True))).convert("RGB")
+            image.quantize(128).save(Path(SHOTS) / f"serve-{name}.png", optimize=True)
+
+
+@pytest.fixture
+def open_page(browser, address):
+    """Tabs, with options of the browser; their consoles have to stay empty, and they may ask nobody but the server."""
+    opened = []
+
+    def one(**options):
+        opened.append(Page(browser, address, **options))
+        return opened[-1]
+
+    yield one
+    for found in opened:
+        found.context.close()
+        assert found.console == []
+        assert found.outside == []
+
+
+@pytest.fixture
+def page(open_page):
+    """A tab as most people have it."""
+    return open_page()

@@ -1,0 +1,228 @@
+"""What a person does with the page, in a real browser: blanks, the joint, pins, chains, scores, runs; by mouse and by keys."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytestmark = pytest.mark.page
+TWO = "#/fill?text=A+man+is+riding+a+horse+on+the+beach.&blanks=3,5&size=64&joint=balanced"
+
+
+def heat(page):
+    page.tab.wait_for_selector("table.heat")
+    return page.tab.locator("table.heat tbody td button")
+
+
+def settled(page):
+    """The answer is there, and nothing more is under way."""
+    heat(page)
+    page.until("document.querySelector('.status span').textContent === ''")
+
+
+def test_blank_two_words_see_the_joint_pin_and_click_a_cell(page):
+    page.open("#/fill?text=A+tall+man+is+riding+a+horse+on+the+beach.&blanks=&size=64")
+    words = page.tab.locator(".words button")
+    words.filter(has_text="riding").click()
+    page.tab.get_by_role("region", name="best completions").wait_for()
+    assert page.tab.locator("table.heat").count() == 0
+    words.filter(has_text="horse").click()
+    settled(page)
+    assert heat(page).count() == 14 * 14
+    assert re.search(r"\d\.\d\d nats of mutual information", page.tab.locator(".lead").inner_text())
+    assert "blanks=4%2C6" in page.tab.url
+
+    def other_blank():
+        return page.tab.locator("ol.bars").nth(1).locator("li").all_inner_texts()
+
+    before = other_blank()
+    page.tab.locator("ol.bars").first.locator("button").nth(1).click()
+    page.tab.wait_for_selector("h3:has-text('given')")
+    assert other_blank() != before and "pin=0%3A" in page.tab.url
+    page.tab.get_by_role("button", name="Unpin").click()
+    page.until("[...document.querySelectorAll('h3')].every((h) => !h.textContent.includes('given'))")
+    assert other_blank() == before
+
+    label = heat(page).first.get_attribute("aria-label")
+    heat(page).first.click()
+    first, second = re.match(r"(.+) … (.+?):", label).groups()
+    assert words.nth(4).inner_text() == first and words.nth(6).inner_text() == second
+    page.tab.get_by_role("button", name="Keep these words").click()
+    page.until("document.querySelector('.sentence input').value.startsWith('A tall man is')")
+    assert page.tab.locator(".sentence input").input_value() == f"A tall man is {first} a {second} on the beach."
+
+
+def test_a_shared_address_shows_the_same(page):
+    page.open(TWO.replace("balanced", "chain") + "&colour=difference")
+    settled(page)
+    assert page.tab.get_by_role("button", name="Difference").get_attribute("aria-pressed") == "true"
+    assert page.tab.get_by_label("Joint", exact=True).input_value() == "chain"
+    assert page.tab.locator("table.heat td button.less").count() > 0
+    page.shot("fill-difference")
+
+
+def test_the_exact_joint_comes_with_progress(page):
+    page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=3,5")
+    page.tab.wait_for_selector("table.heat")
+    page.tab.get_by_label("Words considered", exact=True).select_option("exact")
+    page.tab.wait_for_selector(".status progress:not([hidden])")
+    assert "exact:" in page.tab.locator(".status").inner_text()
+    assert page.tab.locator("table.heat").count() == 1, "the map of the candidates stays until the exact one is there"
+    page.tab.get_by_label("Words considered", exact=True).select_option("64")
+    settled(page)
+
+
+def test_copies_say_the_same_question(page):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.open(TWO)
+    settled(page)
+    page.tab.get_by_role("button", name="Copy as command").click()
+    shown = page.tab.locator(".copying pre")
+    assert shown.inner_text() == ("unmask compare 'A man is [MASK] a [MASK] on the beach.' --joint balanced --candidates 64")
+    page.tab.get_by_role("button", name="Copy as Python").click()
+    page.until("document.querySelector('.copying pre').textContent.startsWith('import unmask')")
+    assert 'unmask.compare("A man is [MASK] a [MASK] on the beach.", joint="balanced", candidates=64)' in shown.inner_text()
+    assert page.tab.evaluate("navigator.clipboard.readText()") == shown.inner_text()
+
+
+def test_keys_are_enough(page):
+    page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=&size=64")
+    page.tab.wait_for_selector(".words button")
+    page.tab.locator(".sentence input").focus()
+    for _ in range(4):
+        page.tab.keyboard.press("Tab")
+    page.tab.keyboard.press("Enter")
+    page.tab.keyboard.press("Tab")
+    page.tab.keyboard.press("Tab")
+    page.tab.keyboard.press("Space")
+    settled(page)
+    assert page.tab.locator(".words button[aria-pressed=true]").count() == 2
+    heat(page).first.focus()
+    page.tab.keyboard.press("ArrowRight")
+    page.tab.keyboard.press("ArrowDown")
+    focused = page.tab.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert focused == heat(page).nth(15).get_attribute("aria-label")
+    assert focused.split(":")[0] in page.tab.locator(".readout").inner_text()
+
+
+def test_run_pause_and_scrub_a_chain(page):
+    page.open("#/sample?text=The+old+man+walked+his+dog.&held=0&chains=2&sweeps=6&speed=30")
+    page.tab.wait_for_selector(".words button")
+    page.tab.get_by_role("button", name="Run").click()
+    page.until("document.querySelectorAll('.chain').length === 2")
+    page.until("Number(document.querySelector('input[type=range]').value) > 5")
+    page.tab.get_by_role("button", name="Pause").click()
+    scrub = page.tab.get_by_label("step of the chain")
+    at = int(scrub.input_value())
+    page.tab.wait_for_timeout(400)
+    assert int(scrub.input_value()) == at, "a paused chain stands still"
+    page.tab.get_by_role("button", name="One step back").click()
+    assert int(scrub.input_value()) == at - 1
+    scrub.fill("0")
+    assert page.tab.locator(".chain").first.inner_text().split()[1:] == "The old man walked his dog .".split()
+    page.until("document.querySelector('.status').textContent.includes('passes of the model')")
+    scrub.fill(scrub.get_attribute("max"))
+    texts = page.tab.locator(".chain").all_inner_texts()
+    assert all(text.split()[1] == "The" for text in texts), "what is held does not change"
+    assert "sweep 6" in page.tab.locator("output").inner_text()
+    facts = page.tab.locator("dl.facts").inner_text()
+    assert re.search(r"accepted\s+\d", facts) and re.search(r"R-hat of the energy\s+\d", facts)
+    page.shot("sample")
+
+
+def test_a_new_run_stops_the_one_before(page):
+    page.open("#/sample?text=The+old+man+walked+his+dog.&held=0&chains=4&sweeps=400&speed=240")
+    page.tab.wait_for_selector(".words button")
+    page.tab.get_by_role("button", name="Run").click()
+    page.tab.wait_for_selector(".chain")
+    page.tab.get_by_label("Chains", exact=True).fill("1")
+    page.tab.get_by_label("Chains", exact=True).press("Tab")
+    page.tab.get_by_role("button", name="Run").click()
+    page.until("document.querySelectorAll('.chain').length === 1")
+    page.tab.goto(page.address + "#/score")
+
+
+def test_a_bad_request_is_a_readable_line(page, address):
+    page.open("#/fill?text=" + "+".join(["word"] * 12) + "&blanks=0,1,2,3,4,5,6,7,8,9&size=64")
+    said = page.tab.locator(".error").inner_text()
+    assert said == "The text has 10 blanks, and the page takes 8: blank fewer words."
+    page.open("#/dependence?text=%00")
+    assert "control character" in page.tab.locator(".error").inner_text()
+    page.console[:] = [line for line in page.console if "422" not in line]  # the browser itself notes a refused request
+
+
+def test_a_server_that_has_gone_is_told(page):
+    page.open("#/score")
+    page.tab.wait_for_selector(".scored")
+    page.tab.route("**/api/score", lambda route: route.abort())
+    page.tab.get_by_label("First sentence").fill("The keys are gone.")
+    page.tab.get_by_label("First sentence").press("Tab")
+    assert "is `unmask serve` still running?" in page.tab.locator(".error").inner_text()
+    page.console.clear()
+
+
+def test_dependence_has_arcs_and_the_joint_of_a_pair(page):
+    page.open("#/dependence?text=She+drank+a+cup+of+coffee.&candidates=8")
+    page.tab.wait_for_selector(".arcs path")
+    assert page.tab.locator(".arcs path").count() == 7 * 6 / 2
+    page.tab.wait_for_selector("table.heat")
+    second = page.tab.locator("[aria-label='strongest pairs'] tbody button").nth(1)
+    words = second.inner_text()
+    second.click()
+    page.until("(words) => document.querySelector('[aria-label=\"the chosen pair\"] h2').textContent === words", words)
+    page.tab.wait_for_selector("[aria-label='the chosen pair'] table.heat")
+    page.tab.get_by_role("button", name="… and incompatibility").click()
+    page.until("document.querySelector('.status span').textContent === ''")
+
+
+def test_score_two_sentences(page):
+    page.open("#/score")
+    page.tab.wait_for_selector("table.aligned")
+    assert "the first sentence is better" in page.tab.locator(".lead").inner_text()
+    assert page.tab.locator("table.aligned .differs").all_inner_texts() == ["are", "is"]
+    page.tab.get_by_label("pll_word").check()
+    page.tab.wait_for_selector("tbody th:text-is('pll_word')")
+
+
+def test_runs_are_tables_and_figures(page):
+    page.open("#/runs")
+    page.tab.wait_for_selector("svg.trace")
+    assert "Metropolis" in page.tab.inner_text("main") or "exp(-E / T)" in page.tab.inner_text("main")
+    page.until("[...document.images].every((i) => i.complete && i.naturalWidth > 0)")
+    page.tab.get_by_role("button", name=re.compile("table")).click()
+    page.tab.wait_for_selector("td:text-is('Arnold-Gokhale')")
+
+
+def test_the_interface_page_lists_every_operation(page):
+    page.tab.goto(page.address + "api")
+    page.tab.wait_for_selector("code:text-is('POST /api/fill')")
+    assert page.tab.locator("section.card").count() == 13
+
+
+def test_the_same_map_in_a_notebook(browser, english):
+    """The widget's one module, with a stand-in for the notebook's model."""
+    pytest.importorskip("anywidget")
+    import unmask
+
+    view = unmask.fill("She plays the [MASK] [MASK].", english, candidates=24).view()
+    tab = browser.new_page()
+    errors = []
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.set_content("<div id='here'></div>")
+    tab.evaluate(
+        """async ([source, map, summary]) => {
+            const values = { map, summary, pin: null };
+            const model = {
+                get: (n) => values[n], set: (n, v) => { values[n] = v; }, save_changes: () => { window.pinned = values.pin; },
+                on: () => {} };
+            const widget = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+            widget.default.render({ model, el: document.getElementById("here") });
+        }""",
+        [view._esm, view.map, view.summary],
+    )
+    assert tab.locator("table.heat tbody td button").count() == 14 * 14
+    tab.locator("table.heat tbody th button").first.click()
+    assert tab.evaluate("window.pinned") == [0, view.map["axes"][0]["ids"][0]]
+    assert errors == []
+    tab.close()

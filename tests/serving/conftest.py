@@ -1,0 +1,46 @@
+"""The page's server over the tiny model, in this process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("fastapi.testclient")
+
+TWO = "the [MASK] sat on the [MASK] ."
+
+
+@pytest.fixture(scope="module")
+def served(tiny):
+    """(application, desk) over the tiny model."""
+    from unmask.serving.app import create_app
+
+    app, desk = create_app(tiny)
+    yield app, desk
+    desk.close()
+    assert desk.model.worker.close(5)
+
+
+@pytest.fixture
+def client(served):
+    """A browser's stand-in, under the name that the server answers to."""
+    from fastapi.testclient import TestClient
+
+    return TestClient(served[0], base_url="http://127.0.0.1:8000")
+
+
+@pytest.fixture
+def events():
+    """Server-sent events of a response as (name, value)."""
+
+    def read(text: str) -> list[tuple[str, object]]:
+        found = []
+        for part in text.split("\n\n"):
+            fields = dict(line.split(": ", 1) for line in part.splitlines() if not line.startswith(":"))
+            if fields:
+                found.append((fields["event"], json.loads(fields["data"])))
+        return found
+
+    return read

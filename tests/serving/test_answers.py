@@ -1,0 +1,168 @@
+"""What the interface answers is what the functions of the same name say."""
+
+from __future__ import annotations
+
+from math import exp
+
+import numpy as np
+import pytest
+
+import unmask
+from unmask.sampling.settings import SampleSettings
+
+TWO = "the [MASK] sat on the [MASK] ."
+WHOLE = "the cat sat on the mat ."
+
+
+def asked(client, path, **body):
+    answer = client.post(f"/api/{path}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_about_names_everything(client):
+    found = client.get("/api/about").json()
+    assert [c["name"] for c in found["constructions"]] == list(unmask.CONSTRUCTIONS)
+    assert found["vocabulary"] == 12 and found["longest"] == 16 and found["limits"]["most_blanks"] == 8
+
+
+@pytest.mark.parametrize("joint", ["product", "balanced", "chain"])
+def test_fill(client, tiny, joint):
+    found = asked(client, "fill", text=TWO, joint=joint, top=4)
+    best = unmask.fill(TWO, tiny, joint=joint, top=4)
+    assert [c["text"] for c in found["completions"]] == [c.text for c in best.completions]
+    assert [c["log_prob"] for c in found["completions"]] == pytest.approx([c.log_prob for c in best.completions], abs=1e-5)
+    assert [c["spans"] for c in found["completions"]] == [[list(s) for s in c.spans] for c in best.completions]
+    assert found["candidates_mass"] == pytest.approx(best.candidates_mass)
+
+
+def test_fill_of_three_blanks_is_the_search_over_the_vocabulary(client, tiny):
+    text = "the [MASK] [MASK] on the [MASK] ."
+    found, best = asked(client, "fill", text=text, top=3), unmask.fill(text, tiny, top=3)
+    assert found["joint"] == "chain" and found["mass"] == pytest.approx(best.mass, abs=1e-5)
+    assert [c["text"] for c in found["completions"]] == [c.text for c in best.completions]
+
+
+def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
+    found = asked(client, "joint", text=TWO, joint="balanced", cells=12)
+    compared = unmask.compare(TWO, tiny)
+    assert found["compatibility"] == pytest.approx(compared.compatibility, rel=1e-4)
+    for row in found["constructions"]:
+        assert row["total_correlation"] == pytest.approx(compared.descriptions[row["name"]].total_correlation, abs=1e-4)
+    for name in ("joint", "product"):
+        assert np.sum(found["map"][name]) == pytest.approx(1, abs=1e-5)
+    cells = np.array(found["map"]["joint"])
+    first, second = found["map"]["axes"]
+    assert cells.sum(1) == pytest.approx(first["marginal"], abs=1e-5) and cells.sum(0) == pytest.approx(
+        second["marginal"], abs=1e-5
+    )
+    assert np.outer(first["product"], second["product"]) == pytest.approx(np.array(found["map"]["product"]), abs=1e-5)
+    assert not np.allclose(np.outer(first["marginal"], second["marginal"]), cells, atol=1e-3)
+    best = compared.joints["balanced"].log_prob([first["ids"][0], second["ids"][0]])
+    assert cells[0, 0] == pytest.approx(exp(float(best)), abs=1e-6)
+
+
+@pytest.mark.parametrize("blank", [0, 1])
+def test_a_pinned_word_changes_the_other_blank(client, tiny, blank):
+    plain = asked(client, "joint", text=TWO, joint="balanced", cells=12)["map"]
+    token = plain["axes"][blank]["ids"][2]
+    given = asked(client, "joint", text=TWO, joint="balanced", cells=12, pin={"blank": blank, "token": token})["map"]["given"]
+    joint = unmask.compare(TWO, tiny).joints["balanced"]
+    other = 1 - blank
+    expected = dict(zip(joint.tables.candidates[other].tolist(), joint.conditional(other, [token]).tolist(), strict=True))
+    assert given["given"] == pytest.approx([expected[i] for i in given["ids"]], abs=1e-5)
+    assert sum(given["given"]) == pytest.approx(1, abs=1e-5) == sum(given["model"])
+    assert max(abs(np.array(given["given"]) - given["marginal"])) > 0.01
+    row = np.array(plain["joint"]) if blank == 0 else np.array(plain["joint"]).T
+    at = plain["axes"][other]["ids"].index(given["ids"][0])
+    assert given["given"][0] == pytest.approx(row[2, at] / row[2].sum(), abs=1e-5)
+
+
+def test_joint_as_events(client, events):
+    answer = client.post("/api/joint/events", json={"text": TWO, "joint": "balanced", "exact": True})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    found = events(answer.text)
+    assert found[-1][0] == "answer" and {name for name, _ in found[:-1]} == {"progress"}
+    assert [row["name"] for row in found[-1][1]["constructions"]] == ["product", "balanced"]
+    done = [value["done"] for _, value in found[:-1] if value["what"] == "passes of the model"]
+    assert done == sorted(done) and done[-1] == 25
+
+
+def test_an_error_on_the_way_is_an_event(client, events):
+    (found,) = events(client.post("/api/joint/events", json={"text": "the [MASK] sat ."}).text)
+    assert found[0] == "error" and "has one blank" in found[1]["error"]
+
+
+def test_dependence(client, tiny):
+    found, known = asked(client, "dependence", text=WHOLE), unmask.dependence(WHOLE, tiny, candidates=32)
+    assert found["tokens"] == list(known.tokens)
+    matrix = [[0 if v is None else v for v in row] for row in found["matrix"]]
+    assert np.array(matrix) == pytest.approx(known.matrix.numpy(), abs=1e-5)
+
+
+def test_score_and_difference(client, tiny):
+    found = asked(client, "score", texts=[WHOLE, "the dog sat on the mat ."], scores=["pll", "left_to_right"])
+    known = unmask.score([WHOLE, "the dog sat on the mat ."], ["pll", "left_to_right"], model=tiny, tokens=True)
+    assert [row["pll"] for row in found["rows"]] == pytest.approx([row["pll"] for row in known.rows], abs=1e-4)
+    total = sum(row["pll_difference"] for row in found["difference"])
+    assert total == pytest.approx(known.rows[0]["pll"] - known.rows[1]["pll"], abs=1e-4)
+
+
+@pytest.mark.parametrize("masking", ["alone", "together", "none"])
+def test_conditionals(client, tiny, masking):
+    import torch
+
+    found = asked(client, "conditionals", text=WHOLE, positions=[2, 6], masking=masking, top=12, words=["dog"])["conditionals"]
+    ids = torch.tensor([tiny.words.encode(WHOLE)])
+    for one in found:
+        row = ids.clone()
+        masked = {"alone": [one["position"]], "together": [2, 6], "none": []}[masking]
+        row[:, masked] = tiny.mask_id
+        log_q = tiny.logits(row, torch.tensor([[one["position"]]]))[0, 0].log_softmax(0)
+        assert one["log_prob"] == pytest.approx(float(log_q[ids[0, one["position"]]]), abs=1e-5)
+        assert one["asked"][0]["log_prob"] == pytest.approx(float(log_q[tiny.tokenizer.convert_tokens_to_ids("dog")]), abs=1e-5)
+        assert [t["log_prob"] for t in one["likeliest"]] == pytest.approx(log_q.topk(12).values.tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["mh", "gibbs", "tempering", "ancestral"])
+def test_a_chain_is_the_one_of_unmask_sample(client, tiny, events, kernel):
+    """Token for token: the steps add up to the texts, and the texts are those of the function."""
+    body = {"template": "the [MASK] [MASK] on the [MASK] .", "kernel": kernel, "chains": 2, "sweeps": 5, "seed": 3}
+    found = events(client.post("/api/sample", json=body).text)
+    assert found[0][0] == "begun" and found[-1][0] == "end"
+    run = unmask.sample(body["template"], model=tiny, kernel=kernel, chains=2, sweeps=5, seed=3)
+    tokens = found[0][1]["tokens"]
+    for name, value in found[1:-1]:
+        if name == "stepped":
+            for chain, move in enumerate(value["moves"]):
+                for position, token in zip(move["positions"], move["tokens"], strict=True):
+                    tokens[chain][position] = token
+        else:
+            rows = run.samples[run.samples["sweep"] == value["sweep"]]
+            assert value["texts"] == rows["text"].tolist()
+            assert value["energies"] == pytest.approx(rows["energy"].tolist())
+            assert tokens == [tiny.decode(ids.tolist()) for ids in rows["ids"]]
+    if kernel != "ancestral":
+        assert value["acceptance"] == pytest.approx(run.diagnosis.acceptance)
+        assert value["novelty"] == pytest.approx(run.diagnosis.novelty)
+        assert value["r_hat"] == pytest.approx(run.diagnosis.functionals[0].r_hat)
+
+
+def test_a_chain_starts_from_the_sentence(client, events):
+    body = {"template": "the [MASK] sat on the [MASK] .", "init": WHOLE, "sweeps": 1}
+    begun = events(client.post("/api/sample", json=body).text)[0][1]
+    assert begun["tokens"] == [["[CLS]", *WHOLE.split(), "[SEP]"]] and begun["free"] == [2, 6]
+
+
+def test_settings_that_nothing_uses_are_refused_before_the_stream(client):
+    answer = client.post("/api/sample", json={"template": TWO, "kernel": "gibbs", "temperature": 2})
+    assert answer.status_code == 422 and "temperature" in answer.json()["error"]
+    assert SampleSettings.given(kernel="mh", temperature=2.0).temperature == 2
+
+
+def test_words(client):
+    found = asked(client, "words", text="the cat sat on the [MASK] .")["words"]
+    assert [w["text"] for w in found] == ["the", "cat", "sat", "on", "the", "[MASK]", "."]
+    assert [w["blank"] for w in found] == [False] * 5 + [True, False]
+    assert all("the cat sat on the [MASK] ."[w["start"] : w["end"]] == w["text"] for w in found)
+    assert not asked(client, "words", text="the zebra")["words"][1]["known"]
