@@ -1,0 +1,123 @@
+"""A real process, stopped by a real signal while it works: exit code, no traceback, and a run that goes on to the same end."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import unmask
+from unmask.cli import process
+from unmask.cli.app import app
+
+SOURCE = str(Path(unmask.__file__).parents[1])
+WORDS = "the a cat dog sat ran on under mat tree".split()
+COMMANDS = {
+    "train": (
+        "train {texts} --out {out} --layers 1 --width 16 --heads 2 --vocab 64 --max-length 16 --segment-lengths 16 "
+        "--batch-tokens 64 --steps 300 --checkpoint-every 20 --valid-every 1000 --device cpu --cache {cache}"
+    ),
+    "sample": "sample --chains 4 --sweeps 100 --length 6 --out {out} --model {model} --device cpu",
+    "evaluate": "evaluate --data {texts} --pairs 40 --joints product,mrf --out {out} --model {model} --device cpu",
+    "score": "score {texts} --score pll,left_to_right --out {out} --model {model} --device cpu",
+}
+BEGUN = {
+    "train": "training/checkpoints/step-*.pt",
+    "sample": "settings.json",
+    "evaluate": "parts/part-*.parquet",
+    "score": "parts/part-*.parquet",
+}
+"""What is there when the work has begun."""
+RESULTS = {"train": "model.safetensors", "sample": "samples.parquet", "evaluate": "results.parquet", "score": "scores.jsonl"}
+STOPS = {
+    "train": [signal.SIGTERM],
+    "sample": [signal.SIGHUP],
+    "evaluate": [signal.SIGINT, signal.SIGINT],
+    "score": [signal.SIGKILL],
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, tiny_folder):
+    """Where the texts are, and the model."""
+    folder = tmp_path_factory.mktemp("stopped")
+    draw = random.Random(0)
+    (folder / "texts.txt").write_text("".join(" ".join(draw.choices(WORDS, k=8)) + " .\n" for _ in range(2000)))
+    return {"folder": folder, "texts": folder / "texts.txt", "model": tiny_folder, "cache": folder / "cache"}
+
+
+def words(place, command, out):
+    return [word.format(**place, out=out) for word in shlex.split(COMMANDS[command])]
+
+
+def begin(arguments):
+    environment = {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    return subprocess.Popen([sys.executable, "-m", "unmask", *arguments], text=True, env=environment, **streams)
+
+
+@pytest.fixture(scope="module")
+def stopped(place):
+    """Every command as a process, side by side; each is stopped as soon as it has something to lose. Exit code and stderr."""
+    running = {command: begin(words(place, command, place["folder"] / command)) for command in COMMANDS}
+    waiting, deadline = set(running), time.monotonic() + 300
+    while waiting and time.monotonic() < deadline:
+        for command in sorted(waiting):
+            if list((place["folder"] / command).glob(BEGUN[command])) or running[command].poll() is not None:
+                for number in STOPS[command]:
+                    running[command].send_signal(number)
+                waiting.remove(command)
+        time.sleep(0.002)
+    told = {command: begun.communicate(timeout=300)[1] for command, begun in running.items()}
+    return {command: (begun.returncode, told[command]) for command, begun in running.items()}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_stopped_run_says_so_and_goes_on_to_the_same_result(place, stopped, tmp_path, command):
+    code, err = stopped[command]
+    out = place["folder"] / command
+    assert code == (-signal.SIGKILL if signal.SIGKILL in STOPS[command] else process.INTERRUPTED), err
+    assert "Traceback" not in err
+    assert command == "train" or not (out / RESULTS[command]).exists()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        again = [*words(place, command, out), *(["--resume"] if command == "train" else [])]
+        for given in (again, words(place, command, tmp_path / "new")):
+            done = CliRunner().invoke(app, given)
+            assert done.exit_code == 0, done.output
+    finally:
+        torch.set_num_threads(threads)
+    assert content(out / RESULTS[command]) == content(tmp_path / "new" / RESULTS[command])
+
+
+def content(file):
+    if file.suffix != ".parquet":
+        return file.read_bytes()
+    frame = pandas.read_parquet(file)
+    return frame.drop(columns=[column for column in frame if column == "seconds"]).to_csv()
+
+
+def test_a_signal_while_things_are_loaded_leaves_nothing(place, tmp_path):
+    begun = begin(words(place, "train", tmp_path / "out"))
+    status = Path(f"/proc/{begun.pid}/status")
+    while not _heard(status.read_text()):
+        time.sleep(0.002)
+    begun.send_signal(signal.SIGTERM)
+    out, err = begun.communicate(timeout=120)
+    assert (begun.returncode, out, err) == (process.INTERRUPTED, "", "") and not (tmp_path / "out").exists()
+
+
+def _heard(status):
+    caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
