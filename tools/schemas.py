@@ -291,7 +291,7 @@ def schema(shape: Any, null: bool = False) -> dict[str, Any]:
 def _object(shape: Any, null: bool) -> dict[str, Any]:
     hints = get_type_hints(shape, include_extras=True)
     if is_typeddict(shape):
-        required = sorted(shape.__required_keys__)
+        required = sorted(name for name, hint in hints.items() if get_origin(hint) is not NotRequired)
     elif is_dataclass(shape):
         hints = {field.name: hints[field.name] for field in fields(shape)}
         omitted = shape is Description

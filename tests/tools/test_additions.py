@@ -1,0 +1,75 @@
+"""The additions that CONTRIBUTING.md shows as diffs apply to the source as it is, and what they add works."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ADDITIONS = sorted((ROOT / "docs" / "examples" / "additions").glob("*.diff"))
+
+CHECK = """
+import sys
+
+import torch
+
+import unmask
+from unmask.joints.registry import CONSTRUCTIONS
+from unmask.models.tabular import TabularMLM
+from unmask.sampling.registry import KERNELS
+from unmask.scoring.registry import SCORES
+
+assert {"pooled"} <= set(CONSTRUCTIONS) and {"uniform", "leftmost"} <= set(KERNELS) and {"independent"} <= set(SCORES)
+
+p, q = torch.tensor([0.2, 0.3, 0.5]).double(), torch.tensor([0.6, 0.3, 0.1]).double()
+dependent = torch.tensor([[0.3, 0.1, 0.05], [0.05, 0.2, 0.05], [0.05, 0.05, 0.15]]).double()
+for together in (torch.outer(p, q), dependent):
+    model = TabularMLM.from_joint(together)
+    tables = unmask.unary_tables(model, unmask.Cloze(ids=(3, 3), block=(0, 1)))
+    joint = unmask.derive(tables, "pooled").dense().exp()
+    assert abs(float(joint.sum()) - 1) < 1e-12
+    assert torch.allclose(joint, together)
+assert not torch.allclose(unmask.derive(tables, "mrf").dense().exp(), together)
+
+model = unmask.MaskedLM.load(sys.argv[1], device="cpu")
+words = [model.token(i) for i in range(model.vocab_size) if i not in model.special_ids]
+texts = [f"{a} {b}" for a in words for b in words]
+total = unmask.score(texts, "independent", model=model).to_frame()["independent"].map(lambda x: 2.718281828459045**x).sum()
+assert 0.5 < total < 1 + 1e-6, total
+
+run = unmask.sample("the [MASK] [MASK] .", kernel="uniform", model=model, chains=64, sweeps=50, seed=0)
+energies = torch.tensor([-row["pll"] for row in unmask.score([f"the {a} {b} ." for a in words for b in words], model=model).rows])
+expected = float((torch.softmax(-energies, 0) * energies).sum())
+late = run.samples[run.samples["sweep"] > 10]["energy"]
+assert abs(late.mean() - expected) < 0.35, (late.mean(), expected)
+
+run = unmask.sample("the [MASK] [MASK] .", kernel="leftmost", model=model, chains=4, sweeps=1, decoding_steps=2)
+assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
+"""
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="the program patch is not here")
+def test_the_additions_apply_and_work(tmp_path, tiny_folder):
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.safetensors"))
+    for addition in ADDITIONS:
+        words = ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "-i", str(addition)]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src")}
+    done = subprocess.run([sys.executable, "-c", CHECK, str(tiny_folder)], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
+def test_contributing_shows_every_addition_as_it_is():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    shown = re.findall(r"```diff\n(.*?)```", text, re.DOTALL)
+    assert len(ADDITIONS) == 4
+    assert [diff for diff in shown] == [
+        (ROOT / "docs/examples/additions" / f"{name}.diff").read_text() for name in ("construction", "kernel", "decoder", "score")
+    ]
