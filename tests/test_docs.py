@@ -86,3 +86,10 @@ def test_a_document_is_renewed():
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
         assert (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_blanks_side_by_side_are_code(document):
+    """In prose Markdown takes [MASK] [MASK] for a link."""
+    text = re.sub(r"^```.*?^```$|`[^`\n]*`|^    .*$", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert not re.search(r"\[[A-Z]+\] ?\[[A-Z]+\]", text), "put the text into backticks"
