@@ -49,5 +49,5 @@ def test_pairs_at_once_have_the_numbers_that_they_have_alone() -> None:
         assert found.compatibility == pytest.approx(alone.compatibility, rel=1e-9)
         for mine, theirs in zip(found.joints, alone.joints, strict=True):
             for name in ("joint_nll", "a_kl", "g_kl", "objective"):
-                assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-7, abs=1e-9), (mine, name)
+                assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-6, abs=1e-7), (mine, name)
     assert abs(together[0].joints[0].joint_nll - together[1].joints[0].joint_nll) > 0.01

@@ -1,11 +1,8 @@
-"""y = act(x W^T + b) and y = x W^T + b + r in one pass over y, where oneDNN or cuBLAS offers it; the plain operations elsewhere.
+"""y = act(x W^T + b) and y = x W^T + b + r in one pass over y, where oneDNN offers it; the plain operations elsewhere.
 
 On a CPU the plain `linear` writes the bias, then the product, then reads all of it again for the activation. For a
 feed-forward layer of width 1,024 that costs as much as the product itself. torch carries oneDNN's fused products for its
 compiler; they are called here directly, on the module's own weights.
-
-On a GPU in half precision cuBLAS applies GELU to the product before it is stored, which saves half of what the product costs. It
-uses the approximation with tanh, at most 5e-4 from GELU where half precision's own steps are 5e-4 and more.
 """
 
 from __future__ import annotations
@@ -22,9 +19,6 @@ FUSED_TYPES = (torch.float32, torch.bfloat16)
 def linear_then(module: nn.Linear, activation: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """activation(module(x))."""
     name = _fused_name(activation)
-    if name == "gelu" and _fusible_on_gpu(module, x):
-        flat: Tensor = torch._addmm_activation(module.bias, x.flatten(0, -2), module.weight.t(), use_gelu=True)
-        return flat.unflatten(0, x.shape[:-1])
     if name is None or not _fusible(module, x):
         return activation(module(x))
     fused: Tensor = torch.ops.mkldnn._linear_pointwise(x, module.weight, module.bias, name, [], "none")
@@ -50,10 +44,6 @@ def _fused_name(activation: Callable[[Tensor], Tensor]) -> str | None:
     if exact_gelu or (isinstance(activation, nn.GELU) and activation.approximate == "none"):
         return "gelu"
     return None
-
-
-def _fusible_on_gpu(module: nn.Linear, x: Tensor) -> bool:
-    return x.is_cuda and x.dtype in (torch.float16, torch.bfloat16) and x.dtype == module.weight.dtype and module.bias is not None
 
 
 def _fusible(module: nn.Linear, x: Tensor) -> bool:
