@@ -39,9 +39,10 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     422: {"model": schemas.Refusal, "description": "Something given cannot be used; the line says what, and what to do."},
     429: {"model": schemas.Refusal, "description": "Too many requests are under way."},
 }
+EVENT = {"type": "object", "properties": {"event": {"type": "string"}, "data": {"type": "string"}}, "required": ["event", "data"]}
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {"schema": EVENT}},
         "description": "Server-sent events, each with a JSON value.",
     },
     **REFUSALS,
