@@ -39,7 +39,7 @@ def paused(tiny, out):
     trained(tiny, out, max_minutes=0, resume=False)
 
 
-RUNS = {"sample": (sampled, sampled, 4), "score": (scored, scored, 6), "train": (paused, trained, 2)}
+RUNS = {"sample": (sampled, sampled, 3), "score": (scored, scored, 4), "train": (paused, trained, 2)}
 """How a run begins and how it goes on, and at how many places each of its files is cut."""
 
 

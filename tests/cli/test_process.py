@@ -49,7 +49,7 @@ def shell(line: str) -> tuple[int, str, str]:
         ("$PYTHON -m unmask --help >/dev/full", 2, "error: reading or writing failed (No space left on device)"),
         ("$PYTHON -m unmask --version >&-", 2, "error: standard output is closed"),
         ("$PYTHON -m unmask fill - <&-", 2, "error: standard input is closed"),
-        ("$PYTHON -m unmask fill --file /", 2, "error: '/' cannot be read (Is a directory)"),
+        ("$PYTHON -m unmask fill --file /", 2, "error: '/' is a folder: give a file"),
     ],
 )
 def test_streams_that_cannot_be_used_are_told_in_one_line(line, code, said):
