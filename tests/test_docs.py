@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,13 @@ def test_blanks_side_by_side_are_code(document):
     """In prose Markdown takes [MASK] [MASK] for a link."""
     text = re.sub(r"^```.*?^```$|`[^`\n]*`|^    .*$", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
     assert not re.search(r"\[[A-Z]+\] ?\[[A-Z]+\]", text), "put the text into backticks"
+
+
+def test_every_dependency_is_explained():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs" / "dependencies.md").read_text()
+    extras = project["optional-dependencies"]
+    for given in [*project["dependencies"], *(one for extra in extras.values() for one in extra)]:
+        package = re.match(r"[\w-]+", given)[0]
+        assert package == "unmask" or re.search(rf"\b{package}\b", page), package
+    assert all(f"`{extra}`" in page for extra in extras)
