@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.checks import one_of
 from unmask.errors import InputError
-from unmask.runs.files import user_path
+from unmask.models.pair_layout import FILE, is_pair_model
+from unmask.runs.files import read_object, user_path
 from unmask.runs.lines import STANDARD_INPUT, numbered_lines
 from unmask.runs.progress import Progress
+from unmask.sampling.text_statistics import stutters
 from unmask.translation.settings import AUTOREGRESSIVE, DECODERS, MARKOV, STEPS, TranslateSettings
 
 if TYPE_CHECKING:
@@ -124,10 +128,6 @@ def read_lines(texts: Texts, name: str) -> list[str]:
 
 def _method(decoder: str | None, kernel: str | None, model: Any) -> str:
     """The decoder or kernel by name; what the model's kind decodes with, where none is named."""
-    from unmask.checks import one_of
-    from unmask.models.pair_layout import FILE, is_pair_model
-    from unmask.runs.files import read_object
-
     if decoder is not None and kernel is not None:
         raise InputError(f"decoder {decoder} and kernel {kernel} were both given: leave one out")
     if kernel is not None:
@@ -152,8 +152,6 @@ def _encoded(spelling: Any, layout: Any, sources: Sequence[str]) -> list[tuple[i
 
 
 def _row(text: str, tokens: Sequence[int], energy: float | None, log_prob: float | None, passes: int) -> dict[str, Any]:
-    from unmask.sampling.text_statistics import stutters
-
     numbers = {"energy": energy, "log_prob": log_prob, "passes": passes, "stutter": stutters(tokens)}
     return {"text": text, **numbers, "tokens": list(tokens), "length": len(tokens)}
 
@@ -240,8 +238,6 @@ def _best(drafting: Drafting, drafts: Sequence[Draft], settings: TranslateSettin
 
     A score is that of the text and its length together: E(y | s, n) - log p(n | s), or -log p(y | s, n) - log p(n | s).
     """
-    from dataclasses import replace
-
     k = settings.lengths
     if k == 1:
         return list(drafts)
