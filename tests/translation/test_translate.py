@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,22 @@ def test_what_stands_beside_a_translation_is_measured_on_it(masked: Path) -> Non
     again = [r["tokens"] for r in translated(pair, lengths=1, kernel="gibbs", steps=1, start="random").rows]
     alone = unmask.translate(SOURCES[:3], model=pair, lengths=1, kernel="gibbs", steps=1, start="random")
     assert [r["tokens"] for r in alone.rows] == again[:3]
+
+
+def test_the_fast_paths_do_not_look_at_padding_either(masked: Path) -> None:
+    pair = PairModel.load(masked, "cpu")
+    model, layout = pair.model, pair.layout
+    full = [model.regular_ids[i % 9] for i in range(layout.longest_source)]
+    rows = torch.tensor([layout.template(source, 4) for source in (full, full[:3], full[:7])])
+    places = torch.tensor([[layout.source_length + i for i in (0, 2)]] * 3)
+    slow = model.head(rows, places)
+    assert model.offers_states(rows) and model.encoder is not None
+    for fast in (model.logits(rows, places[:, :1]), model.logits_of(model.states(rows, places[:, :1])[:, 0]).unsqueeze(1)):
+        assert (fast - slow[:, :1]).abs().max() < 1e-4
+    both = model.states(rows, places)
+    assert (model.logits_of(both.flatten(0, 1)).view_as(slow) - slow).abs().max() < 1e-4
+    model.encoder = replace(model.encoder, unseen=None)
+    assert (model.logits_of(model.states(rows, places[:, :1])[:, 0]) - slow[:, 0]).abs().max() > 1e-2
 
 
 def test_starts_from_random_tokens_are_worse_until_a_chain_has_mended_them(masked: Path) -> None:

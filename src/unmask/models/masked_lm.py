@@ -144,12 +144,7 @@ class MaskedLM:
 
     @torch.no_grad()
     def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
-        """Whether `states` and `logits_of` serve for texts like these: a known architecture that gave the right answer here.
-
-        Not where a token is `unseen`: which rows have it would have to be looked up in every call.
-        """
-        if getattr(self.network.base_model, "unseen", None) is not None:
-            return False
+        """Whether `states` and `logits_of` serve for texts like these: a known architecture that gave the right answer here."""
         first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
         if not self._one_position_serves(first, ends[:, :1]):
             return False
@@ -238,7 +233,9 @@ class MaskedLM:
     def _shared(self, text: Tensor, vary: list[int], values: Tensor, predict: int) -> Callable[[Tensor], Tensor] | None:
         """Logits at `predict` with what all rows share computed once; None where the architecture does not allow it."""
         encoder = self.encoder
-        if encoder is None or (encoder.pad_id is not None and bool((text == encoder.pad_id).any())):
+        if encoder is None or encoder.unseen is not None:
+            return None
+        if encoder.pad_id is not None and bool((text == encoder.pad_id).any()):
             return None
         shared = Substitution(encoder, text, vary, predict)
         plain = self._plain(text, vary, predict)

@@ -19,20 +19,20 @@ from unmask.models.encoder.substitution import after_attention, attend, attend_f
 def hidden_at_one(encoder: PostNormEncoder, ids: Int[Tensor, "n T"], positions: Int[Tensor, " n"]) -> Float[Tensor, "n d"]:
     """The encoder's last hidden state at one position of each row."""
     *whole, last = encoder.layers
-    states = encoder.embed(ids, range(ids.shape[1]))
+    states, seen = encoder.embed(ids, range(ids.shape[1])), encoder.seen(ids)
     for layer in whole:
-        states = whole_layer(layer, states, encoder.heads)
+        states = whole_layer(layer, states, encoder.heads, seen)
     here = states[torch.arange(len(ids), device=ids.device), positions]
-    return after_attention(last, here, attend_from_one(last, states, here, encoder.heads))
+    return after_attention(last, here, attend_from_one(last, states, here, encoder.heads, seen))
 
 
 def hidden_at(encoder: PostNormEncoder, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p d"]:
     """The encoder's last hidden states at some positions of each row; the last feed-forward runs there only."""
     *whole, last = encoder.layers
-    states = encoder.embed(ids, range(ids.shape[1]))
+    states, seen = encoder.embed(ids, range(ids.shape[1])), encoder.seen(ids)
     for layer in whole:
-        states = whole_layer(layer, states, encoder.heads)
+        states = whole_layer(layer, states, encoder.heads, seen)
     queries, keys, values = (linear_plus(part, states) for part in (last.query, last.key, last.value))
-    mixed = attend(queries, keys, values, encoder.heads)
+    mixed = attend(queries, keys, values, encoder.heads, seen)
     where = positions.unsqueeze(-1).expand(-1, -1, states.shape[-1])
     return after_attention(last, states.gather(1, where), mixed.gather(1, where))

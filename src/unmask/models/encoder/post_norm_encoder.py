@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 BERT_NAMED = {"bert", "roberta", "xlm-roberta", "camembert", "electra"}
@@ -39,8 +39,8 @@ class PostNormLayer:
 class PostNormEncoder:
     """Embedding tables, layers and the number of heads of a BERT-like encoder.
 
-    `pad_id`: the token that shifts the positions after it (RoBERTa counts positions over all tokens but this one), or that
-    nobody looks at, if there is one.
+    `pad_id`: the token that shifts the positions after it (RoBERTa counts positions over all tokens but this one), if any.
+    `unseen`: the token that nobody looks at, if any.
     """
 
     word: nn.Embedding
@@ -52,6 +52,7 @@ class PostNormEncoder:
     heads: int
     position_offset: int
     pad_id: int | None
+    unseen: int | None = None
 
     def embed(self, ids: Int[Tensor, "n t"], positions: Sequence[int]) -> Float[Tensor, "n t d"]:
         """The first layer's input for tokens `ids` that stand at `positions` of a text."""
@@ -65,6 +66,10 @@ class PostNormEncoder:
             fixed = fixed + self.token_type.weight[0]
         embedded: Tensor = self.embedding_norm(self.word(ids) + fixed)
         return embedded if self.projection is None else self.projection(embedded)
+
+    def seen(self, ids: Int[Tensor, "n T"]) -> Bool[Tensor, "n T"] | None:
+        """Which tokens are looked at; None where all are."""
+        return None if self.unseen is None else ids != self.unseen
 
 
 def find_post_norm_encoder(network: Any) -> PostNormEncoder | None:
@@ -93,7 +98,8 @@ def find_post_norm_encoder(network: Any) -> PostNormEncoder | None:
             layers=tuple(layers),
             heads=config.num_attention_heads,
             position_offset=position.padding_idx + 1 if counts_tokens else 0,
-            pad_id=position.padding_idx if counts_tokens else getattr(base, "unseen", None),
+            pad_id=position.padding_idx if counts_tokens else None,
+            unseen=getattr(base, "unseen", None),
         )
     except AttributeError:
         return None

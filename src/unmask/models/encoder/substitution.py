@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -67,32 +67,45 @@ class Substitution:
 
 
 def attend(
-    queries: Float[Tensor, "n T d"], keys: Float[Tensor, "n T d"], values: Float[Tensor, "n T d"], heads: int
+    queries: Float[Tensor, "n T d"],
+    keys: Float[Tensor, "n T d"],
+    values: Float[Tensor, "n T d"],
+    heads: int,
+    seen: Bool[Tensor, "n T"] | None = None,
 ) -> Float[Tensor, "n T d"]:
-    """Attention of every row over itself."""
-    if half_precision_on_gpu(queries) and queries.shape[1] <= SHORT and queries.shape[2] // heads in HEAD_WIDTHS:
+    """Attention of every row over itself, or over what is `seen` of it."""
+    short = queries.shape[1] <= SHORT and queries.shape[2] // heads in HEAD_WIDTHS
+    if seen is None and short and half_precision_on_gpu(queries):
         from unmask.models.encoder.short_attention import short_attention
 
         return short_attention(queries, keys, values, heads)
-    split = [x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (queries, keys, values)]
-    return functional.scaled_dot_product_attention(*split).transpose(1, 2).flatten(2)
+    query, key, value = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (queries, keys, values))
+    mask = None if seen is None else seen[:, None, None, :]
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(2)
 
 
-def whole_layer(layer: PostNormLayer, states: Float[Tensor, "n T d"], heads: int) -> Float[Tensor, "n T d"]:
+def whole_layer(
+    layer: PostNormLayer, states: Float[Tensor, "n T d"], heads: int, seen: Bool[Tensor, "n T"] | None = None
+) -> Float[Tensor, "n T d"]:
     """A layer at every token."""
     queries, keys, values = (linear_plus(part, states) for part in (layer.query, layer.key, layer.value))
-    return after_attention(layer, states, attend(queries, keys, values, heads))
+    return after_attention(layer, states, attend(queries, keys, values, heads, seen))
 
 
 def attend_from_one(
-    layer: PostNormLayer, states: Float[Tensor, "n T d"], here: Float[Tensor, "n d"], heads: int
+    layer: PostNormLayer,
+    states: Float[Tensor, "n T d"],
+    here: Float[Tensor, "n d"],
+    heads: int,
+    seen: Bool[Tensor, "n T"] | None = None,
 ) -> Float[Tensor, "n d"]:
     """Attention from one token of each row, `here`, over the row, without its keys and values."""
     query = layer.query(here).unflatten(-1, (heads, -1)).transpose(0, 1)
     scale = query.shape[-1] ** -0.5
     per_head = layer.key.weight.unflatten(0, (heads, -1))
     absorbed = torch.bmm(query * scale, per_head).transpose(0, 1)
-    weights = torch.bmm(absorbed, states.transpose(1, 2)).softmax(-1)
+    scores = torch.bmm(absorbed, states.transpose(1, 2))
+    weights = (scores if seen is None else scores.masked_fill(~seen.unsqueeze(1), -torch.inf)).softmax(-1)
     mixed = torch.bmm(weights, states).transpose(0, 1)
     out = torch.bmm(mixed, layer.value.weight.unflatten(0, (heads, -1)).transpose(1, 2))
     return out.transpose(0, 1).flatten(1) + layer.value.bias
