@@ -9,7 +9,7 @@ export function open(root, about, values) {
   const defaults = { run: 0 };
   const state = typed(values, defaults);
   const [menu, answer] = [h("div", {}), h("div", { class: "stack" })];
-  root.append(h("section", { class: "intro" }, h("h1", {}, "Finished runs"), h("p", {}, "What `unmask evaluate` and `unmask sample` have left in their folders.")), menu, answer);
+  root.append(h("section", { class: "intro" }, h("h1", {}, "Finished runs"), h("p", {}, "What ", h("code", {}, "unmask evaluate"), " and ", h("code", {}, "unmask sample"), " have left in their folders.")), menu, answer);
   if (!about.runs.length) {
     answer.append(h("section", { class: "card" }, h("p", {}, "No run was named. Start the page with a folder to see it here:"), h("p", {}, h("code", {}, "unmask serve --runs FOLDER"))));
     return undefined;
