@@ -222,7 +222,7 @@ def test_a_run_counts_the_passes_of_the_measure_and_goes_on_after_a_stop(tiny, t
 
 
 def spent_at_the_start(settings, model):
-    group, passes, proposal = groups(settings, model)[0], Passes(model), Proposal()
+    group, passes, proposal = groups(settings, model)[0][0], Passes(model), Proposal()
     kernel = settings.entry.build(target=group.target, passes=passes, proposal=proposal, **vars(settings))
     return int(MarkovRun(settings, group, passes, kernel, proposal).spent.sum())
 
