@@ -172,3 +172,16 @@ def test_members_side_by_side_are_the_members_alone():
         assert joint.report["converged"] and (joint.report["alpha"], joint.report["restart"]) == member
         assert distance(joint.dense().exp(), alone.dense().exp()) < 1e-8
         assert distance(joint.dense().exp(), family(tables, 0.5, tolerance=1e-9).dense().exp()) > 1e-4
+
+
+def test_several_members_by_several_threads():
+    """A batch of large systems on two threads: each as it is alone."""
+    tables, threads = tables_of_large(4), torch.get_num_threads()
+    together, at = LikelyTokens(Members.of([tables], SQUARE)), flat(start(tables))
+    torch.set_num_threads(2)
+    try:
+        found = together.solve(at.expand(len(SQUARE), -1).clone())
+    finally:
+        torch.set_num_threads(threads)
+    for row, member in zip(found, SQUARE, strict=True):
+        torch.testing.assert_close(row, likely_of(tables, member).solve(at[None, :])[0], rtol=1e-9, atol=1e-9)

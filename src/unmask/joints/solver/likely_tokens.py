@@ -348,7 +348,7 @@ def _factorised(of_u: _Flows, of_v: _Flows, singular: Tensor | None) -> _Factors
     schur = torch.diag_embed(own_v) - q @ p
     if singular is not None:
         schur += singular[:, :, None] / own_v.shape[1]
-    return _Factors(own_u, p, q, torch.linalg.inv_ex(schur)[0])
+    return _Factors(own_u, p, q, _inverses(schur))
 
 
 Measures = tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -383,3 +383,10 @@ def _largest(measures: list[Tensor]) -> Tensor:
         return torch.arange(size, device=measures[0].device)
     chosen: Tensor = torch.cat([measure.topk(LIKELY).indices for measure in measures]).unique()
     return chosen
+
+
+def _inverses(matrices: Float[Tensor, "rows n n"]) -> Float[Tensor, "rows n n"]:
+    """One by one on a processor: with several threads torch 2.13 loses the pivots of a batch of large matrices."""
+    if matrices.is_cuda:
+        return torch.linalg.inv_ex(matrices)[0]
+    return torch.stack([torch.linalg.inv_ex(matrix)[0] for matrix in matrices])
