@@ -18,6 +18,7 @@ FINE = {
     "sample": "sample --out {new} --model {model} --chains 2 --sweeps 1 --length 3",
     "train": "train {world}/texts.txt --out {new} --device cpu --steps 1 --cache {new}-cache",
     "translate": "translate {world}/texts.txt --model {model}",
+    "serve": "serve --model {model}",
     "lab dictionary": "lab dictionary --out {new}",
     "lab masking": "lab masking --out {new}",
     "lab dependence": "lab dependence --out {new}",
