@@ -8,6 +8,7 @@ Two kinds of fault are told: an import of a room that is not to the left, and mo
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 import sys
@@ -166,9 +167,12 @@ def _for_types(node: ast.AST) -> bool:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figure", nargs="?", type=Path)
+    figure = parser.parse_args().figure
     graph = imports(SOURCE)
     wrong = faults(graph)
     print(*(wrong or [f"{len(graph)} imports between modules, none against the order"]), sep="\n")
-    if len(sys.argv) > 1:
-        draw(graph, Path(sys.argv[1]))
+    if figure is not None:
+        draw(graph, figure)
     sys.exit(bool(wrong))
