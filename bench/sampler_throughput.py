@@ -167,7 +167,7 @@ def main() -> None:
             model = model_of(name, options.device, dtype)
             bare = bare_rate(model, options.length, 16384, options.seconds)
             print(f"{name} {dtype} {model.device}: bare {bare:,.0f} passes/s, {options.length} tokens", flush=True)
-            print(f"{'':14} {'chains':>6} {'passes/s':>10} {'share':>6} {'proposals/s':>12} {'s a sweep':>10}", flush=True)
+            print(f"{'':14} {'chains':>6} {'passes/s':>10} {'share':>6} {'proposals/s':>12} {'s per sweep':>12}", flush=True)
             for chains in map(int, options.chains.split(",")):
                 for kernel, rows in [*product(options.kernels.split(","), [options.rows]), *product(["mh"], options.also_rows)]:
                     settings = SampleSettings(kernel=kernel, chains=chains, length=(options.length,), sweeps=10**6)

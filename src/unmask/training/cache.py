@@ -11,7 +11,6 @@ import os
 import shutil
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from unmask.errors import InputError
@@ -33,14 +32,23 @@ def cached(cache: Path, kind: str, inputs: object, make: Callable[[Path], None])
             temporary.mkdir(parents=True)
             make(temporary)
             write_json(temporary / CONTENTS, {file.name: _summary(file) for file in sorted(temporary.iterdir())})
-            shutil.rmtree(folder, ignore_errors=True)
-            if folder.is_file():
-                folder.unlink()
-            with suppress(FileExistsError):  # another process made it meanwhile
-                temporary.rename(folder)
+            if not _is_whole(folder):
+                _put(temporary, folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return folder
+
+
+def _put(temporary: Path, folder: Path) -> None:
+    """Move a new folder to its place, over a damaged one; one that another process made meanwhile stays."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.is_file():
+        folder.unlink()
+    try:
+        temporary.rename(folder)
+    except OSError:
+        if not _is_whole(folder):
+            raise
 
 
 def default_cache() -> Path:
