@@ -15,13 +15,14 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from translation_analysis import collect, keep, lines, ordering, summary_of
+from translation_choice import choices
 
 ONE_STEP = {"start_steps": 1}
 ROWS: dict[str, dict[str, Any]] = {
@@ -180,43 +181,15 @@ def train(given: argparse.Namespace, model: str, _: str) -> None:
 
 def choose(given: argparse.Namespace, model: str, _: str) -> None:
     """On val.*: by what the best of five lengths is taken, and what lengths are worth at all."""
-    from sacrebleu.metrics import BLEU
-
-    from unmask.sampling.settings import SampleSettings
-    from unmask.translation.drafts import Draft, Drafting
     from unmask.translation.pair_model import PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
-    sources, references = lines(given.data / "val.de", given.sentences), lines(given.data / "val.en", given.sentences)
-    ids = [tuple(one) for one in pair.spelling.encode(sources)]
-    likely = pair.likely_lengths(ids, 5)
-    drafts = [Draft(5 * i + j, source, *one) for i, source in enumerate(ids) for j, one in enumerate(likely[i])]
-    drafting = Drafting(pair, 0)
-    settings = SampleSettings.given(kernel="mask-predict", decoding_steps=10, decoding_temperature=0.0)
-    drafts = drafting.decoded(drafts, settings)
-
-    def bleu(chosen: Sequence[int]) -> float:
-        texts = [pair.spelling.text(drafts[i].tokens) for i in chosen]
-        return float(BLEU().corpus_score(texts, [references]).score)
-
-    found = {"likeliest length": bleu(range(0, len(drafts), 5))}
-    lengths = [len(one) for one in pair.spelling.encode(references)]
-    right = [draft.length == lengths[i // 5] for i, draft in enumerate(drafts)]
-    exact = {"first": sum(right[::5]) / len(ids), "five": sum(any(right[i : i + 5]) for i in range(0, len(right), 5)) / len(ids)}
-    for score in ("norm", "any-order", "raw"):
-        values = drafting.scores(drafts, score)  # type: ignore[arg-type]
-        sign = -1 if score == "any-order" else 1
-        for per_token in (True, False):
-            cost = [
-                (sign * value - draft.log_length) / (draft.length if per_token else 1)
-                for value, draft in zip(values, drafts, strict=True)
-            ]
-            best = [min(range(i, i + 5), key=cost.__getitem__) for i in range(0, len(drafts), 5)]
-            found[f"{score}{' per token' if per_token else ''}"] = bleu(best)
-    keep(given, f"choose-{model}", {"bleu": found, "length is right": exact})
-    best_name = max((name for name in found if name != "likeliest length"), key=found.__getitem__)
-    keep(given, f"chosen-{model}", {"choose": best_name.removesuffix(" per token"), "per_token": best_name.endswith("per token")})
-    print(model, found, exact, flush=True)
+    told = choices(pair, *(lines(given.data / f"val.{side}", given.sentences) for side in ("de", "en")))
+    keep(given, f"choose-{model}", told)
+    names = [f"{score}{' per token' if per_token else ''}" for score, per_token in CHOICES]
+    best = max(names, key=told["bleu"].__getitem__)
+    keep(given, f"chosen-{model}", {"choose": best.removesuffix(" per token"), "per_token": best.endswith("per token")})
+    print(model, told, flush=True)
 
 
 def rows(given: argparse.Namespace, model: str, worker: str) -> None:
@@ -281,7 +254,7 @@ def scores(given: argparse.Namespace, model: str, _: str) -> None:
         drafts = [
             Draft(i, source, len(tokens), 0.0, tuple(tokens))
             for i, (source, tokens) in enumerate(zip(sources, texts, strict=True))
-            if 0 < len(tokens) <= pair.layout.longest_target
+            if 0 < len(tokens) <= pair.layout.longest_target and not set(tokens) & set(pair.model.special_ids)
         ]
         drafting = Drafting(pair, 0)
         found[name] = {kind: drafting.scores(drafts, kind) for kind in ("norm", "raw", "any-order")}  # type: ignore[arg-type]

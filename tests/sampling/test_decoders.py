@@ -4,6 +4,8 @@ from itertools import permutations
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sampling_cases import of, small_target, strictly_positive_joint
 
 from unmask.errors import InputError
@@ -12,6 +14,7 @@ from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.confidence import ConfidenceOrder
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.mask_predict import MaskPredict, blanks_left
+from unmask.sampling.decoders.revise import Revise
 from unmask.sampling.enumeration import all_texts
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams
@@ -66,7 +69,7 @@ def test_schedules():
     assert [blanks_left(10, s, 3, "cosine") for s in range(1, 4)] == [8, 5, 0]
 
 
-@pytest.mark.parametrize("decoder_class", [MaskPredict, ConfidenceOrder])
+@pytest.mark.parametrize("decoder_class", [MaskPredict, ConfidenceOrder, Revise])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decoders_fill_everything_inside_the_support(tiny, decoder_class, temperature):
     template = tiny.cloze("the cat [MASK] [MASK] [MASK] [MASK] .").ids
@@ -106,6 +109,53 @@ def test_mask_predict_masks_the_least_sure_again():
     least = min(range(3), key=lambda t: sure[t])
     assert state.ids[0].tolist() == [3 if t == least else first[t] for t in range(3)]
     assert info.filled[0].tolist() == [t != least for t in range(3)]
+
+
+def revised_by_hand(model, steps, seen=True, in_turn=False):
+    """Texts step by step from the table: all sites at once from the text as it is. Wrong: their own tokens masked, or in turn."""
+    ids, found = [3, 3, 3], []
+    for step in range(steps):
+        shown = list(ids)
+        for t in range(3):
+            context = ids if in_turn and step else shown
+            around = [context[u] if seen or u != t else 3 for u in range(3)]
+            ids[t] = int(model.table[(t, *around)].argmax())
+        found.append(list(ids))
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_revision_predicts_every_token_from_the_whole_text_until_nothing_changes(seed):
+    target = small_target(seed=seed)
+    wanted = revised_by_hand(target.model, 8)
+    still = next((s for s in range(1, 8) if wanted[s] == wanted[s - 1]), 7)
+    for steps in (1, 2, 8):
+        state, passes = decode(of(Revise, target, decoding_steps=steps), 1, ChainStreams(0, [0]).at(0, 0))
+        assert state.ids[0].tolist() == wanted[steps - 1]
+        assert passes.tolist() == [min(steps, still + 1)]
+
+
+def test_revision_with_tokens_masked_or_taken_in_turn_is_another_rule():
+    for wrong in ({"seen": False}, {"in_turn": True}):
+        ends = [revised_by_hand(small_target(seed=s).model, 8) != revised_by_hand(small_target(seed=s).model, 8, **wrong)
+                for s in range(20)]  # fmt: skip
+        assert sum(ends) > 10
+
+
+def test_revision_mends_a_first_guess_if_the_model_corrects_what_it_sees_and_not_if_it_copies():
+    table = torch.zeros(2, 3, 3, 2, dtype=torch.float64)
+    table[0, ..., 0] = table[1, ..., 1] = 1.0  # blank: "0 1", a pair that does not exist
+    table[:, :2, :2, :] = 0.0
+    table[:, 0, :2, 0] = table[:, 1, :2, 1] = 2.0  # corrects: both follow the first token
+    target = small_target(model=TabularMLM(table))
+    state, passes = decode(of(Revise, target), 1, ChainStreams(0, [0]).at(0, 0))
+    assert state.ids[0].tolist() == [0, 0] and passes.tolist() == [3]
+    copies = table.clone()
+    for x, y in ((x, y) for x in range(2) for y in range(2)):
+        copies[:, x, y] = torch.eye(2, dtype=torch.float64)[[x, y]]
+    state, _ = decode(of(Revise, small_target(model=TabularMLM(copies))), 1, ChainStreams(0, [0]).at(0, 0))
+    assert state.ids[0].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("wrong", [{"decoding_steps": 0}, {"decoding_temperature": -1.0}])

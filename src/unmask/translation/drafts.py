@@ -33,6 +33,8 @@ from unmask.translation.pair_model import PairModel
 
 Score = Literal["norm", "raw", "any-order"]
 SCORES: tuple[Score, ...] = ("norm", "raw", "any-order")
+GPU_ROWS = 128
+"""Of a call: drafts of one length are tens or hundreds, and what a call has too few of is computed for nothing."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Drafting:
 
     def __init__(self, pair: PairModel, seed: int, progress: Progress | None = None) -> None:
         self.pair, self.seed, self.progress = pair, seed, progress
-        self.passes = Passes(pair.model)
+        self.passes = Passes(pair.model, GPU_ROWS if pair.model.device.type == "cuda" else None)
         self.moves = dict.fromkeys(COUNTS, 0)
 
     def decoded(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:

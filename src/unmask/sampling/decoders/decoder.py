@@ -9,7 +9,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from unmask.checks import real, whole
+from unmask.sampling.passes import Passes
+from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import Randomness
+from unmask.sampling.settings import HOTTEST
 from unmask.sampling.target import Target
 
 
@@ -21,6 +25,7 @@ class DecodeState:
     order        the sites in the order in which they are filled, where the decoder has one
     confidence   probability of each site's token when it was chosen
     log_prob     log-probability of the text so far, where the decoder has one
+    settled      texts that no further step would change, where the decoder can tell
     steps        steps done
     """
 
@@ -28,6 +33,7 @@ class DecodeState:
     order: Int[Tensor, "n F"]
     confidence: Float[Tensor, "n F"]
     log_prob: Float[Tensor, " n"]
+    settled: Bool[Tensor, " n"]
     steps: int = 0
 
     @classmethod
@@ -39,6 +45,7 @@ class DecodeState:
             order=torch.arange(target.sites, device=target.device).repeat(n, 1),
             confidence=wide.new_zeros((n, target.sites)),
             log_prob=wide.new_zeros(n),
+            settled=wide.new_zeros(n, dtype=torch.bool),
         )
 
     @property
@@ -85,6 +92,51 @@ class Decoder(Protocol):
     def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
         """Fill some blanks in place."""
         ...
+
+
+@dataclass(frozen=True)
+class ParallelDecoder:
+    """What decoders share that predict many sites from one pass, in a number of steps that is asked for.
+
+    `decoding_temperature` 0 takes the likeliest token, otherwise tokens are drawn at that temperature.
+    """
+
+    target: Target
+    passes: Passes
+    decoding_steps: int = 10
+    decoding_temperature: float = 0.0
+    exact = False
+
+    def __post_init__(self) -> None:
+        whole("decoding_steps", self.decoding_steps, 1, 10**6)
+        real("decoding_temperature", self.decoding_temperature, 0, HOTTEST)
+
+    @property
+    def steps(self) -> int:
+        """As many as were asked for."""
+        return self.decoding_steps
+
+    def init(self, n: int, rng: Randomness) -> DecodeState:
+        """n blank texts."""
+        return DecodeState.blank(self.target, n)
+
+    def blank(self, state: DecodeState) -> Bool[Tensor, "n F"]:
+        """Which sites are blank."""
+        return state.ids[:, self.target.free_positions] == self.target.model.mask_id
+
+    def predict(self, state: DecodeState, where: Bool[Tensor, "n F"], rng: Randomness) -> None:
+        """Predict the sites `where` from one pass over each text that has any; writes ids and confidence."""
+        target, texts = self.target, where.any(1).nonzero().squeeze(1)
+        if not len(texts):
+            return
+        kept = self.passes.conditionals(state.ids[texts], target.free_positions.expand(len(texts), -1))
+        row, site = where[texts].nonzero(as_tuple=True)
+        greedy = self.decoding_temperature == 0
+        tempered = Proposal(self.decoding_temperature or 1.0)
+        conditionals = self.passes.proposals(kept[row, site], target, tempered, site, torch.zeros_like(site), greedy)
+        drawn = rng.tokens(texts[row], conditionals, site)
+        state.ids[texts[row], target.free_positions[site]] = drawn.tokens
+        state.confidence[texts[row], site] = (drawn.logit - drawn.log_allowed).exp()
 
 
 def decode(

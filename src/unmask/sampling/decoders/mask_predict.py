@@ -13,17 +13,13 @@ from dataclasses import dataclass
 from math import cos, pi
 from typing import get_args
 
-import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from unmask.checks import one_of, real, whole
-from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, highest
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
+from unmask.checks import one_of
+from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, ParallelDecoder, highest
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.settings import HOTTEST, Schedule
-from unmask.sampling.target import Target
+from unmask.sampling.settings import Schedule
 
 
 def blanks_left(sites: int, step: int, steps: int, schedule: Schedule) -> int:
@@ -33,52 +29,23 @@ def blanks_left(sites: int, step: int, steps: int, schedule: Schedule) -> int:
 
 
 @dataclass(frozen=True)
-class ScheduledDecoder:
-    """What mask-predict and surest-first decoding share: a number of steps, and how many blanks each leaves.
+class ScheduledDecoder(ParallelDecoder):
+    """What mask-predict and surest-first decoding share: how many blanks each step leaves."""
 
-    `decoding_temperature` 0 takes the likeliest token, otherwise tokens are drawn at that temperature.
-    """
-
-    target: Target
-    passes: Passes
-    decoding_steps: int = 10
     schedule: Schedule = "linear"
-    decoding_temperature: float = 0.0
-    exact = False
 
     def __post_init__(self) -> None:
-        whole("decoding_steps", self.decoding_steps, 1, 10**6)
+        super().__post_init__()
         one_of("schedule", self.schedule, get_args(Schedule))
-        real("decoding_temperature", self.decoding_temperature, 0, HOTTEST)
-
-    @property
-    def steps(self) -> int:
-        """As many as were asked for."""
-        return self.decoding_steps
-
-    def init(self, n: int, rng: Randomness) -> DecodeState:
-        """n blank texts."""
-        return DecodeState.blank(self.target, n)
 
     def left(self, state: DecodeState) -> int:
         """How many sites are blank after the step that is under way."""
         return blanks_left(self.target.sites, state.steps + 1, self.decoding_steps, self.schedule)
 
     def fill(self, state: DecodeState, rng: Randomness) -> Bool[Tensor, "n F"]:
-        """Predict every blank site of every text from one pass; writes ids and confidence, and says which sites."""
-        target = self.target
-        blank = state.ids[:, target.free_positions] == target.model.mask_id
-        texts = blank.any(1).nonzero().squeeze(1)
-        if not len(texts):
-            return blank
-        kept = self.passes.conditionals(state.ids[texts], target.free_positions.expand(len(texts), -1))
-        row, site = blank[texts].nonzero(as_tuple=True)
-        greedy = self.decoding_temperature == 0
-        tempered = Proposal(self.decoding_temperature or 1.0)
-        conditionals = self.passes.proposals(kept[row, site], target, tempered, site, torch.zeros_like(site), greedy)
-        drawn = rng.tokens(texts[row], conditionals, site)
-        state.ids[texts[row], target.free_positions[site]] = drawn.tokens
-        state.confidence[texts[row], site] = (drawn.logit - drawn.log_allowed).exp()
+        """Predict every blank site of every text from one pass, and say which sites."""
+        blank = self.blank(state)
+        self.predict(state, blank, rng)
         return blank
 
 
