@@ -29,3 +29,9 @@ def masked(folder: Path) -> Path:
 def causal(folder: Path, masked: Path) -> Path:
     options = {**SMALL, "objective": "causal", "tokenizer": masked}
     return unmask.train(parallel=pairs(600, words=6), out=folder / "causal", cache=folder / "cache", steps=180, **options).out
+
+
+@pytest.fixture(scope="session")
+def refined(folder: Path, masked: Path) -> Path:
+    options = {**SMALL, "init": masked, "vocab": None, "refinement": 1.0, "lr": 4e-3, "steps": 120}
+    return unmask.train(parallel=pairs(600, words=6), out=folder / "refined", cache=folder / "cache", **options).out

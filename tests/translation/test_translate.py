@@ -17,7 +17,7 @@ from unmask.cli.app import app
 from unmask.errors import InputError, UnmaskWarning
 from unmask.sampling.energy import energy_terms
 from unmask.translation.pair_model import PairModel
-from unmask.translation.settings import DECODERS, MARKOV
+from unmask.translation.settings import DECODERS, MARKOV, REVISE
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
 
@@ -35,13 +35,23 @@ def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal:
     assert translated(causal).settings.method == "beam"
 
 
-@pytest.mark.parametrize("name", [*DECODERS, *MARKOV])
+@pytest.mark.parametrize("name", [name for name in (*DECODERS, *MARKOV) if name != REVISE])
 def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
     which = {"kernel": name} if name in MARKOV else {"decoder": name}
     found = translated(masked, **which, steps=2, start_steps=1, lengths=2)
     assert share_right(found.texts, TARGETS) > 0.6
     assert bool(found.moves) == (name in MARKOV)
     assert all(row["passes"] > 0 and row["length"] == len(row["tokens"]) for row in found.rows)
+
+
+def test_a_model_that_learned_to_correct_its_own_output_revises_it_and_one_that_did_not_is_lost(
+    masked: Path, refined: Path
+) -> None:
+    with pytest.warns(UnmaskWarning, match="trained on blanks only"):
+        lost = translated(masked, decoder=REVISE, steps=4, lengths=2)
+    found = translated(refined, decoder=REVISE, steps=4, lengths=2)
+    assert share_right(found.texts, TARGETS) > 0.9 and share_right(lost.texts, TARGETS) < 0.2
+    assert share_right(translated(refined).texts, TARGETS) > 0.9
 
 
 def test_what_stands_beside_a_translation_is_measured_on_it(masked: Path) -> None:

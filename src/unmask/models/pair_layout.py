@@ -66,14 +66,20 @@ class PairLayout:
         """The translation's tokens in a whole text."""
         return list(ids[self.source_length : -1])
 
-    def save(self, folder: Path, objective: str) -> None:
-        """Note the layout beside the weights."""
-        write_json(folder / FILE, {"source_length": self.source_length, "max_length": self.max_length, "objective": objective})
+    def save(self, folder: Path, objective: str, corrects: bool = False) -> None:
+        """Note the layout beside the weights, and whether the model was taught to correct tokens that it sees."""
+        lengths = {"source_length": self.source_length, "max_length": self.max_length}
+        write_json(folder / FILE, {**lengths, "objective": objective, "corrects": corrects})
 
 
 def is_pair_model(folder: Path) -> bool:
     """Whether a folder holds a model of pairs."""
     return (folder / FILE).is_file()
+
+
+def corrects(folder: Path) -> bool:
+    """Whether the model of a folder was taught to correct tokens that it sees; one that only filled blanks was not."""
+    return bool(read_object(folder / FILE).get("corrects"))
 
 
 def read_layout(folder: Path, special: dict[str, int]) -> tuple[PairLayout, str]:

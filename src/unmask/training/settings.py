@@ -126,6 +126,11 @@ class TrainSettings:
         """Tokens of a source's room in a pair; 0 for plain text."""
         return self.max_length // 2 if self.parallel else 0
 
+    @property
+    def corrects(self) -> bool:
+        """Whether the model is asked for tokens where it sees others, which may be wrong."""
+        return self.refinement > 0 or parse_replacement(self.replacement).random > 0
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and checkpoints."""
         given = {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}

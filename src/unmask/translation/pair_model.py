@@ -15,18 +15,19 @@ from unmask.models.encoder.head import widen_output
 from unmask.models.length_head import LengthHead, pooled_states
 from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.pair_layout import PairLayout, read_layout
+from unmask.models.pair_layout import PairLayout, corrects, read_layout
 from unmask.translation.spelling import Spelling
 
 
 @dataclass(frozen=True)
 class PairModel:
-    """What `unmask train --parallel` has left in a folder."""
+    """What `unmask train --parallel` has left in a folder; `corrects`: it was taught to correct tokens that it sees."""
 
     model: MaskedLM
     layout: PairLayout
     spelling: Spelling
     lengths: LengthHead
+    corrects: bool = False
 
     @classmethod
     def load(cls, folder: Path, device: str = "auto", dtype: str = "auto") -> PairModel:
@@ -40,7 +41,7 @@ class PairModel:
         network.bert.unseen = layout.pad
         widen_output(network)
         model = MaskedLM(network, tokenizer, name=str(folder))
-        return cls(model, layout, spelling, LengthHead.load(folder).to(model.device))
+        return cls(model, layout, spelling, LengthHead.load(folder).to(model.device), corrects(folder))
 
     def likely_lengths(self, sources: Sequence[Sequence[int]], k: int) -> list[list[tuple[int, float]]]:
         """The k likeliest numbers of tokens of each source's translation, and their log-probabilities."""

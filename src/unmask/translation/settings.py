@@ -14,7 +14,7 @@ AUTOREGRESSIVE = ("greedy", "beam")
 DECODERS = tuple(name for name, entry in KERNELS.items() if entry.decodes)
 MARKOV = tuple(name for name, entry in KERNELS.items() if not entry.decodes)
 SCORES = ("norm", "raw", "any-order")
-RANDOM = "random"
+RANDOM, REVISE = "random", "revise"
 STEPS = 10
 
 

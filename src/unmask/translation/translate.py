@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.checks import one_of
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskWarning
 from unmask.models.pair_layout import FILE, is_pair_model
 from unmask.runs.files import read_object, user_path
 from unmask.runs.lines import STANDARD_INPUT, numbered_lines
 from unmask.runs.progress import Progress
 from unmask.sampling.text_statistics import stutters
-from unmask.translation.settings import AUTOREGRESSIVE, DECODERS, MARKOV, STEPS, TranslateSettings
+from unmask.translation.settings import AUTOREGRESSIVE, DECODERS, MARKOV, REVISE, STEPS, TranslateSettings
 
 if TYPE_CHECKING:
     from unmask.translation.drafts import Draft, Drafting
@@ -197,6 +198,13 @@ def _by_a_masked_model(
     if settings.lengths > pair.layout.longest_target:
         raise InputError(
             f"lengths {settings.lengths} is more than the {pair.layout.longest_target} that the model takes: give fewer"
+        )
+    if REVISE in (settings.method, settings.moves and settings.start) and not pair.corrects:
+        warnings.warn(
+            f"{REVISE} asks the model to correct tokens that it sees, and {pair.model.name!r} was trained on blanks only: "
+            "train one with --refinement, or take another decoder",
+            UnmaskWarning,
+            stacklevel=3,
         )
     ids = _encoded(pair.spelling, pair.layout, sources)
     places = [place for place, source in enumerate(ids) if source]
