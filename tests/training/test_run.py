@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -474,6 +475,25 @@ def test_a_run_goes_on_from_a_model_folder(shared: Path, tmp_path: Path) -> None
     go(shared, second / "on", init=first, max_minutes=0.0, steps=3, **shape)
     with pytest.raises(InputError, match="holds a run with init "):
         go(shared, second / "on", init=second, steps=3, resume=True, **shape)
+
+
+def test_a_start_whose_tensors_have_other_names_is_renamed(shared: Path, tmp_path: Path) -> None:
+    first, other, shape = tmp_path / "first", tmp_path / "other", {"layers": None, "width": None, "heads": None, "vocab": None}
+    go(shared, first, steps=1)
+    shutil.copytree(first, other)
+    strange = {name.replace("cls.predictions", "mlm.top"): tensor for name, tensor in weights(first).items()}
+    save_file(strange, other / "model.safetensors")
+    go(shared, tmp_path / "second", init=first, steps=2, **shape)
+    go(shared, tmp_path / "third", init=other, rename={"mlm.top": "cls.predictions"}, steps=2, **shape)
+    second, third = weights(tmp_path / "second"), weights(tmp_path / "third")
+    assert second.keys() == third.keys() and all(torch.equal(second[name], third[name]) for name in second)
+    assert " --rename mlm.top=cls.predictions " in (tmp_path / "third" / "README.md").read_text()
+    with pytest.raises(UnmaskError, match="or --rename old=new"):
+        go(shared, tmp_path / "fourth", init=other, **shape)
+    with pytest.raises(InputError, match="rename was given without a model to start from: give --init"):
+        go(shared, tmp_path / "fourth", rename={"mlm.top": "cls.predictions"})
+    with pytest.raises(InputError, match="rename is for masked models"):
+        go(shared, tmp_path / "fourth", init=other, rename={"mlm.top": "cls.predictions"}, objective="causal", **shape)
 
 
 @pytest.mark.parametrize("lost", ["cls.predictions.transform.dense.weight", "bert.encoder.layer.1.output.dense.bias"])

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unmask.cli.options import Json
+from unmask.cli.options import Json, Rename, read_renames
 
 
 def train(
@@ -38,6 +38,7 @@ def train(
     init: Annotated[
         Path | None, typer.Option(help="A model folder to start from; its shape and tokenizer are taken with its weights.")
     ] = None,
+    rename: Rename = None,
     field: Annotated[str, typer.Option(help="Field of a .jsonl line that holds the text.")] = "text",
     objective: Annotated[str, typer.Option(help="masked, or causal: a model of the next token, of the same shape.")] = "masked",
     max_length: Annotated[int, typer.Option(help="Longest text in tokens, start and end tokens included.")] = 128,
@@ -103,7 +104,7 @@ def train(
     from unmask.cli.process import INTERRUPTED
     from unmask.cli.terminal import messages, print_json, progress
 
-    given["corpus"] = given["corpus"] or None
+    given |= {"corpus": given["corpus"] or None, "rename": read_renames(given["rename"])}
     with progress(lines=True) as report:
         made = unmask.train(**given, progress=report)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -67,16 +68,21 @@ class Start:
     weights: str
 
     @classmethod
-    def read(cls, folder: Path, causal: bool = False) -> Start:
-        """The masked (or causal) language model of a folder, refused if it is not a whole BERT with a tokenizer.json."""
+    def read(cls, folder: Path, causal: bool = False, rename: Mapping[str, str] | None = None) -> Start:
+        """The masked (or causal) language model of a folder, refused if it is not a whole BERT with a tokenizer.json.
+
+        `rename`: see `weights.renamed`.
+        """
         if not (folder / "tokenizer.json").is_file():
             raise InputError(f"init {str(folder)!r} has no tokenizer.json: give a folder that `unmask train` wrote")
         if causal:
+            if rename:
+                raise InputError("rename is for masked models, and --objective causal starts from a causal one: leave it out")
             if not Source(str(folder)).config.get("is_decoder"):
                 raise InputError(f"init {str(folder)!r} is no causal model: give one, or leave out --objective causal")
             loaded, _ = load_causal(str(folder))
         else:
-            loaded, _ = load_checkpoint(folder, torch.device("cpu"), torch.float32)
+            loaded, _ = load_checkpoint(folder, torch.device("cpu"), torch.float32, rename)
         network = _as_our_own(loaded, folder)
         return cls(folder, network, fingerprint(network.state_dict()))
 

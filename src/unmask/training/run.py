@@ -50,6 +50,7 @@ def train(
     vocab: int | None = None,
     tokenizer: Name | None = None,
     init: Name | None = None,
+    rename: Mapping[str, str] | None = None,
     field: str = "text",
     objective: str = "masked",
     max_length: int = 128,
@@ -109,7 +110,9 @@ def train(
     _refuse_folder(folder, resume)
     pairs = _pairs(parallel, distil, corpus, weight, valid)
     on = resolve_device(device)
-    start = None if init is None else Start.read(user_path(init, "init"), objective == "causal")
+    start = None if init is None else Start.read(user_path(init, "init"), objective == "causal", rename)
+    if rename and not start:
+        raise InputError("rename was given without a model to start from: give --init, or leave it out")
     asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab, "batch_tokens": batch_tokens, "lr": lr}
     settings = TrainSettings(
         **presets.choose(size, on, asked, start.shape if start else None, str(init)),
@@ -264,6 +267,8 @@ def _command(given: Mapping[str, Any], read: Sequence[Source], held: Source | No
             words.append(option if value else f"--no-{name}")
         elif name == "weight":
             words += [word for number in value for word in (option, f"{number:g}")]
+        elif name == "rename":
+            words += [word for old, new in value.items() for word in (option, f"{old}={new}")]
         else:
             words += [option, _where(held) if name == "valid" and held else _spelled(value)]
     return shlex.join(words)
