@@ -6,16 +6,13 @@ import gzip
 import shlex
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from bad_models import MODELS
 from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parent))
-from bad_models import MODELS  # noqa: E402
 
 SECONDS = 60
 """A refusal that takes longer came after work that it should have come before."""

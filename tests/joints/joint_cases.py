@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import torch
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
+from unmask.joints.arnold_gokhale import plain_step
 from unmask.joints.registry import Member
 from unmask.joints.solver.flow_sweep import sweep
 from unmask.joints.solver.marginals import Marginals, flat, unflat
@@ -54,6 +56,29 @@ def without(p: torch.Tensor) -> list[torch.Tensor]:
 def distance(p: torch.Tensor, q: torch.Tensor) -> float:
     """Total variation."""
     return 0.5 * float((p - q).abs().sum())
+
+
+def settled(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
+    """Plain steps until they stand still."""
+    change = 1.0
+    while change > 1e-13:
+        before, log_mu = log_mu, plain_step(tables, log_mu, member)
+        change = max(float((a.exp() - b.exp()).abs().sum()) for a, b in zip(before, log_mu, strict=True))
+    return log_mu
+
+
+def random_scan_step(tables: Tables) -> torch.Tensor:
+    """The matrix over all fillings of a step that redraws a random site from its conditional."""
+    shape, cells = tables.shape, prod(tables.shape)
+    step = torch.zeros((cells, cells), dtype=torch.float64)
+    places = torch.stack(torch.unravel_index(torch.arange(cells), shape), 1).tolist()
+    for x, place in enumerate(places):
+        for t, log_q in enumerate(tables.log_q):
+            for token in range(shape[t]):
+                there = [*place[:t], token, *place[t + 1 :]]
+                y = sum(i * prod(shape[s + 1 :]) for s, i in enumerate(there))
+                step[x, y] += float(log_q[tuple(there)].exp()) / len(shape)
+    return step
 
 
 def tables_from(log_q: Sequence[torch.Tensor], log_masked: Sequence[torch.Tensor] | None = None) -> Tables:

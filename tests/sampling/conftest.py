@@ -1,11 +1,6 @@
-"""Puts the shared cases on the path, and what several files need."""
-
-import sys
-from pathlib import Path
+"""What several files need."""
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from unmask.cloze import Cloze
 from unmask.models.tabular import TabularMLM
+from unmask.tables import speed
 from unmask.tables.candidates import (
     LEAST_PASSES,
     MOST_PASSES,
@@ -23,8 +25,16 @@ from unmask.tables.unary import pass_count
 VOCABULARY = 600
 
 
-class Burning(TabularMLM):
+@pytest.fixture
+def clock(monkeypatch):
+    """Processor time that only a model's passes take."""
+    monkeypatch.setattr(speed, "time", SimpleNamespace(thread_time=lambda: Timed.clock))
+
+
+class Timed(TabularMLM):
     """A model of 600 tokens whose pass takes so many seconds of processor time; it may also claim a size."""
+
+    clock = 0.0
 
     def __init__(self, seconds: float, length: int = 6) -> None:
         super().__init__(torch.zeros((1, VOCABULARY)))
@@ -32,9 +42,7 @@ class Burning(TabularMLM):
 
     def logits(self, ids, positions):
         self.passes += len(ids)
-        end = time.thread_time() + self.seconds * len(ids)
-        while time.thread_time() < end:
-            pass
+        Timed.clock += self.seconds * len(ids)
         return torch.arange(float(VOCABULARY)).flip(0).expand(*positions.shape, VOCABULARY) / 100
 
 
@@ -43,12 +51,12 @@ def cloze(model, blanks):
 
 
 @pytest.mark.parametrize("blanks", [2, 3, 4])
-def test_fast_models_get_the_most_and_slow_ones_what_takes_about_two_seconds(blanks):
-    fast = plan_candidates(Burning(0), cloze(Burning(0), blanks))
+def test_fast_models_get_the_most_and_slow_ones_what_takes_about_two_seconds(blanks, clock):
+    fast = plan_candidates(Timed(0), cloze(Timed(0), blanks))
     assert fast.neighbours == NEIGHBOURS and pass_count(fast.sizes) <= MOST_PASSES
     before = fast
     for seconds in (0.01, 0.04, 0.16):
-        model = Burning(seconds)
+        model = Timed(seconds)
         plan = plan_candidates(model, cloze(model, blanks))
         foreseen = seconds / max(2, torch.get_num_threads()) * (plan.passes + pass_count(plan.sizes))
         assert 2 <= plan.size < before.size and plan.neighbours < before.neighbours
@@ -56,8 +64,8 @@ def test_fast_models_get_the_most_and_slow_ones_what_takes_about_two_seconds(bla
         before = plan
 
 
-def test_a_slow_model_still_finds_the_likeliest_and_says_how_many_passes_it_took():
-    model = Burning(0.02)
+def test_a_slow_model_still_finds_the_likeliest_and_says_how_many_passes_it_took(clock):
+    model = Timed(0.02)
     told = []
     plan = plan_candidates(model, cloze(model, 2))
     model.passes = 0
@@ -66,18 +74,18 @@ def test_a_slow_model_still_finds_the_likeliest_and_says_how_many_passes_it_took
     assert told == [(plan.passes, plan.passes, "passes for candidates")] and model.passes == plan.passes
 
 
-def test_given_numbers_do_not_follow_the_speed():
-    model = Burning(0.001)
+def test_given_numbers_do_not_follow_the_speed(clock):
+    model = Timed(0.001)
     plan = plan_candidates(model, cloze(model, 2), candidates=300)
     assert plan.size == 300 and plan.neighbours == NEIGHBOURS and model.passes == 0
 
 
-def test_within_a_factor_of_four_the_size_decides_and_beyond_it_the_clock():
+def test_within_a_factor_of_four_the_size_decides_and_beyond_it_the_clock(clock):
     """A claimed size that says 2 ms: passes of 1 to 7 ms on two cores are taken for 2 ms, others for what they are."""
     estimate = 0.002
 
     def seconds(measured):
-        model = Burning(measured * max(2, torch.get_num_threads()))
+        model = Timed(measured * max(2, torch.get_num_threads()))
         model.multiplications = lambda tokens: estimate * SPEED
         return seconds_per_pass(model, 6)
 
@@ -86,15 +94,25 @@ def test_within_a_factor_of_four_the_size_decides_and_beyond_it_the_clock():
     assert seconds(1e-4) < estimate / 4
 
 
-def test_a_measurement_is_kept_and_the_threads_come_back(english):
+def test_a_measurement_is_kept_and_the_threads_come_back(clock):
     threads = torch.get_num_threads()
-    model = Burning(0.005)
+    model = Timed(0.005)
     first = seconds_per_pass(model, 6)
     done = model.passes
     assert seconds_per_pass(model, 6) == first and model.passes == done
     seconds_per_pass(model, 5)
     assert model.passes > done
     assert torch.get_num_threads() == threads
+
+
+def test_what_is_measured_is_processor_time():
+    class Burning(Timed):
+        def logits(self, ids, positions):
+            end = time.thread_time() + self.seconds * len(ids)
+            while time.thread_time() < end:
+                pass
+
+    assert seconds_per_pass(Burning(0.002), 6) == pytest.approx(0.002 / max(2, torch.get_num_threads()), rel=0.5)
 
 
 def test_the_bundled_model_has_512_candidates_for_a_pair_of_a_sentence(english):

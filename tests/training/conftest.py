@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-from tokenizers import Tokenizer
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from made_up import made_up_lines
+from tokenizers import Tokenizer
 
 from unmask.training.layout import Vocabulary
 from unmask.training.tokenizer import count_words, train_tokenizer

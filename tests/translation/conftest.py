@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from made_up_language import SMALL, pairs
 
 import unmask
-
-sys.path.insert(0, str(Path(__file__).parent))
-from made_up_language import SMALL, pairs  # noqa: E402
 
 
 @pytest.fixture(scope="session")

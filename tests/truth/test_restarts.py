@@ -1,15 +1,14 @@
 """The near-compatible family with restarts: its corners, its objective, its fixed point, and its law at alpha = 1."""
 
-from math import prod
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joint_cases import distance, random_joint, random_scan_step, random_tables, seeds, settled, sizes, tables_of, without
 
 from unmask.cloze import Cloze
 from unmask.joints import CONSTRUCTIONS, derive
-from unmask.joints.arnold_gokhale import FamilyRule, family, plain_step
+from unmask.joints.arnold_gokhale import FamilyRule, family
 from unmask.joints.chain import chain
 from unmask.joints.joint import Joint
 from unmask.joints.registry import Member
@@ -17,32 +16,13 @@ from unmask.joints.solver.marginals import start
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 
-SIZES = [(2, 2), (2, 5), (3, 3), (4, 2)]
-"""(sites, vocabulary)."""
 EXACT = 1e-10
-sizes, seeds = st.sampled_from(SIZES), st.integers(0, 9999)
 members = st.tuples(st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.sampled_from([0.0, 0.02, 0.25, 0.8, 1.0]))
 restarting = st.tuples(st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.sampled_from([0.05, 0.25, 0.8]))
 
 
-def tables_of(model, sites, candidates=None):
-    return unary_tables(model, Cloze((model.vocab_size,) * sites, tuple(range(sites))), candidates)
-
-
-def random_tables(size, seed, candidates=None):
-    return tables_of(TabularMLM.random(size[1], size[0], seed), size[0], candidates)
-
-
 def dense(joint):
     return joint.dense().exp()
-
-
-def without(mu):
-    return [mu.sum(t, keepdim=True) for t in range(mu.dim())]
-
-
-def distance(p, q):
-    return 0.5 * float((p - q).abs().sum())
 
 
 def stationary_point(tables, mu, alpha, restart):
@@ -77,7 +57,7 @@ def test_the_answer_solves_its_equation_and_has_mass_one(size, seed, member):
     assert distance(mu, stationary_point(tables, mu, *other)) > 1e-9
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(sizes, seeds, st.sampled_from([0.0, 0.3, 0.5, 1.0]))
 def test_the_corners_are_the_family_and_the_chain(size, seed, alpha):
     tables = random_tables(size, seed)
@@ -96,23 +76,20 @@ def test_the_corners_are_the_family_and_the_chain(size, seed, alpha):
 @given(sizes, seeds, restarting, st.data())
 def test_compatible_tables_with_true_marginals_return_their_joint(size, seed, member, data):
     sites, vocab = size
-    generator = torch.Generator().manual_seed(seed)
-    logits = 1.3 * torch.randn([vocab] * sites, generator=generator, dtype=torch.float64)
-    p = logits.flatten().softmax(0).reshape(logits.shape)
+    p = random_joint(size, seed)
     tokens = st.lists(st.integers(0, vocab - 1), min_size=1, max_size=vocab, unique=True)
     chosen = [data.draw(tokens) for _ in range(sites)]
     truth = p
     for t, kept in enumerate(chosen):
         truth = truth.index_select(t, torch.tensor(kept))
-    tables = tables_of(TabularMLM.from_joint(p), sites, [torch.tensor(kept) for kept in chosen])
+    tables = tables_of(p, [torch.tensor(kept) for kept in chosen])
     assert distance(dense(family(tables, *member, tolerance=EXACT)), truth / truth.sum()) < 1e-9
 
 
 def test_other_marginals_do_not_return_it():
     """Control: the chain, and so every member that restarts, trusts the masked distributions."""
     p = torch.randn((5, 5), generator=torch.Generator().manual_seed(3), dtype=torch.float64).flatten().softmax(0).reshape(5, 5)
-    model = TabularMLM.from_joint(p)
-    wrong = tables_of(model, 2)
+    wrong = tables_of(p)
     wrong = type(wrong)(**{**vars(wrong), "log_masked": tuple(m.flip(0) for m in wrong.log_masked)})
     assert distance(dense(family(wrong, 0.5, 0.0, tolerance=EXACT)), p) < 1e-8
     assert distance(dense(family(wrong, 0.5, 0.25, tolerance=EXACT)), p) > 1e-3
@@ -128,8 +105,8 @@ def test_nothing_has_a_lower_objective(size, seed, member):
     weights = [m**alpha for m in without(mu)]
     best = objective(tables, mu, weights, restart)
     generator = torch.Generator().manual_seed(seed)
-    for number in range(1000):
-        bump = 10 ** (-4 + 4 * number / 1000) * torch.randn(mu.shape, generator=generator, dtype=torch.float64)
+    for number in range(250):
+        bump = 10 ** (-4 + 4 * number / 250) * torch.randn(mu.shape, generator=generator, dtype=torch.float64)
         moved = (joint.dense() + bump).flatten().softmax(0).reshape(mu.shape)
         assert objective(tables, moved, weights, restart) > best
     for name in CONSTRUCTIONS:
@@ -142,17 +119,9 @@ def test_nothing_has_a_lower_objective(size, seed, member):
 def test_alpha_one_is_the_law_of_pseudo_gibbs_that_restarts_from_the_chain(size, seed, restart):
     """mu = restart c + (1 - restart) mu P, P the random-scan step: a linear system."""
     tables = random_tables(size, seed)
-    shape, cells = tables.shape, prod(tables.shape)
-    step = torch.zeros((cells, cells), dtype=torch.float64)
-    places = torch.stack(torch.unravel_index(torch.arange(cells), shape), 1).tolist()
-    for x, place in enumerate(places):
-        for t, log_q in enumerate(tables.log_q):
-            for token in range(shape[t]):
-                there = [*place[:t], token, *place[t + 1 :]]
-                y = sum(i * prod(shape[s + 1 :]) for s, i in enumerate(there))
-                step[x, y] += float(log_q[tuple(there)].exp()) / len(shape)
+    step = random_scan_step(tables)
     start_law = dense(chain(tables)).flatten()
-    law = torch.linalg.solve(torch.eye(cells, dtype=torch.float64) - (1 - restart) * step.T, restart * start_law)
+    law = torch.linalg.solve(torch.eye(len(step), dtype=torch.float64) - (1 - restart) * step.T, restart * start_law)
     found = dense(family(tables, 1.0, restart, tolerance=EXACT)).flatten()
     assert distance(found, law) < 1e-9
     series, term = torch.zeros_like(law), restart * start_law
@@ -166,9 +135,7 @@ def test_alpha_one_is_the_law_of_pseudo_gibbs_that_restarts_from_the_chain(size,
 @given(sizes, seeds, restarting, st.booleans())
 def test_plain_steps_from_any_start_lead_to_the_same_place(size, seed, member, uniform):
     tables = random_tables(size, seed)
-    log_mu = start(tables, uniform)
-    for _ in range(400):
-        log_mu = plain_step(tables, log_mu, Member(*member))
+    log_mu = settled(tables, start(tables, uniform), Member(*member))
     plain = Joint("plain", tables, FamilyRule(tables, log_mu, Member(*member)))
     found = family(tables, *member, tolerance=EXACT, initial=start(tables, not uniform))
     assert distance(dense(plain), dense(found)) < 1e-8
