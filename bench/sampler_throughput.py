@@ -5,10 +5,11 @@
         [--device cuda] [--json FILE] [--profile]
 
 `bare` runs the network at one position per row, as many rows at a time as it takes, on rows of the same length: what a sampler
-cannot beat. A kernel runs steps of all chains (a decoder: whole texts) from ancestral starts, after two that are not timed, for
-at least `--seconds`. passes/s counts the rows that the kernel asked for; proposals/s steps of chains; share: of the bare rate.
-On a CPU, seconds are those of the processors. `base` has BERT-base's shape, its 28,996 tokens and random weights. The same file
-runs with the code of an earlier commit on PYTHONPATH, for a comparison of the two.
+cannot beat. A kernel runs steps of all chains (a decoder: whole texts) from ancestral starts, for at least `--seconds`, after
+64 chains of it have taken two steps that are not timed. passes/s counts the rows that the kernel asked for; proposals/s steps of
+chains; share: of the bare rate. A pass of mask-predict predicts all blanks: `at its positions` is its share of the network at as
+many positions of each row as it has blanks, step by step. On a CPU, seconds are those of the processors. `base` has BERT-base's
+shape, its 28,996 tokens and random weights; texts to start from are drawn by the first number format.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import gc
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,12 +28,19 @@ import torch
 
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoder_run import DecoderRun
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.mask_predict import blanks_left
 from unmask.sampling.groups import Group
 from unmask.sampling.markov_run import MarkovRun
 from unmask.sampling.passes import Passes, rows_for
 from unmask.sampling.proposal import Proposal
+from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
+
+WARM_UP = 64
+"""Chains that run first, so that nothing is compiled or recorded while the others are timed."""
 
 
 def model_of(name: str, device: str, dtype: str) -> MaskedLM:
@@ -59,12 +68,12 @@ def clock(model: MaskedLM) -> float:
     return time.perf_counter() if model.device.type == "cuda" else time.process_time()
 
 
-def bare_rate(model: MaskedLM, length: int, rows: int, seconds: float) -> float:
+def bare_rate(model: MaskedLM, length: int, rows: int, seconds: float, predicted: int = 1) -> float:
     """Rows per second of the network alone."""
     tokens = len(blank_template(model, length))
-    rows = min(rows, model.rows_at_once(tokens, 1))
+    rows = min(rows, model.rows_at_once(tokens, predicted))
     ids = torch.randint(5, model.vocab_size, (rows, tokens), device=model.device)
-    positions = torch.randint(1, tokens - 1, (rows, 1), device=model.device)
+    positions = torch.rand((rows, tokens - 2), device=model.device).argsort(1)[:, :predicted] + 1
     model.logits(ids, positions)
     wait(model)
     begun, done = clock(model), 0
@@ -76,66 +85,74 @@ def bare_rate(model: MaskedLM, length: int, rows: int, seconds: float) -> float:
     return done / (clock(model) - begun)
 
 
-def sampler(model: MaskedLM, settings: SampleSettings, rows: int | None) -> Any:
+def rate_at_blanks(model: MaskedLM, settings: SampleSettings, seconds: float) -> float:
+    """Rows per second of the network alone, at as many positions as the steps of mask-predict have blanks."""
+    length, steps = settings.length[0], settings.decoding_steps
+    blanks = [blanks_left(length, step, steps, settings.schedule) for step in range(steps)]
+    rates = [bare_rate(model, length, 1024, seconds / steps, count) for count in blanks if count]
+    return len(rates) / sum(1 / rate for rate in rates)
+
+
+def sampler(model: MaskedLM, settings: SampleSettings, passes: Passes, starts: torch.Tensor) -> Any:
     """A group of all chains at its start."""
     target, everyone = Target(model, blank_template(model, settings.length[0])), list(range(settings.chains))
-    passes, proposal = Passes(model, rows or rows_for(model, settings.chains)), Proposal()
+    proposal = Proposal()
     kernel = settings.entry.build(target=target, passes=passes, proposal=proposal, **vars(settings))
-    group = Group(everyone, target, None, everyone)
     if settings.entry.decodes:
-        return DecoderRun(settings, group, passes, kernel)
-    return MarkovRun(settings, group, passes, kernel, proposal)
+        return DecoderRun(settings, Group(everyone, target, None, everyone), passes, kernel)
+    return MarkovRun(settings, Group(everyone, target, starts[: settings.chains], everyone), passes, kernel, proposal)
 
 
-def steps_of(run: Any, sweep: int) -> Iterator[int]:
-    """The steps of one sweep, as `sweep` makes them; a decoder's only step makes its texts. Yields the proposals made."""
-    if run.settings.entry.decodes:
-        run.sweep()
-        yield 0
-        return
-    sites = run.plan.draw(run.streams.at(sweep, 0), run.state.rows)
-    for step in range(run.plan.steps):
-        sampled = run.kernel.sampled(run.state)
-        run._count(run.kernel.step(run.state, run.streams.at(sweep, step + 1), sites[step]), sampled)
-        yield len(sites[step])
+def ancestral(model: MaskedLM, length: int, chains: int) -> torch.Tensor:
+    """Texts to start from."""
+    target, passes = Target(model, blank_template(model, length)), Passes(model, rows_for(model, chains, decodes=True))
+    return decode(Ancestral(target, passes), chains, ChainStreams(0, range(chains), model.device).at(0, 0))[0].ids
 
 
-def measure(model: MaskedLM, settings: SampleSettings, seconds: float, rows: int | None) -> dict[str, float]:
-    """Passes and proposals per second, and seconds per sweep."""
-    run = sampler(model, settings, rows)
-    proposals = begun = before = 0.0
-    for sweep in range(1, 10**6):
-        steps = 0
-        for made in steps_of(run, sweep):
-            steps += 1
-            if begun:
-                wait(model)
-                proposals += made
-                if clock(model) - begun > seconds:
-                    break
-            elif steps == 2 or not made:
-                wait(model)
-                begun, before = clock(model), int(run.spent.sum())
+def steps_of(run: Any) -> Iterator[int]:
+    """The steps of one sweep after the other; a decoder's only step makes its texts. Yields the proposals made."""
+    while True:
+        if run.settings.entry.decodes:
+            run.sweep()
+            yield 0
         else:
-            continue
-        break
+            yield from (len(info.accepted) for info in run.steps())
+
+
+def measure(
+    model: MaskedLM, settings: SampleSettings, seconds: float, rows: int | None, starts: torch.Tensor
+) -> dict[str, float]:
+    """Passes and proposals per second, and seconds per sweep."""
+    passes = Passes(model, rows or rows_for(model, settings.chains, settings.entry.decodes))
+    first = sampler(model, replace(settings, chains=min(WARM_UP, settings.chains)), passes, starts)
+    for _ in zip(range(2), steps_of(first), strict=False):
+        pass
+    run = sampler(model, settings, passes, starts)
+    wait(model)
+    proposals, begun, before = 0, clock(model), int(run.spent.sum())
+    for made in steps_of(run):
+        wait(model)
+        proposals += made
+        if clock(model) - begun > seconds:
+            break
     took = clock(model) - begun
-    passes = int(run.spent.sum()) - before
-    texts = passes / max(1, before) if settings.entry.decodes else proposals / settings.chains / run.plan.steps
-    return {"passes": passes / took, "proposals": proposals / took, "seconds_per_sweep": took / texts}
+    spent = int(run.spent.sum()) - before
+    texts = run.done if settings.entry.decodes else proposals / settings.chains / run.plan.steps
+    return {"passes": spent / took, "proposals": proposals / took, "seconds_per_sweep": took / texts}
 
 
-def profile(model: MaskedLM, settings: SampleSettings, rows: int | None) -> None:
+def profile(model: MaskedLM, settings: SampleSettings, rows: int | None, starts: torch.Tensor) -> None:
     """Print what three steps spend their time on."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as recording
 
-    run = sampler(model, settings, rows)
-    next(steps_of(run, 1))
+    passes = Passes(model, rows or rows_for(model, settings.chains, settings.entry.decodes))
+    steps = steps_of(sampler(model, settings, passes, starts))
+    next(steps)
     wait(model)
     with recording(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
         begun = clock(model)
-        for _, _ in zip(range(3), steps_of(run, 2), strict=False):
+        for _ in zip(range(3), steps, strict=False):
             pass
         wait(model)
         took = clock(model) - begun
@@ -162,27 +179,34 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     results: list[dict[str, object]] = []
+    sizes = [int(chains) for chains in options.chains.split(",")]
     for name in options.models.split(","):
+        starts: torch.Tensor | None = None
         for dtype in options.dtypes.split(","):
             model = model_of(name, options.device, dtype)
             bare = bare_rate(model, options.length, 16384, options.seconds)
             print(f"{name} {dtype} {model.device}: bare {bare:,.0f} passes/s, {options.length} tokens", flush=True)
-            print(f"{'':14} {'chains':>6} {'passes/s':>10} {'share':>6} {'proposals/s':>12} {'s per sweep':>12}", flush=True)
-            for chains in map(int, options.chains.split(",")):
+            print(
+                f"{'':14} {'chains':>6} {'passes/s':>10} {'share':>6} {'proposals/s':>12} {'s per sweep':>12}  at its positions",
+                flush=True,
+            )
+            starts = ancestral(model, options.length, max(sizes)) if starts is None else starts.to(model.device)
+            positions = {"mask-predict": rate_at_blanks(model, SampleSettings(length=(options.length,)), options.seconds)}
+            for chains in sizes:
                 for kernel, rows in [*product(options.kernels.split(","), [options.rows]), *product(["mh"], options.also_rows)]:
                     settings = SampleSettings(kernel=kernel, chains=chains, length=(options.length,), sweeps=10**6)
                     if options.profile:
-                        profile(model, settings, rows)
-                    found = measure(model, settings, options.seconds, rows)
+                        profile(model, settings, rows, starts)
+                    found = measure(model, settings, options.seconds, rows, starts)
                     label = f"{kernel} {rows}" if rows else kernel
                     print(
                         f"{label:14} {chains:6} {found['passes']:10,.0f} {found['passes'] / bare:6.2f} "
-                        f"{found['proposals']:12,.0f} {found['seconds_per_sweep']:10.3f}",
+                        f"{found['proposals']:12,.0f} {found['seconds_per_sweep']:12.3f}"
+                        + (f" {found['passes'] / positions[kernel]:17.2f}" if kernel in positions else ""),
                         flush=True,
                     )
-                    results.append(
-                        {"model": name, "dtype": dtype, "chains": chains, "kernel": kernel, "rows": rows, "bare": bare, **found}
-                    )
+                    about = {"model": name, "dtype": dtype, "chains": chains, "kernel": kernel, "rows": rows, "bare": bare}
+                    results.append({**about, "bare_at_its_positions": positions.get(kernel), **found})
                     if options.json:
                         options.json.write_text(json.dumps(results, indent=1))
                     gc.collect()

@@ -94,7 +94,7 @@ class Work:
         self.proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
         remembers = model.device.type == "cpu" and plan.keeps == "logits"  # a GPU runs a row sooner than it is looked up
         memory = LogitMemory(model, most_bytes=plan.budget // 4) if remembers else None
-        self.passes = Passes(model, rows_for(model, settings.chains), memory, plan.keeps)
+        self.passes = Passes(model, rows_for(model, settings.chains, settings.entry.decodes), memory, plan.keeps)
         self.kernels = [self._kernel(group) for group in found]
 
     def _kernel(self, group: Group) -> Any:

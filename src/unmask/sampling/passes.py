@@ -15,7 +15,7 @@ and why logits can be remembered (`memory`). On a GPU a call is recorded once as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -29,19 +29,23 @@ from unmask.sampling.proposal import Proposal
 from unmask.sampling.recorded import Recorded
 from unmask.sampling.settings import Keeps
 from unmask.sampling.target import Target
-from unmask.sampling.token_draw import Conditionals
+from unmask.sampling.token_draw import Conditionals, Head
 
 CPU_ROWS = 16
 GPU_ROWS = 512
+GPU_ROWS_OF_DECODERS = 2048
 FEWEST_GPU_ROWS = 64
+"""Rows of a call on a GPU: a chain's rounds ask for fewer and fewer rows, a decoder's steps for all texts."""
+HEAD_ROWS = 1024
+"""Rows that the head makes logits of at once: more leave a GPU's cache."""
 CHAINS_THAT_FILL = {4: 1, 8: 8, 16: 32}
 """On a CPU, rows of a call and from how many chains on they are worth it: fewer leave most of a larger call to copies."""
 
 
-def rows_for(model: ConditionalModel, chains: int) -> int:
+def rows_for(model: ConditionalModel, chains: int, decodes: bool = False) -> int:
     """The rows of every call of a run of so many chains, whichever of them run side by side; a power of two."""
     if model.device.type == "cuda":
-        return min(GPU_ROWS, max(FEWEST_GPU_ROWS, 1 << (chains.bit_length() - 1)))
+        return min(GPU_ROWS_OF_DECODERS if decodes else GPU_ROWS, max(FEWEST_GPU_ROWS, 1 << (chains.bit_length() - 1)))
     return max(rows for rows, fewest in CHAINS_THAT_FILL.items() if chains >= fewest)
 
 
@@ -74,7 +78,8 @@ class Passes:
         if not self.as_states(ids):
             return self._logits(ids, positions)
         self.count += len(ids)
-        return self._in_calls("states", self.model.states, ids, positions)
+        rows = self.rows_of_a_call(ids.shape[1], positions.shape[1])
+        return self._in_calls("states", self.model.states, rows, (ids, positions))
 
     def logits(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
         """Logits at `positions` of each row, on the model's device."""
@@ -98,14 +103,15 @@ class Passes:
             states = self.model.states(ids, positions)[:, 0]
             return energy.term(self.model.logits_of(states), tokens), states
 
-        found: tuple[Tensor, Tensor] = self._in_calls(energy.kind, compute, masked, positions.unsqueeze(1), tokens)
+        rows = self.rows_of_a_call(ids.shape[1], 1)
+        found: tuple[Tensor, Tensor] = self._in_calls(energy.kind, compute, rows, (masked, positions.unsqueeze(1), tokens))
         return found
 
     def logits_of(self, kept: Float[Tensor, "m W"]) -> Float[Tensor, "m V"]:
         """Logits from conditionals as they are kept."""
         if kept.shape[1] == self.model.vocab_size:
             return kept
-        return self._in_calls("head", self.model.logits_of, kept)
+        return self._through_head("head", self.model.logits_of, (kept,), ())
 
     def proposals(
         self,
@@ -117,8 +123,8 @@ class Passes:
         greedy: bool = False,
     ) -> Conditionals:
         """What can be drawn from conditionals as they are kept."""
-        logits_of = None if kept.shape[1] == self.model.vocab_size else self.logits_of
-        return Conditionals(kept, proposal, target.support, sites, current, logits_of, greedy)
+        head = None if kept.shape[1] == self.model.vocab_size else Head(self.model.logits_of, self._through_head)
+        return Conditionals(kept, proposal, target.support, sites, current, head, greedy)
 
     def as_states(self, ids: Int[Tensor, "m T"]) -> bool:
         """Whether the conditionals of texts like these are computed as states."""
@@ -141,16 +147,26 @@ class Passes:
         found: Tensor = _filled_up(self.model.logits, rows, ids, positions)
         return found
 
-    def _in_calls(self, name: str, function: Callable[..., Any], *inputs: Tensor) -> Any:
-        """`function` of the rows of `inputs` in calls of one shape; recorded, on a GPU."""
-        tokens, predicted = (inputs[0].shape[1], inputs[1].shape[1]) if len(inputs) > 1 else (1, 1)
-        rows = self.rows_of_a_call(tokens, predicted)
+    def _through_head(
+        self, name: Hashable, function: Callable[..., Any], inputs: Sequence[Tensor], shared: Sequence[Tensor]
+    ) -> Any:
+        return self._in_calls(name, function, min(HEAD_ROWS, self.rows_of_a_call(1, 1)), inputs, shared)
+
+    def _in_calls(
+        self,
+        name: Hashable,
+        function: Callable[..., Any],
+        rows: int,
+        inputs: Sequence[Tensor],
+        shared: Sequence[Tensor] = (),
+    ) -> Any:
+        """`function` of so many rows of `inputs` at a time, and of what they share; recorded, on a GPU."""
         if not inputs[0].is_cuda or not len(inputs[0]):
-            return _filled_up(function, rows, *inputs)
-        key = (name, *(tuple(value.shape[1:]) for value in inputs))
+            return _filled_up(lambda *part: function(*part, *shared), rows, *inputs)
+        key = (name, rows, *(tuple(value.shape[1:]) for value in inputs), *(tuple(value.shape) for value in shared))
         if key not in self._recorded:
-            self._recorded[key] = Recorded(function, rows, inputs, self._pool)
-        return self._recorded[key](*inputs)
+            self._recorded[key] = Recorded(function, rows, inputs, shared, self._pool)
+        return self._recorded[key](inputs, shared)
 
     def rows_of_a_call(self, tokens: int, predicted: int) -> int:
         """A power of two, no more than the model takes at once: a call that it would cut in two has two shapes, and several

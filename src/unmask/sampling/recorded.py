@@ -2,7 +2,7 @@
 
 A pass of a small network is a hundred launches, each shorter than the time a processor takes to ask for it; a graph asks
 once. Inputs are copied into the graph's own tensors and results out of them. Rows that a call has too few of are left over from
-the call before, and their results are dropped.
+the call before, and their results are dropped. What is `shared` by all rows is copied once.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ WARM_UPS = 2
 class Recorded:
     """`function` in calls of `rows` rows; where it cannot be recorded, it is called."""
 
-    def __init__(self, function: Callable[..., Any], rows: int, examples: Sequence[Tensor], pool: list[Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], rows: int, examples: Sequence[Tensor], shared: Sequence[Tensor], pool: list[Any]
+    ) -> None:
         self.function, self.rows = function, rows
         self.inputs = [value[:1].repeat(rows, *[1] * (value.dim() - 1)) for value in examples]
+        self.shared = [value.clone() for value in shared]
         self.graph: torch.cuda.CUDAGraph | None = None
         self.outputs: tuple[Tensor, ...] = ()
         aside = torch.cuda.Stream()
@@ -42,9 +45,11 @@ class Recorded:
         self.graph, self.outputs = graph, outputs
         pool[:] = [graph.pool()]
 
-    def __call__(self, *inputs: Tensor) -> Any:
+    def __call__(self, inputs: Sequence[Tensor], shared: Sequence[Tensor] = ()) -> Any:
         """The function's results for all rows."""
         whole: tuple[Tensor, ...] = ()
+        for own, given in zip(self.shared, shared, strict=True):
+            own.copy_(given)
         for start in range(0, len(inputs[0]), self.rows):
             count = min(self.rows, len(inputs[0]) - start)
             for own, given in zip(self.inputs, inputs, strict=True):
@@ -60,5 +65,5 @@ class Recorded:
 
     def _call(self) -> tuple[Tensor, ...]:
         with torch.no_grad():
-            found = self.function(*self.inputs)
+            found = self.function(*self.inputs, *self.shared)
         return found if isinstance(found, tuple) else (found,)

@@ -10,9 +10,9 @@ GPU (`triton.token_draw`); here is its plain twin, in float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,8 +20,9 @@ from torch import Tensor
 
 from unmask.sampling.proposal import Proposal
 
-ROWS_AT_ONCE = 1024
-"""Rows of logits that are held at once, where the conditionals are kept in another form."""
+InCalls = Callable[[Hashable, Callable[..., Any], Sequence[Tensor], Sequence[Tensor]], Any]
+"""A function of rows, called for some of them at a time: a name for it, the function, its arguments with a row for each, and
+those that all rows share."""
 
 
 class Drawn(NamedTuple):
@@ -41,8 +42,19 @@ class Drawn(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Head:
+    """Makes logits of conditionals that are kept in another form, and says how it is called.
+
+    What is drawn from the logits is drawn within the same call, so that no more of them are held than one call makes.
+    """
+
+    logits_of: Callable[[Tensor], Tensor]
+    in_calls: InCalls
+
+
+@dataclass(frozen=True)
 class Conditionals:
-    """The conditionals of m sites, in the form in which they are kept: logits, or what `logits_of` makes logits of.
+    """The conditionals of m sites, in the form in which they are kept: logits, or what `head` makes logits of.
 
     support   of every site of the target, a row each;   sites   which of them each conditional is of
     current   the tokens that are there
@@ -54,7 +66,7 @@ class Conditionals:
     support: Bool[Tensor, "F V"]
     sites: Int[Tensor, " m"]
     current: Int[Tensor, " m"]
-    logits_of: Callable[[Tensor], Tensor] | None = None
+    head: Head | None = None
     greedy: bool = False
 
     @classmethod
@@ -66,34 +78,43 @@ class Conditionals:
 
     def draw(self, uniform: Float[Tensor, " m"]) -> Drawn:
         """A token of each conditional."""
-        return self._each(lambda logits, part: self._drawn(logits, part, uniform[part], None))
+        return self._asked("draw", uniform)
 
     def at(self, tokens: Int[Tensor, " m"]) -> Drawn:
         """What the conditionals say about given tokens."""
-        return self._each(lambda logits, part: self._drawn(logits, part, None, tokens[part]))
+        return self._asked("at", tokens)
 
     def log_weights(self) -> Float[Tensor, "m V"]:
         """log g of every token."""
-        logits = self.kept if self.logits_of is None else self.logits_of(self.kept)
+        head = self.head
+        logits = self.kept if head is None else head.in_calls("head", head.logits_of, (self.kept,), ())
         return self.proposal.log_weights(logits, self.support[self.sites])
 
-    def _each(self, function: Callable[[Tensor, slice], Drawn]) -> Drawn:
-        if self.logits_of is None:
-            return function(self.kept, slice(None))
-        parts = [slice(start, start + ROWS_AT_ONCE) for start in range(0, max(1, len(self.kept)), ROWS_AT_ONCE)]
-        found = [function(self.logits_of(self.kept[part]), part) for part in parts]
-        return found[0] if len(found) == 1 else Drawn(*(torch.cat(column) for column in zip(*found, strict=True)))
+    def _asked(self, what: Literal["draw", "at"], uniform_or_tokens: Tensor) -> Drawn:
+        proposal, greedy, head = self.proposal, self.greedy, self.head
 
-    def _drawn(self, logits: Tensor, part: slice, uniform: Tensor | None, tokens: Tensor | None) -> Drawn:
-        sites, current = self.sites[part], self.current[part]
-        least = self.proposal.least_kept(logits, self.support, sites)
-        if logits.is_cuda:
-            from unmask.sampling.triton.token_draw import draw_on_gpu
+        def answer(kept: Tensor, sites: Tensor, current: Tensor, given: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+            logits = kept if head is None else head.logits_of(kept)
+            least = proposal.least_kept(logits, support, sites)
+            uniform, tokens = (given, None) if what == "draw" else (None, given)
+            found = _drawing(logits)(logits, support, sites, current, proposal.temperature, least, uniform, tokens, greedy)
+            return found.tokens, torch.stack(found[1:], 1)
 
-            return draw_on_gpu(
-                logits, self.support, sites, current, self.proposal.temperature, least, uniform, tokens, self.greedy
-            )
-        return plain_draw(logits, self.support, sites, current, self.proposal.temperature, least, uniform, tokens, self.greedy)
+        rows = (self.kept, self.sites, self.current, uniform_or_tokens)
+        if head is None:
+            tokens, numbers = answer(*rows, self.support)
+        else:
+            tokens, numbers = head.in_calls((what, proposal, greedy), answer, rows, (self.support,))
+        return Drawn(tokens, *numbers.unbind(1))
+
+
+def _drawing(logits: Tensor) -> Callable[..., Drawn]:
+    """`plain_draw`, or its twin on a GPU."""
+    if not logits.is_cuda:
+        return plain_draw
+    from unmask.sampling.triton.token_draw import draw_on_gpu
+
+    return draw_on_gpu
 
 
 def plain_draw(

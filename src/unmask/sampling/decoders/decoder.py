@@ -124,19 +124,17 @@ class ParallelDecoder:
         """Which sites are blank."""
         return state.ids[:, self.target.free_positions] == self.target.model.mask_id
 
-    def predict(self, state: DecodeState, where: Bool[Tensor, "n F"], rng: Randomness) -> None:
-        """Predict the sites `where` from one pass over each text that has any; writes ids and confidence."""
-        target, texts = self.target, where.any(1).nonzero().squeeze(1)
-        if not len(texts):
-            return
-        kept = self.passes.conditionals(state.ids[texts], target.free_positions.expand(len(texts), -1))
-        row, site = where[texts].nonzero(as_tuple=True)
-        greedy = self.decoding_temperature == 0
-        tempered = Proposal(self.decoding_temperature or 1.0)
-        conditionals = self.passes.proposals(kept[row, site], target, tempered, site, torch.zeros_like(site), greedy)
-        drawn = rng.tokens(texts[row], conditionals, site)
-        state.ids[texts[row], target.free_positions[site]] = drawn.tokens
-        state.confidence[texts[row], site] = (drawn.logit - drawn.log_allowed).exp()
+    def predict(
+        self, state: DecodeState, texts: Int[Tensor, " m"], sites: Int[Tensor, "m c"], rng: Randomness
+    ) -> None:
+        """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids and confidence."""
+        target, site, row = self.target, sites.flatten(), texts.repeat_interleave(sites.shape[1])
+        kept = self.passes.conditionals(state.ids[texts], target.free_positions[sites]).flatten(0, 1)
+        greedy, tempered = self.decoding_temperature == 0, Proposal(self.decoding_temperature or 1.0)
+        conditionals = self.passes.proposals(kept, target, tempered, site, torch.zeros_like(site), greedy)
+        drawn = rng.tokens(row, conditionals, site)
+        state.ids[row, target.free_positions[site]] = drawn.tokens
+        state.confidence[row, site] = (drawn.logit - drawn.log_allowed).exp()
 
 
 def decode(

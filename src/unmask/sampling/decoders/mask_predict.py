@@ -23,7 +23,7 @@ from unmask.sampling.settings import Schedule
 
 
 def blanks_left(sites: int, step: int, steps: int, schedule: Schedule) -> int:
-    """How many of `sites` are blank after step `step` of `steps`, counted from 1."""
+    """How many of `sites` are blank after step `step` of `steps`, counted from 1; all of them before the first."""
     share = 1 - step / steps if schedule == "linear" else cos(pi * step / (2 * steps))
     return 0 if step >= steps else int(sites * share + 1e-9)
 
@@ -39,13 +39,18 @@ class ScheduledDecoder(ParallelDecoder):
         one_of("schedule", self.schedule, get_args(Schedule))
 
     def left(self, state: DecodeState) -> int:
-        """How many sites are blank after the step that is under way."""
+        """How many sites of every text are blank after the step that is under way."""
         return blanks_left(self.target.sites, state.steps + 1, self.decoding_steps, self.schedule)
 
     def fill(self, state: DecodeState, rng: Randomness) -> Bool[Tensor, "n F"]:
-        """Predict every blank site of every text from one pass, and say which sites."""
+        """Predict every blank site of every text from one pass, and say which sites.
+
+        The schedule says how many blanks a text has, so that a GPU need not be asked for it.
+        """
         blank = self.blank(state)
-        self.predict(state, blank, rng)
+        count = blanks_left(self.target.sites, state.steps, self.decoding_steps, self.schedule)
+        if count:
+            self.predict(state, state.rows, (~blank).byte().argsort(dim=1, stable=True)[:, :count], rng)
         return blank
 
 

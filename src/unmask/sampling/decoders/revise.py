@@ -25,9 +25,10 @@ class Revise(ParallelDecoder):
     def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
         """Predict all sites of the texts that are not settled; one pass for each of them."""
         before, going = state.ids.clone(), ~state.settled
-        where = going.unsqueeze(1) & torch.ones_like(self.blank(state))
-        self.predict(state, where, rng)
+        texts = going.nonzero().squeeze(1)
+        if len(texts):
+            self.predict(state, texts, torch.arange(self.target.sites, device=texts.device).expand(len(texts), -1), rng)
         if self.decoding_temperature == 0:
             state.settled |= (state.ids == before).all(1)
         state.steps += 1
-        return DecodeInfo(where, going.long())
+        return DecodeInfo(going.unsqueeze(1).expand(state.confidence.shape), going.long())

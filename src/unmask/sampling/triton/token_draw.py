@@ -41,7 +41,8 @@ def draw_on_gpu(
             logits, support.contiguous().view(torch.uint8), sites.contiguous(), current.contiguous(),
             numbers if least is None else least.to(logits.dtype).contiguous(),
             numbers if uniform is None else uniform.contiguous(), chosen, numbers, m, size, logits.stride(0),
-            HEAT=temperature, HOW=how, CUT=least is not None, BLOCK=min(BLOCK, triton.next_power_of_2(size)), num_warps=8,
+            HEAT=temperature, HOW=how, CUT=least is not None, PLAIN=least is None and temperature == 1,
+            BLOCK=min(BLOCK, triton.next_power_of_2(size)), num_warps=8,
         )  # fmt: skip
     return Drawn(chosen, *numbers.unbind(0))
 
@@ -60,7 +61,7 @@ def log_normaliser_on_gpu(logits: Float[Tensor, "m V"]) -> Float[Tensor, " m"]:
 @triton.jit(do_not_specialize=["m"])
 def _draw(
     logits, support, sites, current, least, uniform, chosen, numbers, m, size, stride,
-    HEAT: tl.constexpr, HOW: tl.constexpr, CUT: tl.constexpr, BLOCK: tl.constexpr,
+    HEAT: tl.constexpr, HOW: tl.constexpr, CUT: tl.constexpr, PLAIN: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, BLOCK)
@@ -80,22 +81,24 @@ def _draw(
     most = tl.max(top, 0)
     sum_all = tl.zeros((BLOCK,), tl.float64)
     sum_allowed = tl.zeros((BLOCK,), tl.float64)
-    total = tl.sum(sum_all, 0)
-    likeliest = size
+    sum_kept = tl.zeros((BLOCK,), tl.float64)
+    first = tl.zeros((BLOCK,), tl.int32) + size
     for start in range(0, size, BLOCK):
         at = start + place
         f = tl.load(here + at, at < size, float("-inf"))
         ok = tl.load(allowed + at, at < size, 0) != 0
         sum_all += tl.exp(f - most_all).to(tl.float64)
         sum_allowed += tl.where(ok, tl.exp(f - most), 0.0).to(tl.float64)
-        kept = ok & (f >= lowest) if CUT else ok
-        total += tl.sum(tl.where(kept, tl.exp((f - most) / HEAT), 0.0).to(tl.float64), 0)
+        if not PLAIN:
+            kept = ok & (f >= lowest) if CUT else ok
+            sum_kept += tl.where(kept, tl.exp((f - most) / HEAT), 0.0).to(tl.float64)
         if HOW == 1:
-            likeliest = tl.minimum(likeliest, tl.min(tl.where(ok & (f == most), at, size), 0))
+            first = tl.minimum(first, tl.where(ok & (f == most), at, size))
+    total = tl.sum(sum_allowed if PLAIN else sum_kept, 0)
     if HOW == 2:
         token = tl.load(chosen + row)
     elif HOW == 1:
-        token = likeliest.to(tl.int64)
+        token = tl.min(first, 0).to(tl.int64)
         tl.store(chosen + row, token)
     else:
         wanted = tl.load(uniform + row) * total
