@@ -15,6 +15,7 @@ from unmask.sampling.enumeration import transition_matrix
 from unmask.sampling.kernels.block import block_conditionals
 from unmask.sampling.kernels.metropolis import MetropolisHastings, MetropolisKernel, Proposed
 from unmask.sampling.kernels.pair_joint import PairJoint
+from unmask.sampling.pair_laws import PairLaws
 from unmask.sampling.passes import Passes
 from unmask.sampling.target import Target
 
@@ -73,12 +74,13 @@ def total_variation(p, q):
 class CachedPairJoint(PairJoint):
     """Derives each joint once; the enumeration asks for it thousands of times."""
 
-    def derive(self, ids, positions, log_weights):
-        key = (tuple(ids.scatter(0, positions, -1).tolist()), tuple(positions.tolist()))
+    def laws(self, masked, positions, logits, log_weights):
+        keys = [tuple(row) for row in torch.cat([masked, positions], 1).tolist()]
         store = self.__dict__.setdefault("_store", {})
-        if key not in store:
-            store[key] = super().derive(ids, positions, log_weights)
-        return store[key]
+        if new := {key: place for place, key in enumerate(keys) if key not in store}:
+            found = super().laws(*(value[list(new.values())] for value in (masked, positions, logits, log_weights)))
+            store.update({key: [value[row : row + 1] for value in found] for row, key in enumerate(new)})
+        return PairLaws(*(torch.cat(column) for column in zip(*(store[key] for key in keys), strict=True)))
 
 
 class NaiveMetropolis:

@@ -39,6 +39,14 @@ def plan_for(target, shape, scan="permutation", block=2):
     return DependenceBlocks(target.sites, scan, block, shape, template_dependence(target, 8, "pseudo_gibbs").information)
 
 
+def partition(plan, order):
+    return plan.partition(torch.tensor([order]))[:, 0].tolist()
+
+
+def block_around(plan, site):
+    return plan.around(torch.tensor([site]), torch.arange(plan.sites).unsqueeze(0) != site)[0].tolist()
+
+
 def step_matrices(kernel):
     """The matrix of every ordered block, computed when first asked for."""
     known = {}
@@ -70,14 +78,14 @@ def sweep_matrix(plan, matrix):
     total = 0
     for order in orders:
         product = torch.eye(len(matrix((0, 1))), dtype=torch.float64)
-        for block in plan.partition(list(order)):
+        for block in partition(plan, order):
             product = product @ in_any_order(matrix, block)
         total = total + product
     return total / len(orders)
 
 
 def random_step(plan, matrix):
-    blocks = [plan.partition([site])[0] for site in range(plan.sites)]
+    blocks = [block_around(plan, site) for site in range(plan.sites)]
     return sum(in_any_order(matrix, block) for block in blocks) / len(blocks)
 
 
@@ -129,8 +137,8 @@ def test_strong_pairs_are_joined_for_joint_proposals_and_kept_apart_for_product_
     target = small_target(model=TabularMLM.from_joint(paired_joint(1.0, 0.1)))
     together, apart = plan_for(target, "dependent"), plan_for(target, "independent")
     for order in permutations(range(4)):
-        assert {frozenset(b) for b in together.partition(list(order))} == {frozenset({0, 2}), frozenset({1, 3})}
-        assert not {frozenset(b) for b in apart.partition(list(order))} & {frozenset({0, 2}), frozenset({1, 3})}
+        assert {frozenset(b) for b in partition(together, order)} == {frozenset({0, 2}), frozenset({1, 3})}
+        assert not {frozenset(b) for b in partition(apart, order)} & {frozenset({0, 2}), frozenset({1, 3})}
 
 
 def second_eigenvalue(law, matrix):
@@ -161,7 +169,7 @@ def test_steps_that_nobody_corrects_should_be_of_independent_pairs():
     model = table_model(p.numpy())
     distance = {}
     for shape in ("independent", "dependent"):
-        pairs = {tuple(sorted(plan_for(target, shape).partition([site])[0])): 1.0 for site in range(4)}
+        pairs = {tuple(sorted(block_around(plan_for(target, shape), site))): 1.0 for site in range(4)}
         step = parallel_step(model, weighted_masks(model.space, pairs))
         distance[shape] = total_variation(stationary_law(step), model.p)
     scattered = total_variation(stationary_law(parallel_step(model, uniform_masks(model.space, 2))), model.p)
@@ -200,9 +208,38 @@ def test_blocks_are_distinct_sites_and_sweeps_leave_none_out(scan, sites, block)
 def test_drawn_sweeps_are_partitions_of_the_plan():
     target = small_target(vocab=2, length=4, seed=3)
     plan = plan_for(target, "dependent")
-    possible = {frozenset(map(frozenset, plan.partition(list(order)))) for order in permutations(range(4))}
+    possible = {frozenset(map(frozenset, partition(plan, order))) for order in permutations(range(4))}
     drawn = plan.draw(ChainStreams(3, range(200)).at(1, 0), torch.arange(200))
     assert {frozenset(map(frozenset, drawn[:, c].tolist())) for c in range(200)} == possible
+
+
+def partition_by_a_loop(preference, size, order):
+    """One order by itself, as the definition reads."""
+    sites = range(len(order))
+    left, blocks = set(sites), []
+    for site in order:
+        if site not in left:
+            continue
+        block = [site]
+        left.discard(site)
+        while len(block) < size:
+            choice = sorted(left) or [s for s in sites if s not in block]
+            block.append(max(choice, key=lambda s, b=block: (float(preference[b, s].mean()), -s)))
+            left.discard(block[-1])
+        blocks.append(block)
+    return blocks
+
+
+@pytest.mark.parametrize(("sites", "size"), [(6, 2), (7, 3), (5, 4)])
+@pytest.mark.parametrize("shape", ["dependent", "independent"])
+def test_partitions_of_many_orders_are_those_of_each(sites, size, shape):
+    generator = torch.Generator().manual_seed(sites)
+    half = torch.randint(4, (sites, sites), generator=generator).double()
+    plan = DependenceBlocks(sites, "permutation", size, shape, half + half.T)
+    orders = torch.stack([torch.randperm(sites, generator=generator) for _ in range(60)])
+    found = plan.partition(orders).transpose(0, 1).tolist()
+    assert found == [partition_by_a_loop(plan.preference, size, order) for order in orders.tolist()]
+    assert found != [partition_by_a_loop(-plan.preference, size, order) for order in orders.tolist()], "and not the others"
 
 
 @pytest.mark.parametrize("kernel", ["block", "sequential-block", "pair-joint"])

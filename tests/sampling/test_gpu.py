@@ -8,6 +8,10 @@ from scipy.stats import chisquare
 
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.confidence import ConfidenceOrder
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.mask_predict import MaskPredict
 from unmask.sampling.draw import draw
 from unmask.sampling.energy import Energy, energies
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
@@ -127,14 +131,63 @@ def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
         pandas.testing.assert_frame_equal(together.samples, draw(settings, tiny_on_gpu, chains_at_once=at_once).samples)
 
 
-@pytest.mark.parametrize("kernel", [name for name in KERNELS if name != "mh"])
-def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel):
+@pytest.mark.filterwarnings("ignore:proposals are cut")
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [
+        *((name, {}) for name in KERNELS if name != "mh"),
+        ("mh", {"top_k": 4, "proposal_temperature": 0.8}),
+        ("mask-predict", {"decoding_temperature": 0.0}),
+        ("block", {"block_shape": "independent"}),
+        ("pair-joint", {"block_shape": "dependent", "joint": "balanced"}),
+    ],
+)
+def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, options):
     model = MaskedLM.load(tiny_folder, device="cuda", dtype="float16")
-    settings = SampleSettings(kernel=kernel, chains=10, sweeps=2, length=(5,), candidates=3, decoding_steps=3)
+    settings = SampleSettings(kernel=kernel, chains=10, sweeps=2, length=(5,), candidates=3, decoding_steps=3, **options)
     pandas.testing.assert_frame_equal(draw(settings, model).samples, draw(settings, model, chains_at_once=7).samples)
 
 
-@pytest.mark.parametrize("kernel", ["mh", "gibbs", "tempering", "ancestral"])
+@pytest.mark.parametrize(
+    ("kernel", "options", "sites"),
+    [
+        (MetropolisHastings, {}, 1),
+        (PseudoGibbs, {}, 1),
+        (ProductBlock, {}, 2),
+        (SequentialBlock, {}, 2),
+        (PairJoint, {"candidates": 2}, 2),
+        (PairJoint, {"candidates": 3, "joint": "arnold_gokhale"}, 2),
+    ],
+)
+def test_chains_in_float64_are_those_of_the_processor(kernel, options, sites):
+    ends, table, n = [], TabularMLM.random(3, 4, 5).table, 64
+    for device in ("cpu", "cuda"):
+        model = TabularMLM(table.to(device))
+        target = Target(model, [model.mask_id] * 4)
+        made = kernel(target, Passes(model), **options)
+        streams = ChainStreams(3, range(n), device)
+        state, _ = made.init(streams.at(0, 0).integers(torch.arange(4 * n, device=device) // 4, 3).reshape(n, 4))
+        for step in range(6):
+            rng = streams.at(1, step)
+            made.step(state, rng, rng.permutation(state.rows, 4)[:, :sites])
+        ends.append(state.ids.cpu())
+    assert torch.equal(*ends) and len(ends[0].unique(dim=0)) > 1
+
+
+@pytest.mark.parametrize("decoder", [Ancestral, MaskPredict, ConfidenceOrder])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_decoded_texts_in_float64_are_those_of_the_processor(decoder, temperature):
+    ends, table, n = [], TabularMLM.random(3, 4, 5).table, 64
+    options = {} if decoder is Ancestral else {"decoding_steps": 3, "decoding_temperature": temperature}
+    for device in ("cpu", "cuda"):
+        model = TabularMLM(table.to(device))
+        made = decoder(Target(model, [model.mask_id] * 4), Passes(model), **options)
+        ends.append(decode(made, n, ChainStreams(3, range(n), device).at(1, 0))[0].ids.cpu())
+    assert torch.equal(*ends)
+    assert temperature == 0 or len(ends[0].unique(dim=0)) > 1
+
+
+@pytest.mark.parametrize("kernel", ["mh", "gibbs", "tempering", "ancestral", "mask-predict", "pair-joint"])
 def test_a_stopped_run_goes_on(tiny_on_gpu, tmp_path, stop_at, kernel):
     settings = SampleSettings(kernel=kernel, chains=4, sweeps=6, length=(5,))
     with pytest.raises(KeyboardInterrupt):

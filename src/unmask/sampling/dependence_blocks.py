@@ -22,7 +22,7 @@ For pairs the loss of a product proposal is I(x_a; x_b | all the rest), averaged
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.answers.dependence import PairMatrix, pair_matrix
@@ -42,37 +42,40 @@ class DependenceBlocks(SweepPlan):
         super().__init__(sites, scan, block_size, shape)
         if block_size < 2:
             raise InputError(f"blocks of {block_size} by dependence, which is between two positions: give block_size 2 or more")
-        self.preference = (1.0 if shape == "dependent" else -1.0) * dependence.double().cpu()
+        self.preference = (1.0 if shape == "dependent" else -1.0) * dependence.double()
 
     def draw(self, rng: Randomness, rows: Int[Tensor, " n"]) -> Int[Tensor, "steps n k"]:
         """The sites of each step, for each of the chains `rows`."""
+        everything = torch.arange(self.sites, device=rows.device).unsqueeze(0)
         if self.scan == "fixed":
-            blocks = torch.tensor(self.partition(range(self.sites)), device=rows.device)
-            return blocks.unsqueeze(1).expand(-1, len(rows), -1)
+            return self.partition(everything).expand(-1, len(rows), -1)
         if self.scan == "permutation":
-            orders = rng.permutation(rows, self.sites).tolist()
-            blocks = torch.tensor([self.partition(order) for order in orders], device=rows.device).transpose(0, 1)
+            blocks = self.partition(rng.permutation(rows, self.sites))
         else:
-            around = torch.tensor([self.partition([site])[0] for site in range(self.sites)], device=rows.device)
+            around = self.around(everything[0], everything != everything.T)
             blocks = torch.stack([around[rng.integers(rows, self.sites)] for _ in range(self.steps)])
         shuffled = [block.gather(1, rng.permutation(rows, self.block_size)) for block in blocks]
         return torch.stack(shuffled)
 
-    def partition(self, order: list[int] | range) -> list[list[int]]:
-        """Blocks begun by the sites in `order` that are in none yet; the last is filled up with sites of earlier ones."""
-        left, blocks = set(range(self.sites)), []
-        for site in order:
-            if site not in left:
-                continue
-            block = [site]
-            left.discard(site)
-            while len(block) < self.block_size:
-                choice = sorted(left) or [s for s in range(self.sites) if s not in block]
-                mean = self.preference[block][:, choice].mean(0)
-                block.append(choice[int(mean.argmax())])
-                left.discard(block[-1])
-            blocks.append(block)
-        return blocks
+    def partition(self, orders: Int[Tensor, "n F"]) -> Int[Tensor, "steps n k"]:
+        """Blocks begun by the sites in each order that are in none yet; the last is filled up with sites of earlier ones."""
+        left, blocks = torch.ones_like(orders, dtype=torch.bool), []
+        for _ in range(self.steps):
+            first = orders.gather(1, left.gather(1, orders).byte().argmax(1, keepdim=True)).squeeze(1)
+            blocks.append(self.around(first, left.scatter(1, first.unsqueeze(1), False)))
+            left = left.scatter(1, blocks[-1], False)
+        return torch.stack(blocks)
+
+    def around(self, first: Int[Tensor, " n"], left: Bool[Tensor, "n F"]) -> Int[Tensor, "n k"]:
+        """A block for each of the sites `first`, of sites that are `left` where there are any; among equals the first."""
+        block, preference = first.unsqueeze(1), self.preference.to(first.device)
+        for _ in range(self.block_size - 1):
+            elsewhere = torch.ones_like(left).scatter(1, block, False)
+            choice = torch.where(left.any(1, keepdim=True), left, elsewhere)
+            mean = torch.where(choice, preference[block].mean(1), -torch.inf)
+            block = torch.cat([block, mean.argmax(1, keepdim=True)], 1)
+            left = left.scatter(1, block, False)
+        return block
 
 
 @kept_with_first

@@ -45,7 +45,13 @@ def block_conditionals(
 ) -> Float[Tensor, "n k V"]:
     """Log-probabilities of each site of the block with the whole block masked; one pass per chain."""
     positions = target.free_positions[sites]
-    logits = passes.logits(ids.scatter(1, positions, target.model.mask_id), positions)
+    return proposal_weights(target, proposal, passes.logits(ids.scatter(1, positions, target.model.mask_id), positions), sites)
+
+
+def proposal_weights(
+    target: Target, proposal: Proposal, logits: Float[Tensor, "n k V"], sites: Int[Tensor, "n k"]
+) -> Float[Tensor, "n k V"]:
+    """The proposal's log-probabilities at the block's sites."""
     return torch.stack([proposal.log_weights(logits[:, j], target.support[sites[:, j]]) for j in range(sites.shape[1])], 1)
 
 
