@@ -124,9 +124,7 @@ class ParallelDecoder:
         """Which sites are blank."""
         return state.ids[:, self.target.free_positions] == self.target.model.mask_id
 
-    def predict(
-        self, state: DecodeState, texts: Int[Tensor, " m"], sites: Int[Tensor, "m c"], rng: Randomness
-    ) -> None:
+    def predict(self, state: DecodeState, texts: Int[Tensor, " m"], sites: Int[Tensor, "m c"], rng: Randomness) -> None:
         """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids and confidence."""
         target, site, row = self.target, sites.flatten(), texts.repeat_interleave(sites.shape[1])
         kept = self.passes.conditionals(state.ids[texts], target.free_positions[sites]).flatten(0, 1)
