@@ -5,7 +5,8 @@
 DATA holds train.de, train.en, val.*, test_2016_flickr.* (Multi30k). One command trains the autoregressive model, a masked model
 of the same shape, and one on the first one's translations, each in its share of the time; chooses on val.* by what the best of
 five lengths is taken; translates the test set in all ways; and writes table.md, table.json and, as they come, the translations.
-What is not done by the end of the time is left out of the table.
+A fourth model also learns to correct its own output (refinement). What is not done by the end of the time is left out of the
+table. Rows are made side by side; `--part timing:masked` and `--part timing:causal`, on an idle device, time the main ones alone.
 """
 
 from __future__ import annotations
@@ -45,10 +46,22 @@ ROWS: dict[str, dict[str, Any]] = {
     "block MH (sequential)": {"kernel": "sequential-block", "steps": 5, "block_size": 2, **ONE_STEP},
 }
 """In the order in which they are made; every `workers`-th by one process."""
+REVISED: dict[str, dict[str, Any]] = {
+    "mask-predict 10": {"decoder": "mask-predict", "steps": 10},
+    "revise 10": {"decoder": "revise", "steps": 10},
+    "revise 2": {"decoder": "revise", "steps": 2},
+    "one step": {"decoder": "mask-predict", "steps": 1},
+    "revise 4": {"decoder": "revise", "steps": 4},
+}
+"""Of the model that learned to correct its own output."""
 AUTOREGRESSIVE = {"greedy": {"decoder": "greedy"}, "beam 5": {"decoder": "beam", "beam": 5}}
 CHOICES = [(score, per_token) for score in ("norm", "any-order", "raw") for per_token in (True, False)]
-ORDER = [("causal", name) for name in AUTOREGRESSIVE] + [(model, name) for model in ("masked", "distilled") for name in ROWS]
+WAYS = {"causal": AUTOREGRESSIVE, "masked": ROWS, "distilled": ROWS, "refined": REVISED}
+"""The models, and the ways that each translates."""
+ORDER = [(model, name) for model, ways in WAYS.items() for name in ways]
 """Of the rows in the table."""
+TIMED = ("one step", "mask-predict 4", "mask-predict 10", "always-accept 1.0", "MH norm from mask-predict 10", *AUTOREGRESSIVE)
+"""Ways that are timed alone."""
 LIKELIEST = 4
 """Tokens of a site whose effect on its neighbour is measured."""
 
@@ -70,7 +83,8 @@ def main() -> None:
     parser.add_argument("--dtype", default="float16")
     parser.add_argument("--workers", type=int, default=6, help="processes that make rows, for each model")
     parser.add_argument(
-        "--part", help="train:MODEL, choose:MODEL, dependence:MODEL, scores:MODEL, ordering:MODEL or rows:MODEL:WORKER"
+        "--part",
+        help="train:MODEL, choose:MODEL, dependence:MODEL, scores:MODEL, ordering:MODEL, timing:MODEL or rows:MODEL:WORKER",
     )
     given = parser.parse_args()
     given.work = given.work or given.out / "work"
@@ -81,7 +95,10 @@ def main() -> None:
         return
     kind, _, rest = given.part.partition(":")
     model, _, name = rest.partition(":")
-    parts = {"train": train, "choose": choose, "dependence": dependence, "scores": scores, "rows": rows, "ordering": ordering}
+    parts = {
+        "train": train, "choose": choose, "dependence": dependence, "scores": scores, "rows": rows, "ordering": ordering,
+        "timing": timing,
+    }  # fmt: skip
     parts[kind](given, model, name)
 
 
@@ -96,9 +113,11 @@ class Table:
         return self.given.seconds - (time.monotonic() - self.began)
 
     def run(self) -> None:
-        """Both chains of parts side by side: the masked model; the autoregressive one, then the distilled one."""
-        self.together(self.masked_model, self.distilled_model)
+        """Three chains of parts side by side: the masked model; the autoregressive one, then the distilled one; the refined."""
+        self.together(self.masked_model, self.distilled_model, self.refined_model)
         collect(self.given, ORDER)
+        for model in ("masked", "distilled"):
+            ordering(self.given, model, "")
 
     def masked_model(self) -> None:
         """Train on the corpus itself, choose, and translate."""
@@ -111,6 +130,11 @@ class Table:
         self.part("train:causal")
         self.together(lambda: self.part("rows:causal:0"), lambda: self.part("train:distilled"))
         self.together(lambda: self.rows("distilled"), lambda: self.part("choose:distilled"))
+
+    def refined_model(self) -> None:
+        """Train a model that also corrects its own output, and translate."""
+        self.part("train:refined")
+        self.together(*[partial(self.part, f"rows:refined:{worker}") for worker in range(workers("refined", self.given))])
 
     def rows(self, model: str) -> None:
         """All rows of one model, and what is measured besides."""
@@ -140,12 +164,17 @@ class Table:
         print(f"{name}: {time.monotonic() - since:.1f} s, exit {code}, {self.left():.0f} s left", flush=True)
 
 
-def shares(seconds: float) -> dict[str, float]:
-    """Seconds of training for each model."""
-    return {"causal": 0.15 * seconds, "masked": 0.36 * seconds, "distilled": 0.30 * seconds}
-
-
-EPOCHS = {"causal": 45, "masked": 160, "distilled": 160}
+MASKED = {"dropout": 0.2, "mask_source": 0.1}
+MODELS: dict[str, dict[str, Any]] = {
+    "causal": {"objective": "causal", "dropout": 0.3, "label_smoothing": 0.1},
+    "masked": MASKED,
+    "distilled": MASKED,
+    "refined": {**MASKED, "refinement": 0.5},
+}
+"""Settings of each training, as bench/translation_tuning.py found them on val.*."""
+SHARES = {"causal": 0.15, "masked": 0.36, "distilled": 0.30, "refined": 0.36}
+"""Of the time, for each training."""
+EPOCHS = {"causal": 45, "masked": 160, "distilled": 160, "refined": 160}
 """The most of each, whatever the time."""
 FEW = 3000
 """Pairs that the speed is measured on."""
@@ -159,18 +188,14 @@ def train(given: argparse.Namespace, model: str, _: str) -> None:
     options: dict[str, Any] = {
         "cache": given.work / f"cache-{model}", "layers": given.layers, "width": given.width, "heads": given.width // 64 or 1,
         "vocab": given.vocab, "max_length": given.max_length, "batch_tokens": given.batch_tokens, "lr": given.lr, "warmup": 400,
-        "valid_share": 0.005, "compile": False, "licence": "research, non-commercial",
+        "valid_share": 0.005, "compile": False, "licence": "research, non-commercial", **MODELS[model],
     }  # fmt: skip
-    if model == "causal":
-        options |= {"objective": "causal", "dropout": 0.3, "label_smoothing": 0.1, "batch_tokens": given.batch_tokens // 2}
-    else:
-        options |= {"dropout": 0.2, "mask_source": 0.1}
     few, pace = [lines(side, FEW) for side in corpus], {"checkpoint_every": 10**6, "valid_every": 10**6}
     trial = unmask.train(parallel=few, out=given.work / f"{model}-trial", steps=120, **pace, **options)
     speeds = [record["tokens_per_second"] for record in trial.to_frame().to_dict("records") if record["tokens_per_second"] > 0]
     per_second = speeds[-1] / options["batch_tokens"]
     epoch = trial.tokens / len(few[0]) * len(lines(corpus[0])) / options["batch_tokens"]
-    steps = int(max(100, min(per_second * shares(given.seconds)[model], EPOCHS[model] * epoch)))
+    steps = int(max(100, min(per_second * SHARES[model] * given.seconds, EPOCHS[model] * epoch)))
     print(f"{model}: {per_second:.1f} steps a second, {steps} steps, {steps / epoch:.0f} epochs", flush=True)
     since = time.monotonic()
     teacher = {"distil": given.work / "causal"} if model == "distilled" else {}
@@ -194,22 +219,11 @@ def choose(given: argparse.Namespace, model: str, _: str) -> None:
 
 def rows(given: argparse.Namespace, model: str, worker: str) -> None:
     """Some ways to translate the test set, one after the other."""
-    import unmask
     from unmask.translation.pair_model import PairModel
 
-    noted = [path for path in (given.out / f"chosen-{name}.json" for name in ("masked", model)) if path.exists()]
-    chosen = json.loads(noted[0].read_text()) if noted else {}
-    sources = lines(given.data / "test_2016_flickr.de", given.sentences)
-    ways = AUTOREGRESSIVE if model == "causal" else ROWS
-    loaded = given.work / model if model == "causal" else PairModel.load(given.work / model, dtype=given.dtype)
-    for name in list(ways) if model == "causal" else list(ways)[int(worker) :: given.workers]:
-        found = unmask.translate(
-            sources,
-            reference=lines(given.data / "test_2016_flickr.en", given.sentences),
-            model=loaded,
-            dtype=given.dtype,
-            **{**chosen, **ways[name]},
-        )
+    loaded = _loaded(given, model)
+    for name in list(WAYS[model])[int(worker) :: workers(model, given)]:
+        found, sources = _translated(given, model, loaded, name)
         told = {**found.to_dict(), "sources": sources}
         if isinstance(loaded, PairModel):
             note_norm_energies(loaded, told)
@@ -218,6 +232,39 @@ def rows(given: argparse.Namespace, model: str, worker: str) -> None:
         del told["sources"]
         keep(given, f"row-{model}-{name}", told)
         print(f"{model} {name}: {found.figures}", flush=True)
+
+
+def workers(model: str, given: argparse.Namespace) -> int:
+    """Processes that make a model's rows."""
+    return {"causal": 1, "refined": 2}.get(model, given.workers)
+
+
+def timing(given: argparse.Namespace, model: str, _: str) -> None:
+    """Seconds per sentence of the main ways, one after the other, loading apart; nothing else should run."""
+    loaded, found = _loaded(given, model), {}
+    for name in (name for name in TIMED if name in WAYS[model]):
+        found[name] = _translated(given, model, loaded, name)[0].figures.seconds
+        print(f"{model} {name}: {found[name]:.5f} s per sentence", flush=True)
+        keep(given, f"timing-{model}", found)
+
+
+def _loaded(given: argparse.Namespace, model: str) -> Any:
+    """What `unmask.translate` takes as a model."""
+    from unmask.translation.pair_model import PairModel
+
+    folder = given.work / model
+    return folder if model == "causal" else PairModel.load(folder, dtype=given.dtype)
+
+
+def _translated(given: argparse.Namespace, model: str, loaded: Any, name: str) -> tuple[Any, list[str]]:
+    """The test set, translated in one of the ways, and its sources."""
+    import unmask
+
+    noted = [path for path in (given.out / f"chosen-{one}.json" for one in ("masked", model)) if path.exists()]
+    chosen = json.loads(noted[0].read_text()) if noted else {}
+    sources, references = (lines(given.data / f"test_2016_flickr.{side}", given.sentences) for side in ("de", "en"))
+    options = {**chosen, **WAYS[model][name]}
+    return unmask.translate(sources, reference=references, model=loaded, dtype=given.dtype, **options), sources
 
 
 def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:

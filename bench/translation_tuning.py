@@ -24,10 +24,10 @@ CAUSAL = {"objective": "causal", "dropout": 0.3, "label_smoothing": 0.1, "steps"
 MASKED = {"dropout": 0.2, "mask_source": 0.1, "steps": 6000, "seconds": 165}
 SMALL = {"layers": 4, "width": 256, "heads": 4, "half": True}
 TRAININGS: dict[str, dict[str, Any]] = {
-    "causal": CAUSAL,
-    "distilled": {**MASKED, "distil": "causal", "seconds": 90},
+    "causal": {**CAUSAL, "seconds": 60},
+    "distilled": {**MASKED, "distil": "causal", "seconds": 80},
     "masked": MASKED,
-    "masked, dropout 0.3": {**MASKED, "dropout": 0.3, "mask_source": 0.0},
+    "masked, dropout 0.3": {**MASKED, "dropout": 0.3},
     "masked, smoothed": {**MASKED, "dropout": 0.3, "label_smoothing": 0.1},
     "masked, small": {**MASKED, **SMALL, "seconds": 110},
     "causal, dropout 0.4": {**CAUSAL, "dropout": 0.4},
