@@ -21,6 +21,13 @@ def path(given: str) -> Path:
     return Path(os.path.expanduser(given))
 
 
+def one_of_two_files(given: str) -> Path:
+    """A path of an option that takes two; the name of the next option means that one is missing."""
+    if given.startswith("--"):
+        raise typer.BadParameter(f"two files are needed, and {given} stands where the second should: give SOURCE TARGET")
+    return path(given)
+
+
 Text = Annotated[
     str | None,
     typer.Argument(help="Text with \\[MASK] at each blank; - reads texts from standard input, one per line.", show_default=False),

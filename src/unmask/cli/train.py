@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from unmask.cli import options
 from unmask.cli.options import Json, Rename, read_renames
 
 
@@ -17,7 +18,11 @@ def train(
     ] = None,
     parallel: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(help="Instead of CORPUS: a file of sources and one of their translations, line by line."),
+        typer.Option(
+            parser=options.one_of_two_files,
+            metavar="SOURCE TARGET",
+            help="Instead of CORPUS: a file of sources and one of their translations, line by line.",
+        ),
     ] = None,
     distil: Annotated[
         Path | None, typer.Option(help="With --parallel: train on the translations of the causal model in this folder.")

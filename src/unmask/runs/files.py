@@ -80,9 +80,8 @@ def make_folder(path: Path, remedy: str = ELSEWHERE) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
 
-@contextmanager
-def atomic_path(path: Path, remedy: str = ELSEWHERE) -> Iterator[Path]:
-    """A temporary path to write to; it takes the place of `path`, synced to the disk, if the block ends without an error."""
+def writable_file(path: Path, remedy: str = ELSEWHERE) -> Path:
+    """Where a file is to appear, its folder made; what cannot be written is refused, best before any work is done for it."""
     with writing(path, remedy):
         target = Path(os.path.realpath(path))
         if target.is_dir():
@@ -90,6 +89,16 @@ def atomic_path(path: Path, remedy: str = ELSEWHERE) -> Iterator[Path]:
         if target.exists() and not target.is_file():
             raise InputError(f"{str(path)!r} is no regular file: name one that may be replaced")
         target.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(target.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return target
+
+
+@contextmanager
+def atomic_path(path: Path, remedy: str = ELSEWHERE) -> Iterator[Path]:
+    """A temporary path to write to; it takes the place of `path`, synced to the disk, if the block ends without an error."""
+    with writing(path, remedy):
+        target = writable_file(path, remedy)
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
             yield temporary

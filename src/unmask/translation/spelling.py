@@ -28,6 +28,8 @@ class Spelling:
     @classmethod
     def read(cls, folder: Path) -> Spelling:
         """The tokenizer of a model folder."""
+        if not folder.is_dir():
+            raise InputError(f"model {str(folder)!r} is not a folder: give one of `unmask train --parallel`")
         try:
             return cls(Tokenizer.from_file(str(folder / "tokenizer.json")))
         except Exception as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from unmask.checks import one_of
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.pair_layout import FILE, is_pair_model
-from unmask.runs.files import read_object, user_path
+from unmask.runs.files import read_object, user_path, writable_file
 from unmask.runs.lines import STANDARD_INPUT, numbered_lines
 from unmask.runs.progress import Progress
 from unmask.sampling.text_statistics import stutters
@@ -99,6 +99,9 @@ def translate(
         seed,
         {name: value for name, value in given.items() if value is not None},
     )
+    file = None if out is None else user_path(out, "out")
+    if file is not None:
+        writable_file(file)
     sources = read_lines(texts, "texts")
     references = None if reference is None else read_lines(reference, "reference")
     if references is not None and len(references) != len(sources):
@@ -112,8 +115,8 @@ def translate(
     rows, moves, seconds = by(sources, settings, model, device, dtype, progress)
     measured = None if references is None else figures(rows, references, seconds, moves)
     made = Translations(settings, rows, seconds, moves, measured)
-    if out is not None:
-        made.save(user_path(out, "out"))
+    if file is not None:
+        made.save(file)
     return made
 
 
