@@ -125,9 +125,17 @@ class ParallelDecoder:
         return state.ids[:, self.target.free_positions] == self.target.model.mask_id
 
     def predict(self, state: DecodeState, texts: Int[Tensor, " m"], sites: Int[Tensor, "m c"], rng: Randomness) -> None:
-        """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids and confidence."""
+        """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids and confidence.
+
+        As states, those of all sites are computed, so that the calls of all steps have one shape and are recorded once.
+        """
         target, site, row = self.target, sites.flatten(), texts.repeat_interleave(sites.shape[1])
-        kept = self.passes.conditionals(state.ids[texts], target.free_positions[sites]).flatten(0, 1)
+        ids = state.ids[texts]
+        if self.passes.as_states(ids):
+            everywhere = self.passes.conditionals(ids, target.free_positions.expand(len(ids), -1))
+            kept = everywhere.gather(1, sites.unsqueeze(-1).expand(-1, -1, everywhere.shape[-1])).flatten(0, 1)
+        else:
+            kept = self.passes.conditionals(ids, target.free_positions[sites]).flatten(0, 1)
         greedy, tempered = self.decoding_temperature == 0, Proposal(self.decoding_temperature or 1.0)
         conditionals = self.passes.proposals(kept, target, tempered, site, torch.zeros_like(site), greedy)
         drawn = rng.tokens(row, conditionals, site)
