@@ -48,7 +48,7 @@ demo: $(VENV)/.installed
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check src tests bench docs tools
 	$(BIN)/ruff format --check src tests bench docs tools
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $(CORES)
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not real and not slow and not release and not page" -n $(CORES) --dist loadfile

@@ -10,6 +10,7 @@ import os
 import shutil
 from importlib.util import find_spec
 
+import jaxtyping
 import pytest
 from hypothesis import settings
 
@@ -44,11 +45,32 @@ CHECKED = [
     *(f"unmask.training.{name}" for name in ("packing", "token_store", "validation")),
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""
+CHECKS = 2000
+"""So many calls are checked in each test: in long chains the checks would take longer than the steps."""
+
+
+class FirstCalls(type(jaxtyping.config)):
+    """jaxtyping's settings, by which it asks at each call whether checks are off."""
+
+    calls = 0
+
+    @property
+    def jaxtyping_disable(self):
+        self.calls += 1
+        return self.calls > CHECKS
+
+    @jaxtyping_disable.setter
+    def jaxtyping_disable(self, off):
+        self.calls = CHECKS if off else 0
+
 
 if find_spec("beartype") is not None:
-    from jaxtyping import install_import_hook
+    jaxtyping.config.__class__ = FirstCalls
+    jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
 
-    install_import_hook(CHECKED, "beartype.beartype")
+
+def pytest_runtest_setup():
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,11 @@
+import jaxtyping
 import numpy as np
 import pytest
+import torch
 
 from unmask.checks import numbers, one_of, real, whole, wholes
 from unmask.errors import InputError
+from unmask.models.tabular import TabularMLM
 
 
 def test_known_name_comes_back_and_unknown_gets_the_nearest():
@@ -45,3 +48,13 @@ def test_numbers_with_commas():
     assert numbers("positions", "3,4", int) == [3, 4] and numbers("ladder", "1,1.5", float) == [1.0, 1.5]
     with pytest.raises(InputError, match="positions '3;4' is not understood"):
         numbers("positions", "3;4", int)
+
+
+def test_shapes_are_checked_while_the_tests_run():
+    pytest.importorskip("beartype")
+    from unmask.training.losses import factorised_nll
+
+    model = TabularMLM.random(2, 3, 0)
+    assert factorised_nll(model, torch.tensor([[0, 1, 1]]), [1]).shape == (1,)
+    with pytest.raises(jaxtyping.TypeCheckError, match="factorised_nll"):
+        factorised_nll(model, torch.tensor([0, 1, 1]), [1])

@@ -78,9 +78,13 @@ def test_a_setting_that_no_shape_gives_away_is_doubted(copied, changes):
     ((name, value),) = changes.items()
     right = json.loads((copied / "config.json").read_text())[name]
     reconfigure(copied, **changes)
-    assert unmask.check(copied).concerns == (), "without texts it cannot be seen"
-    told = " ".join(unmask.check(copied, data=TEXTS).concerns)
+    told = " ".join(unmask.check(copied, data=TEXTS[:4]).concerns)
     assert f"with {name} {right} instead of {value} the texts are likelier" in told
+
+
+def test_without_texts_it_cannot_be_seen(copied):
+    reconfigure(copied, hidden_act="relu")
+    assert unmask.check(copied).concerns == ()
 
 
 def test_a_tokenizer_of_other_ids_shows_in_the_accuracy(copied):
@@ -90,7 +94,7 @@ def test_a_tokenizer_of_other_ids_shows_in_the_accuracy(copied):
     tokens = sorted(rule["model"]["vocab"], key=rule["model"]["vocab"].get)
     rule["model"]["vocab"] = {token: i for i, token in enumerate([*tokens[:5], *tokens[:4:-1]])}
     path.write_text(json.dumps(rule))
-    told = " ".join(unmask.check(copied, data=TEXTS).concerns)
+    told = " ".join(unmask.check(copied, data=TEXTS[:4]).concerns)
     assert "it is right in" in told and "always saying" in told
 
 

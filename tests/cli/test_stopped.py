@@ -27,7 +27,7 @@ COMMANDS = {
         "train {texts} --out {out} --layers 1 --width 16 --heads 2 --vocab 64 --max-length 16 --segment-lengths 16 "
         "--batch-tokens 64 --steps 120 --checkpoint-every 20 --valid-every 1000 --device cpu --cache {cache}"
     ),
-    "sample": "sample --chains 4 --sweeps 60 --length 6 --out {out} --model {model} --device cpu",
+    "sample": "sample --chains 4 --sweeps 20 --length 6 --out {out} --model {model} --device cpu",
     "evaluate": "evaluate --data {texts} --pairs 40 --joints product,mrf --out {out} --model {model} --device cpu",
     "score": "score {texts} --score pll,left_to_right --out {out} --model {model} --device cpu",
 }
@@ -52,7 +52,7 @@ def place(tmp_path_factory, tiny_folder):
     """Where the texts are, and the model."""
     folder = tmp_path_factory.mktemp("stopped")
     draw = random.Random(0)
-    (folder / "texts.txt").write_text("".join(" ".join(draw.choices(WORDS, k=8)) + " .\n" for _ in range(1200)))
+    (folder / "texts.txt").write_text("".join(" ".join(draw.choices(WORDS, k=8)) + " .\n" for _ in range(600)))
     return {"folder": folder, "texts": folder / "texts.txt", "model": tiny_folder, "cache": folder / "cache"}
 
 

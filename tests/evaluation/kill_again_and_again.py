@@ -25,7 +25,7 @@ def main(model: str, data: str, folder: str) -> None:
     whole, killed = Path(folder) / "whole", Path(folder) / "killed"
 
     def run(out: Path) -> None:
-        unmask.evaluate(data, model=loaded, pairs=100, joints=("product", "mrf", "pseudo_gibbs"), out=out)
+        unmask.evaluate(data, model=loaded, pairs=60, joints=("product", "mrf", "pseudo_gibbs"), out=out)
 
     run(whole)
     seconds = json.loads((whole / "table.json").read_text())["median_seconds_a_pair"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,11 @@ def pair(request, tmp_path_factory, checkpoint):
     return ours, AutoTokenizer.from_pretrained(folder)
 
 
+@cache
+def text_tokenizer(tokenizer):
+    return TextTokenizer(tokenizer, len(tokenizer))
+
+
 def check_text(pair, text):
     ours, theirs = pair
     for special in (True, False):
@@ -62,7 +68,7 @@ def check_text(pair, text):
         assert ours.decode(ids, clean_up_tokenization_spaces=clean) == theirs.decode(ids, clean_up_tokenization_spaces=clean)
     places = theirs(text, return_offsets_mapping=True)["offset_mapping"]
     assert ours(text, return_offsets_mapping=True)["offset_mapping"] == places
-    words = TextTokenizer(ours, len(ours)), TextTokenizer(theirs, len(theirs))
+    words = text_tokenizer(ours), text_tokenizer(theirs)
     if text.strip():
         assert words[0].prepared(text) == words[1].prepared(text)
     assert words[0].text(ids) == words[1].text(ids)
