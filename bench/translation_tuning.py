@@ -4,6 +4,7 @@
 
 DATA is that of translation_table.py. A queue is a list of trainings that one process makes one after the other; all queues run
 side by side. Each training leaves NAME.json: its settings, steps per second, the held-out loss as it went, and BLEU on val.*.
+No process is killed, and none begins a training that has no time left: a killed one can take others on a shared GPU with it.
 """
 
 from __future__ import annotations
@@ -57,23 +58,24 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=1014)
     parser.add_argument("--options", type=json.loads, default={}, help="settings of all trainings, as JSON")
     parser.add_argument("--queue", type=int)
+    parser.add_argument("--end", type=float)
     given = parser.parse_args()
+    given.end = given.end or time.time() + given.seconds
     given.out.mkdir(parents=True, exist_ok=True)
     if given.queue is not None:
         for name in QUEUES[given.queue]:
+            if given.end - time.time() < 1.5 * TRAININGS[name]["seconds"]:
+                print(f"{name}: no time left", flush=True)
+                continue
             try:
                 one(given, name)
             except Exception:
                 traceback.print_exc()
         return
-    end = time.monotonic() + given.seconds
-    words = [sys.executable, __file__, *sys.argv[1:]]
+    words = [sys.executable, __file__, *sys.argv[1:], "--end", str(given.end)]
     queues = [subprocess.Popen([*words, "--queue", str(number)]) for number in range(len(QUEUES))]
     for queue in queues:
-        try:
-            queue.wait(max(1, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            queue.kill()
+        queue.wait()
 
 
 def one(given: argparse.Namespace, name: str) -> None:
