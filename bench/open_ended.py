@@ -8,9 +8,9 @@
 `run` starts `--chains` chains of each kernel from held-out sentences of exactly the length asked for, and from ancestral samples
 of the model, and looks at the texts when the chains have spent a quarter and all of `--passes` passes on average: equal
 passes. With the time that is left the main kernels go on from both kinds of start until the energy has levelled off or the time
-is over. Energies of every sweep are kept. Temperatures of the norm energy run at equal passes from
-ancestral samples of the first length. Everything
-is written as it comes: texts.jsonl (one line per look), energies/*.npy.
+is over. Energies of every sweep are kept. Temperatures of the norm energy run at equal passes from ancestral samples.
+Everything is written as it comes, texts.jsonl (one line per look) and energies/*.npy, and the same command goes on with the
+rows that are not there yet.
 
 `report` prints the tables as Markdown, with ArviZ's rank R-hat of the energy over the second half of the sweeps.
 
@@ -52,7 +52,7 @@ from unmask.sampling.target import Target, blank_template
 from unmask.sampling.text_statistics import distinct, stutters
 
 SHARES = (0.25, 1.0)
-TEMPERATURES = (0.4, 0.6, 0.8, 1.3, 2.0)
+TEMPERATURES = (0.4, 0.6, 0.7, 0.8, 1.3, 2.0)
 EXAMPLES = 3
 LONG = 0.4
 """The share of the time that is left to the long runs."""
@@ -84,8 +84,11 @@ ROWS = [
     Row("sequential pairs raw", "sequential-block", "raw"),
     Row("tempering norm", "tempering"),
 ]
+PAIRED = Row("pair joints norm", "pair-joint")
+"""Comes last: a move derives a joint per chain."""
 DECODERS = [Row("ancestral", "ancestral"), Row("mask-predict", "mask-predict"), Row("surest first", "confidence")]
 HEATED = [Row(f"MH norm, T = {t:g}", "mh", "norm", t) for t in TEMPERATURES]
+LENGTHY = [*MAIN, Row("MH norm, T = 0.7", "mh", "norm", 0.7), Row("sequential pairs raw", "sequential-block", "raw")]
 
 
 class Corpus:
@@ -121,6 +124,7 @@ class Bench:
         self.judge = CausalJudge(options.judge, options.device)
         self.corpus = Corpus(options.corpus, self.model)
         self.passes = Passes(self.model, rows_for(self.model, options.chains))
+        self.there = {self._key(row) for row in read_looks(self.out)}
         self.note({"what": "setup", "device": str(self.model.device), "dtype": options.dtype, "chains": options.chains,
                    "trigrams": len(self.corpus.known), "seconds": self.left()[0]})  # fmt: skip
 
@@ -134,6 +138,13 @@ class Bench:
         with (self.out / "texts.jsonl").open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(row) + "\n")
         print({key: value for key, value in row.items() if key not in ("examples", "judged")}, flush=True)
+
+    def has(self, what: str, row: str, length: int, starts: str, share: float = 1.0) -> bool:
+        """Whether this look was written before."""
+        return (what, row, length, starts, share) in self.there
+
+    def _key(self, row: dict[str, Any]) -> tuple[object, ...]:
+        return tuple(row[name] for name in ("what", "row", "length", "starts", "share"))
 
     def target(self, length: int, energy: EnergyKind = "norm", temperature: float = 1.0) -> Target:
         """All texts of a length."""
@@ -186,6 +197,13 @@ class Bench:
         })  # fmt: skip
 
 
+def read_looks(out: Path) -> list[dict[str, Any]]:
+    """The looks that were written so far."""
+    path = out / "texts.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [row for row in map(json.loads, lines) if "judge" in row]
+
+
 def _mean(values: NDArray[np.float64]) -> list[float]:
     """The mean and half of its 95 % interval."""
     return [round(float(values.mean()), 4), round(1.96 * float(values.std(ddof=1)) / len(values) ** 0.5, 4)]
@@ -216,6 +234,8 @@ def rates(run: MarkovRun, starts: Tensor) -> dict[str, float]:
 
 def equal_passes(bench: Bench, row: Row, length: int, name: str, starts: Tensor) -> None:
     """The texts at each share of the passes."""
+    if bench.has("equal passes", row.name, length, name):
+        return
     run, traces, waiting = chains_of(bench, row, length, starts), [], list(SHARES)
     for passes, energies in sweeps(bench, run, 60.0):
         traces.append(energies)
@@ -236,6 +256,8 @@ def _keep(bench: Bench, name: str, traces: list[NDArray[np.float64]]) -> None:
 
 def converge(bench: Bench, row: Row, length: int, starts: dict[str, Tensor], seconds: float) -> None:
     """Half of the chains from each kind of start, for so long; the energies of every sweep and the texts at the end."""
+    if bench.has("long", row.name, length, "half of each"):
+        return
     half = bench.options.chains // 2
     mixed = torch.cat([value[:half] for value in starts.values()])
     run, traces, spent = chains_of(bench, row, length, mixed), [], 0.0
@@ -256,30 +278,37 @@ def run(options: argparse.Namespace) -> None:
     starts = {length: {"held-out": bench.held_out(length), "ancestral": bench.ancestral(length)} for length in lengths}
     for length in lengths:
         for name, ids in starts[length].items():
-            bench.look(
-                ids, {"what": "start", "row": f"start: {name}", "length": length, "starts": name, "share": 0.0, "passes": 0}
-            )
+            if not bench.has("start", f"start: {name}", length, name, 0.0):
+                about = {"what": "start", "row": f"start: {name}", "length": length, "starts": name, "share": 0.0}
+                bench.look(ids, {**about, "passes": 0})
     for length in lengths:
         for name, ids in starts[length].items():
             for row in MAIN:
                 equal_passes(bench, row, length, name, ids)
-    for row in HEATED:
-        equal_passes(bench, row, lengths[0], "ancestral", starts[lengths[0]]["ancestral"])
+    for length in lengths:
+        for row in HEATED:
+            equal_passes(bench, row, length, "ancestral", starts[length]["ancestral"])
     for length in lengths:
         decoded(bench, length)
         for name, ids in starts[length].items():
             for row in ROWS[len(MAIN) :]:
                 if bench.left()[1] > LONG * options.seconds:
                     equal_passes(bench, row, length, name, ids)
-    share = (bench.left()[1] - 5) / (len(MAIN) * len(lengths))
     for length in lengths:
-        for row in MAIN:
+        for name, ids in starts[length].items():
+            if bench.left()[1] > LONG * options.seconds:
+                equal_passes(bench, PAIRED, length, name, ids)
+    share = (bench.left()[1] - 5) / (len(LENGTHY) * len(lengths))
+    for length in lengths:
+        for row in LENGTHY:
             converge(bench, row, length, starts[length], share)
 
 
 def decoded(bench: Bench, length: int) -> None:
     """The decoders' texts."""
     for row in DECODERS:
+        if bench.has("equal passes", row.name, length, "blank"):
+            continue
         settings = row.settings(bench.options.chains, length)
         decoder = settings.entry.build(target=bench.target(length), passes=bench.passes, proposal=Proposal(), **vars(settings))
         rng = ChainStreams(0, range(bench.options.chains), bench.model.device).at(1, 0)
@@ -293,8 +322,7 @@ def report(options: argparse.Namespace) -> None:
     from unmask.sampling.diagnostics import arviz_statistics
 
     out, statistics = Path(options.out), arviz_statistics()
-    looks = [json.loads(line) for line in (out / "texts.jsonl").read_text(encoding="utf-8").splitlines()]
-    rows = [look for look in looks if "judge" in look]
+    rows = read_looks(out)
     for length in sorted({row["length"] for row in rows}):
         print(f"\n### {length} tokens\n")
         print("| | starts | passes | judge | E_norm / T | E_raw / T | seen | stutter | distinct | accepted | changed | own |")

@@ -3,7 +3,7 @@
 import pandas
 import pytest
 import torch
-from sampling_cases import gap_to_invariance, of, small_target
+from sampling_cases import CachedPairJoint, gap_to_invariance, of, small_target
 from scipy.stats import chisquare
 
 from unmask.models.masked_lm import MaskedLM
@@ -49,7 +49,7 @@ def target_on_gpu(kind="norm"):
         (MetropolisHastings, {"delayed": (0,)}, [1]),
         (ProductBlock, {}, [0, 2]),
         (SequentialBlock, {}, [2, 0]),
-        (PairJoint, {"candidates": 2}, [0, 1]),
+        (CachedPairJoint, {"candidates": 2}, [0, 1]),
     ],
 )
 def test_kernels_keep_the_target(kernel, options, sites, kind):

@@ -9,7 +9,7 @@ import torch
 from unmask.errors import InputError
 from unmask.sampling.draw import draw
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.memory_plan import chain_bytes, plan_memory
+from unmask.sampling.memory_plan import chain_cost, plan_memory
 from unmask.sampling.passes import Passes
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
@@ -19,7 +19,7 @@ SETTINGS = {"chains": 3, "sweeps": 3, "length": (6,), "candidates": 3, "decoding
 
 def budgets(tiny):
     target, settings = Target(tiny, blank_template(tiny, 6)), SampleSettings(**SETTINGS)
-    return {keeps: chain_bytes(settings, target, keeps) for keeps in ("logits", "states", "nothing")}
+    return {keeps: chain_cost(settings, target, keeps).one for keeps in ("logits", "states", "nothing")}
 
 
 def test_the_first_form_of_which_a_chain_fits_is_kept(tiny):
@@ -33,6 +33,17 @@ def test_the_first_form_of_which_a_chain_fits_is_kept(tiny):
         InputError, match=f"too little for one chain of 6 tokens, which takes {cost['nothing']:,}: give more memory"
     ):
         plan_memory(settings, [target], tiny, cost["nothing"] - 1)
+
+
+@pytest.mark.parametrize("kernel", ["mh", "tempering", "pair-joint", "entropy-bound"])
+@pytest.mark.parametrize("keeps", ["logits", "states", "nothing"])
+def test_as_many_chains_as_fit_and_not_one_more(tiny, kernel, keeps):
+    settings = SampleSettings(kernel=kernel, **SETTINGS)
+    cost = chain_cost(settings, Target(tiny, blank_template(tiny, 6)), keeps)
+    for budget in (cost.one, 2 * cost.one - 1, 10 * cost.one, 12345 + 7 * cost.one):
+        fitting = cost.fitting(budget)
+        assert cost.of(fitting) <= budget < cost.of(fitting + 1)
+    assert cost.of(5) == 5 * cost.kept + (1 if keeps == "states" and kernel in ("mh", "tempering") else 5) * cost.work
 
 
 @pytest.mark.parametrize("kernel", ["mh", "gibbs", "sequential-block", "tempering", "mask-predict"])

@@ -14,7 +14,7 @@ from unmask.errors import InputError
 from unmask.models.alphabet import alphabet_ids
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.energy import Energy, UserTerm
-from unmask.sampling.memory_plan import GIGABYTE, MemoryPlan, chain_bytes, free_memory, plan_memory
+from unmask.sampling.memory_plan import GIGABYTE, MemoryPlan, chain_cost, free_memory, plan_memory
 from unmask.sampling.settings import MOST_CHAINS, Keeps, SampleSettings
 from unmask.sampling.target import Target, blank_template
 
@@ -60,7 +60,7 @@ def groups(
     plan = plan_memory(settings, targets, model, memory)
     found = []
     for target, chains in zip(targets, buckets.values(), strict=True):
-        size = chains_at_once or max(1, plan.budget // chain_bytes(settings, target, plan.keeps))
+        size = chains_at_once or chain_cost(settings, target, plan.keeps).fitting(plan.budget)
         _refuse_too_many_at_once(settings, target, min(size, len(chains)), plan.keeps)
         for first in range(0, len(chains), size):
             part = chains[first : first + size]
@@ -124,9 +124,9 @@ def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
 
 
 def _refuse_too_many_at_once(settings: SampleSettings, target: Target, chains: int, keeps: Keeps) -> None:
-    each, free = chain_bytes(settings, target, keeps), free_memory(target.device)
-    if chains * each > free:
+    cost, free = chain_cost(settings, target, keeps), free_memory(target.device)
+    if cost.of(chains) > free:
         raise InputError(
-            f"{chains:,} chains at once need about {chains * each / GIGABYTE:,.0f} GB for their conditionals, and "
-            f"{free / GIGABYTE:.1f} GB are free: give chains_at_once {max(1, free // each):,}, or shorter texts"
+            f"{chains:,} chains at once need about {cost.of(chains) / GIGABYTE:,.0f} GB for their conditionals, and "
+            f"{free / GIGABYTE:.1f} GB are free: give chains_at_once {cost.fitting(free):,}, or shorter texts"
         )

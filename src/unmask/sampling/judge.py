@@ -43,7 +43,7 @@ class CausalJudge:
         """A masked model loads as a causal one, sees the token that it should predict, and finds every text likely."""
         rows = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]], device=self.network.device)
         first = self.network(input_ids=rows).logits[:, :3].double()
-        if float((first[0] - first[1]).abs().max()) > 1e-3 * (1 + float(first.abs().max())):
+        if float((first[0] - first[1]).abs().max()) > 1e-5 * (1 + float(first.abs().max())):
             raise InputError(f"judge {self.name!r} looks ahead in the text: give a causal language model, such as GPT-2")
 
     @torch.no_grad()

@@ -4,9 +4,11 @@
     states    2 R F d numbers per chain     d: the width of the encoder
     nothing                                 a proposal costs a pass more
 
-and R V numbers while a token is drawn. A CPU takes the first of these of which one chain fits: chains that do not fit run after
-each other, at no loss. A GPU wants all chains at once, and its head is cheap: it takes states where the model offers them. The
-chains are the same whatever is kept; the passes they count are those of what is kept.
+and R V numbers while a token is drawn: for each chain, but for one at a time where states are kept, since the head makes logits
+of a few rows at once. (Pair joints and the entropy bound look at several whole conditionals of every chain.) A CPU takes the
+first of these of which one chain fits: chains that do not fit run after each other, at no loss. A GPU wants all chains at once, and its
+head is cheap: it takes states where the model offers them. The chains are the same whatever is kept; the passes they count are
+those of what is kept.
 """
 
 from __future__ import annotations
@@ -46,28 +48,60 @@ def plan_memory(settings: SampleSettings, targets: list[Target], model: MaskedLM
     longest = max(targets, key=lambda target: len(target.template))
     on_gpu = model.device.type == "cuda"
     budget = memory or (int(GPU_SHARE * free_memory(model.device)) if on_gpu else CPU_BYTES)
-    costs = {keeps: chain_bytes(settings, longest, keeps) for keeps in _offered(model, longest)}
+    costs = {keeps: chain_cost(settings, longest, keeps) for keeps in _offered(model, longest)}
     wanted = settings.chains if on_gpu else 1
     order: list[Keeps] = ["states", "logits"] if on_gpu else ["logits", "states"]
     for keeps in order:
-        if keeps in costs and costs[keeps] * (1 if keeps == "states" else wanted) <= budget:
-            return MemoryPlan(keeps, budget, costs[keeps])
-    if costs["nothing"] <= budget:
-        return MemoryPlan("nothing", budget, costs["nothing"])
+        if keeps in costs and costs[keeps].of(1 if keeps == "states" else wanted) <= budget:
+            return MemoryPlan(keeps, budget, costs[keeps].each)
+    if costs["nothing"].one <= budget:
+        return MemoryPlan("nothing", budget, costs["nothing"].each)
     raise InputError(
         f"memory of {budget:,} bytes is too little for one chain of {longest.sites} tokens, which takes "
-        f"{costs['nothing']:,}: give more memory, or shorter texts"
+        f"{costs['nothing'].one:,}: give more memory, or shorter texts"
     )
 
 
-def chain_bytes(settings: SampleSettings, target: Target, keeps: Keeps) -> int:
-    """What one chain of this target takes, its proposal included."""
+@dataclass(frozen=True)
+class ChainCost:
+    """Bytes that one chain keeps, its proposal included, bytes of the work on a step, and whether chains share the latter."""
+
+    kept: int
+    work: int
+    shares_work: bool
+
+    @property
+    def one(self) -> int:
+        """What a chain by itself takes."""
+        return self.kept + self.work
+
+    @property
+    def each(self) -> int:
+        """What another chain adds."""
+        return self.kept if self.shares_work else self.one
+
+    def of(self, chains: int) -> int:
+        """What so many chains take."""
+        return self.one + (chains - 1) * self.each
+
+    def fitting(self, budget: int) -> int:
+        """How many chains fit, at least one."""
+        return max(1, 1 + (budget - self.one) // self.each)
+
+
+def chain_cost(settings: SampleSettings, target: Target, keeps: Keeps) -> ChainCost:
+    """What a chain of this target takes."""
     replicas = len(settings.ladder) if "ladder" in settings.entry.options else 1
     model = target.model
     width = {"logits": model.vocab_size, "states": model.cost.width, "nothing": 0}[keeps]  # type: ignore[attr-defined]
     size = torch.promote_types(model.dtype, torch.float32 if keeps == "logits" else model.dtype).itemsize
     text = 8 * len(target.template) + 9 * target.columns + 40
-    return replicas * (2 * (target.sites * width * size + text) + WORK * model.vocab_size)
+    rows = {"pair-joint": 2, "entropy-bound": target.sites}.get(settings.kernel, 1)
+    return ChainCost(
+        kept=replicas * 2 * (target.sites * width * size + text),
+        work=replicas * rows * WORK * model.vocab_size,
+        shares_work=keeps == "states" and rows == 1,
+    )
 
 
 def free_memory(device: torch.device) -> int:

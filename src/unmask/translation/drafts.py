@@ -21,7 +21,7 @@ from unmask.sampling.energy import Energy
 from unmask.sampling.group_run import COUNTS, GroupRun
 from unmask.sampling.groups import Group
 from unmask.sampling.markov_run import MarkovRun
-from unmask.sampling.memory_plan import CPU_BYTES, chain_bytes
+from unmask.sampling.memory_plan import CPU_BYTES, chain_cost
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams
@@ -132,7 +132,7 @@ class Drafting:
         for length, places in sorted(by_length.items()):
             template = layout.template(drafts[places[0]].source, length)
             target = Target(model, template, energy, given=given)
-            size = max(1, CPU_BYTES // chain_bytes(settings, target, "logits"))
+            size = chain_cost(settings, target, "logits").fitting(CPU_BYTES)
             for first in range(0, len(places), size):
                 some = places[first : first + size]
                 numbers = [drafts[place].number for place in some]

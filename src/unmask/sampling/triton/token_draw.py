@@ -15,7 +15,7 @@ from torch import Tensor
 
 from unmask.sampling.token_draw import Drawn
 
-BLOCK = 2048
+BLOCK, WARPS = 2048, 8
 DRAW, GREEDY, GIVEN = 0, 1, 2
 
 
@@ -42,7 +42,7 @@ def draw_on_gpu(
             numbers if least is None else least.to(logits.dtype).contiguous(),
             numbers if uniform is None else uniform.contiguous(), chosen, numbers, m, size, logits.stride(0),
             HEAT=temperature, HOW=how, CUT=least is not None, PLAIN=least is None and temperature == 1,
-            BLOCK=min(BLOCK, triton.next_power_of_2(size)), num_warps=8,
+            BLOCK=min(BLOCK, triton.next_power_of_2(size)), num_warps=WARPS,
         )  # fmt: skip
     return Drawn(chosen, *numbers.unbind(0))
 
