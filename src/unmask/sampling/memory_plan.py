@@ -6,9 +6,9 @@
 
 and R V numbers while a token is drawn: for each chain, but for one at a time where states are kept, since the head makes logits
 of a few rows at once. (Pair joints and the entropy bound look at several whole conditionals of every chain.) A CPU takes the
-first of these of which one chain fits: chains that do not fit run after each other, at no loss. A GPU wants all chains at once, and its
-head is cheap: it takes states where the model offers them. The chains are the same whatever is kept; the passes they count are
-those of what is kept.
+first of these of which one chain fits: chains that do not fit run after each other, at no loss. A GPU wants all chains at once,
+and its head is cheap: it takes states where the model offers them. The chains are the same whatever is kept; the passes they
+count are those of what is kept.
 """
 
 from __future__ import annotations
