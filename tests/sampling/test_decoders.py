@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling_cases import of, small_target, strictly_positive_joint
 
-from unmask.errors import InputError
+from unmask.errors import InputError, ModelError
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.confidence import ConfidenceOrder
 from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.entropy_bound import EntropyBound
 from unmask.sampling.decoders.mask_predict import MaskPredict, blanks_left
 from unmask.sampling.decoders.revise import Revise
 from unmask.sampling.enumeration import all_texts
@@ -156,6 +157,15 @@ def test_revision_mends_a_first_guess_if_the_model_corrects_what_it_sees_and_not
         copies[:, x, y] = torch.eye(2, dtype=torch.float64)[[x, y]]
     state, _ = decode(of(Revise, small_target(model=TabularMLM(copies))), 1, ChainStreams(0, [0]).at(0, 0))
     assert state.ids[0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("decoder_class", [MaskPredict, ConfidenceOrder, Revise, Ancestral, EntropyBound])
+@pytest.mark.parametrize("heat", [0.0, 1.0])
+def test_logits_that_are_no_numbers_are_an_error_and_no_token(decoder_class, heat):
+    target = small_target(model=TabularMLM(torch.full((3, 4, 4, 4, 3), torch.nan, dtype=torch.float64)))
+    options = {} if decoder_class is Ancestral else {"decoding_temperature": heat}
+    with pytest.raises(ModelError, match="not numbers"):
+        decode(of(decoder_class, target, **options), 2, ChainStreams(0, [0, 1]).at(0, 0))
 
 
 @pytest.mark.parametrize("wrong", [{"decoding_steps": 0}, {"decoding_temperature": -1.0}])

@@ -142,7 +142,7 @@ def plain_draw(
         assert uniform is not None
         past = torch.searchsorted(summed, uniform.unsqueeze(1) * total, right=True)
         last = torch.searchsorted(summed, total)
-        tokens = torch.minimum(past, last).squeeze(1)
+        tokens = torch.minimum(past, last).squeeze(1).clamp(max=wide.shape[1] - 1)
     where = torch.stack([tokens, current], 1)
     log_density = (kept.gather(1, where) - top) / temperature - total.log()
     log_allowed = allowed.logsumexp(-1) if temperature != 1 or least is not None else (total.log() + top).squeeze(1)

@@ -14,6 +14,7 @@ from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import Randomness
 from unmask.sampling.settings import HOTTEST
+from unmask.sampling.state import refuse_nan
 from unmask.sampling.target import Target
 
 
@@ -153,6 +154,7 @@ def decode(
     passes = torch.zeros_like(state.rows)
     for _ in range(decoder.steps):
         passes += decoder.step(state, rng).passes
+    refuse_nan(state.confidence)
     return state, passes
 
 
