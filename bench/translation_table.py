@@ -37,6 +37,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "always-accept 1.0": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 1.0, **ONE_STEP},
     "MH norm from mask-predict 10": {"kernel": "mh", "energy": "norm", "steps": 5},
     "MH raw from mask-predict 10": {"kernel": "mh", "energy": "raw", "steps": 5},
+    "annealed MH from mask-predict 10": {"kernel": "annealing", "steps": 5, "hot": 1.0, "cold": 0.1},
     "MH raw": {"kernel": "mh", "energy": "raw", "steps": 5, **ONE_STEP},
     "block MH (product)": {"kernel": "block", "steps": 5, "block_size": 2, **ONE_STEP},
     "always-accept 0.5": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 0.5, **ONE_STEP},
