@@ -22,7 +22,6 @@ from unmask.sampling.group_run import COUNTS, GroupRun
 from unmask.sampling.groups import Group
 from unmask.sampling.markov_run import MarkovRun
 from unmask.sampling.memory_plan import CPU_BYTES, chain_cost
-from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.settings import EnergyKind, SampleSettings
@@ -33,8 +32,6 @@ from unmask.translation.pair_model import PairModel
 
 Score = Literal["norm", "raw", "any-order"]
 SCORES: tuple[Score, ...] = ("norm", "raw", "any-order")
-GPU_ROWS = 128
-"""Of a call: drafts of one length are tens or hundreds, and what a call has too few of is computed for nothing."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Drafting:
 
     def __init__(self, pair: PairModel, seed: int, progress: Progress | None = None) -> None:
         self.pair, self.seed, self.progress = pair, seed, progress
-        self.passes = Passes(pair.model, GPU_ROWS if pair.model.device.type == "cuda" else None)
+        self.passes = pair.passes
         self.moves = dict.fromkeys(COUNTS, 0)
 
     def decoded(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -16,7 +17,11 @@ from unmask.models.length_head import LengthHead, pooled_states
 from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.pair_layout import PairLayout, corrects, read_layout
+from unmask.sampling.passes import Passes
 from unmask.translation.spelling import Spelling
+
+GPU_ROWS = 128
+"""Of a call: drafts of one length are tens or hundreds, and what a call has too few of is computed for nothing."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,11 @@ class PairModel:
         widen_output(network)
         model = MaskedLM(network, tokenizer, name=str(folder))
         return cls(model, layout, spelling, LengthHead.load(folder).to(model.device), corrects(folder))
+
+    @cached_property
+    def passes(self) -> Passes:
+        """How the model is run; what is recorded on a GPU for each length of texts serves as long as the model is loaded."""
+        return Passes(self.model, GPU_ROWS if self.model.device.type == "cuda" else None)
 
     def likely_lengths(self, sources: Sequence[Sequence[int]], k: int) -> list[list[tuple[int, float]]]:
         """The k likeliest numbers of tokens of each source's translation, and their log-probabilities."""
