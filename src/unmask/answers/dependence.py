@@ -33,7 +33,7 @@ from unmask.answers.asking import Alphabet, Model, for_each, one_or_many
 from unmask.answers.plots import figure_path, save_figure
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import derive
+from unmask.joints.deriving import derive_blocks
 from unmask.joints.registry import named
 from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.conditional_model import ConditionalModel
@@ -41,7 +41,7 @@ from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import MAX_PASSES, MOST_CANDIDATES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens, regular_tokens
-from unmask.tables.unary import pass_count, unary_tables
+from unmask.tables.unary import alike, pass_count, tables_of
 
 if TYPE_CHECKING:
     import pandas
@@ -51,6 +51,8 @@ Others = Literal["masked", "text"]
 DEFAULT_CONSTRUCTION = "pseudo_gibbs"
 LARGEST_DOUBLE = 2048
 """Tables of more candidates keep the model's own precision: float64 would take gigabytes."""
+PAIRS_AT_ONCE, CELLS_AT_ONCE = 16, 2**22
+"""Pairs whose tables are made and solved together, and the most cells of one of their two tables, over all of them."""
 DEFAULT_PASSES = 6000
 FEWEST, MOST = 32, 256
 """The candidates of a default answer: as many as keep it within DEFAULT_PASSES, but never fewer or more than these."""
@@ -94,17 +96,22 @@ def pair_matrix(
     pairs = list(combinations(range(k), 2))
     total, done = sets.passes(pairs), sets.spent
     information, mass = torch.zeros((k, k), dtype=torch.float64), torch.zeros((k, k), dtype=torch.float64)
-    for a, b in pairs:
-        pair = pair_cloze(cloze, a, b, others)
-        chosen = sets.of_pair(a, b, pair)
-        large = max(len(c) for c in chosen) > LARGEST_DOUBLE
-        tables = unary_tables(model, pair, chosen, dtype=None if large else torch.float64)
-        found = derive(tables, construction).mutual_information()
-        information[a, b] = information[b, a] = max(found, 0.0)
-        mass[a, b] = mass[b, a] = exp(tables.log_mass)
-        done += sets.passes_per_pair + pass_count([len(c) for c in chosen])
-        if progress:
-            progress(done, total, "passes of the model")
+    at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // sets.largest**2))
+    for start in range(0, len(pairs), at_once):
+        some = pairs[start : start + at_once]
+        clozes = [pair_cloze(cloze, a, b, others) for a, b in some]
+        chosen = [sets.of_pair(a, b, pair) for (a, b), pair in zip(some, clozes, strict=True)]
+        large = max(len(c) for both in chosen for c in both) > LARGEST_DOUBLE
+        blocks = tables_of(model, clozes, chosen, dtype=None if large else torch.float64)
+        for members in alike(blocks, lambda tables: tables.shape):
+            for i, (joint,) in zip(members, derive_blocks([blocks[i] for i in members], [construction]), strict=True):
+                a, b = some[i]
+                information[a, b] = information[b, a] = max(joint.mutual_information(), 0.0)
+                mass[a, b] = mass[b, a] = exp(blocks[i].log_mass)
+        for both in chosen:
+            done += sets.passes_per_pair + pass_count([len(c) for c in both])
+            if progress:
+                progress(done, total, "passes of the model")
     return PairMatrix(information, mass, done)
 
 
@@ -153,6 +160,11 @@ class _CandidateSets:
             return self.sets[a], self.sets[b]
         first, second = likely_tokens(self.model, pair, self.size, self.regular, self.neighbours)
         return first, second
+
+    @property
+    def largest(self) -> int:
+        """The most candidates of a position."""
+        return self.size if self.sets is None else max(map(len, self.sets))
 
     def passes(self, pairs: Sequence[tuple[int, int]]) -> int:
         if self.sets is None:

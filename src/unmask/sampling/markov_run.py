@@ -54,7 +54,7 @@ class MarkovRun(GroupRun):
         self.spent = spent + started.reshape(-1, self.kernel.replicas).sum(1)
         if self.settings.measures_dependence:
             measured = template_dependence(self.group.target, self.settings.candidates, self.settings.joint)
-            self.dependence = measured.information
+            self.dependence = measured.information.to(self.spent.device)
             first = self.group.alike.index(self.group.chains[0])
             place = torch.arange(first, first + len(self.group.chains), device=self.spent.device)
             each, left = divmod(measured.passes, len(self.group.alike))

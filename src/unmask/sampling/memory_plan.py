@@ -5,10 +5,10 @@
     nothing                                 a proposal costs a pass more
 
 and R V numbers while a token is drawn: for each chain, but for one at a time where states are kept, since the head makes logits
-of a few rows at once. (Pair joints and the entropy bound look at several whole conditionals of every chain.) A CPU takes the
-first of these of which one chain fits: chains that do not fit run after each other, at no loss. A GPU wants all chains at once,
-and its head is cheap: it takes states where the model offers them. The chains are the same whatever is kept; the passes they
-count are those of what is kept.
+of a few rows at once. (Decoders that predict all blanks at once draw F tokens, and pair joints two whole conditionals.) A CPU
+takes the first of these of which one chain fits: chains that do not fit run after each other, at no loss. A GPU wants all chains
+at once, and its head is cheap: it takes states where the model offers them. The chains are the same whatever is kept; the passes
+they count are those of what is kept.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ GPU_SHARE = 0.4
 """The budget, unless the user gives one: of the free memory, on a GPU."""
 WORK = 32
 """Bytes per token of the vocabulary while a token is drawn."""
+ALL_AT_ONCE, PAIRS = ("mask-predict", "confidence", "revise", "entropy-bound"), "pair-joint"
+"""Kernels that look at several conditionals of a chain at once; pair joints at whole ones, whatever is kept."""
 GIGABYTE = 2**30
 WORDS = {"logits": "logits", "states": "hidden states", "nothing": "nothing, and computed anew"}
 
@@ -96,11 +98,11 @@ def chain_cost(settings: SampleSettings, target: Target, keeps: Keeps) -> ChainC
     width = {"logits": model.vocab_size, "states": model.cost.width, "nothing": 0}[keeps]  # type: ignore[attr-defined]
     size = torch.promote_types(model.dtype, torch.float32 if keeps == "logits" else model.dtype).itemsize
     text = 8 * len(target.template) + 9 * target.columns + 40
-    rows = {"pair-joint": 2, "entropy-bound": target.sites}.get(settings.kernel, 1)
+    rows = target.sites if settings.kernel in ALL_AT_ONCE else 2 if settings.kernel == PAIRS else 1
     return ChainCost(
         kept=replicas * 2 * (target.sites * width * size + text),
         work=replicas * rows * WORK * model.vocab_size,
-        shares_work=keeps == "states" and rows == 1,
+        shares_work=keeps == "states" and settings.kernel != PAIRS,
     )
 
 

@@ -90,6 +90,19 @@ class Conditionals:
         logits = self.kept if head is None else head.in_calls("head", head.logits_of, (self.kept,), ())
         return self.proposal.log_weights(logits, self.support[self.sites])
 
+    def entropy(self) -> Float[Tensor, " m"]:
+        """Of the model's own distribution over the allowed tokens, untempered and uncut, in nats."""
+        head, plain = self.head, Proposal()
+
+        def answer(kept: Tensor, sites: Tensor, support: Tensor) -> Tensor:
+            log_q = plain.log_weights(kept if head is None else head.logits_of(kept), support[sites])
+            return torch.special.entr(log_q.exp()).sum(-1)
+
+        if head is None:
+            return answer(self.kept, self.sites, self.support)
+        found: Tensor = head.in_calls("entropy", answer, (self.kept, self.sites), (self.support,))
+        return found
+
     def _asked(self, what: Literal["draw", "at"], uniform_or_tokens: Tensor) -> Drawn:
         proposal, greedy, head = self.proposal, self.greedy, self.head
 

@@ -49,29 +49,26 @@ class EntropyBound:
 
     def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
         """Fill the surest blanks under the bound; one pass for each text that has blanks."""
-        target = self.target
+        target, sites = self.target, self.target.sites
         blank = state.ids[:, target.free_positions] == target.model.mask_id
         texts = blank.any(1).nonzero().squeeze(1)
-        chosen = torch.zeros_like(blank)
         state.steps += 1
         if not len(texts):
-            return DecodeInfo(chosen, torch.zeros_like(state.rows))
-        logits = self.passes.logits(state.ids[texts], target.free_positions.expand(len(texts), -1))
+            return DecodeInfo(blank, torch.zeros_like(state.rows))
+        site = torch.arange(sites, device=texts.device).repeat(len(texts))
+        kept = self.passes.conditionals(state.ids[texts], target.free_positions.expand(len(texts), -1)).flatten(0, 1)
+        greedy, tempered = self.decoding_temperature == 0, Proposal(self.decoding_temperature or 1.0)
+        conditionals = self.passes.proposals(kept, target, tempered, site, torch.zeros_like(site), greedy)
+        drawn = rng.tokens(texts.repeat_interleave(sites), conditionals, site)
+        tokens, confidence = (v.reshape(-1, sites) for v in (drawn.tokens, (drawn.logit - drawn.log_allowed).exp()))
         entropy = torch.full(blank.shape, torch.inf, dtype=torch.float64, device=blank.device)
-        for site in range(target.sites):
-            support = target.support[site].expand(len(texts), -1)
-            log_probs = Proposal().log_weights(logits[:, site], support)
-            entropy[texts, site] = -torch.where(log_probs.isfinite(), log_probs.exp() * log_probs, 0.0).sum(-1)
-            if self.decoding_temperature:
-                drawn = rng.categorical(texts, Proposal(self.decoding_temperature).log_weights(logits[:, site], support))
-            else:
-                drawn = log_probs.argmax(-1)
-            here = texts[blank[texts, site]]
-            token = drawn[blank[texts, site]]
-            state.ids[here, target.free_positions[site]] = token
-            state.confidence[here, site] = log_probs[blank[texts, site], token].exp()
+        entropy[texts] = conditionals.entropy().reshape(-1, sites)
         chosen = blank & under_bound(torch.where(blank, entropy, torch.inf), self.gamma)
-        state.mask(target, blank & ~chosen)
+        here, before = chosen[texts], state.ids[texts]
+        state.ids[texts] = before.index_copy(
+            1, target.free_positions, torch.where(here, tokens, before[:, target.free_positions])
+        )
+        state.confidence[texts] = torch.where(here, confidence, state.confidence[texts])
         return DecodeInfo(chosen, blank.any(1).long())
 
 
