@@ -16,7 +16,7 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import DecodeState, decode
 from unmask.sampling.decoders.refined import Refined
 from unmask.sampling.enumeration import CERTAIN, ScriptedChoices, all_texts, target_law, transition_matrix
-from unmask.sampling.kernels.block import block_conditionals
+from unmask.sampling.kernels.block import proposal_weights
 from unmask.sampling.kernels.pair_joint import _PairProposals
 from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.target import Target
@@ -125,9 +125,10 @@ class StatesTheChain(CachedPairJoint):
     def propose(self, state, rng, sites):
         move, chain = super().propose(state, rng, sites), of(CachedPairJoint, self.target, joint="chain", candidates=3)
         positions = self.target.free_positions[sites]
-        log_weights = block_conditionals(self.target, self.passes, self.proposal, state.ids, sites)
-        derived = [chain.derive(*row) for row in zip(state.ids, positions, log_weights, strict=True)]
-        stated = _PairProposals(self.rho, log_weights, derived)
+        masked = state.ids.scatter(1, positions, self.target.model.mask_id)
+        logits = self.passes.logits(masked, positions)
+        log_weights = proposal_weights(self.target, self.proposal, logits, sites)
+        stated = _PairProposals(self.rho, log_weights, chain.laws(masked, positions, logits, log_weights))
         return move._replace(log_ratio=stated.log_density(state.ids.gather(1, positions)) - stated.log_density(move.tokens))
 
 
