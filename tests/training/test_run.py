@@ -307,12 +307,18 @@ def damage(path: Path, how: str) -> None:
         torch.save(state, path)
 
 
+@pytest.fixture(scope="module")
+def stopped_at_11(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("stopped") / "model"
+    go(shared, out, valid_every=1, checkpoint_every=5, progress=interrupt_at(11))
+    return out
+
+
 @pytest.mark.parametrize("how", ["torn", "empty", "keys", "step", "shape", "moments", "nan", "other"])
 def test_a_damaged_checkpoint_is_passed_over_or_told_and_deleting_it_helps(
-    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], how: str
+    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], stopped_at_11: Path, how: str
 ) -> None:
-    out = tmp_path / "model"
-    go(shared, out, valid_every=1, checkpoint_every=5, progress=interrupt_at(11))
+    out = shutil.copytree(stopped_at_11, tmp_path / "model")
     older, newest = checkpoints_of(out).paths()
     damage(newest, how)
     with pytest.warns(UserWarning, match=rf"'{newest}' is damaged .*going on from step 10 instead"):
@@ -321,6 +327,8 @@ def test_a_damaged_checkpoint_is_passed_over_or_told_and_deleting_it_helps(
         damage(path, how)
     with pytest.raises(InputError, match="is damaged .*, and there is no other: delete it to begin again at the first step"):
         go(shared, out, resume=True)
+    if how != "torn":
+        return
     for path in checkpoints_of(out).paths():
         path.unlink()
     assert go(shared, out, resume=True).finished
