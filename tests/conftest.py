@@ -87,36 +87,12 @@ WORDS = "the a cat dog sat ran on under mat tree . s".split()
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory):
     """A saved BERT of 12 regular and 5 special tokens with random weights, and texts of at most 16 tokens."""
-    import torch
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import BertPreTokenizer
-    from tokenizers.processors import TemplateProcessing
-    from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    vocabulary = {word: i for i, word in enumerate([*special, *WORDS])}
-    backend = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
-    backend.pre_tokenizer = BertPreTokenizer()
-    backend.post_processor = TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])]
-    )
-    names = {f"{name[1:-1].lower()}_token": name for name in special}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=16, **names)
-    torch.manual_seed(3)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=16,
-        initializer_range=0.5,
-    )
+    from small_models import save_bert
+
     folder = tmp_path_factory.mktemp("tiny")
-    BertForMaskedLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_bert(folder, WORDS, BertPreTokenizer(), positions=16, seed=3, spread=0.5, model_max_length=16)
 
 
 @pytest.fixture(scope="session")

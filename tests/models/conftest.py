@@ -11,8 +11,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import pytest
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
+
+import small_models
 
 WORDS = "the a cat dog bird sat ran sang on in mat house tree red old small . , ! ##s ##ing ##ed play walk un ##able".split()
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -56,30 +58,10 @@ def word_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def byte_tokenizer(mask_takes_space: bool = True) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer as RoBERTa has it, trained on a few sentences written here."""
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=330,
-        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
+    """A byte-level tokenizer as RoBERTa has it."""
     sentences = ["The cat sat on the mat.", "The dog ran to the house.", "A cat and a dog sat on the old mat in the house."]
-    core.train_from_iterator(sentences * 5, trainer)
-    core.add_special_tokens([AddedToken("<mask>", lstrip=mask_takes_space, special=True)])
-    core.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=core,
-        bos_token="<s>",
-        cls_token="<s>",
-        pad_token="<pad>",
-        eos_token="</s>",
-        sep_token="</s>",
-        unk_token="<unk>",
-        mask_token=AddedToken("<mask>", lstrip=mask_takes_space, special=True),
-    )
+    around = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    return small_models.byte_tokenizer(sentences, 330, around, mask_takes_space)
 
 
 def random_network(kind: str, seed: int = 0, **changes: Any) -> torch.nn.Module:

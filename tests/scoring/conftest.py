@@ -30,31 +30,13 @@ def pieces_folder(tmp_path_factory):
 def roberta_folder(tmp_path_factory):
     """A random RoBERTa with a byte-level vocabulary, whose tokens carry the space before them."""
     import torch
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
+    from tokenizers.processors import RobertaProcessing
+    from transformers import RobertaConfig, RobertaForMaskedLM
 
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320,
-        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    core.train_from_iterator(["The old dog sat on a mat.", "A dog ran to the old house."] * 5, trainer)
-    core.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True)])
-    core.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=core,
-        bos_token="<s>",
-        cls_token="<s>",
-        pad_token="<pad>",
-        eos_token="</s>",
-        sep_token="</s>",
-        unk_token="<unk>",
-        mask_token=AddedToken("<mask>", lstrip=True, special=True),
-    )
+    from small_models import byte_tokenizer
+
+    around = RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
+    tokenizer = byte_tokenizer(["The old dog sat on a mat.", "A dog ran to the old house."], 320, around)
     network = RobertaForMaskedLM(_config(RobertaConfig, torch, len(tokenizer), 42, pad_token_id=1))
     return _saved(tmp_path_factory.mktemp("roberta"), network, tokenizer)
 

@@ -1,0 +1,64 @@
+"""Checkpoints and tokenizers of a few tokens, with random weights, that the tests of several rooms need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def save_bert(
+    folder: Path,
+    tokens: Sequence[str],
+    splits: pre_tokenizers.PreTokenizer,
+    positions: int,
+    seed: int,
+    spread: float,
+    **more: Any,
+) -> Path:
+    """A BERT over SPECIAL and `tokens`, a word each; weights of deviation `spread` make conditionals that depend by nats."""
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *tokens])}
+    core = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    core.pre_tokenizer = splits
+    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    names = {f"{name[1:-1].lower()}_token": name for name in SPECIAL}
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=positions,
+        initializer_range=spread,
+    )
+    BertForMaskedLM(config).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=core, **more, **names).save_pretrained(folder)
+    return folder
+
+
+def byte_tokenizer(
+    sentences: Sequence[str], size: int, around: processors.PostProcessor, mask_takes_space: bool = True
+) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer as RoBERTa has it, trained on a few sentences."""
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    core.train_from_iterator([*sentences] * 5, trainer)
+    mask = AddedToken("<mask>", lstrip=mask_takes_space, special=True)
+    core.add_special_tokens([mask])
+    core.post_processor = around
+    names = {"bos": "<s>", "cls": "<s>", "pad": "<pad>", "eos": "</s>", "sep": "</s>", "unk": "<unk>", "mask": mask}
+    return PreTrainedTokenizerFast(tokenizer_object=core, **{f"{name}_token": token for name, token in names.items()})
