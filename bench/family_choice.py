@@ -1,12 +1,15 @@
 """Which rule should be the default? Chosen on one half of the pairs, confirmed on the other.
 
     python bench/family_choice.py ROWS [--all] [--against balanced chain ...]
+    python bench/family_choice.py RUNS --choice restarted [--fresh]
 
-ROWS is a folder that `bench/rules.py` filled. On the pairs of even number, all cells weighing alike, among the members of the
-family that take no more steps of the solver than `balanced`: those whose nats per token lie within TIE of the best, of them those
-whose G-KL lies within TIE_KL of the lowest, and of them the one with the lowest A-KL. `--all` lets the other rules take part. On
-the pairs of odd number: its difference from the others in nats per token, in G-KL and in A-KL, pair by pair, with 95 %
-bootstrap intervals, over all cells and, for those of `--against`, per model and per cell.
+ROWS is a folder that `bench/rules.py` filled; RUNS holds run folders of `unmask evaluate`, RUNS/MODEL/CELL each.
+On the pairs of even number, all cells weighing alike, among the members of the family that take no more steps of the solver
+than `balanced`: those whose nats per token lie within TIE of the best, of them those whose G-KL lies within TIE_KL of the
+lowest, and of them the one with the lowest A-KL. `--all` lets the other rules take part. On the pairs of odd number: its
+difference from the others in nats per token, in G-KL and in A-KL, pair by pair, with 95 % bootstrap intervals, over all cells
+and, for those of `--against`, per model and per cell. `--fresh`: the choice was made on other pairs, so that all of these
+confirm it.
 """
 
 from __future__ import annotations
@@ -26,7 +29,11 @@ METRICS = ("nats", "g_kl", "a_kl")
 
 def read_rows(folder: Path) -> pandas.DataFrame:
     """Per pair and rule: nats per token, G-KL, A-KL and steps."""
-    rows = pandas.concat([pandas.read_parquet(part) for part in sorted(folder.glob("*.parquet"))])
+    parts = [pandas.read_parquet(part) for part in sorted(folder.glob("*.parquet"))]
+    for run in sorted(folder.rglob("results.parquet")):
+        cell = " ".join(run.parent.relative_to(folder).parts)
+        parts.append(pandas.read_parquet(run).assign(cell=cell).rename(columns={"construction": "rule"}))
+    rows = pandas.concat(parts)
     return rows.assign(nats=rows["pair_nll"] / 2)
 
 
@@ -71,18 +78,20 @@ def main() -> None:
     parser.add_argument("rows", type=Path)
     parser.add_argument("--all", action="store_true", help="every rule may be chosen, not members alone")
     parser.add_argument("--choice", help="confirm this one instead")
+    parser.add_argument("--fresh", action="store_true", help="the choice was made on other pairs: confirm it on all of these")
     parser.add_argument("--against", nargs="*", default=CORNERS)
     options = parser.parse_args()
     rows = read_rows(options.rows)
-    first, second = rows[rows["pair"] % 2 == 0], rows[rows["pair"] % 2 == 1]
+    first, second = (rows, rows) if options.fresh else (rows[rows["pair"] % 2 == 0], rows[rows["pair"] % 2 == 1])
     table = means(first)
     inside = table.index.str.startswith("family:") | table.index.isin(CORNERS)
     best = options.choice or chosen(table[table["a_kl"].notna() & (inside | options.all)])
-    for half, part in (("first", first), ("second", second)):
-        print(f"pairs in the {half} halves: {part.groupby('cell')['pair'].nunique().to_dict()}")
-    print(f"\nfirst halves:\n{table.to_string(float_format=lambda value: f'{value:.4f}')}\n\nchosen: {best}\n")
+    names = ("all pairs", "all pairs") if options.fresh else ("first halves", "second halves")
+    for name, part in zip(names, (first, second), strict=True):
+        print(f"number of pairs, {name}: {part.groupby('cell')['pair'].nunique().to_dict()}")
+    print(f"\n{names[0]}:\n{table.to_string(float_format=lambda value: f'{value:.4f}')}\n\nchosen: {best}\n")
     halves = {metric: second.pivot(index=["cell", "pair"], columns="rule", values=metric) for metric in METRICS}
-    print(f"second halves, {best} minus the other: nats per token | G-KL | A-KL, 95 % intervals\n")
+    print(f"{names[1]}, {best} minus the other: nats per token | G-KL | A-KL, 95 % intervals\n")
     for other in table.index.drop(best):
         print(f"| {other} | {shown(halves, best, other)} |")
     cells = sorted(second["cell"].unique())

@@ -187,7 +187,8 @@ def main() -> None:
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
     floor = needed_operations(model, options.length) / product_rate(device)
     median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
-    by_itself = {key: statistics.median(run[key] for run in alone) for key in ("tables", "joints", "metrics", "all")}
+    parts = ("tables", "joints", "metrics", "all") if alone else ()
+    by_itself = {key: statistics.median(run[key] for run in alone) for key in parts}
     result = {"settings": vars(options), "median": median, "alone": by_itself, "runs": runs, "floor": floor, "peak_bytes": peak}
     if options.published and network is not None:
         del model, network
@@ -200,7 +201,8 @@ def main() -> None:
     which = options.model or f"BERT-{options.shape}"
     print(f"{name}; {which}, {options.vocabulary} tokens, text of {options.length}, {options.dtype}; torch {torch.__version__}")
     print(f"per pair, {options.batch} at once: " + "  ".join(f"{key} {value:.4g}" for key, value in median.items()))
-    print("one by one: " + "  ".join(f"{key} {value:.4g}" for key, value in by_itself.items()))
+    if by_itself:
+        print("one by one: " + "  ".join(f"{key} {value:.4g}" for key, value in by_itself.items()))
     print(f"floor of the passes {floor:.3f} s: {median['all'] / floor:.2f} times the floor; peak {peak / 1e9:.1f} GB")
     if "published" in result:
         plain = result["published"]

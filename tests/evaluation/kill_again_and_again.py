@@ -1,8 +1,8 @@
 """Run by test_kill.py: an evaluation that dies of SIGKILL at ten random moments, then is let finish.
 
 Everything is loaded once and each life of the run is a fork, so that a kill falls into choosing, measuring or writing and
-not into importing: after up to five more stored pairs and a random part of the time that a pair takes. Prints how many
-pairs were stored at each death.
+not into importing: after up to five more stored pairs, or one more batch, and a random part of the time that these take.
+Prints how many pairs were stored at each death.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from pathlib import Path
 import pyarrow.parquet
 
 import unmask
+from unmask.evaluation import batches
 
 
-def main(model: str, data: str, folder: str) -> None:
+def main(model: str, data: str, folder: str, pairs: int, at_once: int) -> None:
     loaded = unmask.MaskedLM.load(model, device="cpu")
     whole, killed = Path(folder) / "whole", Path(folder) / "killed"
+    batches.MOST = at_once
+    memory = "1GB" if at_once > 1 else None
 
     def run(out: Path) -> None:
-        unmask.evaluate(data, model=loaded, pairs=60, joints=("product", "mrf", "pseudo_gibbs"), out=out)
+        unmask.evaluate(data, model=loaded, pairs=pairs, joints=("product", "mrf", "pseudo_gibbs"), memory=memory, out=out)
 
     run(whole)
-    seconds = json.loads((whole / "table.json").read_text())["median_seconds_a_pair"]
+    seconds = json.loads((whole / "table.json").read_text())["median_seconds_a_pair"] * at_once
     draw = random.Random()
     for _ in range(10):
-        enough = stored(killed) + draw.randint(0, 5)
+        enough = stored(killed) + draw.randint(0, 5 if at_once == 1 else 1)
         child = os.fork()
         if not child:
             run(killed)
@@ -52,4 +55,4 @@ def stored(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:4], *map(int, sys.argv[4:]))

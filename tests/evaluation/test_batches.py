@@ -96,21 +96,29 @@ def test_out_of_memory_halves_the_pairs_at_once(asked, one_by_one, monkeypatch):
     assert tried == [12, 6, 3, 3, 3, 3]
 
 
-@pytest.mark.parametrize("stage", ["derive_blocks", "metrics_of_blocks"])
-def test_out_of_memory_halves_the_joints_and_the_numbers(asked, one_by_one, monkeypatch, sizes, stage):
+@pytest.mark.parametrize(
+    ("stage", "items", "then", "at_once"),
+    [
+        ("tables_of", 1, [12, 6, 3, 3, 3, 3], [12, 6, 3, 3, 3, 3]),
+        ("derive_blocks", 0, [12, 6, 3, 3, 6, 3, 3], [12]),
+        ("metrics_of_blocks", 0, [12, 6, 3, 3, 6, 3, 3], [12]),
+    ],
+)
+def test_out_of_memory_halves_every_stage(asked, one_by_one, monkeypatch, sizes, stage, items, then, at_once):
+    """The joints and the numbers go on with half of the pairs whose tables are there; without room for the tables fewer begin."""
     import unmask.evaluation.measure as measure
 
     work, tried = getattr(measure, stage), []
 
-    def only_four_fit(blocks, *rest):
-        tried.append(len(blocks))
-        if len(blocks) > 4:
+    def only_four_fit(*given):
+        tried.append(len(given[items]))
+        if tried[-1] > 4:
             raise RuntimeError("CUDA error: out of memory")
-        return work(blocks, *rest)
+        return work(*given)
 
     monkeypatch.setattr(measure, stage, only_four_fit)
     assert_same(unmask.evaluate(**asked, memory="1GB").rows, one_by_one)
-    assert tried == [12, 6, 3, 3, 6, 3, 3] and sizes == [12]
+    assert tried == then and sizes == at_once
 
 
 def test_halving_passes_on_other_errors_and_what_is_too_large_for_one():

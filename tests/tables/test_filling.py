@@ -23,7 +23,7 @@ def test_rows_of_logits_become_cells_mass_and_total(before, after, whole):
     candidates = torch.arange(20) if whole else torch.tensor([3, 0, 17, 9, 11])
     n = len(candidates)
     table = torch.full((before, n, after), torch.nan)
-    totals = [fill(table, 0, logits[:2], candidates), fill(table, 2, logits[2:], candidates)]
+    totals = [fill(table, 0, logits[:2], candidates, whole), fill(table, 2, logits[2:], candidates, whole)]
     total, mass = (torch.cat(part) for part in zip(*totals, strict=True))
     inside = logits[:, candidates]
     torch.testing.assert_close(total, inside.logsumexp(1))
@@ -31,3 +31,19 @@ def test_rows_of_logits_become_cells_mass_and_total(before, after, whole):
     flat = table.transpose(1, 2).reshape(-1, n)
     torch.testing.assert_close(flat[:7], inside.log_softmax(1), rtol=1e-5, atol=1e-6)
     assert flat[7:].isnan().all()
+
+
+@pytest.mark.parametrize(("tokens", "n"), [(8192, 8192), (8192, 8187), (28996, 28996)])
+def test_a_rehearsal_of_filling_has_the_multiples_of_the_real_one(tokens, n, monkeypatch):
+    from math import gcd
+
+    from unmask.tables import filling
+
+    seen = []
+    monkeypatch.setattr(filling, "fill", lambda table, start, logits, candidates, whole: seen.append((table, logits, whole)))
+    for launch in filling.launches(tokens, n, torch.device("cpu")):
+        launch()
+    for table, logits, whole in seen:
+        assert gcd(16, logits.shape[1], table.shape[1]) == gcd(16, tokens, n) and whole == (n == tokens)
+    (one, *_), (two, *_) = seen
+    assert len(one) == 1 and (one.shape[2] % 16 == 0) == (n % 16 == 0) and two.shape[2] == 1

@@ -10,12 +10,16 @@ a gigabyte, so that dozens of pairs fit.
 A budget counts everything that this process keeps on the card, and is kept: an allocation beyond it fails as if the card had no
 more. Where memory runs out in the passes, the joints or the numbers, that stage goes on with half (`unmask.models.batching`);
 where one pair's share of a stage is too much beside the tables of the others, the pairs at once are halved for good.
+
+The last digits of a pair's numbers may depend on which others it is measured with. So the pairs of a batch are kept together, and
+how many there are depends on the longest text of the whole run: a run that is killed and continued measures the same batches.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -38,13 +42,18 @@ MOST = 64
 class InBatches:
     """Answers pairs in this process, in order: several at once on a GPU or within a budget, else one after the other."""
 
-    def __init__(self, measurer: Measurer, budget: str | float | None = None) -> None:
-        """`budget`: bytes, as a number or such as "20GB", or a share of the device's memory, such as 0.5."""
+    def __init__(self, measurer: Measurer, budget: str | float | None = None, longest: int = 0) -> None:
+        """`budget`: bytes, as a number or such as "20GB", or a share of the device's memory, such as 0.5; `longest`: tokens of
+        the longest text that there may be, by default of those asked about.
+        """
+        self.longest = longest
         self.measurer, self.device = measurer, measurer.model.device
         self.budget = None if budget is None else memory("memory", budget, whole_memory(self.device))
 
     def __call__(self, pairs: Sequence[Pair]) -> Iterator[Answer[list[Row]]]:
         """Answers, batch by batch."""
+        if pairs:
+            self.measurer.rehearse(len(pair.ids) for pair in pairs)
         with at_most(self.budget, self.device):
             size, start = self._fitting(pairs), 0
             while start < len(pairs):
@@ -55,7 +64,8 @@ class InBatches:
                     continue
                 if found:
                     for place, measured in zip(some, found, strict=True):
-                        yield answered(partial(self.measurer.rows, measured=measured), place, pairs[place])
+                        answer = answered(partial(self.measurer.rows, measured=measured), place, pairs[place])
+                        yield replace(answer, more=place + 1 < some.stop)
                 else:
                     for place in some:
                         yield answered(self.measurer, place, pairs[place])
@@ -79,7 +89,7 @@ class InBatches:
         if not pairs or (self.budget is None and self.device.type != "cuda"):
             return 1
         model = self.measurer.model
-        longest = max(len(pair.ids) for pair in pairs)
+        longest = max(self.longest, *(len(pair.ids) for pair in pairs))
         passes = model.rows_at_once(longest, 1) * model.cost.bytes(longest, 1)
         if self.budget is not None:
             held = torch.cuda.memory_allocated(self.device) if self.device.type == "cuda" else 0
@@ -90,7 +100,7 @@ class InBatches:
 
     def _bytes(self) -> int:
         """About what one pair keeps at the peak: two tables, the strips of its likely tokens, and the state of its members."""
-        tokens = self.measurer.model.vocab_size if self.measurer.support is None else len(self.measurer.support)
+        tokens = self.measurer.tokens
         likely, members = min(tokens, 3 * LIKELY), sum(named(name).member is not None for name in self.measurer.constructions)
         strips, systems, vectors = 4 * 4 * likely * tokens, 16 * 8 * likely**2, 60 * 8 * 2 * tokens
         return 2 * 4 * tokens**2 + strips + members * (systems + vectors) + tokens**2 // 2

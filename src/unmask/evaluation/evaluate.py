@@ -1,7 +1,8 @@
 """The whole evaluation as one call: load, choose, measure or resume, report.
 
 Which pairs are done is read from the folder, so the same call after a kill goes on where the rows end. Rows are kept in
-parts that hold whole pairs: often at first, so that a short run loses nothing, then every two seconds.
+parts that hold whole pairs, those that were measured together in one: often at first, so that a short run loses
+nothing, then every two seconds.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ def evaluate(
         lm = as_model(model, device, dtype, rename)
         plan = make_plan(request, lm, lm.device.type)
         measurer = Measurer(lm, request.constructions, request.arnold_gokhale_steps, plan.support)
-        return _run(plan, InBatches(measurer, memory), folder, progress)
+        longest = max((len(pair.ids) for pair in plan.pairs), default=0)
+        return _run(plan, InBatches(measurer, memory, longest), folder, progress)
     plan, pool = _on_ray(request, model, device, dtype, rename, workers)
     return _run(plan, pool, folder, progress)
 
@@ -164,6 +166,8 @@ def _measure(plan: Plan, engine: Engine[Pair, list[Row]], folder: RunFolder | No
                 failures.add(pending[answer.place], answer.failure or "no answer")
             else:
                 rows.add(answer.result)
+            if not answer.more:
+                rows.keep()
             tell()
     finally:
         rows.store()
@@ -177,6 +181,7 @@ class _Rows:
         self.columns, self.folder = columns, folder
         self.tables = [columns.empty_table()]
         self.done: set[int] = set()
+        self.came: list[Row] = []
         self.waiting: list[Row] = []
         self.stored = time.monotonic()
         for part in folder.parts() if folder else ():
@@ -187,9 +192,13 @@ class _Rows:
             self.done |= pairs
 
     def add(self, rows: list[Row]) -> None:
-        """The rows of one pair."""
-        self.waiting += rows
+        """The rows of one pair, which wait for those of the pairs that it was measured with."""
+        self.came += rows
         self.done.add(rows[0]["pair"])
+
+    def keep(self) -> None:
+        """The pairs that were measured together are there."""
+        self.waiting, self.came = self.waiting + self.came, []
         patience = min(2.0, 0.01 * len(self.tables))
         if time.monotonic() - self.stored >= patience or len(self.waiting) >= MOST_ROWS_PER_PART:
             self.store()

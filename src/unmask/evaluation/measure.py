@@ -9,6 +9,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,10 +19,13 @@ from unmask.errors import InputError, UnmaskError
 from unmask.evaluation.pairs import Pair
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
+from unmask.joints.triton.rehearsal import rehearse
 from unmask.models.batching import halving
 from unmask.models.conditional_model import ConditionalModel
+from unmask.models.encoder.substitution import launches
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.tables.switch import triton_wanted
 from unmask.tables.unary import tables_of
 
 if TYPE_CHECKING:
@@ -65,6 +69,24 @@ class Measurer:
         """`steps` of Arnold-Gokhale, None to converge; `support`: the token ids of the joints, None for every output column."""
         self.model, self.constructions, self.steps = model, tuple(constructions), steps
         self.support = None if support is None else torch.tensor(support)
+        self.rehearsal: Thread | None = None
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens each blank of a joint has."""
+        return self.model.vocab_size if self.support is None else len(self.support)
+
+    def rehearse(self, lengths: Iterable[int]) -> None:
+        """Begin to compile what a GPU needs for texts of these lengths, where there is one."""
+        device, encoder = self.model.device, self.model.encoder
+        if self.rehearsal is not None or device.type != "cuda" or not triton_wanted(torch.empty(0, device=device)):
+            return
+        from unmask.tables import filling
+
+        others = filling.launches(self.model.vocab_size, self.tokens, device)
+        if encoder is not None:
+            others += launches(encoder, lengths)
+        self.rehearsal = rehearse(self.tokens, device, others)
 
     def __call__(self, pair: Pair) -> list[Row]:
         (measured,) = self.together([pair])
@@ -74,6 +96,8 @@ class Measurer:
         """The numbers of several pairs, measured at once; `rows` makes them the rows of each."""
         start = time.perf_counter()
         clozes = [pair.cloze(self.model.mask_id) for pair in pairs]
+        if self.rehearsal is not None:
+            self.rehearsal.join()
         measured = measure_pairs(self.model, clozes, self.constructions, self.steps, self.support)
         seconds = (time.perf_counter() - start) / len(pairs)
         return [[{**row, "seconds": seconds} for row in of_pair] for of_pair in measured]

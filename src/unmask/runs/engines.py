@@ -26,11 +26,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Answer(Generic[Result]):
-    """What became of the item at `place`: a result, or the reason why there is none."""
+    """What became of the item at `place`: a result, or the reason why there is none; `more`: others found with it follow."""
 
     place: int
     result: Result | None = None
     failure: str | None = None
+    more: bool = False
 
 
 Engine = Callable[[Sequence[Item]], Iterator[Answer[Result]]]

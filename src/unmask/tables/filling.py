@@ -10,6 +10,10 @@ fill the card's memory a few times in a second. Here the first pass sums and the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from math import gcd
+
 import torch
 import triton
 import triton.language as tl
@@ -22,22 +26,41 @@ TALL, WIDE = 64, 64
 
 
 def fill(
-    table: Float[Tensor, "before n after"], start: int, logits: Float[Tensor, "rows V"], candidates: Int[Tensor, " n"]
+    table: Float[Tensor, "before n after"],
+    start: int,
+    logits: Float[Tensor, "rows V"],
+    candidates: Int[Tensor, " n"],
+    whole: bool = False,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]:
-    """Row r of log q to table[(start + r) // after, :, (start + r) % after]; log I and log I - log Z of each row."""
+    """Row r of log q to table[(start + r) // after, :, (start + r) % after]; log I and log I - log Z of each row.
+
+    `whole`: whether the candidates are the whole vocabulary in its order.
+    """
     (rows, tokens), (_, n, after) = logits.shape, table.shape
     log_z, log_inside = logits.new_empty((2, rows), dtype=torch.float32)
-    _sums[(rows,)](logits, candidates, log_z, log_inside, logits.stride(0), tokens, n, LONG=LONG)
+    known = {"WHOLE": whole, "EVEN": gcd(16, tokens, n, logits.stride(0))}
+    _sums[(rows,)](logits, candidates, log_z, log_inside, logits.stride(0), tokens, n, LONG=LONG, **known)
     grid = (triton.cdiv(rows, TALL), triton.cdiv(n, WIDE))
-    shapes = {"ONE": len(table) == 1, "TALL": TALL, "WIDE": WIDE}
+    shapes = {"ONE": len(table) == 1, "TALL": TALL, "WIDE": WIDE, **known}
     _write[grid](logits, candidates, log_inside, table, start, logits.stride(0), rows, n, after, **shapes)
     return log_inside, log_inside - log_z
 
 
-@triton.jit
-def _sums(logits, candidates, log_z, log_inside, stride, tokens, n, LONG: tl.constexpr):
+def launches(tokens: int, n: int, device: torch.device) -> list[Callable[[], object]]:
+    """One of each program for tables over n of so many tokens, of other sizes with the same multiples."""
+    logits, over = torch.zeros((2, 64 + tokens % 16), device=device), 32 + n % 16
+    candidates = torch.arange(over, device=device)
+    shapes = ((1, over, over), (2, over, 1))
+    return [partial(fill, torch.empty(shape, device=device), 0, logits, candidates, n == tokens) for shape in shapes]
+
+
+@triton.jit(do_not_specialize=["stride", "tokens", "n"])
+def _sums(
+    logits, candidates, log_z, log_inside, stride, tokens, n, LONG: tl.constexpr, WHOLE: tl.constexpr, EVEN: tl.constexpr
+):  # fmt: skip
     row = tl.program_id(0)
-    first = logits + row.to(tl.int64) * stride
+    tokens = tokens // EVEN * EVEN
+    first = logits + row.to(tl.int64) * (stride // EVEN * EVEN)
     high = tl.full((LONG,), float("-inf"), tl.float32)
     for begin in range(0, tokens, LONG):
         x = begin + tl.arange(0, LONG)
@@ -47,25 +70,28 @@ def _sums(logits, candidates, log_z, log_inside, stride, tokens, n, LONG: tl.con
     for begin in range(0, tokens, LONG):
         x = begin + tl.arange(0, LONG)
         whole += tl.exp(tl.load(first + x, x < tokens, float("-inf")).to(tl.float32) - highest)
-    inside = tl.zeros((LONG,), tl.float32)
-    for begin in range(0, n, LONG):
-        j = begin + tl.arange(0, LONG)
-        x = tl.load(candidates + j, j < n, 0)
-        inside += tl.exp(tl.load(first + x, j < n, float("-inf")).to(tl.float32) - highest)
+    inside = whole
+    if not WHOLE:
+        inside = tl.zeros((LONG,), tl.float32)
+        for begin in range(0, n, LONG):
+            j = begin + tl.arange(0, LONG)
+            x = tl.load(candidates + j, j < n, 0)
+            inside += tl.exp(tl.load(first + x, j < n, float("-inf")).to(tl.float32) - highest)
     tl.store(log_z + row, highest + tl.log(tl.sum(whole, 0)))
     tl.store(log_inside + row, highest + tl.log(tl.sum(inside, 0)))
 
 
-@triton.jit(do_not_specialize=["start", "rows"])
+@triton.jit(do_not_specialize=["start", "stride", "rows", "n"])
 def _write(
     logits, candidates, log_inside, table, start, stride, rows, n, after,
-    ONE: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr,
+    ONE: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr, WHOLE: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
+    stride, n = stride // EVEN * EVEN, n // EVEN * EVEN
     row = tl.program_id(0) * TALL + tl.arange(0, TALL)
     j = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     in_rows, in_n = row < rows, j < n
     inside = in_rows[:, None] & in_n[None, :]
-    x = tl.load(candidates + j, in_n, 0)
+    x = j if WHOLE else tl.load(candidates + j, in_n, 0)
     cells = tl.load(logits + row.to(tl.int64)[:, None] * stride + x[None, :], inside, 0.0).to(tl.float32)
     cells -= tl.load(log_inside + row, in_rows, 0.0)[:, None]
     place = (start + row).to(tl.int64)

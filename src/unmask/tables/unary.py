@@ -192,7 +192,7 @@ class _Question:
         if _filled_by_triton(self.log_q, logits):
             from unmask.tables.filling import fill
 
-            self.total[rows], self.mass[rows] = fill(self.log_q, rows.start, logits, self.support)
+            self.total[rows], self.mass[rows] = fill(self.log_q, rows.start, logits, self.support, self.whole)
             return
         log_p = torch.log_softmax(logits, -1, dtype=self.total.dtype)
         self.total[rows] = logits.amax(-1).to(self.total.dtype) - log_p.amax(-1)

@@ -16,8 +16,9 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
+from unmask.joints.triton.arithmetic import exp, log_add
 from unmask.joints.triton.pair_form import PairForm
-from unmask.joints.triton.stack import ALIGNED, Stack
+from unmask.joints.triton.stack import CHANGING, Stack
 
 ROWS, COLUMNS, SLAB, WARPS = 512, 128, 4, 4
 """Cells of one program: ROWS x COLUMNS, SLAB rows at a time."""
@@ -49,46 +50,24 @@ def pair_sums(
     second = form.second or form.first
     vectors = (form.first.f, form.first.e, second.f, second.e, *(form.below or (None, None)), shift)
     _block_sums[(blocks[1], blocks[0], pairs)](
-        a.first, b.first, a.places, b.places,
-        *(nothing if vector is None else vector.to(torch.float32).contiguous() for vector in vectors),
-        row_parts, column_parts, n, m, blocks[0], blocks[1],
-        A1=form.first.a, B1=form.first.b, A2=second.a, B2=second.b,
+        *a.read_with(b), *(nothing if vector is None else vector.to(torch.float32).contiguous() for vector in vectors),
+        row_parts, column_parts, float(form.first.a), float(form.first.b), float(second.a), float(second.b),
         TWO=form.second is not None, BELOW=form.below is not None, CROSS=cross, SQUARE=square,
-        ROWS=ROWS, COLUMNS=COLUMNS, SLAB=SLAB, ALIGNED=ALIGNED, num_warps=WARPS,
+        ROWS=ROWS, COLUMNS=COLUMNS, SLAB=SLAB, num_warps=WARPS, **a.known,
     )  # fmt: skip
     rows, columns = row_parts.sum(2, dtype=torch.float64), column_parts.sum(2, dtype=torch.float64)
     return PairSums(rows[0], columns[0], rows[-1], columns[-1])
 
 
-@triton.jit
-def _log_add(p, q):
-    high = tl.maximum(p, q)
-    return high + 0.6931471805599453 * tl.log2(1.0 + tl.exp(-tl.abs(p - q)))
-
-
-@triton.jit
-def _linear(log_a, log_b, f, e, A: tl.constexpr, B: tl.constexpr):
-    value = f[:, None] + e[None, :]
-    if A == 1:
-        value += log_a
-    if A == -1:
-        value -= log_a
-    if B == 1:
-        value += log_b
-    if B == -1:
-        value -= log_b
-    return value
-
-
-@triton.jit
+@triton.jit(do_not_specialize=[*CHANGING, "a1", "b1", "a2", "b2"])
 def _block_sums(
-    log_a, log_b, places_a, places_b, f1, e1, f2, e2, g, h, shifts, row_parts, column_parts, n, m, row_blocks, column_blocks,
-    A1: tl.constexpr, B1: tl.constexpr, A2: tl.constexpr, B2: tl.constexpr, TWO: tl.constexpr, BELOW: tl.constexpr,
-    CROSS: tl.constexpr, SQUARE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, SLAB: tl.constexpr,
-    ALIGNED: tl.constexpr,
+    log_a, log_b, places_a, places_b, begins, n, m, f1, e1, f2, e2, g, h, shifts, row_parts, column_parts, a1, b1, a2, b2,
+    TWO: tl.constexpr, BELOW: tl.constexpr, CROSS: tl.constexpr, SQUARE: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, SLAB: tl.constexpr, ALIGNED: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     column_block, row_block, pair = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
-    pairs = tl.num_programs(2).to(tl.int64)
+    column_blocks, row_blocks, pairs = tl.num_programs(0), tl.num_programs(1), tl.num_programs(2).to(tl.int64)
+    m = m // EVEN * EVEN
     at_a = tl.multiple_of(tl.load(places_a + pair), ALIGNED)
     at_b = tl.multiple_of(tl.load(places_b + pair), ALIGNED)
     shift = tl.load(shifts + pair)
@@ -108,20 +87,20 @@ def _block_sums(
         cell = x.to(tl.int64)[:, None] * m + y[None, :]
         la = tl.load(log_a + at_a + cell, inside, 0.0)
         lb = tl.load(log_b + at_b + cell, inside, 0.0)
-        r = _linear(la, lb, tl.load(f1 + pair * n + x, in_x, 0.0), ey1, A1, B1)
+        r = a1 * la + b1 * lb + tl.load(f1 + pair * n + x, in_x, 0.0)[:, None] + ey1[None, :]
         if TWO:
-            r = _log_add(r, _linear(la, lb, tl.load(f2 + pair * n + x, in_x, 0.0), ey2, A2, B2))
+            r = log_add(r, a2 * la + b2 * lb + tl.load(f2 + pair * n + x, in_x, 0.0)[:, None] + ey2[None, :])
         if BELOW:
-            r -= _log_add(tl.load(g + pair * n + x, in_x, 0.0)[:, None], hy[None, :])
+            r -= log_add(tl.load(g + pair * n + x, in_x, 0.0)[:, None], hy[None, :])
         if SQUARE:
             mass = tl.where(inside, r * r, 0.0)
         else:
-            mass = tl.where(inside, tl.exp(r - shift), 0.0)
+            mass = tl.where(inside, exp(r - shift), 0.0)
         mass_y += mass
         tl.store(own_rows + x, tl.sum(mass, 1), in_x)
         if CROSS:
-            cross_y += tl.where(inside, tl.exp(la) * r, 0.0)
-            own_x = tl.sum(tl.where(inside, tl.exp(lb) * r, 0.0), 1)
+            cross_y += tl.where(inside, exp(la) * r, 0.0)
+            own_x = tl.sum(tl.where(inside, exp(lb) * r, 0.0), 1)
             tl.store(own_rows + pairs * column_blocks * n + x, own_x, in_x)
     tl.store(own_columns + y, tl.sum(mass_y, 0), in_y)
     if CROSS:

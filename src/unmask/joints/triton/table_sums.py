@@ -18,10 +18,11 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.joints.triton.stack import ALIGNED, Stack
+from unmask.joints.triton.arithmetic import exp
+from unmask.joints.triton.stack import CHANGING, Stack
 from unmask.tables.unary import Tables
 
-ROWS, COLUMNS, SLAB, WARPS = 256, 512, 4, 4
+ROWS, COLUMNS, SLAB, WARPS = 256, 128, 4, 4
 """Cells of one program: ROWS x COLUMNS, SLAB rows at a time."""
 
 
@@ -60,22 +61,22 @@ def _summed(blocks: Sequence[Tables]) -> list[TableSums]:
     across, down = triton.cdiv(m, COLUMNS), triton.cdiv(n, ROWS)
     row_parts, column_parts = a.first.new_empty((5, len(a), across, n)), a.first.new_empty((5, len(a), down, m))
     _table_sums[(across, down, len(a))](
-        a.first, b.first, a.places, b.places, row_parts, column_parts, n, m,
-        ROWS=ROWS, COLUMNS=COLUMNS, SLAB=SLAB, ALIGNED=ALIGNED, num_warps=WARPS,
+        *a.read_with(b), row_parts, column_parts, ROWS=ROWS, COLUMNS=COLUMNS, SLAB=SLAB, num_warps=WARPS, **a.known
     )  # fmt: skip
     rows, columns = (parts.sum(2, dtype=torch.float64).unbind(1) for parts in (row_parts, column_parts))
     return [TableSums(Sums(*of_rows), Sums(*of_columns)) for of_rows, of_columns in zip(rows, columns, strict=True)]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=CHANGING)
 def _table_sums(
-    log_a, log_b, places_a, places_b, row_parts, column_parts, n, m,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, SLAB: tl.constexpr, ALIGNED: tl.constexpr,
+    log_a, log_b, places_a, places_b, begins, n, m, row_parts, column_parts,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, SLAB: tl.constexpr, ALIGNED: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     across, down, pair = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
     pairs = tl.num_programs(2).to(tl.int64)
     at_a = tl.multiple_of(tl.load(places_a + pair), ALIGNED)
     at_b = tl.multiple_of(tl.load(places_b + pair), ALIGNED)
+    m = m // EVEN * EVEN
     y = across * COLUMNS + tl.arange(0, COLUMNS)
     in_y = y < m
     own_rows = row_parts + (pair * tl.num_programs(0) + across) * n
@@ -94,9 +95,9 @@ def _table_sums(
         cell = x.to(tl.int64)[:, None] * m + y[None, :]
         la = tl.load(log_a + at_a + cell, inside, 0.0)
         lb = tl.load(log_b + at_b + cell, inside, 0.0)
-        a = tl.where(inside, tl.exp(la), 0.0)
-        b = tl.where(inside, tl.exp(lb), 0.0)
-        ratio = tl.where(inside, tl.exp(la - lb), 0.0)
+        a = tl.where(inside, exp(la), 0.0)
+        b = tl.where(inside, exp(lb), 0.0)
+        ratio = tl.where(inside, exp(la - lb), 0.0)
         sum_a += a
         sum_b += b
         sum_both += a * b

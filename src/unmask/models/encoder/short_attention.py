@@ -30,7 +30,7 @@ def short_attention(
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 def _attend(
     queries, keys, values, out, text_stride, token_stride, out_text_stride, out_token_stride, length, scale,
     TOKENS: tl.constexpr, WIDTH: tl.constexpr,

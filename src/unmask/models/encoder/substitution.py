@@ -18,7 +18,8 @@ that the encoder costs, and one sixteenth of the head's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib.util import find_spec
 
 import torch
@@ -109,6 +110,18 @@ def attend_from_one(
     mixed = torch.bmm(weights, states).transpose(0, 1)
     out = torch.bmm(mixed, layer.value.weight.unflatten(0, (heads, -1)).transpose(1, 2))
     return out.transpose(0, 1).flatten(1) + layer.value.bias
+
+
+def launches(encoder: PostNormEncoder, lengths: Iterable[int]) -> list[Callable[[], Tensor]]:
+    """One of each operation of a layer for which a GPU may have to compile a program, for texts of these lengths."""
+    layer = encoder.layers[0]
+    weight = layer.query.weight
+    kinds = {max(4, (length - 1).bit_length()): length for length in lengths}
+    texts = [torch.zeros((1, length, len(weight)), dtype=weight.dtype, device=weight.device) for length in kinds.values()]
+    return [
+        *(partial(attend, states, states, states, encoder.heads) for states in texts),
+        partial(_normed_sum, layer.norm, layer.attention_out, texts[0], texts[0]),
+    ]
 
 
 def half_precision_on_gpu(states: Tensor) -> bool:

@@ -1,0 +1,96 @@
+"""The programs that pairs ask for, compiled side by side before they are needed.
+
+A program takes Triton about a second to compile, one after the other as they are met; compilers leave Python's lock, so threads
+share the work. Each is launched once on small random tables, with what it is compiled for: what lines are a multiple of, and the
+kind of sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Thread
+
+import torch
+
+from unmask.joints.registry import Member
+from unmask.joints.solver.marginals import flat, start
+from unmask.joints.solver.members import Members, Site
+from unmask.joints.triton.pair_form import Linear, PairForm
+from unmask.joints.triton.stack import ALIGNED, Stack
+from unmask.tables.unary import Tables
+
+FEW = 16 * ALIGNED
+"""Tokens of a rehearsal, beyond what is left of the real number over ALIGNED."""
+AT_ONCE = 12
+"""Threads that compile."""
+
+
+def rehearse(tokens: int, device: torch.device, others: Sequence[Callable[[], object]] = ()) -> Thread:
+    """Begin to compile the programs for pairs over so many tokens, and those of `others`; the thread ends when all are there."""
+
+    def run() -> None:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for program in [pool.submit(_quietly, launch, device) for launch in (*others, *launches(tokens, device))]:
+                program.result()
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def launches(tokens: int, device: torch.device) -> list[Callable[[], object]]:
+    """One of each program."""
+    from unmask.joints.triton.pair_flows import column_flows, row_flows
+    from unmask.joints.triton.pair_sums import pair_sums
+    from unmask.joints.triton.table_sums import table_sums
+
+    tables, strips = random_pair(FEW + tokens % ALIGNED, device), random_pair(FEW, device)
+    a, b, (v, u) = _members(tables)
+    strip_a, strip_b, (strip_v, strip_u) = _members(strips)
+    f, e, shift = tables.log_masked[0][None], tables.log_masked[1][None], torch.zeros(1, device=device)
+    one, two = PairForm(Linear(1, 0, f, e)), PairForm(Linear(1, 0, e=e), Linear(0, 1, f))
+    return [
+        partial(row_flows, a, b, u, v),
+        partial(column_flows, a, b, u, v),
+        partial(row_flows, a, b, u, v, logs=False),
+        partial(column_flows, strip_a, strip_b, strip_u, strip_v, logs=False),
+        partial(table_sums, [tables]),
+        partial(pair_sums, a, b, PairForm(two.first, two.second, (f, e)), shift, cross=True),
+        partial(pair_sums, a, b, two, shift, cross=True),
+        partial(pair_sums, a, b, one, shift, cross=True),
+        partial(pair_sums, a, b, one, square=True),
+    ]
+
+
+def random_pair(tokens: int, device: torch.device) -> Tables:
+    """The tables of a pair over so many tokens."""
+    draw = torch.Generator().manual_seed(0)
+    logits = [torch.randn(tokens, tokens, generator=draw).to(device) for _ in range(2)]
+    every = torch.arange(tokens, device=device)
+    return Tables(
+        candidates=(every, every),
+        log_q=tuple(f.log_softmax(t) for t, f in enumerate(logits)),
+        log_inside=tuple(torch.zeros_like(f.sum(t, keepdim=True)) for t, f in enumerate(logits)),
+        log_total=tuple(f.logsumexp(t, keepdim=True) for t, f in enumerate(logits)),
+        log_masked=tuple(f[0].log_softmax(0) for f in logits),
+        log_masked_inside=(0.0, 0.0),
+    )
+
+
+def _members(tables: Tables) -> tuple[Stack, Stack, list[Site]]:
+    """Both tables of a pair as a member reads them, and the member's sites."""
+    members = Members.of([tables], [Member(0.5, 0.25)])
+    sites, _ = members.at(flat(start(tables))[None], tables.log_q[0].dtype)
+    return (*members.stacks, sites)
+
+
+@torch.inference_mode()
+def _quietly(launch: Callable[[], object], device: torch.device) -> None:
+    """What fails here would fail again where it matters, and be told there."""
+    with torch.cuda.device(device) if device.type == "cuda" else torch.no_grad():
+        try:
+            launch()
+        except Exception:
+            return
