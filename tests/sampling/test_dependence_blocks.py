@@ -108,13 +108,15 @@ def test_sweeps_and_steps_by_dependence_keep_the_target(kernel_class, shape, kin
 
 def test_a_choice_by_the_current_text_without_its_probability_in_the_ratio_does_not():
     """The pair that depends most (least) on each other given the rest of the text *as it is now*, redrawn by right kernels."""
+    target, _ = small_chain(SequentialBlock)
+    law, texts = target_law(target), all_texts(target)
+    clozes = [Cloze((2,) * 4, (0, 1, 2, 3), tuple(text)) for text in texts.tolist()]
+    measured = [pair_matrix(target.model, cloze, 2, "text").information for cloze in clozes]
     for kernel_class, choose in ((SequentialBlock, max), (ProductBlock, min)):
-        target, matrix = small_chain(kernel_class)
-        law, texts = target_law(target), all_texts(target)
+        _, matrix = small_chain(kernel_class)
         wrong, used = torch.empty((len(texts), len(texts)), dtype=torch.float64), set()
-        for row, text in enumerate(texts.tolist()):
-            measured = pair_matrix(target.model, Cloze((2,) * 4, (0, 1, 2, 3), tuple(text)), 2, "text").information
-            block = choose(combinations(range(4), 2), key=lambda pair, m=measured: float(m[pair]))
+        for row, information in enumerate(measured):
+            block = choose(combinations(range(4), 2), key=lambda pair, m=information: float(m[pair]))
             used.add(block)
             wrong[row] = in_any_order(matrix, block)[row]
         assert len(used) > 1
@@ -245,11 +247,11 @@ def test_partitions_of_many_orders_are_those_of_each(sites, size, shape):
 @pytest.mark.parametrize("kernel", ["block", "sequential-block", "pair-joint"])
 def test_a_run_counts_the_passes_of_the_measure_and_goes_on_after_a_stop(tiny, tmp_path, stop_at, kernel):
     settings = SampleSettings(
-        kernel=kernel, block_shape="dependent", template="the [MASK] [MASK] on [MASK] [MASK]", chains=5, sweeps=6, candidates=3
+        kernel=kernel, block_shape="dependent", template="the [MASK] [MASK] on [MASK] [MASK]", chains=3, sweeps=4, candidates=3
     )
     whole = draw(settings, tiny)
     with pytest.raises(KeyboardInterrupt):
-        draw(settings, tiny, tmp_path / "run", progress=stop_at(3))
+        draw(settings, tiny, tmp_path / "run", progress=stop_at(2))
     resumed = draw(settings, tiny, tmp_path / "run")
     for other in (resumed, load_run(tmp_path / "run"), draw(settings, tiny, chains_at_once=2)):
         assert np.array_equal(np.stack(other.samples["ids"]), np.stack(whole.samples["ids"]))
