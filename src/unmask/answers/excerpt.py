@@ -26,7 +26,8 @@ def excerpt(text: str, spans: Sequence[Span], width: int) -> Excerpt:
     windows = _windows(text, spans, 0)
     for around in range(width, 0, -1):
         tried = _windows(text, spans, around)
-        if sum(stop - start + len(GAP) for start, stop in tried) <= width:
+        at_both_ends = tried[0][0] > 0 and tried[-1][1] < len(text)
+        if sum(stop - start + len(GAP) for start, stop in tried) + at_both_ends <= width:
             windows = tried
             break
     shown, places = "" if windows[0][0] == 0 else GAP.lstrip(), []
@@ -34,7 +35,7 @@ def excerpt(text: str, spans: Sequence[Span], width: int) -> Excerpt:
         shift = len(shown) - start
         places += [(a + shift, b + shift) for a, b in spans if start <= a and b <= stop and b]
         shown += text[start:stop] + ("" if stop == len(text) else GAP)
-    return Excerpt(shown.rstrip(), tuple(places))
+    return Excerpt(shown if windows[-1][1] == len(text) else shown.removesuffix(" "), tuple(places))
 
 
 def around_blanks(text: str, width: int) -> str:
