@@ -62,7 +62,7 @@ class EntropyBound:
         drawn = rng.tokens(texts.repeat_interleave(sites), conditionals, site)
         tokens, confidence = (v.reshape(-1, sites) for v in (drawn.tokens, (drawn.logit - drawn.log_allowed).exp()))
         entropy = torch.full(blank.shape, torch.inf, dtype=torch.float64, device=blank.device)
-        entropy[texts] = conditionals.entropy().reshape(-1, sites)
+        entropy[texts] = conditionals.entropy().nan_to_num(0.0).reshape(-1, sites)  # no number: filled now, refused by `decode`
         chosen = blank & under_bound(torch.where(blank, entropy, torch.inf), self.gamma)
         here, before = chosen[texts], state.ids[texts]
         state.ids[texts] = before.index_copy(
