@@ -242,15 +242,17 @@ def edited(path, **arrays):
         ({"temperature": np.array(["a", "b", "c"])}, "kind"),
     ],
 )
-def test_a_damaged_checkpoint_is_one_line_and_its_remedy_works(tiny, folder, finished, arrays, message):
-    before = load_run(finished)
+def test_a_damaged_checkpoint_is_one_line(tiny, folder, arrays, message):
     edited(folder / CHECKPOINT, **arrays)
     with pytest.raises(InputError, match=message) as caught:
         unmask.sample(out=folder, model=tiny, **SMALL)
     assert "delete it and give the command of the run again" in str(caught.value)
+
+
+def test_a_run_whose_checkpoint_was_deleted_is_drawn_again(tiny, folder, finished):
     (folder / CHECKPOINT).unlink()
     again = unmask.sample(out=folder, model=tiny, **SMALL)
-    assert again.samples["text"].tolist() == before.samples["text"].tolist()
+    assert again.samples["text"].tolist() == load_run(finished).samples["text"].tolist()
 
 
 def test_a_text_of_the_checkpoint_that_no_chain_can_be_at_is_refused(tiny, folder):
