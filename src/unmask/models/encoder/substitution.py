@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.models.encoder.fused_linear import linear_plus, linear_then
+from unmask.models.encoder.fused_linear import MANY, linear_plus, linear_then
 from unmask.models.encoder.post_norm_encoder import PostNormEncoder, PostNormLayer
 
 SHORT = 64
@@ -121,6 +121,7 @@ def launches(encoder: PostNormEncoder, lengths: Iterable[int]) -> list[Callable[
     return [
         *(partial(attend, states, states, states, encoder.heads) for states in texts),
         partial(_normed_sum, layer.norm, layer.attention_out, texts[0], texts[0]),
+        partial(linear_then, layer.inner, layer.activation, texts[0][:, 0].expand(MANY, -1)),
     ]
 
 
