@@ -48,9 +48,9 @@ def fill(
 
 def launches(tokens: int, n: int, device: torch.device) -> list[Callable[[], object]]:
     """One of each program for tables over n of so many tokens, of other sizes with the same multiples."""
-    logits, over = torch.zeros((2, 64 + tokens % 16), device=device), 32 + n % 16
+    logits, over = torch.zeros((16, 64 + tokens % 16), device=device), 32 + n % 16
     candidates = torch.arange(over, device=device)
-    shapes = ((1, over, over), (2, over, 1))
+    shapes = ((1, over, over), (16, over, 1))
     return [partial(fill, torch.empty(shape, device=device), 0, logits, candidates, n == tokens) for shape in shapes]
 
 

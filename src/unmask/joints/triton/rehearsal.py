@@ -89,8 +89,10 @@ def _members(tables: Tables) -> tuple[Stack, Stack, list[Site]]:
 @torch.inference_mode()
 def _quietly(launch: Callable[[], object], device: torch.device) -> None:
     """What fails here would fail again where it matters, and be told there."""
-    with torch.cuda.device(device) if device.type == "cuda" else torch.no_grad():
-        try:
-            launch()
-        except Exception:
-            return
+    try:
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+            torch.cuda.synchronize()
+        launch()
+    except Exception:
+        return
