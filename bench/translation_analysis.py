@@ -111,6 +111,8 @@ def ordering(given: argparse.Namespace, model: str, _: str) -> None:
         quality.append([chrf.sentence_score(one["text"], [wanted]).score for one, wanted in zip(rows_, references, strict=True)])
         texts.append([one["text"] for one in rows_])
         bleu.append(told["figures"]["bleu"])
+    if len(bleu) < 2:
+        return
     found: dict[str, Any] = {"ways": len(bleu), "spearman of mean energy and BLEU": spearmanr(np.mean(energy, 1), bleu).statistic}
     for name, table in (("energy", np.array(energy)), ("energy per token", np.array(per_token))):
         agree = pairs = 0

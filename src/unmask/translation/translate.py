@@ -37,7 +37,7 @@ def translate(
     start: str = "mask-predict",
     start_steps: int = STEPS,
     lengths: int = 5,
-    choose: str = "norm",
+    choose: str = "raw",
     per_token: bool = True,
     orders: int = 1,
     beam: int = 5,
