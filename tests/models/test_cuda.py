@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn import functional
 
 from unmask.models.masked_lm import MaskedLM
 
@@ -50,3 +51,18 @@ def test_out_of_memory_on_a_gpu_halves_the_batch(checkpoint):
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert sum(sizes) == len(values) and max(sizes) < model.cost.rows(len(TEXT)), "60 MiB do not hold a full batch"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("width", [320, 768])
+def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
+    from unmask.models.encoder.fused_linear import MANY, linear_then
+
+    torch.manual_seed(0)
+    module = torch.nn.Linear(width, 4 * width, device="cuda", dtype=dtype).requires_grad_(False)
+    x = torch.randn(MANY + 1, width, device="cuda", dtype=dtype)
+    exact = functional.gelu(functional.linear(x.float(), module.weight.float(), module.bias.float()))
+    by_two = functional.gelu(module(x)).float()
+    found = linear_then(module, functional.gelu, x).float()
+    assert (found - exact).abs().max() <= (by_two - exact).abs().max()
+    assert not torch.equal(found, by_two), "control: one rounding less shows"
