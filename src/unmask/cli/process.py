@@ -49,6 +49,7 @@ class _Interrupt:
 def listen() -> None:
     """Make SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; one that comes again later ends the process at once.
 
+    So does one that comes while a module is imported, where libraries catch whatever is raised.
     A signal that the parent process ignores (nohup, a job in the background) stays ignored.
     """
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
@@ -76,9 +77,20 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
     if _Interrupt.heard is None:
         _Interrupt.heard = now
+        if _importing(frame):
+            leave_now()
         raise KeyboardInterrupt
     if now - _Interrupt.heard > PATIENCE:
         leave_now()
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported there."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _unraisable(found: Any) -> None:
