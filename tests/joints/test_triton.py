@@ -93,6 +93,16 @@ def test_joints_and_metrics_by_triton_are_those_of_the_tiles(tables: Tables, mon
             assert isclose(getattr(found, key), getattr(wanted, key), rel_tol=1e-4, abs_tol=1e-5), (found.construction, key)
 
 
+def test_a_token_that_one_table_rules_out_is_no_matter_to_a_form_without_it() -> None:
+    from unmask.joints.triton.pair_sums import pair_sums
+    from unmask.joints.triton.stack import Stack
+
+    a, b = torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(5)).unbind()
+    a[2, 5] = -torch.inf
+    sums = pair_sums(Stack.of([a]), Stack.of([b]), PairForm(Linear(0, 1, torch.zeros(1, 16), torch.zeros(1, 32))), torch.zeros(1))
+    torch.testing.assert_close(sums.row_mass[0], b.double().exp().sum(1), rtol=1e-5, atol=1e-5)
+
+
 class MistakenRule(SumRule):
     """A sum that claims to be the first table."""
 

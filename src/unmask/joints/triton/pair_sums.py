@@ -59,6 +59,12 @@ def pair_sums(
     return PairSums(rows[0], columns[0], rows[-1], columns[-1])
 
 
+@triton.jit
+def _times(weight, log):
+    """weight * log, and 0 where the weight is 0: the logarithm of a token that the model rules out is -inf."""
+    return tl.where(weight == 0.0, 0.0, weight * log)
+
+
 @triton.jit(do_not_specialize=[*CHANGING, "a1", "b1", "a2", "b2"])
 def _block_sums(
     log_a, log_b, places_a, places_b, begins, n, m, f1, e1, f2, e2, g, h, shifts, row_parts, column_parts, a1, b1, a2, b2,
@@ -87,9 +93,9 @@ def _block_sums(
         cell = x.to(tl.int64)[:, None] * m + y[None, :]
         la = tl.load(log_a + at_a + cell, inside, 0.0)
         lb = tl.load(log_b + at_b + cell, inside, 0.0)
-        r = a1 * la + b1 * lb + tl.load(f1 + pair * n + x, in_x, 0.0)[:, None] + ey1[None, :]
+        r = _times(a1, la) + _times(b1, lb) + tl.load(f1 + pair * n + x, in_x, 0.0)[:, None] + ey1[None, :]
         if TWO:
-            r = log_add(r, a2 * la + b2 * lb + tl.load(f2 + pair * n + x, in_x, 0.0)[:, None] + ey2[None, :])
+            r = log_add(r, _times(a2, la) + _times(b2, lb) + tl.load(f2 + pair * n + x, in_x, 0.0)[:, None] + ey2[None, :])
         if BELOW:
             r -= log_add(tl.load(g + pair * n + x, in_x, 0.0)[:, None], hy[None, :])
         if SQUARE:

@@ -40,9 +40,10 @@ def linear_gelu(module: nn.Linear, x: Float[Tensor, "... d"]) -> Float[Tensor, "
 
 
 def serves(module: nn.Linear, x: Tensor) -> bool:
-    """Whether a GPU loads these by their address, and has the widths for it."""
-    widths = (module.in_features, module.out_features)
-    return torch.cuda.get_device_capability(x.device)[0] >= 9 and module.bias is not None and not any(w % DIVISOR for w in widths)
+    """Whether the GPU, an NVIDIA one, loads these by their address, and the module has a bias and the widths for it."""
+    if torch.version.hip is not None or torch.cuda.get_device_capability(x.device)[0] < 9 or module.bias is None:
+        return False
+    return module.in_features % DIVISOR == 0 and module.out_features % DIVISOR == 0
 
 
 @triton.jit(do_not_specialize=["down"])
