@@ -8,8 +8,10 @@ from scipy.stats import chisquare
 
 from unmask.errors import ModelError
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.draw import Work
 from unmask.sampling.energy import Energy, energies, energy_terms
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
+from unmask.sampling.groups import groups
 from unmask.sampling.kernels.block import ProductBlock
 from unmask.sampling.kernels.gibbs import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings
@@ -18,6 +20,7 @@ from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.passes import Passes, rows_for
 from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.scan import SweepPlan
+from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
 
@@ -213,8 +216,16 @@ def test_sweeps_cover_the_sites(scan, block, shape):
         assert all(set(sites[:, c].flatten().tolist()) == set(range(7)) for c in range(5))
 
 
-def test_rows_of_a_call_follow_the_chains_of_the_run(tiny):
+def test_rows_of_a_call_follow_the_chains_of_the_target_and_the_tokens_of_the_text(tiny):
     assert [rows_for(tiny, chains) for chains in (1, 7, 8, 31, 32, 500)] == [4, 4, 8, 8, 16, 16]
+    assert [Passes(tiny, 4).rows_of_a_call(tokens, 1) for tokens in (8, 48, 49, 96, 97, 400)] == [4, 4, 2, 2, 1, 1]
+
+
+def test_chains_of_many_lengths_are_no_reason_for_large_calls(tiny):
+    """Chains of other lengths do not fill the calls of these."""
+    settings = SampleSettings(chains=8, length=(2, 3, 4, 5), sweeps=1)
+    found, plan = groups(settings, tiny)
+    assert [passes.rows for passes in Work(settings, tiny, found, plan, None, 0.0).passes] == [4] * 4
 
 
 def test_logits_that_are_no_numbers_are_refused():

@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 import unmask
 from unmask.cli.app import app
 from unmask.errors import InputError, UnmaskWarning
+from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.energy import energy_terms
 from unmask.translation.pair_model import PairModel
 from unmask.translation.settings import DECODERS, MARKOV, REVISE
@@ -80,6 +82,38 @@ def test_the_fast_paths_do_not_look_at_padding_either(masked: Path) -> None:
     assert (model.logits_of(both.flatten(0, 1)).view_as(slow) - slow).abs().max() < 1e-4
     model.encoder = replace(model.encoder, unseen=None)
     assert (model.logits_of(model.states(rows, places[:, :1])[:, 0]) - slow[:, 0]).abs().max() > 1e-2
+
+
+def test_a_room_no_larger_than_the_source_needs_changes_no_conditional(masked: Path) -> None:
+    """The padding that a CPU is spared is what nobody looks at; without the gap in the positions it would be another model."""
+    pair = PairModel.load(masked, "cpu")
+    source = pair.model.regular_ids[:4]
+    small = pair.in_room(source)
+    assert small.layout.source_length == 8 < pair.layout.source_length and small is pair.in_room(source[:2])
+    assert pair.in_room(pair.model.regular_ids[:14]) is pair
+    found = []
+    for one in (pair, small):
+        rows = torch.tensor([one.layout.template(source, 5)])
+        places = torch.arange(one.layout.source_length, one.layout.source_length + 5).unsqueeze(0)
+        by_one = torch.cat([one.model.logits(rows, places[:, i : i + 1]) for i in range(5)], 1)
+        assert (by_one - one.model.logits(rows, places)).abs().max() < 1e-4
+        found.append(one.model.logits(rows, places))
+    assert (found[0] - found[1]).abs().max() < 1e-4
+    network = pair.model.network
+    assert isinstance(network, BertMaskedLM)
+    ungapped = MaskedLM(network.without_positions(small.layout.max_length, pair.layout.max_length), pair.model.tokenizer)
+    assert (ungapped.logits(rows, places) - found[1]).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("options", [{"kernel": "mh", "steps": 2}, {"kernel": "block", "steps": 1}, {"decoder": "confidence"}])
+def test_a_translation_does_not_depend_on_those_beside_it(masked: Path, options: dict[str, Any]) -> None:
+    pair = PairModel.load(masked, "cpu")
+    some = [*SOURCES[:4], f"{SOURCES[4]} {SOURCES[5]}"]
+    assert len({pair.in_room(ids).layout.source_length for ids in pair.spelling.encode(some)}) == 2
+    together = unmask.translate(some, model=pair, lengths=1, **options).rows
+    assert [row["tokens"] for row in unmask.translate(some[:1], model=pair, lengths=1, **options).rows] == [together[0]["tokens"]]
+    split = unmask.translate([*some[:3], "", ""], model=pair, lengths=1, **options).rows[:3]
+    assert [(row["tokens"], row["energy"]) for row in split] == [(row["tokens"], row["energy"]) for row in together[:3]]
 
 
 def test_starts_from_random_tokens_are_worse_until_a_chain_has_mended_them(masked: Path) -> None:

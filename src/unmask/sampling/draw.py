@@ -94,25 +94,22 @@ class Work:
         self.proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
         remembers = model.device.type == "cpu" and plan.keeps == "logits"  # a GPU runs a row sooner than it is looked up
         memory = LogitMemory(model, most_bytes=plan.budget // 4) if remembers else None
-        self.passes = Passes(model, rows_for(model, settings.chains, settings.entry.decodes), memory, plan.keeps)
-        self.kernels = [self._kernel(group) for group in found]
+        rows = [rows_for(model, len(group.alike), settings.entry.decodes) for group in found]
+        by_rows = {number: Passes(model, number, memory, plan.keeps) for number in rows}
+        self.passes = [by_rows[number] for number in rows]
+        self.kernels = [self._kernel(group, passes) for group, passes in zip(found, self.passes, strict=True)]
 
-    def _kernel(self, group: Group) -> Any:
+    def _kernel(self, group: Group, passes: Passes) -> Any:
         if not self.settings.entry.decodes:
             sweep_plan(self.settings, group.target.sites)
-        return self.settings.entry.build(
-            target=group.target,
-            passes=self.passes,
-            proposal=self.proposal,
-            **vars(self.settings),
-        )
+        return self.settings.entry.build(target=group.target, passes=passes, proposal=self.proposal, **vars(self.settings))
 
     def start(self, number: int, saved: Snapshot | None) -> GroupRun:
         """A group at its start, or where it was."""
-        group, kernel = self.groups[number], self.kernels[number]
+        group, passes, kernel = self.groups[number], self.passes[number], self.kernels[number]
         if self.settings.entry.decodes:
-            return DecoderRun(self.settings, group, self.passes, kernel, saved)
-        return MarkovRun(self.settings, group, self.passes, kernel, self.proposal, saved)
+            return DecoderRun(self.settings, group, passes, kernel, saved)
+        return MarkovRun(self.settings, group, passes, kernel, self.proposal, saved)
 
     def advance(self, number: int, folder: SampleFolder | None, writer: Writer | None) -> tuple[list[SweepRows], Mark]:
         """All sweeps of one group. With a folder, rows go there; an interrupt leaves a checkpoint of the last whole sweep."""

@@ -40,10 +40,12 @@ HEAD_ROWS = 1024
 """Rows that the head makes logits of at once: more leave a GPU's cache."""
 CHAINS_THAT_FILL = {4: 1, 8: 8, 16: 32}
 """On a CPU, rows of a call and from how many chains on they are worth it: fewer leave most of a larger call to copies."""
+TOKENS_PER_ROW = 48
+"""On a CPU, the tokens of texts for which these rows are meant: of longer texts fewer rows make up for reading the weights."""
 
 
 def rows_for(model: ConditionalModel, chains: int, decodes: bool = False) -> int:
-    """The rows of every call of a run of so many chains, whichever of them run side by side; a power of two."""
+    """The rows of every call for so many chains with one target, whichever of them run side by side; a power of two."""
     if model.device.type == "cuda":
         return min(GPU_ROWS_OF_DECODERS if decodes else GPU_ROWS, max(FEWEST_GPU_ROWS, 1 << (chains.bit_length() - 1)))
     return max(rows for rows, fewest in CHAINS_THAT_FILL.items() if chains >= fewest)
@@ -174,6 +176,8 @@ class Passes:
         """
         most = getattr(self.model, "rows_at_once", None)
         rows = self.rows if most is None else min(self.rows, int(most(tokens, predicted)))
+        if self.model.device.type == "cpu":
+            rows = min(rows, max(1, self.rows * TOKENS_PER_ROW // tokens))
         return 1 << (rows.bit_length() - 1)
 
 

@@ -1,7 +1,8 @@
 """Translations under way: decoded from blanks, moved by a Markov kernel, scored; the machinery is that of `sampling`.
 
 A draft is a text "source, then so many free positions" of the target that its length has (`Target` with the source given). Drafts
-of one length go side by side, whatever their sources. A draft's random choices depend on the seed and its own number alone.
+of one length go side by side, whatever their sources; on a CPU, those whose sources have the same room (`PairModel.in_room`). A
+draft's random choices depend on the seed and its own number alone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from unmask.sampling.group_run import COUNTS, GroupRun
 from unmask.sampling.groups import Group
 from unmask.sampling.markov_run import MarkovRun
 from unmask.sampling.memory_plan import CPU_BYTES, chain_cost
+from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.settings import EnergyKind, SampleSettings
@@ -54,7 +56,6 @@ class Drafting:
 
     def __init__(self, pair: PairModel, seed: int, progress: Progress | None = None) -> None:
         self.pair, self.seed, self.progress = pair, seed, progress
-        self.passes = pair.passes
         self.moves = dict.fromkeys(COUNTS, 0)
 
     def decoded(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
@@ -68,7 +69,7 @@ class Drafting:
     def at_random(self, drafts: Sequence[Draft]) -> list[Draft]:
         """The drafts with tokens drawn uniformly from the vocabulary."""
         out = list(drafts)
-        for places, group in self._groups(drafts, SampleSettings(seed=self.seed)):
+        for places, group, _ in self._groups(drafts, SampleSettings(seed=self.seed)):
             drawn = random_texts(group.target, len(places), ChainStreams(self.seed, group.chains).at(0, 0))
             self._put(out, places, drawn[:, group.target.free_positions], [0] * len(places))
         return out
@@ -77,22 +78,22 @@ class Drafting:
         """Energies (lower is better), or log-probabilities by the mean over `orders` random orders (higher is better)."""
         out = [0.0] * len(drafts)
         kind: EnergyKind = "raw" if score == "raw" else "norm"
-        for places, group in self._groups(drafts, SampleSettings(seed=self.seed, energy=kind)):
-            assert group.starts is not None
-            values = self._log_prob(group, orders) if score == "any-order" else self._energy(group)
+        for places, group, passes in self._groups(drafts, SampleSettings(seed=self.seed, energy=kind)):
+            values = self._log_prob(group, passes, orders) if score == "any-order" else self._energy(group, passes)
             for place, value in zip(places, values.tolist(), strict=True):
                 out[place] = value
         return out
 
-    def _energy(self, group: Group) -> Tensor:
+    @staticmethod
+    def _energy(group: Group, passes: Passes) -> Tensor:
         assert group.starts is not None
         state = ChainState.at(group.target, group.starts)
-        state.complete(group.target, self.passes)
+        state.complete(group.target, passes)
         return state.energy
 
-    def _log_prob(self, group: Group, orders: int) -> Tensor:
+    def _log_prob(self, group: Group, passes: Passes, orders: int) -> Tensor:
         assert group.starts is not None
-        ancestral, streams = Ancestral(group.target, self.passes), ChainStreams(self.seed, group.chains)
+        ancestral, streams = Ancestral(group.target, passes), ChainStreams(self.seed, group.chains)
         rows = torch.arange(len(group.chains), device=group.target.device)
         drawn = [streams.at(0, number + 1).permutation(rows, group.target.sites) for number in range(orders)]
         found = torch.stack([ancestral.log_prob(group.starts, order) for order in drawn])
@@ -100,8 +101,8 @@ class Drafting:
 
     def _run(self, drafts: Sequence[Draft], settings: SampleSettings, sweeps: int, what: str) -> list[Draft]:
         out, done = list(drafts), 0
-        for places, group in self._groups(drafts, settings):
-            run = self._start(settings, group)
+        for places, group, passes in self._groups(drafts, settings):
+            run = _started(settings, group, passes)
             for _ in range(sweeps):
                 run.sweep()
             for name, count in zip(COUNTS, run.counts.sum(1).tolist(), strict=True):
@@ -112,36 +113,40 @@ class Drafting:
                 self.progress(done, len(drafts), what)
         return out
 
-    def _start(self, settings: SampleSettings, group: Group) -> GroupRun:
-        proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
-        made = settings.entry.build(target=group.target, passes=self.passes, proposal=proposal, **vars(settings))
-        if settings.entry.decodes:
-            return DecoderRun(settings, group, self.passes, made)
-        return MarkovRun(settings, group, self.passes, made, proposal)
-
-    def _groups(self, drafts: Sequence[Draft], settings: SampleSettings) -> Iterator[tuple[list[int], Group]]:
-        """The drafts of each length, by their places in `drafts`, as many at once as fit into memory."""
-        layout, model = self.pair.layout, self.pair.model
-        energy, given = Energy(settings.energy, settings.temperature), range(layout.source_length)
-        by_length: dict[int, list[int]] = {}
+    def _groups(self, drafts: Sequence[Draft], settings: SampleSettings) -> Iterator[tuple[list[int], Group, Passes]]:
+        """The drafts of each length and room, by their places in `drafts`, as many at once as fit into memory; and how the model
+        is run on them."""
+        energy = Energy(settings.energy, settings.temperature)
+        alike: dict[tuple[int, int], list[int]] = {}
         for place, draft in enumerate(drafts):
-            by_length.setdefault(draft.length, []).append(place)
-        for length, places in sorted(by_length.items()):
-            template = layout.template(drafts[places[0]].source, length)
-            target = Target(model, template, energy, given=given)
+            room = self.pair.in_room(draft.source).layout.source_length
+            alike.setdefault((draft.length, room), []).append(place)
+        for (length, room), places in sorted(alike.items()):
+            source = drafts[places[0]].source
+            pair = self.pair.in_room(source)
+            target = Target(pair.model, pair.layout.template(source, length), energy, given=range(room))
             size = chain_cost(settings, target, "logits").fitting(CPU_BYTES)
             for first in range(0, len(places), size):
                 some = places[first : first + size]
                 numbers = [drafts[place].number for place in some]
-                yield some, Group(numbers, target, self._texts([drafts[place] for place in some]), numbers)
-
-    def _texts(self, drafts: Sequence[Draft]) -> Int[Tensor, "n T"]:
-        """The drafts as whole texts, blank where they have no tokens yet."""
-        layout = self.pair.layout
-        rows = [(*layout.room(d.source), *(d.tokens or [layout.mask] * d.length), layout.end) for d in drafts]
-        return torch.tensor(rows, device=self.pair.model.device)
+                yield some, Group(numbers, target, _texts(pair, [drafts[place] for place in some]), numbers), pair.passes
 
     @staticmethod
     def _put(out: list[Draft], places: Sequence[int], tokens: Int[Tensor, "n F"], passes: Sequence[int]) -> None:
         for place, ids, spent in zip(places, tokens.tolist(), passes, strict=True):
             out[place] = replace(out[place], tokens=tuple(ids), passes=out[place].passes + int(spent))
+
+
+def _started(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
+    proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
+    made = settings.entry.build(target=group.target, passes=passes, proposal=proposal, **vars(settings))
+    if settings.entry.decodes:
+        return DecoderRun(settings, group, passes, made)
+    return MarkovRun(settings, group, passes, made, proposal)
+
+
+def _texts(pair: PairModel, drafts: Sequence[Draft]) -> Int[Tensor, "n T"]:
+    """The drafts as whole texts, blank where they have no tokens yet."""
+    layout = pair.layout
+    rows = [(*layout.room(d.source), *(d.tokens or [layout.mask] * d.length), layout.end) for d in drafts]
+    return torch.tensor(rows, device=pair.model.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -20,8 +20,11 @@ from unmask.models.pair_layout import PairLayout, corrects, read_layout
 from unmask.sampling.passes import Passes
 from unmask.translation.spelling import Spelling
 
-GPU_ROWS = 128
-"""Of a call: drafts of one length are tens or hundreds, and what a call has too few of is computed for nothing."""
+GPU_ROWS, CPU_ROWS = 128, 4
+"""Of a call: on a GPU drafts of one length are tens or hundreds, on a CPU a few; what a call has too few of is computed for
+nothing."""
+ROOMS = 8
+"""On a CPU the room of a source is cut to a multiple of so many tokens."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,28 @@ class PairModel:
     @cached_property
     def passes(self) -> Passes:
         """How the model is run; what is recorded on a GPU for each length of texts serves as long as the model is loaded."""
-        return Passes(self.model, GPU_ROWS if self.model.device.type == "cuda" else None)
+        return Passes(self.model, GPU_ROWS if self.model.device.type == "cuda" else CPU_ROWS)
+
+    def in_room(self, source: Sequence[int]) -> PairModel:
+        """This model for texts with a room of no more tokens than the source needs, rounded up; weights are shared.
+
+        Nobody looks at the padding that is cut off, and every other token keeps its position, so that the conditionals are the
+        same; a CPU is spared the padding. A GPU keeps to one room: it would rather have more texts side by side.
+        """
+        room = min(self.layout.source_length, -(-(len(source) + 2) // ROOMS) * ROOMS)
+        if self.model.device.type == "cuda" or room == self.layout.source_length:
+            return self
+        if room not in self._rooms:
+            network, cut = self.model.network, self.layout.source_length - room
+            assert isinstance(network, BertMaskedLM)
+            model = MaskedLM(network.without_positions(room, room + cut), self.model.tokenizer, name=self.model.name)
+            layout = replace(self.layout, source_length=room, max_length=self.layout.max_length - cut)
+            self._rooms[room] = replace(self, model=model, layout=layout)
+        return self._rooms[room]
+
+    @cached_property
+    def _rooms(self) -> dict[int, PairModel]:
+        return {}
 
     def likely_lengths(self, sources: Sequence[Sequence[int]], k: int) -> list[list[tuple[int, float]]]:
         """The k likeliest numbers of tokens of each source's translation, and their log-probabilities."""

@@ -13,7 +13,7 @@ does not know gives None, and the caller takes transformers' own code instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -157,6 +157,17 @@ class BertMaskedLM(nn.Module):
         for name, of in self.tied().items():
             place, _, last = name.rpartition(".")
             setattr(self.get_submodule(place), last, self.get_parameter(of))
+
+    def without_positions(self, first: int, end: int) -> BertMaskedLM:
+        """The same network, its weights shared, for texts that leave out the positions `first` ... `end` - 1: the token that
+        stands at `first` there is taken as the one at `end`."""
+        table = self.bert.embeddings.position_embeddings.weight
+        kept = torch.cat([table[:first], table[end:]])
+        network = BertMaskedLM(replace(self.config, max_position_embeddings=len(kept)))
+        network.load_state_dict(self.state_dict() | {"bert.embeddings.position_embeddings.weight": kept}, assign=True)
+        network.set_output_embeddings(self.get_output_embeddings())
+        network.bert.unseen = self.bert.unseen
+        return network.eval()
 
     @property
     def _predictions(self) -> Predictions:
