@@ -92,6 +92,41 @@ def bootstrap(
     return found
 
 
+PAIRS = [
+    ("masked-mask-predict 10", "causal-beam 5"),
+    ("distilled-mask-predict 10", "causal-beam 5"),
+    ("distilled-mask-predict 10", "masked-mask-predict 10"),
+    ("distilled-one step", "masked-one step"),
+    ("refined-mask-predict 10", "masked-mask-predict 10"),
+    ("masked-always-accept 1.0", "masked-one step"),
+    ("masked-always-accept 0.8", "masked-always-accept 1.0"),
+    ("masked-always-accept 1.0", "masked-MH norm"),
+    ("distilled-always-accept 1.0", "distilled-MH norm"),
+    ("masked-MH raw", "masked-MH norm"),
+    ("masked-MH raw from mask-predict 10", "masked-MH norm from mask-predict 10"),
+    ("distilled-MH raw from mask-predict 10", "distilled-MH norm from mask-predict 10"),
+    ("masked-block MH (product)", "masked-MH norm"),
+    ("masked-block MH (sequential)", "masked-MH norm"),
+]
+"""Rows that the papers' claims, and ours, set against each other."""
+
+
+def differences(given: argparse.Namespace, *_: str) -> None:
+    """BLEU of one row minus that of another, on the same resampled sentences, from rows that are there."""
+    found = []
+    for names in PAIRS:
+        paths = [given.out / f"row-{name}.json" for name in names]
+        if all(path.exists() for path in paths):
+            one, other = (json.loads(path.read_text()) for path in paths)
+            told = bootstrap(given, one, other)
+            found.append({"row": names[0], "minus": names[1], **told})
+            print(
+                f"{names[0]} minus {names[1]}: {told['gain']:+.2f} ({told['gain_low']:+.2f} to {told['gain_high']:+.2f})",
+                flush=True,
+            )
+    keep(given, "differences", found)
+
+
 def ordering(given: argparse.Namespace, model: str, _: str) -> None:
     """Whether energies order translations as references do: between ways to decode, and between translations of one sentence.
 

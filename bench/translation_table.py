@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from translation_analysis import collect, keep, lines, ordering, summary_of
+from translation_analysis import collect, differences, keep, lines, ordering, summary_of
 from translation_choice import choices
 
 ONE_STEP = {"start_steps": 1}
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=5, help="processes that make rows, for each model")
     parser.add_argument(
         "--part",
-        help="train:MODEL, choose:MODEL, dependence:MODEL, scores:MODEL, ordering:MODEL, timing:MODEL or rows:MODEL:WORKER",
+        help="train, choose, dependence, scores, ordering or timing:MODEL, rows:MODEL:WORKER, or differences",
     )
     given = parser.parse_args()
     given.work = given.work or given.out / "work"
@@ -100,7 +100,7 @@ def main() -> None:
     model, _, name = rest.partition(":")
     parts = {
         "train": train, "choose": choose, "dependence": dependence, "scores": scores, "rows": rows, "ordering": ordering,
-        "timing": timing,
+        "timing": timing, "differences": differences,
     }  # fmt: skip
     parts[kind](given, model, name)
 
@@ -120,6 +120,7 @@ class Table:
         """Two chains of parts side by side: the masked and the refined model; the autoregressive and the distilled one."""
         self.together(self.masked_model, self.distilled_model)
         collect(self.given, ORDER)
+        differences(self.given)
         for model in ("masked", "distilled"):
             ordering(self.given, model, "")
 
