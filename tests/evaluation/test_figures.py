@@ -32,12 +32,25 @@ def rows():
     return frame
 
 
-def test_the_figure_shows_means_and_counts(rows):
-    lines, bars = distance_figure(rows, "token_distance").axes
+def test_the_figure_shows_means_and_counts_and_the_difference_from_the_product(rows):
+    lines, below, bars = distance_figure(rows, "token_distance").axes
     assert [bar.get_height() for bar in bars.patches] == rows.groupby("token_distance")["pair"].nunique().tolist()
     expected = rows[rows["construction"] == "hcb"].groupby("token_distance")["pair_nll"].mean() / 2
     hcb = next(line for line in lines.lines if line.get_label() == "HCB")
     np.testing.assert_allclose(hcb.get_ydata(), expected)
+    product = rows[rows["construction"] == "product"].groupby("token_distance")["pair_nll"].mean() / 2
+    np.testing.assert_allclose(below.lines[1].get_ydata(), expected - product)
+    assert set(below.lines[0].get_ydata()) == {0.0}
+    assert below.get_ylim()[0] <= (expected - product).min()
+
+
+def test_without_the_product_nothing_is_subtracted(rows):
+    assert len(distance_figure(rows[rows["construction"] == "hcb"], "token_distance").axes) == 2
+
+
+def test_a_pair_that_a_construction_rules_out_leaves_the_figure_drawn(rows, tmp_path):
+    rows.loc[rows["construction"] == "hcb", "pair_nll"] = np.inf
+    distance_figure(rows, "token_distance").savefig(tmp_path / "x.png")
 
 
 def test_there_is_a_figure_only_where_distances_are_known(rows):
