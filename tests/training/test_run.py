@@ -24,6 +24,7 @@ from safetensors.torch import load_file, save_file
 import unmask
 from unmask.errors import InputError, UnmaskError
 from unmask.training.checkpoint import CheckpointFolder
+from unmask.training.run import _segment_lengths
 
 SMALL: dict[str, Any] = {
     "layers": 2, "width": 32, "heads": 2, "vocab": 160, "max_length": 32, "segment_lengths": (32,), "masking": "uniform:0.15-0.5",
@@ -386,6 +387,8 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared: Path, tmp_path: Path)
         unmask.train(short, valid=shared / "valid.txt", **given)
     with pytest.raises(InputError, match="no held-out segment"):
         unmask.train(short, valid_share=1e-9, **given)
+    with pytest.raises(InputError, match="no text in --valid"):
+        unmask.train(short * 200, valid=["", " "], **given)
     assert not (tmp_path / "model").exists()
 
 
@@ -403,7 +406,7 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared: Path, tmp_path: Path)
         ({"width": 1 << 16, "heads": 2, "layers": 1000}, "take at least .* GB to train, and cpu has .* GB: give smaller"),
         ({"vocab": 10}, "vocab 10 is out of range: give a whole number from 64"),
         ({"max_length": 0}, "max_length 0 is out of range"),
-        ({"max_length": 30, "segment_lengths": (24,)}, "give rising multiples of 8 that end with --max-length 30"),
+        ({"max_length": 30, "segment_lengths": (24,)}, "max_length 30 is not a multiple of 8: give one, such as 32"),
         ({"buckets": (16,)}, "give rising multiples of 8 that end with --max-length 32"),
         ({"buckets": (12, 32)}, "multiples of 8"),
         ({"buckets": ()}, "buckets is empty"),
@@ -460,6 +463,12 @@ def test_options_that_cannot_be(shared: Path, tmp_path: Path, change: dict[str, 
     with pytest.raises(UnmaskError, match=message) as told:
         go(shared, **given)
     assert "\n" not in str(told.value) and not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(("longest", "lengths"), [(16, (16,)), (32, (24, 32)), (128, (24, 64, 128)), (256, (24, 64, 256))])
+def test_lengths_that_lines_are_cut_to_follow_the_longest(longest: int, lengths: tuple[int, ...]) -> None:
+    assert _segment_lengths(None, longest, parallel=False) == lengths
+    assert _segment_lengths(None, longest, parallel=True) == (longest,)
 
 
 def test_numpy_numbers_are_numbers(shared: Path, tmp_path: Path) -> None:

@@ -197,6 +197,8 @@ def test_what_cannot_be_is_refused(masked: Path, options: dict[str, Any], messag
 def test_other_models_and_sources_without_room_are_refused(masked: Path, causal: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a causal model"):
         translated(causal, decoder="mask-predict")
+    with pytest.warns(UnmaskWarning, match="was trained to translate"):
+        unmask.fill("ka [MASK] lo.", model=masked)
     with pytest.raises(InputError, match="does not translate"):
         unmask.translate(["a"], model=unmask.models.bundled.english_model_path())
     with pytest.raises(InputError, match="line 2 has .* tokens and the model takes sources of 14"):
@@ -217,6 +219,8 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
         ({"corpus": ["a"], "distil": masked}, "distil belongs to models that translate"),
         ({"corpus": ["a"], "mask_source": 0.1}, "mask_source belongs to models that translate"),
         ({"parallel": (["a b"], ["c d"]), "distil": masked}, "is a masked model"),
+        ({"parallel": (["a b"], ["c d"]), "segment_lengths": "16"}, "pairs are not cut"),
+        ({"parallel": (["a b"], ["c d"]), "valid_share": 1e-9}, "give more pairs or a larger --valid-share"),
     ):
         with pytest.raises(InputError, match=message):
             unmask.train(**{**SMALL, "out": tmp_path / "model", "steps": 1, "cache": tmp_path / "cache", **options})

@@ -39,6 +39,7 @@ from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.tokenizing import shortened
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import MAX_PASSES, MOST_CANDIDATES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens, regular_tokens
 from unmask.tables.unary import alike, pass_count, tables_of
@@ -316,6 +317,8 @@ def _cloze(model: MaskedLM, text: str, positions: Sequence[int] | None, others: 
     whole = model.mask_id not in ids
     if whole and positions is None:
         positions = [t for t, token in enumerate(ids) if token not in model.special_ids]
+        if len(positions) < 2:
+            raise InputError(f"the text {shortened(text)} has fewer than two known tokens: dependence is between two or more")
     if whole and positions is not None and len(positions) < 2:
         raise InputError(f"positions {list(positions)} of the text: dependence is between two positions or more, give another")
     cloze = model.cloze(text, positions)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
+    add_completion=False,
     help="The theory of generative masked language models, computed exactly on small models.",
 )
 

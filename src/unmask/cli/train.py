@@ -47,7 +47,10 @@ def train(
     field: Annotated[str, typer.Option(help="Field of a .jsonl line that holds the text.")] = "text",
     objective: Annotated[str, typer.Option(help="masked, or causal: a model of the next token, of the same shape.")] = "masked",
     max_length: Annotated[int, typer.Option(help="Longest text in tokens, start and end tokens included.")] = 128,
-    segment_lengths: Annotated[str, typer.Option(help="Lengths that lines are cut to, one drawn for each line.")] = "24,64,128",
+    segment_lengths: Annotated[
+        str | None,
+        typer.Option(help="Lengths that lines are cut to, one drawn for each line; by default 24, 64 and --max-length."),
+    ] = None,
     buckets: Annotated[
         str | None, typer.Option(help="Row lengths that segments are packed into; the last is --max-length.")
     ] = None,

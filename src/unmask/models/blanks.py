@@ -9,6 +9,7 @@ from itertools import pairwise
 from unmask import checks
 from unmask.cloze import Cloze
 from unmask.errors import InputError
+from unmask.models.readings import has_several_lengths
 from unmask.models.tokenizing import BLANK, TextTokenizer, shortened
 
 
@@ -25,6 +26,8 @@ def cloze_of(
     blank into m consecutive ones. Fewer targets than blanks: their tokens must fill the blanks exactly, each word in
     consecutive ones. With positions (in tokens, the start token being 0), the tokens that stood there are the gold.
     """
+    if has_several_lengths(text):
+        raise InputError(f"the text {shortened(text)} has a [WORD] or [GAP], which fill alone takes: put a [MASK] for each token")
     ids = words.encode(text)
     words.refuse_unknown(text, ids)
     blanks = [t for t, token in enumerate(ids) if token == words.mask_id]

@@ -7,6 +7,7 @@ q_t(x | rest) = softmax f_t(. | rest)[x]. All of `unmask` reads the model throug
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from unmask.cloze import Cloze
-from unmask.errors import InputError, ModelError
+from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.batching import RowBatches, RowCost, default_budget
 from unmask.models.blanks import cloze_of
 from unmask.models.bundled import english_model_path
@@ -26,6 +27,7 @@ from unmask.models.encoder.one_position import hidden_at, hidden_at_one
 from unmask.models.encoder.post_norm_encoder import find_post_norm_encoder
 from unmask.models.encoder.substitution import Substitution
 from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
+from unmask.models.pair_layout import is_pair_model
 from unmask.models.tokenizing import TextTokenizer, refuse_foreign_tokenizer, tokenizer_json
 from unmask.runs.fingerprint import fingerprint
 
@@ -88,6 +90,13 @@ class MaskedLM:
         activations of one batch of rows. `rename`: other names for tensors of a folder, {"lm_head": "cls.predictions"}.
         """
         where = english_model_path() if name_or_path is None else name_or_path
+        if is_pair_model(Path(where)):
+            warnings.warn(
+                f"model {str(where)!r} was trained to translate, and a text without its source is none of what it has seen: "
+                "use it with unmask translate",
+                UnmaskWarning,
+                stacklevel=3,
+            )
         network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename)
         widen_output(network)
         return cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"))

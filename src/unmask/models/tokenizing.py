@@ -111,8 +111,8 @@ class TextTokenizer:
             ids = ids[len(anchor) :] if ids[: len(anchor)] == anchor else self._ids(word)
         special = set(self.special_ids)
         if not ids or any(i in special for i in ids):
-            shown = [self.token(i) for i in ids]
-            raise InputError(f"target {word!r} is {shown} to this model, which is not a word of it: choose another target")
+            shown = " ".join(self.token(i) for i in ids) or "nothing"
+            raise InputError(f"{word!r} is {shown} to this model, which is not a word of it: choose another word")
         return ids
 
     def token(self, token_id: int) -> str:

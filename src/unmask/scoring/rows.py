@@ -75,9 +75,11 @@ def word_rows(item: Item, encoded: Encoded, scores: TextScores, unit: str) -> li
     """One row per word between spaces; a target's words have a row, those around it none."""
     spans, numbers = spaced_words(item.text), word_of_site(encoded, item.text)
     known = any(end for _, end in encoded.spans)
+    places_of: dict[int, list[int]] = {}
+    for place, number in enumerate(numbers):
+        places_of.setdefault(number, []).append(place)
     rows = []
-    for word in dict.fromkeys(numbers):
-        places = [place for place, number in enumerate(numbers) if number == word]
+    for word, places in places_of.items():
         start, end = spans[word] if known else (0, 0)
         shown = item.text[start:end] if known else encoded.shown[encoded.sites[places[0]]]
         rows.append(

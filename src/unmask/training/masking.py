@@ -258,6 +258,6 @@ def _number(text: str, spec: str) -> float:
 
 def _unknown(spec: str) -> InputError:
     return InputError(
-        f"masking {spec!r} is unknown: give fixed:RATE, uniform:LOW-HIGH, k:NUMBER, span:RATE or words:RATE, "
+        f"masking {spec!r} is unknown: give fixed:RATE, uniform:LOW-HIGH, k:NUMBER, span:RATE or words:RATE, rates up to 1, "
         "or a mixture such as 0.8*uniform:0.15-0.3+0.2*k:2"
     )

@@ -124,7 +124,9 @@ def prepare_parallel(
     pairs = PairTokens(layout, [source for source, _ in train], [target for _, target in train])
     part, held_part = (_part(layout, some, tokenizer) for some in (train, valid))
     packed = pack([part], [1.0], settings.buckets, layout.pad, settings.seed)
-    rows = validation_rows([held_part], layout.max_length, layout.max_length, layout.pad)
+    rows = validation_rows(
+        [held_part], layout.max_length, layout.max_length, layout.pad, advice="give more pairs or a larger --valid-share"
+    )
     tokens = tuple(sum(map(len, side)) for side in (pairs.sources, pairs.targets))
     return Prepared(tokenizer, packed, rows, sides, tokens, held, content_hash(repr(fingerprint)), pairs)
 

@@ -95,6 +95,8 @@ def prepare(
     if held.source:
         held_cut = Segmentation((min(limit, settings.max_length),), settings.max_length, 0.0)
         parts = [_tokenised(held.source, tokenizer, held_cut, cache, progress).train]
+        if not any(part.tokens for part in parts):
+            raise InputError(f"there is no text in --valid {held.source.name}: give another file, or leave it out")
     else:
         parts = [s.valid for s in stored]
     valid = validation_rows(parts, limit, settings.max_length, pad)

@@ -30,10 +30,12 @@ from unmask.training.model import Start
 from unmask.training.parallel import Parallel, Side, prepare_parallel
 from unmask.training.prepare import Held, Prepared, prepare
 from unmask.training.result import TrainingRun
-from unmask.training.settings import MANY, PAIRS_MASKING, PLAIN_MASKING, TrainSettings
+from unmask.training.settings import COUNTS, MANY, PAIRS_MASKING, PLAIN_MASKING, TrainSettings
 from unmask.training.tokenizer import load_tokenizer
 
 Name = str | os.PathLike[str]
+SEGMENTS = (24, 64)
+"""Lengths that lines are cut to by default, beside --max-length."""
 
 
 def train(
@@ -54,7 +56,7 @@ def train(
     field: str = "text",
     objective: str = "masked",
     max_length: int = 128,
-    segment_lengths: str | Sequence[int] = (24, 64, 128),
+    segment_lengths: str | Sequence[int] | None = None,
     buckets: str | Sequence[int] | None = None,
     masking: str | None = None,
     mask_source: float = 0.0,
@@ -117,10 +119,10 @@ def train(
     settings = TrainSettings(
         **presets.choose(size, on, asked, start.shape if start else None, str(init)),
         max_length=max_length,
-        segment_lengths=_lengths("segment_lengths", segment_lengths if parallel is None else (max_length,)),
+        segment_lengths=_segment_lengths(segment_lengths, max_length, parallel is not None),
         buckets=_lengths("buckets", (max_length,) if buckets is None else buckets),
         objective=objective,  # type: ignore[arg-type]
-        masking=masking or (PAIRS_MASKING if parallel is not None and objective == "masked" else PLAIN_MASKING),
+        masking=_masking(objective, parallel is not None) if masking is None else masking,
         replacement=replacement,
         loss=loss,  # type: ignore[arg-type]
         compatibility=compatibility,
@@ -241,6 +243,20 @@ def _settle(settings: TrainSettings, prepared: Prepared, epochs: float) -> Train
     plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
     steps = settings.steps or min(MANY, max(1, round(epochs * plan.steps_per_epoch)))
     return dataclasses.replace(settings, steps=steps, warmup=min(settings.warmup, max(1, steps // 10)))
+
+
+def _masking(objective: str, parallel: bool) -> str:
+    return PAIRS_MASKING if parallel and objective == "masked" else PLAIN_MASKING
+
+
+def _segment_lengths(given: str | Sequence[int] | None, max_length: int, parallel: bool) -> tuple[int, ...]:
+    """Lengths that lines are cut to: as given, else short ones and the longest. Pairs are not cut."""
+    if given is None:
+        longest = checks.whole("max_length", max_length, *COUNTS["max_length"])
+        return (longest,) if parallel else (*(length for length in SEGMENTS if length < longest), longest)
+    if parallel:
+        raise InputError("segment_lengths was given, and pairs are not cut: leave it out; --max-length is the longest pair")
+    return _lengths("segment_lengths", given)
 
 
 def _lengths(name: str, given: str | Sequence[int]) -> tuple[int, ...]:

@@ -109,6 +109,9 @@ class TrainSettings:
         self._check_lengths()
 
     def _check_lengths(self) -> None:
+        if self.max_length % 8:
+            near = 8 * (self.max_length // 8 + 1)
+            raise InputError(f"max_length {self.max_length} is not a multiple of 8: give one, such as {near}")
         for name, least in (("segment_lengths", 4), ("buckets", 8)):
             values = tuple(checks.whole(name, value, least, self.max_length) for value in getattr(self, name))
             object.__setattr__(self, name, values)

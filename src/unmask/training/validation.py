@@ -31,8 +31,18 @@ class Figures:
     positions: int
 
 
-def validation_rows(parts: Sequence[TokenPart], max_tokens: int, row_length: int, pad: int, limit: int = 1_000_000) -> PackedRows:
-    """Held-out segments of at most `max_tokens`, packed; at most about `limit` tokens of them, from the start."""
+def validation_rows(
+    parts: Sequence[TokenPart],
+    max_tokens: int,
+    row_length: int,
+    pad: int,
+    limit: int = 1_000_000,
+    advice: str = "give a --valid file or a larger --valid-share",
+) -> PackedRows:
+    """Held-out segments of at most `max_tokens`, packed; at most about `limit` tokens of them, from the start.
+
+    `advice`: what helps where there is none.
+    """
     kept = []
     for part in parts:
         ends = np.cumsum(part.lengths, dtype=np.int64)
@@ -42,7 +52,7 @@ def validation_rows(parts: Sequence[TokenPart], max_tokens: int, row_length: int
             TokenPart(np.concatenate([np.empty(0, part.ids.dtype), *(part.ids[a:b] for a, b in spans)]), part.lengths[fits])
         )
     if not any(len(k.lengths) for k in kept):
-        raise InputError(f"no held-out segment of at most {max_tokens} tokens: give a --valid file or a larger --valid-share")
+        raise InputError(f"no held-out segment of at most {max_tokens} tokens: {advice}")
     return pack(kept, [1.0] * len(kept), [row_length], pad)[0]
 
 
