@@ -12,11 +12,14 @@ from unmask.tables.unary import Tables
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-def random_pair(seed: int, device: str) -> Tables:
-    """A pair's tables in float32, larger than the likely tokens and uneven for the kernels' blocks."""
+def random_pair(seed: int, device: str, zeros: bool = False) -> Tables:
+    """A pair's tables in float32, larger than the likely tokens, uneven for the kernels' blocks; `zeros`: some ruled out."""
     generator = torch.Generator().manual_seed(seed)
     n, m = 450, 700
     logits = [(3 * torch.randn(n, m, generator=generator)).to(device) for _ in range(2)]
+    if zeros:
+        logits[0][20, 50] = logits[0][70, 80] = logits[1][70, 80] = -torch.inf
+        logits[0][440] = logits[1][:, 690] = -torch.inf
     masked = [torch.randn(size, generator=generator).to(device).log_softmax(0) for size in (n, m)]
     return Tables(
         candidates=(torch.arange(n, device=device), torch.arange(m, device=device)),
@@ -28,14 +31,16 @@ def random_pair(seed: int, device: str) -> Tables:
     )
 
 
-def test_all_joints_and_metrics_of_a_pair_are_those_of_the_cpu() -> None:
-    of_cpu, of_gpu = random_pair(4, "cpu"), random_pair(4, "cuda")
+@pytest.mark.parametrize("zeros", [False, True])
+def test_all_joints_and_metrics_of_a_pair_are_those_of_the_cpu(zeros: bool) -> None:
+    of_cpu, of_gpu = random_pair(4, "cpu", zeros), random_pair(4, "cuda", zeros)
     assert triton_serves(of_gpu) and not triton_serves(of_cpu)
     expected, found = (block_metrics(derive_all(tables), (3, 5)) for tables in (of_cpu, of_gpu))
     assert found.compatibility == pytest.approx(expected.compatibility, rel=1e-4)
     for mine, theirs in zip(found.joints, expected.joints, strict=True):
         assert mine.joint_nll == pytest.approx(theirs.joint_nll, rel=1e-3)
         assert mine.a_kl == pytest.approx(theirs.a_kl, rel=1e-3, abs=1e-5)
+    assert zeros == any(mine.a_kl == torch.inf for mine in found.joints)
     other = block_metrics(derive_all(random_pair(5, "cuda")), (3, 5))
     assert abs(other.joints[0].joint_nll - expected.joints[0].joint_nll) > 0.01
 

@@ -1,12 +1,13 @@
 """All metrics against sums written out cell by cell, for two and three blanks, in float64."""
 
 from itertools import product
-from math import exp, log
+from math import exp, inf, isfinite, log
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from joint_cases import tables_from
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
@@ -55,6 +56,10 @@ def lines(shape, t):
         yield [tuple(x if s == t else c for s, c in enumerate(context)) for x in range(shape[t])]
 
 
+def minus_log(p):
+    return -log(p) if p else inf
+
+
 def enumerated(joint, gold):
     """The metrics of one joint from its dense cells, one sum at a time."""
     tables, k = joint.tables, joint.sites
@@ -65,30 +70,87 @@ def enumerated(joint, gold):
         divergences = []
         for line in lines(joint.shape, t):
             q = [float(tables.log_q[t][cell].exp()) for cell in line]
-            own = [float(mu[cell]) / sum(float(mu[other]) for other in line) for cell in line]
-            divergence = sum(a * log(a / b) for a, b in zip(q, own, strict=True))
+            mass = sum(float(mu[cell]) for cell in line)
+            own = [float(mu[cell]) / mass if mass else 0.0 for cell in line]
+            divergence = sum(a * (log(a) + minus_log(b)) for a, b in zip(q, own, strict=True) if a)
             divergences.append(divergence)
             if places in line:
                 gold_kl.append(divergence)
-                unary.append(-log((q if joint.name == "product" else own)[places[t]]))
+                unary.append(minus_log((q if joint.name == "product" else own)[places[t]]))
         averages.append(sum(divergences) / len(divergences))
         objective += sum(divergences)
-    return JointMetrics(joint.name, tuple(unary), -log(float(mu[places])), sum(averages) / k, sum(gold_kl) / k, objective)
+    return JointMetrics(joint.name, tuple(unary), minus_log(float(mu[places])), sum(averages) / k, sum(gold_kl) / k, objective)
 
 
-@settings(max_examples=40, deadline=None)
-@given(blocks(), st.integers(1, 40))
-def test_every_metric_of_every_construction_equals_its_sum_over_cells(case, tile_cells):
-    tables, gold = tables_of(case), case[1].gold
-    joints = all_joints(tables)
-    assert [joint.name for joint in joints] == list(CONSTRUCTIONS)
-    measured = block_metrics(joints, gold, tile_cells)
-    for joint, found in zip(joints, measured.joints, strict=True):
+def hold_to_their_sums(joints, gold, tile_cells):
+    """Every metric of these joints is the sum over cells that defines it."""
+    for joint, found in zip(joints, block_metrics(joints, gold, tile_cells).joints, strict=True):
         expected = enumerated(joint, gold)
         assert found.construction == expected.construction
         assert found.unary_nll == pytest.approx(expected.unary_nll, rel=1e-9, abs=1e-11)
         for name in ("joint_nll", "a_kl", "g_kl", "objective"):
             assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9, abs=1e-11), (joint.name, name)
+
+
+@settings(max_examples=40, deadline=None)
+@given(blocks(), st.integers(1, 40))
+def test_every_metric_of_every_construction_equals_its_sum_over_cells(case, tile_cells):
+    joints = all_joints(tables_of(case))
+    assert [joint.name for joint in joints] == list(CONSTRUCTIONS)
+    hold_to_their_sums(joints, case[1].gold, tile_cells)
+
+
+places = st.tuples(st.integers(0, 3), st.integers(0, 2))
+
+
+def tables_with_zeros(seed, ruled_out, everywhere):
+    """Tables of 4 x 3 tokens. `ruled_out`: cells of each table with probability 0; `everywhere`: whether the last token is."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = [torch.randn(4, 3, generator=generator, dtype=torch.float64) for _ in range(2)]
+    for t, cells in enumerate(ruled_out):
+        for cell in cells:
+            logits[t][cell] = -inf
+        if everywhere[t]:
+            logits[t].select(t, -1).fill_(-inf)
+        assume(bool(logits[t].isfinite().any(t).all()))
+    return tables_from([f.log_softmax(t) for t, f in enumerate(logits)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 9999),
+    st.tuples(*[st.lists(places, max_size=4)] * 2) | st.lists(places, max_size=4).map(lambda cells: (cells, cells)),
+    st.tuples(st.booleans(), st.booleans()),
+    st.integers(1, 20),
+    places,
+)
+def test_tokens_that_the_model_rules_out_add_nothing_to_a_divergence(seed, ruled_out, everywhere, tile_cells, gold):
+    tables = tables_with_zeros(seed, ruled_out, everywhere)
+    joints = [joint for joint in all_joints(tables) if not joint.dense().isnan().any()]
+    assert {"product", "mrf", "arnold_gokhale", "pseudo_gibbs", "chain"} - {joint.name for joint in joints} == set()
+    hold_to_their_sums(joints, gold, tile_cells)
+
+
+def test_a_joint_that_rules_out_more_than_the_model_is_infinitely_far():
+    logits = torch.zeros((2, 3, 3), dtype=torch.float64)
+    logits[1, 0, 2] = -inf
+    tables = tables_from([f.log_softmax(t) for t, f in enumerate(logits)])
+    by_product, by_field, by_chain = block_metrics([product_joint(tables), mrf(tables), chain(tables)], (1, 1)).joints
+    assert by_field.a_kl == inf and by_field.objective == inf, "A allows what B rules out"
+    assert isfinite(by_product.a_kl) and isfinite(by_chain.a_kl) and isfinite(by_field.g_kl)
+    at_the_cell = block_metrics([mrf(tables)], (0, 2)).joints[0]
+    assert at_the_cell.g_kl == at_the_cell.joint_nll == inf
+
+
+def test_compatibility_is_that_of_the_cells_that_both_tables_allow():
+    joint = torch.rand(4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    joint[3], joint[:, 4] = 0, 0
+    logits = [joint.log(), joint.log()]
+    logits[0][:3, 4], logits[1][3, :4] = 0.5, -0.5
+    with_zeros = tables_from([f.log_softmax(t) for t, f in enumerate(logits)])
+    assert compatibility(with_zeros) == pytest.approx(0, abs=1e-12)
+    logits[0][1, 1] += 1
+    assert compatibility(tables_from([f.log_softmax(t) for t, f in enumerate(logits)])) > 0.01
 
 
 @settings(max_examples=30, deadline=None)

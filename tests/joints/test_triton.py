@@ -83,7 +83,19 @@ def test_a_sweep_by_triton_is_a_sweep(tables: Tables, monkeypatch: pytest.Monkey
     assert len({tuple(row) for row in expected.tolist()}) >= 7, "the members are told apart, but for the chain's"
 
 
-def test_joints_and_metrics_by_triton_are_those_of_the_tiles(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+def with_zeros(tables: Tables) -> Tables:
+    """The same with tokens that the model rules out: in one table, in both, in every context."""
+    logits = [q.clone() for q in tables.log_q]
+    logits[0][2, 5] = logits[0][7, 8] = logits[1][7, 8] = -torch.inf
+    logits[0][10] = logits[1][:, 36] = -torch.inf
+    return replace(tables, log_q=tuple(f.log_softmax(t) for t, f in enumerate(logits)))
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_joints_and_metrics_by_triton_are_those_of_the_tiles(
+    tables: Tables, zeros: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = with_zeros(tables) if zeros else tables
     by_tiles = block_metrics(derive_all(tables, WITH_RESTARTS), (4, 7))
     monkeypatch.setenv("UNMASK_TRITON", "on")
     by_triton = block_metrics(derive_all(replace(tables), WITH_RESTARTS), (4, 7))
@@ -91,6 +103,7 @@ def test_joints_and_metrics_by_triton_are_those_of_the_tiles(tables: Tables, mon
     for found, wanted in zip(by_triton.joints, by_tiles.joints, strict=True):
         for key in ("joint_nll", "a_kl", "g_kl", "objective"):
             assert isclose(getattr(found, key), getattr(wanted, key), rel_tol=1e-4, abs_tol=1e-5), (found.construction, key)
+    assert zeros == any(found.a_kl == torch.inf for found in by_triton.joints)
 
 
 def test_a_token_that_one_table_rules_out_is_no_matter_to_a_form_without_it() -> None:

@@ -81,6 +81,7 @@ class FamilyRule:
         highest = over[0]
         for term in over[1:]:
             highest = torch.maximum(highest, term)
+        highest.clamp_(min=torch.finfo(highest.dtype).min)
         above = (over[0] - highest).exp_()
         for term in over[1:]:
             above += term.sub_(highest).exp_()

@@ -9,6 +9,9 @@ bracket is the pointwise mutual information of the distribution proportional to 
 into B/A, so that incompatible tables have one value in each order. For k > 2 sites the mean runs over all pairs of
 sites too, in the block's order, the other tokens held fixed. That is zero if and only if all k tables are compatible:
 log-ratios along the axes then add up to zero around every square of cells, hence around every closed path.
+
+Cells that a table rules out (probability 0) are left out of the sums and of the mean, so that tables with such cells are compared
+where both allow a token.
 """
 
 from __future__ import annotations
@@ -58,7 +61,8 @@ def _pairs_by_triton(blocks: Sequence[Tables]) -> list[float]:
 
 def _pair(tables: Tables, s: int, t: int) -> float:
     def ratio(index: tuple[slice, ...]) -> Tensor:
-        return at(tables.log_q[s], index) - at(tables.log_q[t], index)
+        cells = at(tables.log_q[s], index) - at(tables.log_q[t], index)
+        return cells.masked_fill_(~cells.isfinite(), -torch.inf)
 
     over_s, over_t = _log_sums(tables, s), _log_sums(tables, t)
     for index in tiles(tables.shape, tile_size(tables)):
@@ -68,11 +72,14 @@ def _pair(tables: Tables, s: int, t: int) -> float:
             torch.logaddexp(part, cells.logsumexp(axis, keepdim=True).double(), out=part)
     over_both = over_s.logsumexp(t, keepdim=True)
     first, second = (over_s - over_both).to(tables.log_q[0].dtype), over_t.to(tables.log_q[0].dtype)
-    total = over_both.new_zeros(())
+    total, count = torch.zeros((2,), dtype=torch.float64, device=first.device)
     for index in tiles(tables.shape, tile_size(tables)):
-        gap = ratio(index) - at(first, index) - at(second, index)
+        cells = ratio(index)
+        left_out = cells == -torch.inf
+        gap = (cells - at(first, index) - at(second, index)).masked_fill_(left_out, 0)
         total += gap.square_().sum(dtype=torch.float64)
-    return float(total) / tables.log_q[0].numel()
+        count += cells.numel() - left_out.sum()
+    return float(total / count)
 
 
 def _log_sums(tables: Tables, axis: int) -> Tensor:

@@ -7,8 +7,10 @@ For a joint mu proportional to exp(r), and each site t and context x_{-t} (the b
 
 (J(t, w') in eq. 4 of Torroba Hennigen & Kim 2023). These are four sums of each site: q_t and q_t log q_t, which all joints
 over the tables share and which are kept with them, and q_t r and exp r of each joint. A table that is normalised to
-rounding only (sum q_t = 1 +- 1e-6) leaves no trace, since log R is weighted by the sum. The tables must be positive, as a
-softmax is.
+rounding only (sum q_t = 1 +- 1e-6) leaves no trace, since log R is weighted by the sum.
+
+A token that the model rules out, q_t = 0, adds nothing, whatever the joint gives it. A token that the joint alone rules out
+makes the divergence infinite, also in a context that the joint rules out altogether.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.joints.joint import Joint, Rule
-from unmask.joints.tiles import CELLS_ON_CPU, at, contexts, tile_size, tiles
+from unmask.joints.tiles import CELLS_ON_CPU, Weights, at, contexts, tile_size, tiles
 from unmask.joints.triton.pair_form import PairForm, pair_form, stacked, triton_serves
 from unmask.joints.triton.stack import Stack
 from unmask.tables.unary import Tables, alike
@@ -78,7 +80,7 @@ _READ: WeakKeyDictionary[Rule, Reading] = WeakKeyDictionary()
 def _read_by_tiles(tables: Tables, rules: Sequence[Rule], tile_cells: int | None) -> list[Reading]:
     sums = [_Sums(tables, rule) for rule in rules]
     for index in tiles(tables.shape, tile_cells or tile_size(tables)):
-        q = [at(table, index).exp() for table in tables.log_q]
+        q = [Weights(at(table, index)) for table in tables.log_q]
         for of_rule in sums:
             of_rule.add(index, q)
     return [of_rule.reading() for of_rule in sums]
@@ -108,9 +110,9 @@ def _own_by_tiles(tables: Tables) -> _OwnSums:
     for index in tiles(tables.shape, tile_size(tables)):
         for t, table in enumerate(tables.log_q):
             log_q = at(table, index)
-            q = log_q.exp()
-            at(weight[t], index).add_(q.sum(t, keepdim=True))
-            at(own[t], index).add_(q.mul_(log_q).sum(t, keepdim=True))
+            q = Weights(log_q)
+            at(weight[t], index).add_(q.weights.sum(t, keepdim=True))
+            at(own[t], index).add_(q.times(log_q, out=q.weights).sum(t, keepdim=True))
     return _OwnSums(weight, own)
 
 
@@ -169,10 +171,10 @@ def _read_group(jobs: Sequence[_Job], likely: Sequence[tuple[int, int]]) -> dict
             _mend(job.tables.shape, job.rule, [mass[i].unsqueeze(t) for t, mass in enumerate(masses)],
                   [mass[i].unsqueeze(t) for t, mass in enumerate(log_mass)])  # fmt: skip
     log_z = log_mass[0].logsumexp(1)
-    kl = [
-        torch.stack([of.own[t].flatten() for of in own]) - crosses[t] + torch.stack([of.weight[t].flatten() for of in own]) * m
-        for t, m in enumerate(log_mass)
-    ]
+    own_of, weight_of = (
+        [torch.stack([getattr(sums, name)[t].flatten() for sums in own]) for t in range(2)] for name in ("own", "weight")
+    )
+    kl = [_divergence(*parts) for parts in zip(own_of, crosses, weight_of, log_mass, strict=True)]
     numbers = torch.stack([log_z, (kl[0].mean(1) + kl[1].mean(1)) / 2, kl[0].sum(1) + kl[1].sum(1)], 1).tolist()
     return {
         job.rule: Reading(
@@ -185,6 +187,11 @@ def _read_group(jobs: Sequence[_Job], likely: Sequence[tuple[int, int]]) -> dict
         for i, (job, (z, average, objective)) in enumerate(zip(jobs, numbers, strict=True))
         if inside[i]
     }
+
+
+def _divergence(own: Tensor, cross: Tensor, weight: Tensor, log_mass: Tensor) -> Tensor:
+    """KL_t from its four sums; infinite where the joint alone rules a token out."""
+    return (own - cross + weight * log_mass).masked_fill(cross == -torch.inf, torch.inf)
 
 
 def _mend(shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_masses: Sequence[Tensor]) -> None:
@@ -209,9 +216,9 @@ class _Sums:
     def __init__(self, tables: Tables, rule: Rule) -> None:
         self.tables, self.rule = tables, rule
         self.mass, self.cross = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
-        self.shift = torch.full_like(self.mass[0].flatten()[0], -torch.inf)
+        self.shift = torch.full_like(self.mass[0].flatten()[0], torch.finfo(torch.float32).min)
 
-    def add(self, index: tuple[slice, ...], q: Sequence[Tensor]) -> None:
+    def add(self, index: tuple[slice, ...], q: Sequence[Weights]) -> None:
         cells = self.rule(index)
         shift = torch.maximum(self.shift, cells.amax())
         rescale = (self.shift - shift).exp()
@@ -219,7 +226,7 @@ class _Sums:
         for t, mass in enumerate(self.mass):
             at(mass.mul_(rescale), index).add_(work.sum(t, keepdim=True))
         for t, cross in enumerate(self.cross):
-            at(cross, index).add_(torch.mul(q[t], cells, out=work).sum(t, keepdim=True))
+            at(cross, index).add_(q[t].times(cells, out=work).sum(t, keepdim=True))
         self.shift = shift
 
     def reading(self) -> Reading:
@@ -227,7 +234,7 @@ class _Sums:
         log_mass = [self.shift + mass.log() for mass in self.mass]
         _mend(self.tables.shape, self.rule, self.mass, log_mass)
         log_z = log_mass[0].logsumexp(tuple(range(log_mass[0].dim())))
-        kl = tuple(o - c + w * m for o, c, w, m in zip(own.own, self.cross, own.weight, log_mass, strict=True))
+        kl = tuple(_divergence(*parts) for parts in zip(own.own, self.cross, own.weight, log_mass, strict=True))
         return Reading(
             log_z=float(log_z),
             log_marginals=tuple(m - log_z for m in log_mass),

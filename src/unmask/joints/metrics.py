@@ -11,6 +11,9 @@ For N blocks with gold tokens w, k sites each (2 in the paper), and a joint mu w
 
 The U-PPL of the product is that of the model's own unary conditionals q_t, as in the paper; its A-KL and G-KL compare
 the product's conditionals (its factors) with q_t. Over candidate sets everything is given that the block lies in them.
+
+Where a model rules tokens out (q_t = 0), a divergence is infinite if the joint rules out more, and a token's probability given a
+context that the joint rules out counts as 0.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from unmask.joints.compatibility import compatibilities
 from unmask.joints.faithfulness import Reading, read_joints, read_rules
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
-from unmask.joints.tiles import at
+from unmask.joints.tiles import Weights, at
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
@@ -145,10 +148,11 @@ def _numbers(lines: Sequence[_GoldLines]) -> list[list[float]]:
         gold = torch.tensor([[line.places[t]] for line in lines], device=rules.device)
         if t == 0:
             columns.append(rules.gather(1, gold))
-        log_q, log_mu = log_q.log_softmax(1), rules.log_softmax(1)
+        log_q, impossible = log_q.log_softmax(1), rules.amax(1, keepdim=True) == -torch.inf
+        log_mu = rules.log_softmax(1).masked_fill(impossible, -torch.inf)
         own = torch.tensor(by_model, device=rules.device)[:, None]
         columns.append(-torch.where(own, log_q, log_mu).gather(1, gold))
-        columns.append((log_q.exp() * (log_q - log_mu)).sum(1, keepdim=True))
+        columns.append(Weights(log_q).times(log_q - log_mu).sum(1, keepdim=True))
     numbers: list[list[float]] = torch.cat(columns, 1).tolist()
     return numbers
 

@@ -53,6 +53,22 @@ def sum_at(factors: Sequence[Tensor], index: Index) -> Tensor:
     return total
 
 
+class Weights:
+    """q = e^log_q of some cells, to weigh other numbers by: q r = 0 where q = 0, whatever r is; where q > 0, however small, an r
+    of -inf gives -inf.
+    """
+
+    def __init__(self, log_q: Tensor) -> None:
+        self.weights = log_q.exp().clamp_(min=torch.finfo(log_q.dtype).tiny)
+        nothing = log_q == -torch.inf
+        self.nothing = nothing if bool(nothing.any()) else None
+
+    def times(self, values: Tensor, out: Tensor | None = None) -> Tensor:
+        """q values."""
+        weighed = torch.mul(self.weights, values, out=out)
+        return weighed if self.nothing is None else weighed.masked_fill_(self.nothing, 0)
+
+
 def along(vector: Tensor, axis: int, sites: int) -> Tensor:
     """A vector over axis `axis` of `sites`, shaped to broadcast over the others."""
     return vector.reshape([-1 if s == axis else 1 for s in range(sites)])

@@ -24,6 +24,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from unmask.joints.solver.marginals import LOWEST
 from unmask.joints.solver.members import Members, Site
 from unmask.joints.solver.pair_sweep import sweep_pair
 from unmask.joints.tiles import at, contexts, tile_size, tiles
@@ -43,7 +44,7 @@ def sweep(members: Members, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"
         rows = enumerate(members.owner)
         swept = torch.stack([sweep_sites(members.blocks[owner], [site.member(i) for site in sites]) for i, owner in rows])
     log_sum = swept[:, : members.sizes[0]].logsumexp(1, keepdim=True)
-    return torch.where(members.restart > 0, swept + c, swept - log_sum)
+    return torch.where(members.restart > 0, swept + c, swept - log_sum).clamp_min(LOWEST)
 
 
 def sweep_sites(tables: Tables, sites: Sequence[Site]) -> Float[Tensor, " n"]:

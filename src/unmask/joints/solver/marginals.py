@@ -16,6 +16,10 @@ from unmask.tables.unary import Tables
 
 Marginals = tuple[Tensor, ...]
 """log mu_{-t} for each t in float64, with size 1 at axis t."""
+LOWEST = -1200.0
+"""The logarithm that a marginal of zero is given: that of a token which the model rules out in every context."""
+REACH = {torch.float32: 80.0, torch.float64: 600.0}
+"""How far logarithms may lie from c, so that their powers are positive numbers."""
 
 
 def start(tables: Tables, uniform: bool = False) -> Marginals:
@@ -41,7 +45,7 @@ def centred_rows(points: Float[Tensor, "m n"], dtype: torch.dtype) -> tuple[Floa
 
     Of marginals that are further apart than e^160 in float32 (e^1200 in float64) the smallest are raised.
     """
-    most = 600.0 if dtype == torch.float64 else 80.0
+    most = REACH[dtype]
     high = points.amax(1, keepdim=True)
     low = torch.maximum(points.amin(1, keepdim=True), high - 2 * most)
     c = (high + low) / 2

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from unmask.joints.solver.marginals import REACH
 from unmask.joints.solver.members import Members, Site
 from unmask.joints.tiles import tile_size, tiles
 from unmask.joints.triton.pair_form import triton_serves
@@ -35,7 +36,7 @@ def _by_triton(members: Members, v: Site, u: Site) -> Tensor:
     from unmask.joints.triton.pair_flows import column_flows, row_flows
 
     a, b = members.stacks
-    u = u.moved(log_ratio(row_flows(a, b, u, v)))
+    u = u.moved(log_ratio(row_flows(a, b, u, v)).clamp_min(-REACH[torch.float32]))
     return torch.cat([log_ratio(column_flows(a, b, u, v)), u.near], 1)
 
 

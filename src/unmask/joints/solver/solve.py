@@ -13,7 +13,7 @@ import torch
 from unmask.joints.solver.anderson import Acceleration
 from unmask.joints.solver.flow_sweep import sweep
 from unmask.joints.solver.likely_tokens import LikelyTokens
-from unmask.joints.solver.marginals import Marginals, flat, start, unflat
+from unmask.joints.solver.marginals import LOWEST, Marginals, flat, start, unflat
 from unmask.joints.solver.members import Members
 
 
@@ -44,7 +44,8 @@ def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals
     `initial`: log marginals to start from, by default those of the product joint.
     """
     given = [start(tables) if initial is None else initial for tables in members.blocks]
-    runs = Acceleration(torch.stack([flat(given[owner]) for owner in members.owner]), tolerance, max_reads)
+    points = torch.stack([flat(given[owner]) for owner in members.owner]).clamp_min(LOWEST)
+    runs = Acceleration(points, tolerance, max_reads)
     shares = _run(members, runs)
     found = []
     for owner, end in zip(members.owner, runs.end(), strict=True):

@@ -6,12 +6,21 @@ import triton
 import triton.language as tl
 
 LOG2_E = tl.constexpr(1.4426950408889634)
+LOWEST = tl.constexpr(-3e38)
+SMALLEST = tl.constexpr(1e-37)
+"""The lowest number, to tell from which -inf is a difference, and the smallest that is not taken for zero."""
 
 
 @triton.jit
 def exp(x):
     """e^x as 2^(x log2 e), one operation beside the product; below 1e-38 it is zero."""
     return tl.exp2(x * LOG2_E)
+
+
+@triton.jit
+def weighed(log_q, r):
+    """q r, which is 0 where q = 0, also for an r of -inf, and -inf for that r elsewhere, however small q is."""
+    return tl.where(log_q == float("-inf"), 0.0, tl.maximum(exp(log_q), SMALLEST) * r)
 
 
 @triton.jit
@@ -23,8 +32,11 @@ def reciprocal(x):
 
 @triton.jit
 def log_add(p, q):
-    """log(e^p + e^q) = max + log(1 + t), t = e^-|p - q|; log(1 + t) / t is a polynomial here, within 1.4e-7 for t from 0 to 1."""
-    t = exp(-tl.abs(p - q))
+    """log(e^p + e^q) = max + log(1 + t), t = e^-|p - q|; log(1 + t) / t is a polynomial here, within 1.4e-7 for t from 0 to 1.
+
+    Of two zeros it is -inf.
+    """
+    t = exp(-tl.abs(tl.maximum(p, LOWEST) - q))
     s = 0.036084711 + t * -0.0064526298
     s = 0.16764854 + t * (-0.095323034 + t * s)
     s = 0.3317984 + t * (-0.2407312 + t * s)

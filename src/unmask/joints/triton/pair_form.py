@@ -55,7 +55,7 @@ class PairForm:
 
         def linear(part: Linear) -> Tensor:
             f, e = sides(part.f, part.e)
-            return part.a * log_a + part.b * log_b + f + e
+            return sum((log if power > 0 else -log for power, log in ((part.a, log_a), (part.b, log_b)) if power), f + e)
 
         cells = linear(self.first)
         if self.second is not None:

@@ -16,7 +16,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.joints.triton.arithmetic import exp, log_add
+from unmask.joints.triton.arithmetic import exp, log_add, weighed
 from unmask.joints.triton.pair_form import PairForm
 from unmask.joints.triton.stack import CHANGING, Stack
 
@@ -91,8 +91,8 @@ def _block_sums(
         in_x = x < n
         inside = in_x[:, None] & in_y[None, :]
         cell = x.to(tl.int64)[:, None] * m + y[None, :]
-        la = tl.load(log_a + at_a + cell, inside, 0.0)
-        lb = tl.load(log_b + at_b + cell, inside, 0.0)
+        la = tl.load(log_a + at_a + cell, inside, float("-inf"))
+        lb = tl.load(log_b + at_b + cell, inside, float("-inf"))
         r = _times(a1, la) + _times(b1, lb) + tl.load(f1 + pair * n + x, in_x, 0.0)[:, None] + ey1[None, :]
         if TWO:
             r = log_add(r, _times(a2, la) + _times(b2, lb) + tl.load(f2 + pair * n + x, in_x, 0.0)[:, None] + ey2[None, :])
@@ -105,8 +105,8 @@ def _block_sums(
         mass_y += mass
         tl.store(own_rows + x, tl.sum(mass, 1), in_x)
         if CROSS:
-            cross_y += tl.where(inside, exp(la) * r, 0.0)
-            own_x = tl.sum(tl.where(inside, exp(lb) * r, 0.0), 1)
+            cross_y += weighed(la, r)
+            own_x = tl.sum(weighed(lb, r), 1)
             tl.store(own_rows + pairs * column_blocks * n + x, own_x, in_x)
     tl.store(own_columns + y, tl.sum(mass_y, 0), in_y)
     if CROSS:

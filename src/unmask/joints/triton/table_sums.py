@@ -18,7 +18,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.joints.triton.arithmetic import exp
+from unmask.joints.triton.arithmetic import exp, weighed
 from unmask.joints.triton.stack import CHANGING, Stack
 from unmask.tables.unary import Tables
 
@@ -93,20 +93,19 @@ def _table_sums(
         in_x = x < n
         inside = in_x[:, None] & in_y[None, :]
         cell = x.to(tl.int64)[:, None] * m + y[None, :]
-        la = tl.load(log_a + at_a + cell, inside, 0.0)
-        lb = tl.load(log_b + at_b + cell, inside, 0.0)
-        a = tl.where(inside, exp(la), 0.0)
-        b = tl.where(inside, exp(lb), 0.0)
+        la = tl.load(log_a + at_a + cell, inside, float("-inf"))
+        lb = tl.load(log_b + at_b + cell, inside, float("-inf"))
+        a, b = exp(la), exp(lb)
         ratio = tl.where(inside, exp(la - lb), 0.0)
         sum_a += a
         sum_b += b
         sum_both += a * b
-        sum_log += a * la
+        sum_log += weighed(la, la)
         sum_ratio += ratio
         tl.store(own_rows + x, tl.sum(a, 1), in_x)
         tl.store(own_rows + next_rows + x, tl.sum(b, 1), in_x)
         tl.store(own_rows + 2 * next_rows + x, tl.sum(a * b, 1), in_x)
-        tl.store(own_rows + 3 * next_rows + x, tl.sum(b * lb, 1), in_x)
+        tl.store(own_rows + 3 * next_rows + x, tl.sum(weighed(lb, lb), 1), in_x)
         tl.store(own_rows + 4 * next_rows + x, tl.sum(ratio, 1), in_x)
     tl.store(own_columns, tl.sum(sum_a, 0), in_y)
     tl.store(own_columns + next_columns, tl.sum(sum_b, 0), in_y)
