@@ -23,7 +23,7 @@ DEVICE = torch.device("cuda" if CUDA else "cpu")
 
 def test_every_launch_of_a_rehearsal_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNMASK_TRITON", "on")
-    assert len([launch() for launch in launches(37, DEVICE)]) == 9
+    assert len([launch() for launch in launches(37, DEVICE)]) == 10
 
 
 def test_a_rehearsal_ends_though_a_program_fails(monkeypatch: pytest.MonkeyPatch) -> None:

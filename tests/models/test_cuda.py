@@ -66,3 +66,23 @@ def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
     found = linear_then(module, functional.gelu, x).float()
     assert (found - exact).abs().max() <= (by_two - exact).abs().max()
     assert not torch.equal(found, by_two), "control: one rounding less shows"
+
+
+def test_a_pair_after_a_rehearsal_compiles_nothing(checkpoint, monkeypatch):
+    from triton import knobs
+
+    from unmask.cloze import Cloze
+    from unmask.evaluation.measure import Measurer, measure_pairs
+
+    model = MaskedLM.load(checkpoint("bert"), dtype="float16")
+    names = ("product", "mrf", "arnold_gokhale", "chain")
+    compiled: list[str] = []
+    monkeypatch.setattr(knobs.compilation, "listener", lambda **about: compiled.append(about["src"].name))
+    measurer = Measurer(model, names, None, None)
+    measurer.rehearse()
+    measurer.rehearsal.join()
+    before = len(compiled)
+    measure_pairs(model, [Cloze(tuple(TEXT), (VARIED, PREDICTED), (6, 7))], names)
+    assert compiled[before:] == []
+    measure_pairs(model, [Cloze(tuple(TEXT), (VARIED, PREDICTED), (6, 7))], names, support=torch.tensor([6, 7, 9]))
+    assert len(compiled) > before, "control: other lines are programs of their own"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
+from inspect import signature
 
 import pytest
 import torch
@@ -33,17 +34,46 @@ def test_rows_of_logits_become_cells_mass_and_total(before, after, whole):
     assert flat[7:].isnan().all()
 
 
-@pytest.mark.parametrize(("tokens", "n"), [(8192, 8192), (8192, 8187), (28996, 28996)])
-def test_a_rehearsal_of_filling_has_the_multiples_of_the_real_one(tokens, n, monkeypatch):
-    from math import gcd
+class Recorder:
+    """In a program's place: notes what a launch would be compiled for, which are constants, types, and which addresses and
+    numbers are multiples of 16 or are 1.
+    """
 
+    def __init__(self, kinds, program):
+        self.kinds, self.program = kinds, program
+
+    def __getitem__(self, grid):
+        return self
+
+    def __call__(self, *given, **constants):
+        names, free = list(signature(self.program.fn).parameters), self.program.kwargs["do_not_specialize"]
+        arguments = tuple(_kind(value, name not in free) for name, value in zip(names, given, strict=False))
+        self.kinds.add((self.program.fn.__name__, arguments, tuple(constants.items())))
+
+
+def _kind(value, specialized):
+    if isinstance(value, torch.Tensor):
+        return value.dtype, value.data_ptr() % 16 == 0
+    return (value % 16 == 0, value == 1) if specialized else None
+
+
+@pytest.mark.parametrize(
+    ("tokens", "n", "stride"), [(8192, 8192, 8192), (8192, 8187, 8192), (28996, 28996, 29056), (101, 101, 101)]
+)
+@pytest.mark.parametrize("rows", [24, 7])
+def test_a_rehearsal_of_filling_is_compiled_for_what_the_real_one_is(tokens, n, stride, rows, monkeypatch):
     from unmask.tables import filling
 
-    seen = []
-    monkeypatch.setattr(filling, "fill", lambda table, start, logits, candidates, whole: seen.append((table, logits, whole)))
+    kinds: set[tuple[object, ...]] = set()
+    for name in ("_sums", "_write"):
+        monkeypatch.setattr(filling, name, Recorder(kinds, getattr(filling, name)))
     for launch in filling.launches(tokens, n, torch.device("cpu")):
         launch()
-    for table, logits, whole in seen:
-        assert gcd(16, logits.shape[1], table.shape[1]) == gcd(16, tokens, n) and whole == (n == tokens)
-    (one, *_), (two, *_) = seen
-    assert len(one) == 1 and (one.shape[2] % 16 == 0) == (n % 16 == 0) and two.shape[2] == 1
+    rehearsed = set(kinds)
+    assert len(rehearsed) == 3
+    logits, candidates = torch.empty(rows, stride)[:, :tokens], torch.arange(n)
+    for shape in ((1, n, n), (rows, n, 1)):
+        filling.fill(torch.empty(1).expand(shape), 0, logits, candidates, n == tokens)
+    assert kinds == rehearsed
+    filling.fill(torch.empty(1).expand(1, n, n), 0, logits[:, 1:], candidates, False)
+    assert kinds > rehearsed, "control: logits that begin elsewhere are a program of their own"

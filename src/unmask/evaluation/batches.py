@@ -53,7 +53,7 @@ class InBatches:
     def __call__(self, pairs: Sequence[Pair]) -> Iterator[Answer[list[Row]]]:
         """Answers, batch by batch."""
         if pairs:
-            self.measurer.rehearse(len(pair.ids) for pair in pairs)
+            self.measurer.rehearse()
         with at_most(self.budget, self.device):
             size, start = self._fitting(pairs), 0
             while start < len(pairs):

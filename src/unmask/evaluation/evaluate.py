@@ -24,7 +24,7 @@ from unmask.evaluation.evaluation import Evaluation
 from unmask.evaluation.measure import Measurer, Row, as_table, load_measurer, schema
 from unmask.evaluation.pairs import Pair
 from unmask.evaluation.pairs_file import pairs_as_lines
-from unmask.evaluation.plan import SAME_CONTENT, Plan, Request, make_plan
+from unmask.evaluation.plan import SAME_CONTENT, Plan, Request, make_plan, support_of
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.engines import Engine, OnRay, ray_has_gpus, start_ray
@@ -103,8 +103,10 @@ def evaluate(
         refuse_foreign(folder, KIND)
     if isinstance(model, MaskedLM) or engine == "local":
         lm = as_model(model, device, dtype, rename)
-        plan = make_plan(request, lm, lm.device.type)
-        measurer = Measurer(lm, request.constructions, request.arnold_gokhale_steps, plan.support)
+        over = support_of(request, lm)
+        measurer = Measurer(lm, request.constructions, request.arnold_gokhale_steps, over.joints)
+        measurer.rehearse()
+        plan = make_plan(request, lm, over, lm.device.type)
         longest = max((len(pair.ids) for pair in plan.pairs), default=0)
         return _run(plan, InBatches(measurer, memory, longest), folder, progress)
     plan, pool = _on_ray(request, model, device, dtype, rename, workers)
@@ -126,12 +128,13 @@ def _on_ray(
     gpu = device.startswith("cuda") or (device == "auto" and ray_has_gpus())
     lm = as_model(model, "cpu" if gpu or device == "auto" else device, dtype, rename)
     kind = "cuda" if gpu else lm.device.type
-    plan = make_plan(request, lm, kind)
+    over = support_of(request, lm)
+    plan = make_plan(request, lm, over, kind)
     where = None if model is None else os.fspath(model)
     if where is not None and Path(where).expanduser().is_dir():
         where = str(Path(where).expanduser().resolve())
     names, steps = request.constructions, request.arnold_gokhale_steps
-    make = partial(load_measurer, where, kind, plan.settings["dtype"], rename, names, steps, plan.support)
+    make = partial(load_measurer, where, kind, plan.settings["dtype"], rename, names, steps, over.joints)
     return plan, OnRay(make, workers, gpu=gpu)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from unmask.errors import InputError, UnmaskError
 from unmask.evaluation.pairs import Pair
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
-from unmask.joints.triton.rehearsal import rehearse
+from unmask.joints.triton.rehearsal import Launch, rehearse
 from unmask.models.batching import halving
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.substitution import launches
@@ -76,17 +77,20 @@ class Measurer:
         """How many tokens each blank of a joint has."""
         return self.model.vocab_size if self.support is None else len(self.support)
 
-    def rehearse(self, lengths: Iterable[int]) -> None:
-        """Begin to compile what a GPU needs for texts of these lengths, where there is one."""
-        device, encoder = self.model.device, self.model.encoder
-        if self.rehearsal is not None or device.type != "cuda" or not triton_wanted(torch.empty(0, device=device)):
-            return
+    def rehearse(self) -> None:
+        """Begin to compile and load what a GPU needs, where there is one, beside whatever comes before the first pair."""
+        device = self.model.device
+        if self.rehearsal is None and device.type == "cuda" and triton_wanted(torch.empty(0, device=device)):
+            self.rehearsal = rehearse(self.tokens, device, self._launches)
+
+    def _launches(self) -> Iterator[Launch]:
+        """What passes and tables need beside the joints."""
         from unmask.tables import filling
 
-        others = filling.launches(self.model.vocab_size, self.tokens, device)
-        if encoder is not None:
-            others += launches(encoder, lengths)
-        self.rehearsal = rehearse(self.tokens, device, others)
+        yield partial(first_pass, self.model)
+        if self.model.encoder is not None:
+            yield from launches(self.model.encoder)
+        yield from filling.launches(self.model.vocab_size, self.tokens, self.model.device)
 
     def __call__(self, pair: Pair) -> list[Row]:
         (measured,) = self.together([pair])
@@ -110,6 +114,12 @@ class Measurer:
                     raise UnmaskError(f"{metric} of {row['construction']} is {row[metric]}")
         about = about_pair(pair, self.model.decode(pair.gold), 0.0)
         return [{**about, **row} for row in measured]
+
+
+def first_pass(model: MaskedLM) -> None:
+    """A pass over a text of blanks: libraries are loaded when a GPU first needs them."""
+    tokens = min(16, model.max_length or 16)
+    model.logits(torch.full((1, tokens), model.mask_id), torch.tensor([[0, tokens - 1]]))
 
 
 def load_measurer(

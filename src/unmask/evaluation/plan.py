@@ -68,19 +68,32 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Support:
+    """The alphabet's tokens, if one was given; the ids that pairs are chosen from; those that joints run over (None: all)."""
+
+    alphabet: tuple[str, ...] | None
+    regular: tuple[int, ...]
+    joints: tuple[int, ...] | None
+
+
+def support_of(request: Request, model: MaskedLM) -> Support:
+    """What is known of a plan before a text is read."""
+    alphabet = None if request.alphabet is None else tuple(alphabet_tokens(request.alphabet))
+    regular = model.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(model.words, alphabet)))
+    return Support(alphabet, regular, None if request.support == "all" else regular)
+
+
+@dataclass(frozen=True)
 class Plan:
-    """The pairs to measure, the ids that the joints run over (None: all), the settings, and the texts skipped by reason."""
+    """The pairs to measure, the settings, and the texts skipped by reason."""
 
     pairs: list[Pair]
-    support: tuple[int, ...] | None
     settings: dict[str, Any]
     skipped: Counter[str]
 
 
-def make_plan(request: Request, model: MaskedLM, device: str) -> Plan:
+def make_plan(request: Request, model: MaskedLM, support: Support, device: str) -> Plan:
     """The pairs and settings of `request` for `model`; `device` is the kind of device that will measure them."""
-    alphabet = None if request.alphabet is None else alphabet_tokens(request.alphabet)
-    regular = model.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(model.words, alphabet)))
     settings: dict[str, Any] = {
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": device,
@@ -89,11 +102,11 @@ def make_plan(request: Request, model: MaskedLM, device: str) -> Plan:
         "constructions": request.constructions,
         "arnold_gokhale_steps": request.arnold_gokhale_steps,
         "support": request.support,
-        "alphabet": None if alphabet is None else list(alphabet),
+        "alphabet": None if support.alphabet is None else list(support.alphabet),
         "data": None,
         "pairs_file": None,
     }
-    special = sorted(set(range(model.vocab_size)) - set(regular))
+    special = sorted(set(range(model.vocab_size)) - set(support.regular))
     encode, limit, skipped = model.words.encode, model.max_length, Counter[str]()
     if request.pairs_file is not None:
         settings["pairs_file"] = str(request.pairs_file)
@@ -108,7 +121,7 @@ def make_plan(request: Request, model: MaskedLM, device: str) -> Plan:
         settings |= {"scheme": request.scheme, "pairs": request.pairs, "seed": request.seed}
     settings["pairs_sha256"] = content_hash(pairs_as_lines(pairs))
     as_table([about_pair(pair, model.decode(pair.gold), 0.0) for pair in pairs], schema(pairs))
-    return Plan(pairs, None if request.support == "all" else regular, settings, skipped)
+    return Plan(pairs, settings, skipped)
 
 
 def _with_syntax(pairs: Sequence[Pair], texts: Sequence[Text], model: MaskedLM) -> list[Pair]:

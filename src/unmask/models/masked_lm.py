@@ -204,6 +204,12 @@ class MaskedLM:
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
         """Logits at `predict` of `ids` with row i of `values` at the positions `vary`, in batches and in order."""
+        return self._finite(self.unchecked_substitutions(ids, vary, values, predict))
+
+    def unchecked_substitutions(
+        self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
+    ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
+        """The same for a caller that itself looks for logits that are no numbers: a GPU is not waited for."""
         self._refuse_too_long(len(ids))
         text = torch.as_tensor(ids, dtype=torch.long, device=self.device)
         values = values.to(self.device)
@@ -214,7 +220,7 @@ class MaskedLM:
             with torch.no_grad():
                 return logits_of(values[rows])
 
-        return self._finite(self.batches.run(len(values), self.cost.bytes(len(text), 1), compute, self.cost.rows(len(text))))
+        return self.batches.run(len(values), self.cost.bytes(len(text), 1), compute, self.cost.rows(len(text)))
 
     def _finite(self, parts: Iterator[tuple[slice, Tensor]]) -> Iterator[tuple[slice, Tensor]]:
         """The same parts; raises at the end where a logit was infinite or not a number (-inf, a token ruled out, may be).

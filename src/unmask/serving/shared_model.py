@@ -57,5 +57,7 @@ class SharedLM(MaskedLM):
             yield slice(start, start + len(part)), logits
             start += len(part)
 
+    unchecked_substitutions = substitutions
+
     def _substituted(self, ids: Sequence[int], vary: Sequence[int], values: Tensor, predict: int) -> Tensor:
         return torch.cat([logits for _, logits in self.model.substitutions(ids, vary, values, predict)])

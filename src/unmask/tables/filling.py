@@ -37,7 +37,7 @@ def fill(
     `whole`: whether the candidates are the whole vocabulary in its order.
     """
     (rows, tokens), (_, n, after) = logits.shape, table.shape
-    log_z, log_inside = logits.new_empty((2, rows), dtype=torch.float32)
+    log_z, log_inside = (logits.new_empty(rows, dtype=torch.float32) for _ in range(2))
     known = {"WHOLE": whole, "EVEN": gcd(16, tokens, n, logits.stride(0))}
     _sums[(rows,)](logits, candidates, log_z, log_inside, logits.stride(0), tokens, n, LONG=LONG, **known)
     grid = (triton.cdiv(rows, TALL), triton.cdiv(n, WIDE))

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from unmask.cloze import Cloze
+from unmask.errors import ModelError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.tables.switch import triton_wanted
@@ -250,7 +251,11 @@ class _Block:
 
 
 def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passes) -> None:
-    """Answer all questions: one that fills batches by itself through what its rows share, small ones of a length together."""
+    """Answer all questions: one that fills batches by itself through what its rows share, small ones of a length together.
+
+    Logits that are no numbers are an error in the end: a GPU is waited for once.
+    """
+    substitutions = getattr(model, "unchecked_substitutions", model.substitutions)
     for members in alike(questions, lambda question: len(question.ids)):
         group = [questions[i] for i in members]
         at_once = rows_at_once(model, len(group[0].ids))
@@ -258,7 +263,7 @@ def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passe
         together = small if len({question.ids for question in small}) > 1 else []
         shared = {id(question) for question in together}
         for question in [q for q in group if id(q) not in shared]:
-            for rows, logits in model.substitutions(question.ids, question.vary, question.values, question.predict):
+            for rows, logits in substitutions(question.ids, question.vary, question.values, question.predict):
                 question.answer(rows, logits)
                 passes.add(len(logits))
         for batch in _batches(together, at_once):
@@ -269,6 +274,9 @@ def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passe
             for (question, rows), part in zip(batch, logits.split(sizes), strict=True):
                 question.answer(rows, part)
             passes.add(len(texts))
+    if questions and bool(torch.cat([question.total + question.mass for question in questions]).isnan().any()):
+        name, dtype = getattr(model, "name", "the model"), str(model.dtype).removeprefix("torch.")
+        raise ModelError(f"logits of {name} are not finite in {dtype}: load it with dtype float32")
 
 
 def _batches(questions: Sequence[_Question], at_once: int) -> Iterator[list[tuple[_Question, slice]]]:

@@ -348,7 +348,7 @@ def _factorised(of_u: _Flows, of_v: _Flows, singular: Tensor | None) -> _Factors
     schur = torch.diag_embed(own_v) - q @ p
     if singular is not None:
         schur += singular[:, :, None] / own_v.shape[1]
-    return _Factors(own_u, p, q, _inverses(schur))
+    return _Factors(own_u, p, q, inverses(schur))
 
 
 Measures = tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -385,7 +385,7 @@ def _largest(measures: list[Tensor]) -> Tensor:
     return chosen
 
 
-def _inverses(matrices: Float[Tensor, "rows n n"]) -> Float[Tensor, "rows n n"]:
+def inverses(matrices: Float[Tensor, "rows n n"]) -> Float[Tensor, "rows n n"]:
     """One by one on a processor: with several threads torch 2.13 loses the pivots of a batch of large matrices."""
     if matrices.is_cuda:
         return torch.linalg.inv_ex(matrices)[0]

@@ -7,7 +7,7 @@ kind of sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Thread
@@ -15,33 +15,36 @@ from threading import Thread
 import torch
 
 from unmask.joints.registry import Member
+from unmask.joints.solver.likely_tokens import LIKELY, inverses
 from unmask.joints.solver.marginals import flat, start
 from unmask.joints.solver.members import Members, Site
 from unmask.joints.triton.pair_form import Linear, PairForm
 from unmask.joints.triton.stack import ALIGNED, Stack
 from unmask.tables.unary import Tables
 
+Launch = Callable[[], object]
 FEW = 16 * ALIGNED
 """Tokens of a rehearsal, beyond what is left of the real number over ALIGNED."""
 AT_ONCE = 12
 """Threads that compile."""
 
 
-def rehearse(tokens: int, device: torch.device, others: Sequence[Callable[[], object]] = ()) -> Thread:
+def rehearse(tokens: int, device: torch.device, others: Callable[[], Iterable[Launch]] = tuple) -> Thread:
     """Begin to compile the programs for pairs over so many tokens, and those of `others`; the thread ends when all are there."""
 
     def run() -> None:
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            for program in [pool.submit(_quietly, launch, device) for launch in (*others, *launches(tokens, device))]:
-                program.result()
+            for some in (others, partial(launches, tokens, device)):
+                for launch in some():
+                    pool.submit(_quietly, launch, device)
 
     thread = Thread(target=run, daemon=True)
     thread.start()
     return thread
 
 
-def launches(tokens: int, device: torch.device) -> list[Callable[[], object]]:
-    """One of each program."""
+def launches(tokens: int, device: torch.device) -> list[Launch]:
+    """One of each program, and of the operations whose library is loaded when it is first needed."""
     from unmask.joints.triton.pair_flows import column_flows, row_flows
     from unmask.joints.triton.pair_sums import pair_sums
     from unmask.joints.triton.table_sums import table_sums
@@ -61,6 +64,7 @@ def launches(tokens: int, device: torch.device) -> list[Callable[[], object]]:
         partial(pair_sums, a, b, two, shift, cross=True),
         partial(pair_sums, a, b, one, shift, cross=True),
         partial(pair_sums, a, b, one, square=True),
+        partial(inverses, torch.eye(LIKELY, dtype=torch.float64, device=device).repeat(2, 1, 1)),
     ]
 
 
@@ -87,7 +91,7 @@ def _members(tables: Tables) -> tuple[Stack, Stack, list[Site]]:
 
 
 @torch.inference_mode()
-def _quietly(launch: Callable[[], object], device: torch.device) -> None:
+def _quietly(launch: Launch, device: torch.device) -> None:
     """What fails here would fail again where it matters, and be told there."""
     try:
         if device.type == "cuda":

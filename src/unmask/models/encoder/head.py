@@ -24,6 +24,10 @@ from unmask.models.encoder.bert import BertMaskedLM
 logger = logging.getLogger(__name__)
 HALF_TYPES = (torch.bfloat16, torch.float16)
 TENSOR_CORE_ROWS = 64
+BIAS_COLUMNS = 8
+"""Columns beside a weight that hold its bias: three in use, and as many as keep lines aligned."""
+MANY = 2048
+"""Rows from which a bias within the product is faster than one that is added."""
 
 
 def head_of(network: nn.Module) -> OwnHead | PositionedHead:
@@ -117,6 +121,8 @@ class PositionedHead:
 class Float32Output(nn.Linear):
     """A half-precision network's output layer with float32 results: a logit near 20 has steps of 1/8 in bfloat16."""
 
+    with_bias: Tensor | None
+
     @classmethod
     def of(cls, linear: nn.Linear) -> Float32Output:
         """The same weights: half precision on a GPU, whose products accumulate in float32 anyway; float32 on a CPU.
@@ -131,15 +137,39 @@ class Float32Output(nn.Linear):
         wide.weight = nn.Parameter(weight if weight.device.type == "cuda" else weight.float(), requires_grad=False)
         if linear.bias is not None:
             wide.bias = nn.Parameter(linear.bias.detach().float(), requires_grad=False)
+        on_gpu = weight.device.type == "cuda" and wide.bias is not None
+        wide.register_buffer("with_bias", extended(weight, wide.bias) if on_gpu else None, persistent=False)
         return wide
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Logits in float32."""
         if hidden.device.type != "cuda":
             return functional.linear(hidden.float(), self.weight, self.bias)
-        padded = torch.mm(hidden.flatten(0, -2), self.weight.t(), out_dtype=torch.float32).unflatten(0, hidden.shape[:-1])
-        logits = padded[..., : self.out_features]
+        rows = hidden.flatten(0, -2)
+        if self.with_bias is not None and len(rows) >= MANY:
+            rows = functional.pad(rows, (0, BIAS_COLUMNS), value=1.0)
+            return self._product(rows, self.with_bias).unflatten(0, hidden.shape[:-1])
+        logits = self._product(rows, self.weight).unflatten(0, hidden.shape[:-1])
         return logits if self.bias is None else logits.add_(self.bias)
+
+    def _product(self, rows: Tensor, weight: Tensor) -> Tensor:
+        return torch.mm(rows, weight.t(), out_dtype=torch.float32)[:, : self.out_features]
+
+
+def extended(weight: Float[Tensor, "m d"], bias: Float[Tensor, " n"]) -> Float[Tensor, "m e"] | None:
+    """[W, b1, b2, b3, 0 ..] with b = b1 + b2 + b3 in the weight's half precision, so that [x, 1, 1 ..] times it is W x + b; None
+    where the numbers of the bias do not fit.
+
+    Added to logits, a bias is a pass over all of them, as long as the product.
+    """
+    left, parts = bias.float(), []
+    for _ in range(3):
+        parts.append(left.to(weight.dtype))
+        left = left - parts[-1].float()
+    if not bool((left.abs() <= 1e-7 * (1 + bias.abs())).all()):
+        return None
+    columns = functional.pad(torch.stack(parts, 1), (0, BIAS_COLUMNS - len(parts), 0, len(weight) - len(bias)))
+    return torch.cat([weight, columns], 1)
 
 
 def widen_output(network: Any) -> None:

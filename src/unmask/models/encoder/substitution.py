@@ -18,7 +18,7 @@ that the encoder costs, and one sixteenth of the head's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 
@@ -30,8 +30,9 @@ from torch.nn import functional
 from unmask.models.encoder.fused_linear import MANY, linear_plus, linear_then
 from unmask.models.encoder.post_norm_encoder import PostNormEncoder, PostNormLayer
 
-SHORT = 64
-"""Tokens up to which attention runs in a program a text and head."""
+KINDS = (16, 32, 64)
+SHORT = KINDS[-1]
+"""Tokens up to which attention runs in a program a text and head, and those that it is compiled for."""
 HEAD_WIDTHS = (16, 32, 64, 128)
 """And the widths of a head for which it does."""
 
@@ -48,10 +49,10 @@ class Substitution:
     def hidden(self, values: Int[Tensor, "n v"]) -> Float[Tensor, "n d"]:
         """The encoder's last hidden state at `predict`, a row of `values` each."""
         first, *between, last = self.encoder.layers
-        own = self.encoder.embed(values, self.vary)
-        states = self._filled(self.embedded, own)
+        own, places = self.encoder.embed(values, self.vary), self._places(len(values))
+        states = filled(self.embedded, own, places)
         queries, keys, keyed_values = (
-            self._filled(shared, linear(own))
+            filled(shared, linear(own), places)
             for shared, linear in zip(self.projected, (first.query, first.key, first.value), strict=True)
         )
         heads = self.encoder.heads
@@ -61,10 +62,18 @@ class Substitution:
         here = states[:, self.predict]
         return after_attention(last, here, attend_from_one(last, states, here, heads))
 
-    def _filled(self, shared: Float[Tensor, "1 T d"], own: Float[Tensor, "n v d"]) -> Float[Tensor, "n T d"]:
-        rows = shared.repeat(len(own), 1, 1)
-        rows[:, self.vary] = own
-        return rows
+    def _places(self, rows: int) -> Int[Tensor, "n T"]:
+        """Where the vectors of each row's tokens are in the list of the shared ones and, after them, of each row's own."""
+        tokens, varied, device = self.embedded.shape[1], len(self.vary), self.embedded.device
+        places = torch.arange(tokens, device=device).repeat(rows, 1)
+        places[:, self.vary] = torch.arange(tokens, tokens + rows * varied, device=device).reshape(rows, varied)
+        return places
+
+
+def filled(shared: Float[Tensor, "1 T d"], own: Float[Tensor, "n v d"], places: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
+    """The vectors at `places` of both, in one pass over what is written."""
+    vectors = torch.cat([shared.flatten(0, 1), own.flatten(0, 1)])
+    return vectors.index_select(0, places.flatten()).unflatten(0, places.shape)
 
 
 def attend(
@@ -112,12 +121,11 @@ def attend_from_one(
     return out.transpose(0, 1).flatten(1) + layer.value.bias
 
 
-def launches(encoder: PostNormEncoder, lengths: Iterable[int]) -> list[Callable[[], Tensor]]:
-    """One of each operation of a layer for which a GPU may have to compile a program, for texts of these lengths."""
+def launches(encoder: PostNormEncoder) -> list[Callable[[], Tensor]]:
+    """One of each operation of a layer for which a GPU may have to compile a program."""
     layer = encoder.layers[0]
     weight = layer.query.weight
-    kinds = {max(4, (length - 1).bit_length()): length for length in lengths}
-    texts = [torch.zeros((1, length, len(weight)), dtype=weight.dtype, device=weight.device) for length in kinds.values()]
+    texts = [torch.zeros((1, length, len(weight)), dtype=weight.dtype, device=weight.device) for length in KINDS]
     return [
         *(partial(attend, states, states, states, encoder.heads) for states in texts),
         partial(_normed_sum, layer.norm, layer.attention_out, texts[0], texts[0]),
