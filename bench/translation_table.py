@@ -273,7 +273,7 @@ def _translated(given: argparse.Namespace, model: str, loaded: Any, name: str) -
     import unmask
 
     noted = [path for path in (given.out / f"chosen-{one}.json" for one in ("masked", model)) if path.exists()]
-    chosen = json.loads(noted[0].read_text()) if noted else {}
+    chosen = json.loads(noted[0].read_text()) if noted and model != "causal" else {}
     sources, references = (lines(given.data / f"test_2016_flickr.{side}", given.sentences) for side in ("de", "en"))
     options = {**chosen, **WAYS[model][name]}
     return unmask.translate(sources, reference=references, model=loaded, dtype=given.dtype, **options), sources

@@ -18,6 +18,7 @@ from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.energy import energy_terms
+from unmask.sampling.registry import entry_of
 from unmask.translation.pair_model import PairModel
 from unmask.translation.settings import DECODERS, MARKOV, REVISE
 
@@ -39,8 +40,9 @@ def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal:
 
 @pytest.mark.parametrize("name", [name for name in (*DECODERS, *MARKOV) if name != REVISE])
 def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
-    which = {"kernel": name} if name in MARKOV else {"decoder": name}
-    found = translated(masked, **which, steps=2, start_steps=1, lengths=2)
+    steps = {"steps": 2} if name in MARKOV or "decoding_steps" in entry_of(name).options else {}
+    which = {"kernel": name, "start_steps": 1} if name in MARKOV else {"decoder": name}
+    found = translated(masked, **which, **steps, lengths=2)
     assert share_right(found.texts, TARGETS) > 0.6
     assert bool(found.moves) == (name in MARKOV)
     assert all(row["passes"] > 0 and row["length"] == len(row["tokens"]) for row in found.rows)
@@ -187,11 +189,31 @@ def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Pat
         ({"kernel": "mh", "gamma": 1.0}, "gamma was given, which kernel mh does not use"),
         ({"reference": ["one"]}, "24 sources and 1 references"),
         ({"choose": "best"}, "choose 'best' is unknown"),
+        ({"beam": 3}, "beam was given, which mask-predict does not use"),
+        ({"start": "random"}, "start was given, which mask-predict does not use"),
+        ({"decoder": "ancestral", "steps": 3}, "steps was given, which ancestral does not use"),
+        ({"kernel": "mh", "start": "random", "start_steps": 3}, "start_steps was given, which mh does not use"),
+        ({"decoder": "beam", "lengths": 3}, "lengths was given, which beam does not use"),
+        ({"decoder": "greedy", "beam": 3}, "beam was given, which greedy does not use"),
     ],
 )
 def test_what_cannot_be_is_refused(masked: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         translated(masked, **options)
+
+
+def test_what_is_read_is_not_written_over_and_words_that_cannot_be_spelled_are_told(masked: Path, tmp_path: Path) -> None:
+    file, link = tmp_path / "s.txt", tmp_path / "link.txt"
+    file.write_text("kalo.\nkalo 😀.\n")
+    link.symlink_to(file)
+    for out in (file, link):
+        with pytest.raises(InputError, match="is read by this very command"):
+            unmask.translate(file, model=masked, device="cpu", out=out)
+        with pytest.raises(InputError, match="is read by this very command"):
+            unmask.translate(["kalo."], model=masked, device="cpu", reference=file, out=out)
+    assert file.read_text().startswith("kalo.")
+    with pytest.warns(UnmaskWarning, match="1 of 2 sources have words that the model cannot spell .* the first in line 2"):
+        unmask.translate(file, model=masked, device="cpu")
 
 
 def test_other_models_and_sources_without_room_are_refused(masked: Path, causal: Path, tmp_path: Path) -> None:

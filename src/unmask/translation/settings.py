@@ -54,10 +54,24 @@ class TranslateSettings:
             whole(name, getattr(self, name), 1, most)
         whole("seed", self.seed, 0, LARGEST_SEED - 1)
         real("penalty", self.penalty, 0, HOTTEST)
+        for name in self._unused:
+            if getattr(self, name) != getattr(type(self), name):
+                raise InputError(f"{name} was given, which {self.method} does not use: leave it out")
         if self.autoregressive and self.options:
             raise InputError(f"{next(iter(self.options))} was given, which {self.method} does not use: leave it out")
         if not self.autoregressive:
             _ = self.sampling, self.starting
+
+    @property
+    def _unused(self) -> tuple[str, ...]:
+        """Settings that this method has no use for."""
+        search, beginning = ("beam", "penalty"), ("start", "start_steps")
+        if self.autoregressive:
+            masked = ("steps", *beginning, "lengths", "choose", "per_token", "orders", "energy")
+            return masked if self.method == "beam" else (*masked, *search)
+        if self.moves:
+            return search if _in_steps(self.start) else (*search, "start_steps")
+        return (*search, *beginning) if _in_steps(self.method) else (*search, *beginning, "steps")
 
     @property
     def autoregressive(self) -> bool:
@@ -84,6 +98,11 @@ class TranslateSettings:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self)
+
+
+def _in_steps(decoder: str) -> bool:
+    """Whether a decoder takes a number of steps."""
+    return decoder != RANDOM and "decoding_steps" in entry_of(decoder).options
 
 
 def _sampling(name: str, steps: int, energy: str, seed: int, options: dict[str, Any]) -> SampleSettings:

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 
 from unmask.errors import InputError
 
+UNKNOWN = "[UNK]"
 INSIDE_WORDS = re.compile(r"(?<=\w) ([-'’/]) (?=\w)")
 QUOTED = re.compile(r'" ([^"]*?) "')
 
@@ -24,6 +25,7 @@ class Spelling:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self.special = tokenizer.get_vocab()
+        self.unknown = self.special.get(UNKNOWN)
 
     @classmethod
     def read(cls, folder: Path) -> Spelling:

@@ -20,9 +20,11 @@ from unmask.sampling.text_statistics import stutters
 from unmask.translation.settings import AUTOREGRESSIVE, DECODERS, MARKOV, REVISE, STEPS, TranslateSettings
 
 if TYPE_CHECKING:
+    from unmask.models.pair_layout import PairLayout
     from unmask.translation.drafts import Draft, Drafting
     from unmask.translation.pair_model import PairModel
     from unmask.translation.result import Translations
+    from unmask.translation.spelling import Spelling
 
 Texts = str | os.PathLike[str] | Sequence[str]
 
@@ -101,7 +103,7 @@ def translate(
     )
     file = None if out is None else user_path(out, "out")
     if file is not None:
-        writable_file(file)
+        refuse_own_input(writable_file(file), texts, reference)
     sources = read_lines(texts, "texts")
     references = None if reference is None else read_lines(reference, "reference")
     if references is not None and len(references) != len(sources):
@@ -130,6 +132,13 @@ def read_lines(texts: Texts, name: str) -> list[str]:
     return [" ".join(line.split()) for _, line in numbered_lines(path)]
 
 
+def refuse_own_input(out: Path, *given: Texts | None) -> None:
+    """What is read must not be written over."""
+    for texts in given:
+        if isinstance(texts, str | os.PathLike) and Path(os.path.realpath(user_path(texts, "texts"))) == out:
+            raise InputError(f"out {str(texts)!r} is read by this very command: name another file")
+
+
 def _method(decoder: str | None, kernel: str | None, model: Any) -> str:
     """The decoder or kernel by name; what the model's kind decodes with, where none is named."""
     if decoder is not None and kernel is not None:
@@ -143,9 +152,19 @@ def _method(decoder: str | None, kernel: str | None, model: Any) -> str:
     return "beam" if causal else "mask-predict"
 
 
-def _encoded(spelling: Any, layout: Any, sources: Sequence[str]) -> list[tuple[int, ...]]:
+def _encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> list[tuple[int, ...]]:
     """The sources' tokens; one that has no room in the model is refused with its line."""
+    from unmask.translation.spelling import UNKNOWN
+
     found = spelling.encode(sources)
+    unknown = [line for line, ids in enumerate(found, 1) if spelling.unknown in ids]
+    if unknown:
+        warnings.warn(
+            f"{len(unknown):,} of {len(found):,} sources have words that the model cannot spell and reads as {UNKNOWN}, "
+            f"the first in line {unknown[0]}",
+            UnmaskWarning,
+            stacklevel=4,
+        )
     for line, ids in enumerate(found, 1):
         if len(ids) > layout.longest_source:
             raise InputError(
