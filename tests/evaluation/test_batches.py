@@ -155,6 +155,17 @@ def test_pairs_by_triton_from_the_logits_to_the_numbers(tiny, corpus, monkeypatc
     assert plain["pair_nll"].nunique() == 2
 
 
+@pytest.mark.skipif(not os.environ.get("TRITON_INTERPRET") or not find_spec("triton"), reason="compiled here")
+def test_every_launch_of_a_rehearsal_runs_before_a_text_is_read(tiny, corpus, monkeypatch):
+    began = []
+    monkeypatch.setenv("UNMASK_TRITON", "on")
+    monkeypatch.setattr(Measurer, "rehearse", lambda self: began.extend(launch() for launch in self._launches()))
+    monkeypatch.setattr("unmask.evaluation.plan.read_texts", lambda data: pytest.fail("read before") if not began else [])
+    with pytest.raises(InputError, match="the 0 texts give only 0"):
+        unmask.evaluate(str(corpus), model=tiny, pairs=2)
+    assert len(began) == 8, "a pass, attention for three lengths, two operations of a layer, both tables of a pair"
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [("20GB", 20 * 10**9), ("1.5 GiB", 3 * 2**29), ("512mb", 512 * 10**6), (0.5, 500), ("0.25", 250), (3, 3)],
