@@ -61,8 +61,7 @@ class MeanRule:
         return reduce(torch.logaddexp, cells) - log(len(cells))
 
     def pair_form(self, tables: Tables) -> PairForm | None:
-        """The mean of two in the form that a GPU reads."""
+        """The mean of two, one with each table, in the form that a GPU reads."""
         halves = [part.linear(tables, -z - log(2)) for part, z in zip(self.parts, self.log_z, strict=True)]
-        if len(halves) != 2 or halves[0] is None or halves[1] is None:
-            return None
-        return PairForm(halves[0], halves[1])
+        over = {(half.a, half.b): half for half in halves if half is not None}
+        return PairForm(over[1, 0], over[0, 1]) if len(halves) == 2 and over.keys() == {(1, 0), (0, 1)} else None

@@ -2,9 +2,10 @@
 
     r[x, y] = log( exp L1 + exp L2 ) - log( exp g[x] + exp h[y] ),     Li = a_i log A + b_i log B + f_i[x] + e_i[y]
 
-L2 and the denominator are absent in most; the near-compatible family has L1 = log A + log of the weight of y, L2 = log B +
-log of the weight of x, and a denominator; the mean of the two chains has L1 and L2 and no denominator. A rule that has
-this form says so in a method `pair_form(tables)`; any other is read from tiles.
+L2 and the denominator are absent in most. Where there is an L2, it is over B alone, and L1 over A alone: the near-compatible
+family has L1 = log A + log of the weight of y, L2 = log B + log of the weight of x, and a denominator; the mean of the two
+chains has L1 and L2 and no denominator. A rule that has this form says so in a method `pair_form(tables)`; any other is read
+from tiles.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ class Linear:
 
 @dataclass(frozen=True)
 class PairForm:
-    """log(exp first + exp second) - log(exp g[x] + exp h[y]); `second` and `below` = (g, h) may be absent."""
+    """log(exp first + exp second) - log(exp g[x] + exp h[y]); `second` and `below` = (g, h) may be absent.
+
+    Where there is a `second`, it is over log B, and `first` over log A.
+    """
 
     first: Linear
     second: Linear | None = None

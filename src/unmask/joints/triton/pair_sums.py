@@ -51,7 +51,7 @@ def pair_sums(
     vectors = (form.first.f, form.first.e, second.f, second.e, *(form.below or (None, None)), shift)
     _block_sums[(blocks[1], blocks[0], pairs)](
         *a.read_with(b), *(nothing if vector is None else vector.to(torch.float32).contiguous() for vector in vectors),
-        row_parts, column_parts, float(form.first.a), float(form.first.b), float(second.a), float(second.b),
+        row_parts, column_parts, float(form.first.a), float(form.first.b),
         TWO=form.second is not None, BELOW=form.below is not None, CROSS=cross, SQUARE=square,
         ROWS=ROWS, COLUMNS=COLUMNS, SLAB=SLAB, num_warps=WARPS, **a.known,
     )  # fmt: skip
@@ -65,9 +65,9 @@ def _times(weight, log):
     return tl.where(weight == 0.0, 0.0, weight * log)
 
 
-@triton.jit(do_not_specialize=[*CHANGING, "a1", "b1", "a2", "b2"])
+@triton.jit(do_not_specialize=[*CHANGING, "power_a", "power_b"])
 def _block_sums(
-    log_a, log_b, places_a, places_b, begins, n, m, f1, e1, f2, e2, g, h, shifts, row_parts, column_parts, a1, b1, a2, b2,
+    log_a, log_b, places_a, places_b, begins, n, m, f1, e1, f2, e2, g, h, shifts, row_parts, column_parts, power_a, power_b,
     TWO: tl.constexpr, BELOW: tl.constexpr, CROSS: tl.constexpr, SQUARE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, SLAB: tl.constexpr, ALIGNED: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
@@ -93,9 +93,11 @@ def _block_sums(
         cell = x.to(tl.int64)[:, None] * m + y[None, :]
         la = tl.load(log_a + at_a + cell, inside, float("-inf"))
         lb = tl.load(log_b + at_b + cell, inside, float("-inf"))
-        r = _times(a1, la) + _times(b1, lb) + tl.load(f1 + pair * n + x, in_x, 0.0)[:, None] + ey1[None, :]
+        r = tl.load(f1 + pair * n + x, in_x, 0.0)[:, None] + ey1[None, :]
         if TWO:
-            r = log_add(r, _times(a2, la) + _times(b2, lb) + tl.load(f2 + pair * n + x, in_x, 0.0)[:, None] + ey2[None, :])
+            r = log_add(r + la, tl.load(f2 + pair * n + x, in_x, 0.0)[:, None] + ey2[None, :] + lb)
+        else:
+            r += _times(power_a, la) + _times(power_b, lb)
         if BELOW:
             r -= log_add(tl.load(g + pair * n + x, in_x, 0.0)[:, None], hy[None, :])
         if SQUARE:
