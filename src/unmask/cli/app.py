@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from unmask import __version__
 from unmask.cli import process
@@ -36,13 +36,30 @@ COMMANDS = {
 """Each command, and the first line of its help."""
 
 
+SEVERAL_VALUES = ("score", "joints", "positions", "targets", "answers", "forbid", "length", "mutations")
+"""Options that take several values with commas between them."""
+
+
+class ListsOnce(TyperCommand):
+    """A command that refuses to be given a list of values in pieces, of which the parser would keep the last."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, and refuse what was given twice."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        names = [option.name for option in order if option.name in SEVERAL_VALUES and not option.multiple]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice:
+            raise InputError(f"--{twice} was given twice: give its values once, with commas between them")
+        return super().parse_args(ctx, args)
+
+
 def command(name: str) -> Any:
     """The command of this name, with its options."""
     module = import_module(f"unmask.cli.{name}")
     if name == "lab":
         return typer.main.get_command(module.app)
     alone = typer.Typer(add_completion=False)
-    alone.command(name)(getattr(module, name))
+    alone.command(name, cls=ListsOnce)(getattr(module, name))
     return typer.main.get_command(alone)
 
 

@@ -154,6 +154,8 @@ def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[s
         return None
     if not inputs:
         raise InputError("no text was given: give a file, - for standard input, sentences, or --pairs")
+    if not all(given.strip() for given in inputs):
+        raise InputError("a text is empty: give a file, - for standard input, or sentences")
     files = [given for given in inputs if given == "-" or " " not in given.strip() or options.path(given).is_file()]
     if not files:
         return list(inputs)
