@@ -9,15 +9,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from unmask import checks
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.readings import Blank, Reading
 from unmask.models.words import WordMarks
+
+Given = TypeVar("Given")
+MOST_BLANKS = 10**6
 
 
 @dataclass(frozen=True)
@@ -38,12 +43,20 @@ class Constraints:
         differ: bool,
     ) -> Constraints:
         """Constraints as a user gives them."""
-        allowed = {number: word_list(f"allow at blank {number}", words) for number, words in (allow or {}).items()}
-        patterns = {0: match} if isinstance(match, str) else match or {}
+        by_blank = _by_blank("allow", allow, {1: ["red", "green"]})
+        allowed = {number: word_list(f"allow at blank {number}", words) for number, words in by_blank.items()}
+        patterns = {0: match} if isinstance(match, str) else _by_blank("match", match, {1: ".*ing"})
         return cls(allowed, word_list("forbid", forbid or ()), patterns, differ)
 
     def __bool__(self) -> bool:
         return bool(self.allow or self.forbid or self.match or self.differ)
+
+
+def _by_blank(name: str, given: Mapping[int, Given] | None, example: Mapping[int, Given]) -> dict[int, Given]:
+    """What is given for blanks, by their numbers."""
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(f"{name} {given!r} does not say which blank: give a mapping such as {example!r}")
+    return {checks.whole(f"the blank of {name}", number, 0, MOST_BLANKS): value for number, value in (given or {}).items()}
 
 
 class FilledBlanks:
@@ -161,6 +174,8 @@ def word_list(name: str, given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
+    if not isinstance(pattern, str):
+        raise InputError(f"match {pattern!r} is not a regular expression: give one as a string")
     try:
         return re.compile(pattern)
     except re.error as error:

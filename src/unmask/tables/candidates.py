@@ -97,7 +97,7 @@ def plan_candidates(
     k = len(cloze.block)
     if exact and candidates is not None:
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
-    if candidates is not None and not isinstance(candidates, int) and hasattr(candidates, "__len__"):
+    if candidates is not None and not isinstance(candidates, int | str) and hasattr(candidates, "__len__"):
         sets = _given_sets(candidates, allowed, k)
         check_feasible([len(c) for c in sets], len(allowed), force)
         return Plan(cloze, allowed, sets, max(len(c) for c in sets))
@@ -251,7 +251,7 @@ def _given_sets(candidates: Sequence[Sequence[int]], regular: Tensor, sites: int
         raise InputError(f"{len(candidates)} candidate sets for {sites} blanks: give one set per blank")
     known = set(regular.tolist())
     for t, tokens in enumerate(candidates):
-        wrong = [i for i in tokens if i not in known]
+        wrong = [i for i in checks.wholes(f"the candidates of blank {t + 1}", tokens) if i not in known]
         if wrong:
             raise InputError(f"candidate {wrong[0]} of blank {t + 1} is no regular token of the model: take it out")
         if not tokens or len(set(tokens)) != len(tokens):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,7 +125,11 @@ def translate(
 def read_lines(texts: Texts, name: str) -> list[str]:
     """Every line of a file, empty ones too; or the texts themselves."""
     if not isinstance(texts, str | os.PathLike):
-        return [" ".join(str(text).split()) for text in texts]
+        listed = list(texts) if isinstance(texts, Iterable) else [texts]
+        for number, text in enumerate(listed, 1):
+            if not isinstance(text, str):
+                raise InputError(f"{name}: text {number} is {text!r}: give a file, or a list of strings")
+        return [" ".join(text.split()) for text in listed]
     path = user_path(texts, name)
     if path != STANDARD_INPUT and not path.is_file():
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
