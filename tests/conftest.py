@@ -1,13 +1,15 @@
 """Shapes and types of the modules below are checked while the tests run, wherever beartype is installed.
 
 Without a GPU, Triton interprets its kernels; it must be told so before anything imports it. In CI, Hypothesis draws
-the same cases every time. No test has a deadline: a busy machine is no failure.
+the same cases every time. No test has a deadline: a busy machine is no failure. A shell that runs the tests in the background has
+interrupts ignored, in every process that they start too; here they are heard again.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 from importlib.util import find_spec
 
 import jaxtyping
@@ -20,6 +22,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 if shutil.which("nvidia-smi") is None:
     os.environ["TRITON_INTERPRET"] = "1"
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHECKED = [
     "unmask.models",
