@@ -53,6 +53,8 @@ def test_runs_that_were_named_are_shown(tiny, runs):
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
     from unmask.serving.runs import Runs
 
+    with pytest.raises(unmask.InputError, match="holds no run: give the --out folder"):
+        Runs([tmp_path])
     (tmp_path / "settings.json").write_text('{"kind": "train"}')
     with pytest.raises(unmask.InputError, match="is a run of train: give folders of unmask evaluate or unmask sample"):
         Runs([tmp_path])

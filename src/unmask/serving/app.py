@@ -169,7 +169,8 @@ def _add_refusals(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"] if part != "body") or "the request"
+        path = [] if first["type"] == "json_invalid" else [str(part) for part in first["loc"] if part != "body"]
+        where = ".".join(path) or "the request"
         return _refusal(422, f"{where}: {first['msg']}")
 
     @app.exception_handler(HTTPException)

@@ -26,6 +26,8 @@ class Runs:
         self.about = [self._about(number, folder) for number, folder in enumerate(self.folders)]
 
     def _about(self, number: int, folder: Path) -> RunAbout:
+        if not (folder / "settings.json").is_file():
+            raise InputError(f"{str(folder)!r} holds no run: give the --out folder of unmask {' or unmask '.join(KINDS)}")
         kind = str(read_object(folder / "settings.json").get("kind"))
         if kind not in KINDS:
             raise InputError(f"folder {str(folder)!r} is a run of {kind}: give folders of unmask {' or unmask '.join(KINDS)}")
