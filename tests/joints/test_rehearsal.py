@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -23,6 +25,8 @@ DEVICE = torch.device("cuda" if CUDA else "cpu")
 
 def test_every_launch_of_a_rehearsal_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNMASK_TRITON", "on")
+    if not CUDA:
+        monkeypatch.setattr("unmask.joints.triton.rehearsal.FEW", 16)
     assert len([launch() for launch in launches(37, DEVICE)]) == 10
 
 
@@ -32,6 +36,26 @@ def test_a_rehearsal_ends_though_a_program_fails(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("unmask.joints.triton.rehearsal.launches", lambda tokens, device: [fail, fail])
     rehearse(37, DEVICE).join(60)
+
+
+ENDING = """
+import sys, time, torch
+from unmask.joints.triton import rehearsal
+
+def others():
+    while True:
+        time.sleep(0.02)
+        yield lambda: time.sleep(0.2)
+
+rehearsal.rehearse(37, torch.device("cpu"), others)
+time.sleep(0.1)
+sys.exit("one line")
+"""
+
+
+def test_a_process_may_end_in_the_middle_of_a_rehearsal() -> None:
+    ended = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (1, "one line\n")
 
 
 @pytest.mark.skipif(not CUDA, reason="needs a CUDA device")

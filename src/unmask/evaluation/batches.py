@@ -54,6 +54,7 @@ class InBatches:
         """Answers, batch by batch."""
         if pairs:
             self.measurer.rehearse()
+            self.measurer.end_rehearsal()
         with at_most(self.budget, self.device):
             size, start = self._fitting(pairs), 0
             while start < len(pairs):

@@ -83,6 +83,11 @@ class Measurer:
         if self.rehearsal is None and device.type == "cuda" and triton_wanted(torch.empty(0, device=device)):
             self.rehearsal = rehearse(self.tokens, device, self._launches)
 
+    def end_rehearsal(self) -> None:
+        """Wait until all is there."""
+        if self.rehearsal is not None:
+            self.rehearsal.join()
+
     def _launches(self) -> Iterator[Launch]:
         """What passes and tables need beside the joints."""
         from unmask.tables import filling
@@ -100,8 +105,7 @@ class Measurer:
         """The numbers of several pairs, measured at once; `rows` makes them the rows of each."""
         start = time.perf_counter()
         clozes = [pair.cloze(self.model.mask_id) for pair in pairs]
-        if self.rehearsal is not None:
-            self.rehearsal.join()
+        self.end_rehearsal()
         measured = measure_pairs(self.model, clozes, self.constructions, self.steps, self.support)
         seconds = (time.perf_counter() - start) / len(pairs)
         return [[{**row, "seconds": seconds} for row in of_pair] for of_pair in measured]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from threading import Thread
 
@@ -20,6 +21,7 @@ from unmask.joints.solver.marginals import flat, start
 from unmask.joints.solver.members import Members, Site
 from unmask.joints.triton.pair_form import Linear, PairForm
 from unmask.joints.triton.stack import ALIGNED, Stack
+from unmask.models.batching import free_memory
 from unmask.tables.unary import Tables
 
 Launch = Callable[[], object]
@@ -30,15 +32,20 @@ AT_ONCE = 12
 
 
 def rehearse(tokens: int, device: torch.device, others: Callable[[], Iterable[Launch]] = tuple) -> Thread:
-    """Begin to compile the programs for pairs over so many tokens, and those of `others`; the thread ends when all are there."""
+    """Begin to compile the programs for pairs over so many tokens, and those of `others`.
+
+    The thread ends when all are there, and what they took of the GPU's memory is given back. A process that ends before waits for
+    those under way and leaves out the rest.
+    """
 
     def run() -> None:
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with suppress(Exception), ThreadPoolExecutor(AT_ONCE) as pool:
             for some in (others, partial(launches, tokens, device)):
                 for launch in some():
                     pool.submit(_quietly, launch, device)
+        free_memory()
 
-    thread = Thread(target=run, daemon=True)
+    thread = Thread(target=run)
     thread.start()
     return thread
 
