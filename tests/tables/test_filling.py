@@ -67,8 +67,7 @@ def test_a_rehearsal_of_filling_is_compiled_for_what_the_real_one_is(tokens, n, 
     kinds: set[tuple[object, ...]] = set()
     for name in ("_sums", "_write"):
         monkeypatch.setattr(filling, name, Recorder(kinds, getattr(filling, name)))
-    for launch in filling.launches(tokens, n, torch.device("cpu")):
-        launch()
+    filling.rehearse(tokens, n, torch.device("cpu"))
     rehearsed = set(kinds)
     assert len(rehearsed) == 3
     logits, candidates = torch.empty(rows, stride)[:, :tokens], torch.arange(n)

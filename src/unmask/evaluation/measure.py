@@ -95,7 +95,7 @@ class Measurer:
         yield partial(first_pass, self.model)
         if self.model.encoder is not None:
             yield from launches(self.model.encoder)
-        yield from filling.launches(self.model.vocab_size, self.tokens, self.model.device)
+        yield partial(filling.rehearse, self.model.vocab_size, self.tokens, self.model.device)
 
     def __call__(self, pair: Pair) -> list[Row]:
         (measured,) = self.together([pair])

@@ -10,8 +10,6 @@ fill the card's memory a few times in a second. Here the first pass sums and the
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from math import gcd
 
 import torch
@@ -46,12 +44,12 @@ def fill(
     return log_inside, log_inside - log_z
 
 
-def launches(tokens: int, n: int, device: torch.device) -> list[Callable[[], object]]:
-    """One of each program for tables over n of so many tokens, of other sizes with the same multiples."""
+def rehearse(tokens: int, n: int, device: torch.device) -> None:
+    """Launch one of each program for tables over n of so many tokens, of other sizes with the same multiples."""
     logits, over = torch.zeros((16, 64 + tokens % 16), device=device), 32 + n % 16
     candidates = torch.arange(over, device=device)
-    shapes = ((1, over, over), (16, over, 1))
-    return [partial(fill, torch.empty(shape, device=device), 0, logits, candidates, n == tokens) for shape in shapes]
+    for shape in ((1, over, over), (16, over, 1)):
+        fill(torch.empty(shape, device=device), 0, logits, candidates, n == tokens)
 
 
 @triton.jit(do_not_specialize=["stride", "tokens", "n"])
