@@ -22,7 +22,7 @@ from made_up import made_up_lines
 from safetensors.torch import load_file, save_file
 
 import unmask
-from unmask.errors import InputError, UnmaskError
+from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.training.checkpoint import CheckpointFolder
 from unmask.training.run import _segment_lengths
 
@@ -489,6 +489,10 @@ def test_a_run_goes_on_from_a_model_folder(shared: Path, tmp_path: Path) -> None
         go(shared, tmp_path / "third", init=first, **{**shape, "layers": 3})
     with pytest.raises(InputError, match="max_length 64 is more than the 32 positions"):
         go(shared, tmp_path / "third", init=first, max_length=64, **shape)
+    strange = ["Ω ψ ж щ."] * 400
+    with pytest.warns(UnmaskWarning, match=r"57% of the corpus is \[UNK\]"):
+        options = {**SMALL, **shape, "steps": 1, "init": first, "cache": tmp_path / "cache"}
+        unmask.train(strange, out=tmp_path / "strange", valid=strange, **options)
     go(shared, second / "on", init=first, max_minutes=0.0, steps=3, **shape)
     with pytest.raises(InputError, match="holds a run with init "):
         go(shared, second / "on", init=second, steps=3, resume=True, **shape)

@@ -30,7 +30,7 @@ from unmask.sampling.beam_search import beam_search
 from unmask.training.cache import cached
 from unmask.training.corpus import Source
 from unmask.training.packing import pack
-from unmask.training.prepare import Held, PairTokens, Prepared, trained_tokenizer
+from unmask.training.prepare import Held, PairTokens, Prepared, trained_tokenizer, warn_of_unknown
 from unmask.training.segments import Segmentation
 from unmask.training.settings import TrainSettings
 from unmask.training.token_store import TokenPart, id_type
@@ -123,6 +123,7 @@ def prepare_parallel(
         train = _distilled(corpus.teacher, tokenizer, train, fingerprint, cache, device, progress)
     pairs = PairTokens(layout, [source for source, _ in train], [target for _, target in train])
     part, held_part = (_part(layout, some, tokenizer) for some in (train, valid))
+    warn_of_unknown([part], tokenizer)
     packed = pack([part], [1.0], settings.buckets, layout.pad, settings.seed)
     rows = validation_rows(
         [held_part], layout.max_length, layout.max_length, layout.pad, advice="give more pairs or a larger --valid-share"

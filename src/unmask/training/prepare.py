@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from tokenizers import Tokenizer
 
 from unmask import checks
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskWarning
 from unmask.models.pair_layout import PairLayout
 from unmask.runs.files import write_atomically
 from unmask.runs.fingerprint import content_hash
@@ -19,13 +21,15 @@ from unmask.training.corpus import Source
 from unmask.training.packing import PackedRows, pack_cached
 from unmask.training.segments import Segmentation
 from unmask.training.settings import TrainSettings
-from unmask.training.token_store import StoredTokens, tokenise
+from unmask.training.token_store import StoredTokens, TokenPart, tokenise
 from unmask.training.tokenizer import count_words, load_tokenizer, special_id, train_tokenizer
 from unmask.training.validation import validation_rows
 
 _FORMAT = 3
 """Of cached tokenizers: 1 was trained with ties broken at random, 2 with fewer letters."""
 _LINES_PER_REPORT = 50_000
+MUCH = 0.02
+"""The share of unknown tokens from which on a corpus is not one for its tokenizer."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ def prepare(
     stored = [_tokenised(source, tokenizer, cut, cache, progress) for source in sources]
     if not any(s.train.tokens for s in stored):
         raise _no_text(sources)
+    warn_of_unknown([s.train for s in stored], tokenizer)
     pad = special_id(tokenizer, "[PAD]")
     weights = [s.weight for s in sources]
     packed = pack_cached(stored, weights, settings.buckets, pad, settings.seed, cache)
@@ -102,6 +107,19 @@ def prepare(
     valid = validation_rows(parts, limit, settings.max_length, pad)
     corpus = content_hash(repr([[s.fingerprint for s in stored], weights]))
     return Prepared(tokenizer, packed, valid, tuple(sources), tuple(s.train.tokens for s in stored), held, corpus)
+
+
+def warn_of_unknown(parts: Sequence[TokenPart], tokenizer: Tokenizer) -> None:
+    """Say so where much of the text is the unknown token, which a model learns to predict all too well."""
+    unknown = special_id(tokenizer, "[UNK]")
+    share = sum(int(np.count_nonzero(part.ids == unknown)) for part in parts) / sum(part.tokens for part in parts)
+    if share > MUCH:
+        warnings.warn(
+            f"{share:.0%} of the corpus is [UNK], words that the tokenizer cannot spell: take the tokenizer of such texts, "
+            "or leave out --tokenizer and --init, so that one is trained",
+            UnmaskWarning,
+            stacklevel=4,
+        )
 
 
 def _tokenised(source: Source, tokenizer: Tokenizer, cut: Segmentation, cache: Path, progress: Progress | None) -> StoredTokens:

@@ -159,8 +159,8 @@ def train(
     identity = {
         **settings.to_dict(),
         "init": start.weights if start else None,
-        "corpus": prepared.corpus,
         "tokenizer": content_hash(prepared.tokenizer.to_str()),
+        "corpus": prepared.corpus,
     }
     with RunFolder(folder, "train", identity, inside="training") as run_folder:
         own = run_folder.own
