@@ -114,8 +114,15 @@ def test_a_translation_does_not_depend_on_those_beside_it(masked: Path, options:
     assert len({pair.in_room(ids).layout.source_length for ids in pair.spelling.encode(some)}) == 2
     together = unmask.translate(some, model=pair, lengths=1, **options).rows
     assert [row["tokens"] for row in unmask.translate(some[:1], model=pair, lengths=1, **options).rows] == [together[0]["tokens"]]
-    split = unmask.translate([*some[:3], "", ""], model=pair, lengths=1, **options).rows[:3]
-    assert [(row["tokens"], row["energy"]) for row in split] == [(row["tokens"], row["energy"]) for row in together[:3]]
+    for part in (slice(0, 3), slice(3, None), slice(None, None, -1)):
+        alone = unmask.translate(some[part], model=pair, lengths=1, **options).rows
+        assert [(row["tokens"], row["energy"]) for row in alone] == [(row["tokens"], row["energy"]) for row in together[part]]
+
+
+def test_another_seed_gives_other_translations(masked: Path) -> None:
+    options = {"kernel": "gibbs", "steps": 1, "proposal_temperature": 3.0, "lengths": 1}
+    first, second = (translated(masked, seed=seed, **options).texts for seed in (0, 1))
+    assert first != second and first == translated(masked, **options).texts
 
 
 def test_starts_from_random_tokens_are_worse_until_a_chain_has_mended_them(masked: Path) -> None:

@@ -7,9 +7,11 @@ draft's random choices depend on the seed and its own number alone.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
+from zlib import crc32
 
 import torch
 from jaxtyping import Int
@@ -33,6 +35,8 @@ from unmask.sampling.target import Target
 from unmask.translation.pair_model import PairModel
 
 Score = Literal["norm", "raw", "any-order"]
+STREAMS = 2**24
+"""Streams of random numbers; parallel tempering takes several for each."""
 SCORES: tuple[Score, ...] = ("norm", "raw", "any-order")
 
 
@@ -49,6 +53,11 @@ class Draft:
     log_length: float = 0.0
     tokens: tuple[int, ...] = ()
     passes: int = 0
+
+
+def stream_number(source: Sequence[int], length: int) -> int:
+    """Which stream of random numbers a draft has: by its source and length, so that it is the same in any company."""
+    return crc32(array("q", [*source, length]).tobytes()) % STREAMS
 
 
 class Drafting:

@@ -252,14 +252,12 @@ def _by_a_masked_model(
 
 def _translated(drafting: Drafting, sources: Sequence[tuple[int, ...]], settings: TranslateSettings) -> list[Draft]:
     """One draft per source: decoded at its likeliest lengths, the best chosen, and moved by the kernel if there is one."""
-    from unmask.translation.drafts import Draft
+    from unmask.translation.drafts import Draft, stream_number
 
     drafts = [
-        Draft(number * settings.lengths + place, source, length, log_length)
-        for number, (source, likely) in enumerate(
-            zip(sources, drafting.pair.likely_lengths(sources, settings.lengths), strict=True)
-        )
-        for place, (length, log_length) in enumerate(likely)
+        Draft(stream_number(source, length), source, length, log_length)
+        for source, likely in zip(sources, drafting.pair.likely_lengths(sources, settings.lengths), strict=True)
+        for length, log_length in likely
     ]
     starting = settings.starting
     drafts = drafting.at_random(drafts) if starting is None else drafting.decoded(drafts, starting)
