@@ -68,6 +68,7 @@ WRONG = [
     ({"kernel": "annealing", "cold": 3.0}, "the first the higher"),
     ({"kernel": "annealing", "hot": INF}, "hot inf"),
     ({"kernel": "pair-joint", "candidates": 0}, "candidates 0"),
+    ({"kernel": "pair-joint", "length": 1}, "pair-joint redraws 2 positions at once, and the text has 1 free: give more blanks"),
     ({"kernel": "pair-joint", "joint": "magic"}, "use one of product"),
     ({"kernel": "mask-predict", "schedule": "square"}, "linear, cosine"),
     ({"kernel": "mask-predict", "decoding_steps": 0}, "decoding_steps 0"),

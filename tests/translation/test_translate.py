@@ -19,8 +19,9 @@ from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.energy import energy_terms
 from unmask.sampling.registry import entry_of
+from unmask.translation.drafts import Draft, Drafting
 from unmask.translation.pair_model import PairModel
-from unmask.translation.settings import DECODERS, MARKOV, REVISE
+from unmask.translation.settings import DECODERS, MARKOV, REVISE, TranslateSettings
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
 
@@ -117,6 +118,15 @@ def test_a_translation_does_not_depend_on_those_beside_it(masked: Path, options:
     for part in (slice(0, 3), slice(3, None), slice(None, None, -1)):
         alone = unmask.translate(some[part], model=pair, lengths=1, **options).rows
         assert [(row["tokens"], row["energy"]) for row in alone] == [(row["tokens"], row["energy"]) for row in together[part]]
+
+
+@pytest.mark.parametrize("name", MARKOV)
+def test_a_translation_of_one_token_is_no_reason_to_stop(masked: Path, name: str) -> None:
+    pair = PairModel.load(masked, "cpu")
+    source, tokens = tuple(pair.spelling.encode(SOURCES[:1])[0]), pair.model.regular_ids[-4:]
+    drafts = [Draft(0, source, 1, 0.0, tokens[:1]), Draft(1, source, 4, 0.0, tokens)]
+    moved = Drafting(pair, 0).moved(drafts, TranslateSettings(name, 2).sampling)
+    assert [len(draft.tokens) for draft in moved] == [1, 4] and all(draft.passes > 0 for draft in moved)
 
 
 def test_another_seed_gives_other_translations(masked: Path) -> None:

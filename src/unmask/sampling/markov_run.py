@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.errors import InputError
 from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
 from unmask.sampling.group_run import COUNTS, GroupRun, Mark, Snapshot
 from unmask.sampling.groups import Group
@@ -126,6 +127,11 @@ class MarkovRun(GroupRun):
 
 def sweep_plan(settings: SampleSettings, sites: int, dependence: Float[Tensor, "F F"] | None = None) -> SweepPlan:
     """Which sites a sweep redraws; with a measured `dependence`, in blocks that go by it."""
+    if settings.entry.sites is not None and settings.entry.sites > sites:
+        raise InputError(
+            f"kernel {settings.kernel} redraws {settings.entry.sites} positions at once, and the text has {sites} free: "
+            "give more blanks, or kernel mh"
+        )
     if dependence is not None:
         return DependenceBlocks(sites, settings.scan, settings.sites_per_step, settings.block_shape, dependence)
     return SweepPlan(sites, settings.scan, settings.sites_per_step, settings.block_shape)

@@ -147,11 +147,19 @@ class Drafting:
 
 
 def _started(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
+    settings = _narrowed(settings, group.target.sites)
     proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
     made = settings.entry.build(target=group.target, passes=passes, proposal=proposal, **vars(settings))
     if settings.entry.decodes:
         return DecoderRun(settings, group, passes, made)
     return MarkovRun(settings, group, passes, made, proposal)
+
+
+def _narrowed(settings: SampleSettings, sites: int) -> SampleSettings:
+    """The settings for texts of so few sites: a block is no larger than the text, and a pair of one site is that site."""
+    if settings.entry.decodes or settings.sites_per_step <= sites:
+        return settings
+    return replace(settings, block_size=sites) if settings.entry.sites is None else replace(settings, kernel="mh")
 
 
 def _texts(pair: PairModel, drafts: Sequence[Draft]) -> Int[Tensor, "n T"]:
