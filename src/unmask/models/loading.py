@@ -67,8 +67,6 @@ def load_checkpoint(
             network = load_network(source, dtype, rename)
         tokenizer = load_tokenizer(source)
     refuse_non_finite(network, source.name)
-    if device.type == "cuda":
-        torch.backends.cuda.enable_cudnn_sdp(False)  # cuDNN plans attention anew for every length of text
     return network.to(device).eval(), tokenizer
 
 

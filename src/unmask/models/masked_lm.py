@@ -28,6 +28,7 @@ from unmask.models.encoder.post_norm_encoder import find_post_norm_encoder
 from unmask.models.encoder.substitution import Substitution
 from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
 from unmask.models.pair_layout import is_pair_model
+from unmask.models.passes import passes
 from unmask.models.tokenizing import TextTokenizer, refuse_foreign_tokenizer, tokenizer_json
 from unmask.runs.fingerprint import fingerprint
 
@@ -128,7 +129,7 @@ class MaskedLM:
         """The sentence that `ids` spell, without start, end and padding tokens; a blank shows as [MASK]."""
         return self.words.text(ids)
 
-    @torch.no_grad()
+    @passes()
     def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
         self._refuse_too_long(ids.shape[1])
@@ -151,7 +152,7 @@ class MaskedLM:
             whole[rows] = part
         return torch.empty((0, p, self.vocab_size), dtype=torch.float32, device=self.device) if whole is None else whole
 
-    @torch.no_grad()
+    @passes()
     def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
         """Whether `states` and `logits_of` serve for texts like these: a known architecture that gave the right answer here."""
         first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
@@ -159,7 +160,7 @@ class MaskedLM:
             return False
         return self._agree(self.logits_of(self.states(first, ends)[0]), self.head(first, ends)[0])
 
-    @torch.no_grad()
+    @passes()
     def states(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p d"]:
         """Last hidden states at `positions`, in one call and without waiting for a GPU; see `offers_states`."""
         assert self.encoder
@@ -167,7 +168,7 @@ class MaskedLM:
             return hidden_at_one(self.encoder, ids, positions[:, 0]).unsqueeze(1)
         return hidden_at(self.encoder, ids, positions)
 
-    @torch.no_grad()
+    @passes()
     def logits_of(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:
         """Logits from last hidden states."""
         return self.head.of_hidden(states.unsqueeze(1))[:, 0]
@@ -213,11 +214,11 @@ class MaskedLM:
         self._refuse_too_long(len(ids))
         text = torch.as_tensor(ids, dtype=torch.long, device=self.device)
         values = values.to(self.device)
-        with torch.no_grad():
+        with passes():
             logits_of = self._shared(text, list(vary), values, predict) or self._plain(text, list(vary), predict)
 
         def compute(rows: slice) -> Tensor:
-            with torch.no_grad():
+            with passes():
                 return logits_of(values[rows])
 
         return self.batches.run(len(values), self.cost.bytes(len(text), 1), compute, self.cost.rows(len(text)))
