@@ -16,6 +16,7 @@ from unmask.runs.files import reading
 
 FASTA = (".fasta", ".fa", ".faa")
 PACKED = (".gz", ".xz")
+RECORDS = (".jsonl", ".json")
 STANDARD_INPUT = Path("-")
 """In the place of a file of texts; it can be read once."""
 _BLOCK = 1 << 20
@@ -45,9 +46,16 @@ def kind_of(path: Path) -> str:
     return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
 
 
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file with a text in each; records, whose braces would be read as words, are refused by the file's name."""
+    if kind_of(path) in RECORDS:
+        raise InputError(f"{told(path)} holds JSON by its name: give a file with one text per line, such as a .txt")
+    return numbered_lines(path)
+
+
 def plain_texts(path: Path) -> Iterator[str]:
     """The texts of a file: the sequences of a FASTA file, or the lines of any other that are not blank."""
-    lines = numbered_lines(path)
+    lines = text_lines(path)
     yield from _sequences(lines) if kind_of(path) in FASTA else (line.strip() for _, line in lines if line.strip())
 
 

@@ -13,7 +13,7 @@ from unmask.errors import InputError
 from unmask.models.alphabet import alphabet_tokens
 from unmask.runs.files import user_path
 from unmask.runs.folder import refuse_foreign
-from unmask.runs.lines import numbered_lines, told
+from unmask.runs.lines import text_lines, told
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import LONGEST, MOST_CHAINS, SampleSettings
 
@@ -151,7 +151,7 @@ def read_init(init: str | os.PathLike[str] | Sequence[str], most: int) -> tuple[
     """Texts to start from: those of a file, one per line, or the texts themselves; the first `most` of them."""
     if isinstance(init, str | os.PathLike):
         path = user_path(init, "init")
-        texts = [line.strip() for _, line in numbered_lines(path) if line.strip()]
+        texts = [line.strip() for _, line in text_lines(path) if line.strip()]
         where = repr(told(path))
     elif not isinstance(init, Iterable):
         raise InputError(f"init {init!r} is neither a file nor a list of texts: give one of them")

@@ -24,7 +24,7 @@ from unmask.models.causal_pairs import load_causal_pairs
 from unmask.models.pair_layout import SHORTEST, PairLayout
 from unmask.runs.files import read_json, user_path, write_json
 from unmask.runs.fingerprint import content_hash, file_hash
-from unmask.runs.lines import numbered_lines
+from unmask.runs.lines import text_lines
 from unmask.runs.progress import Progress
 from unmask.sampling.beam_search import beam_search
 from unmask.training.cache import cached
@@ -74,7 +74,7 @@ def all_lines(side: Source) -> list[str]:
     """Every line of a side, empty ones too."""
     if side.path is None:
         return [" ".join(text.split()) for text in side.texts]
-    return [" ".join(line.split()) for _, line in numbered_lines(side.path)]
+    return [" ".join(line.split()) for _, line in text_lines(side.path)]
 
 
 def refuse_uneven(source: Source, sources: int, target: Source, targets: int) -> None:

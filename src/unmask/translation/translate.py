@@ -14,7 +14,7 @@ from unmask.checks import one_of
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.pair_layout import FILE, is_pair_model
 from unmask.runs.files import read_object, user_path, writable_file
-from unmask.runs.lines import STANDARD_INPUT, numbered_lines
+from unmask.runs.lines import STANDARD_INPUT, text_lines
 from unmask.runs.progress import Progress
 from unmask.sampling.text_statistics import stutters
 from unmask.translation.settings import AUTOREGRESSIVE, DECODERS, MARKOV, REVISE, STEPS, TranslateSettings
@@ -133,7 +133,7 @@ def read_lines(texts: Texts, name: str) -> list[str]:
     path = user_path(texts, name)
     if path != STANDARD_INPUT and not path.is_file():
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
-    return [" ".join(line.split()) for _, line in numbered_lines(path)]
+    return [" ".join(line.split()) for _, line in text_lines(path)]
 
 
 def refuse_own_input(out: Path, *given: Texts | None) -> None:
