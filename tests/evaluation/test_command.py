@@ -106,6 +106,9 @@ def test_bad_pairs_are_one_line_and_exit_code_2(tiny_folder, tmp_path, lines, me
     ],
 )
 def test_bad_options_are_one_line_and_exit_code_2(options, given, message):
+    if given[0] in options:
+        place = options.index(given[0])
+        del options[place : place + 2]
     done = unmask(*options, *given)
     assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
     assert message in done.stderr
