@@ -169,7 +169,7 @@ def test_kill_minus_9_and_resume_give_the_uninterrupted_weights(
 def test_two_runs_into_one_folder_are_not_mixed(shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]) -> None:
     """Both begin while the folder is empty; one of them finishes, the other ends in one line."""
     out = tmp_path / "model"
-    children = [run_apart(shared, out, {"valid_every": 4}, pause=0.4) for _ in range(2)]
+    children = [run_apart(shared, out, {"valid_every": 4}, pause=0.2) for _ in range(2)]
     assert sorted(child.wait() for child in children) == [0, 1]
     assert same(weights(out), uninterrupted)
 
