@@ -63,11 +63,10 @@ def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Fig
         for name, mine in known.groupby("construction")
     }
     compared = YARDSTICK in means and len(means) > 1
-    figure = Figure(figsize=(7.5, 6.5 if compared else 4.5), layout="constrained")
+    heights = [3, 2] if compared else [3]
+    figure = Figure(figsize=(7.5, 1.5 + sum(heights)), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(2 if compared else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 2] if compared else None)[
-        :, 0
-    ]
+    panels = figure.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     axes = panels[0]
     for name in names:
         axes.plot(means[name], label=named(name).label, **_look(name))
