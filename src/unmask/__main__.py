@@ -15,10 +15,10 @@ OBJECTS = 20_000
 
 def main() -> None:
     """The console script. After an interrupt it does not wait for Python to take down what was loaded."""
-    process.listen()
-    gc.set_threshold(OBJECTS)
-    atexit.register(gc.freeze)
     try:
+        process.listen()
+        gc.set_threshold(OBJECTS)
+        atexit.register(gc.freeze)
         from unmask.cli.app import main as run
 
         run()
