@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from unmask.cli.app import COMMANDS, command
+from unmask.cli.app import command
+from unmask.options import VERBS
 
 FINE = {
     "fill": "fill 'the [MASK] sat' --model {model}",
@@ -32,7 +33,7 @@ WRONG = {int: ["1.5", "nan", "", "1" * 30, "-" + "1" * 30], float: ["nan", "inf"
 
 
 def commands() -> Iterator[tuple[str, object]]:
-    for name in COMMANDS:
+    for name in VERBS:
         found = command(name)
         inner = getattr(found, "commands", None)
         yield from [(name, found)] if inner is None else [(f"{name} {part}", one) for part, one in inner.items()]

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from unmask import checks
 from unmask.errors import InputError
 from unmask.training.settings import TrainSettings
 
@@ -33,7 +32,6 @@ FIXED_BY_A_MODEL = ("layers", "width", "heads", "vocab")
 
 def choose(size: str, device: torch.device, given: dict[str, Any], init: dict[str, int] | None, name: str = "") -> dict[str, Any]:
     """Every field of a preset: as `given`, else as in the model to start from (`init`, at `name`), else as in the size."""
-    checks.one_of("size", size, ("auto", *SIZES))
     preset = SIZES[("small" if device.type == "cuda" else "tiny") if size == "auto" else size]
     chosen = preset._asdict()
     for option, value in given.items():

@@ -1,0 +1,321 @@
+"""Kinds of values: how a word of the command line becomes one, and which of them a function takes.
+
+`parse` makes of what was typed the value that the function of the verb is given; `check` returns a value as the verb uses it,
+or refuses it. Both name the option in their errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+from unmask import checks
+from unmask.errors import InputError
+from unmask.joints.registry import all_named, named
+from unmask.runs.files import user_path
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Any text.
+
+    typed     what the parser of the command line makes of the words: a type such as int or list[str]
+    metavar   the value's name in the help; the type's own if empty
+    commas    one word holds several values, so that the option is given once
+    written   how the command line writes it, for the help
+    """
+
+    typed: ClassVar[Any] = str
+    metavar: ClassVar[str] = ""
+    commas: ClassVar[bool] = False
+    written: ClassVar[str] = ""
+
+    def parse(self, name: str, given: Any) -> Any:
+        """The value of what was typed."""
+        return given
+
+    def check(self, name: str, given: Any) -> Any:
+        """The value as the verb uses it."""
+        return given
+
+    def says(self, help: str) -> str:
+        """The help of an option of this kind."""
+        return help
+
+
+class Text(Kind):
+    """Any text, of which the function that reads it knows more."""
+
+
+class Listed(Kind):
+    """Several names or numbers in one text, which the function takes as it is typed."""
+
+    commas = True
+
+
+@dataclass(frozen=True)
+class Whole(Kind):
+    """A whole number from `least` to `most`."""
+
+    least: int
+    most: int
+    typed: ClassVar[Any] = int
+
+    def check(self, name: str, given: Any) -> int:
+        """As an int."""
+        return checks.whole(name, given, self.least, self.most)
+
+
+class Candidates(Whole):
+    """How many tokens of each blank; Python takes the token ids themselves, too."""
+
+    def check(self, name: str, given: Any) -> Any:
+        """A number; ids are checked where the blanks are known."""
+        ids = not isinstance(given, str) and hasattr(given, "__len__")
+        return given if ids else super().check(name, given)
+
+
+@dataclass(frozen=True)
+class Real(Kind):
+    """A finite number from `least` (with `above`: greater than it) to `most`."""
+
+    least: float
+    most: float
+    above: bool = False
+    typed: ClassVar[Any] = float
+
+    def check(self, name: str, given: Any) -> float:
+        """As a float."""
+        return checks.real(name, given, self.least, self.most, self.above)
+
+
+@dataclass(frozen=True)
+class Choice(Kind):
+    """One of some names; a help that ends without a full stop is followed by them."""
+
+    names: tuple[str, ...]
+
+    def check(self, name: str, given: Any) -> str:
+        """A name that is known."""
+        return checks.one_of(name, given, self.names)
+
+    def says(self, help: str) -> str:
+        """With the names."""
+        return help if help.endswith(".") else f"{help}: {', '.join(self.names)}."
+
+
+class Flag(Kind):
+    """Yes or no."""
+
+    typed = bool
+
+    def check(self, name: str, given: Any) -> bool:
+        """A bool."""
+        if not isinstance(given, bool):
+            raise InputError(f"{name} {given!r} is neither True nor False: give one of them")
+        return given
+
+
+class File(Kind):
+    """A path; `~` is the home folder also where the shell has not replaced it."""
+
+    metavar = "PATH"
+
+    def parse(self, name: str, given: Any) -> Any:
+        """The path."""
+        return user_path(given, name)
+
+
+class Folder(File):
+    """A path of a folder."""
+
+    metavar = "FOLDER"
+
+
+class Files(File):
+    """Several paths: the option is repeated."""
+
+    typed = list[str]
+    written = "repeat for more"
+
+    def parse(self, name: str, given: Any) -> Any:
+        """The paths."""
+        return [user_path(one, name) for one in given]
+
+
+class TwoFiles(Files):
+    """A file of sources and one of their translations."""
+
+    typed = tuple[str, str]
+    metavar = "SOURCE TARGET"
+    written = ""
+
+    @staticmethod
+    def word(given: str) -> str:
+        """One of the two, when it is parsed: the name of the next option means that one is missing."""
+        if given.startswith("--"):
+            raise InputError(f"two files are needed, and {given} stands where the second should: give SOURCE TARGET")
+        return given
+
+
+class Construction(Kind):
+    """How a joint is derived: a name of the registry."""
+
+    def check(self, name: str, given: Any) -> Any:
+        """The name, as it was given."""
+        named(given, name)
+        return given
+
+
+class Constructions(Listed):
+    """Several constructions, or all."""
+
+    written = "with commas between them"
+
+    def check(self, name: str, given: Any) -> Any:
+        """The names, as they were given."""
+        all_named(given, name)
+        return given
+
+
+class Words(Kind):
+    """Words with commas between them; in Python a list."""
+
+    commas = True
+    written = "with commas between them"
+
+    def parse(self, name: str, given: str) -> list[str]:
+        """ "red, green" as ["red", "green"]."""
+        return [word.strip() for word in given.split(",")]
+
+
+@dataclass(frozen=True)
+class Numbers(Kind):
+    """Numbers with commas between them; in Python a list. `bound` is the kind of each, None where their reader checks them.
+
+    alone   Python takes a single whole number, too
+    """
+
+    number: Callable[[str], Any]
+    bound: Kind | None = None
+    alone: bool = False
+    commas: ClassVar[bool] = True
+
+    def parse(self, name: str, given: str) -> list[Any]:
+        """ "3,4" as [3, 4]."""
+        return checks.numbers(name, given, self.number)
+
+    def check(self, name: str, given: Any) -> Any:
+        """As a tuple of numbers within their bounds."""
+        if self.bound is None:
+            return given
+        if self.alone and isinstance(given, Integral):
+            given = (given,)
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InputError(f"{name} {given!r} is not a list of numbers: give one, such as [1, 3]")
+        return tuple(self.bound.check(name, value) for value in given)
+
+
+class Memory(Kind):
+    """Bytes, such as 20GB, or a share, such as 0.5."""
+
+    metavar = "SIZE"
+
+    def check(self, name: str, given: Any) -> Any:
+        """As it was given; how much memory there is is known later."""
+        checks.memory(name, given, 1)
+        return given
+
+
+class Repeated(Kind):
+    """An option that is repeated, one value each."""
+
+    typed = list[str]
+    written = "repeat for more"
+
+
+class Weights(Repeated):
+    """Numbers, one for each time that the option is given."""
+
+    typed = list[float]
+
+
+class Renames(Repeated):
+    """Names of tensors and the names that the model knows them by."""
+
+    metavar = "OLD=NEW"
+
+    def parse(self, name: str, given: Sequence[str]) -> dict[str, str]:
+        """["a=b", "c=d"] as {"a": "b", "c": "d"}."""
+        pairs = [(old.strip(), new.strip()) for old, _, new in (one.partition("=") for one in given)]
+        for one, (old, _) in zip(given, pairs, strict=True):
+            if not old or "=" not in one:
+                raise InputError(
+                    f"{name} {one!r} is not understood: give OLD=NEW, such as lm_head.decoder=cls.predictions.decoder"
+                )
+            if [first for first, _ in pairs].count(old) > 1:
+                raise InputError(f"{name} names {old!r} twice: name each once")
+        return dict(pairs)
+
+
+class AllowedWords(Repeated):
+    """The only words of blanks, by the blanks' numbers."""
+
+    metavar = "BLANK=WORDS"
+
+    def parse(self, name: str, given: Sequence[str]) -> dict[int, list[str]]:
+        """["2=red,green"] as {2: ["red", "green"]}."""
+        found: dict[int, list[str]] = {}
+        for one in given:
+            blank, equals, words = one.partition("=")
+            if not equals or not blank.strip().isdecimal():
+                raise InputError(f"{name} {one!r} is not understood: give a blank's number and words, such as 2=red,green")
+            found.setdefault(int(blank), []).extend(word.strip() for word in words.split(",") if word.strip())
+        return found
+
+
+class Patterns(Repeated):
+    """What fillings must match: one expression for every blank, or by the blanks' numbers."""
+
+    metavar = "BLANK=REGEX"
+
+    def parse(self, name: str, given: Sequence[str]) -> str | dict[int, str] | None:
+        """["2=.*ing"] as {2: ".*ing"}; one expression without a number is for every blank."""
+        found: dict[int, str] = {}
+        for one in given:
+            blank, equals, pattern = one.partition("=")
+            numbered = bool(equals) and blank.strip().isdecimal()
+            found[int(blank) if numbered else 0] = pattern if numbered else one
+        return found.get(0) if set(found) == {0} else found
+
+
+@dataclass(frozen=True)
+class AllowedTokens(Repeated):
+    """Tokens that may stand at positions: {3: ["red", "green"]}, or ["3=red,green"] as the command line has it."""
+
+    last: int
+    metavar: ClassVar[str] = "POSITION=TOKENS"
+
+    def check(self, name: str, given: Any) -> tuple[tuple[int, tuple[str, ...]], ...]:
+        """By position; one that is named twice allows both."""
+        found: dict[int, dict[str, None]] = {}
+        given = [given] if isinstance(given, str) else given
+        if not isinstance(given, Iterable):
+            raise InputError(f"{name} {given!r} is not understood: give positions and tokens, such as {{3: ['red', 'green']}}")
+        for position, tokens in given.items() if isinstance(given, Mapping) else [self._read(name, one) for one in given]:
+            place = checks.whole(f"the position of {name}", position, 0, self.last)
+            listed = [tokens] if isinstance(tokens, str) else tokens
+            found.setdefault(place, {}).update(dict.fromkeys(str(token) for token in listed))
+        return tuple((position, tuple(tokens)) for position, tokens in sorted(found.items()))
+
+    @staticmethod
+    def _read(name: str, given: Any) -> tuple[int, Sequence[str]]:
+        """ "3=red,green" as (3, ["red", "green"]); what `check` returned is read again as it is."""
+        if isinstance(given, tuple | list) and len(given) == 2 and not isinstance(given[1], str):
+            return given[0], given[1]
+        position, found, tokens = str(given).partition("=")
+        if not found or not position.strip().isdecimal() or len(position) > 9:
+            raise InputError(f"{name} {given!r} is not understood: give a position and tokens, such as 3=red,green")
+        return int(position), [token.strip() for token in tokens.split(",") if token.strip()]
