@@ -23,7 +23,7 @@ from torch import Tensor
 
 from unmask.answers.chain_answer import ChainCompletion, ChainFilling, ReadingSeen
 from unmask.answers.completion import complete
-from unmask.answers.constraints import Constraints, FilledBlanks
+from unmask.answers.constraints import FilledBlanks
 from unmask.answers.given_answers import GivenAnswer, ScoredAnswer, rank_bounds, read_answer, with_odds
 from unmask.errors import InputError
 from unmask.joints.chain_search import ChainSearch, Found, log_mean_over_orders, search_fillings
@@ -43,12 +43,12 @@ PASSES = 1000
 """What a default answer may cost: a few seconds of the bundled model on a CPU."""
 
 
-def searches(options: FillOptions, model: MaskedLM, text: str, construction: str | None, constrained: bool) -> bool:
+def searches(options: FillOptions, model: MaskedLM, text: str, construction: str | None) -> bool:
     """Whether a text is answered by searching its fillings; refuses what would need both that and a grid of candidates."""
     needed = [
         (has_several_lengths(text), "[WORD] or [GAP]"),
         (bool(options.answers), "answers"),
-        (constrained, "allow, forbid, match or differ"),
+        (options.constrained, "allow, forbid, match or differ"),
         (options.passes is not None or options.mass is not None, "passes or mass"),
     ]
     why = next((name for needs, name in needed if needs), None)
@@ -128,17 +128,15 @@ class ChainQuestion:
         )
 
 
-def ask_chain(
-    model: MaskedLM, text: str, options: FillOptions, constraints: Constraints, answers: Sequence[str]
-) -> ChainQuestion:
+def ask_chain(model: MaskedLM, text: str, options: FillOptions) -> ChainQuestion:
     """Read a text; everything that can be refused is refused here, before any pass of the model."""
     blanks, readings = _read(model, text, options.positions, options.targets, options.pieces)
     letters = None if options.alphabet is None else alphabet_ids(model.words, alphabet_tokens(options.alphabet))
     support = regular_tokens(model) if letters is None else torch.tensor(letters)
-    given = [read_answer(model, blanks, answer) for answer in answers]
+    given = [read_answer(model, blanks, answer) for answer in options.answers or ()]
     _refuse_outside(model, support, [(f"answer {g.answer!r}", g.tokens) for g in given])
     _refuse_outside(model, support, [("target", readings[0].cloze.gold or ())])
-    filled = FilledBlanks(model, blanks, readings, constraints)
+    filled = FilledBlanks(model, blanks, readings, options)
     for reading in readings:
         filled.allowed(reading)
     return ChainQuestion(model, text, options, blanks, readings, given, filled, support)

@@ -17,7 +17,6 @@ from unmask.answers.asking import Alphabet, Asked, Candidates, Model, answered, 
 from unmask.answers.chain_answer import ChainFilling
 from unmask.answers.chain_filling import ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
-from unmask.answers.constraints import Constraints, word_list
 from unmask.cloze import Cloze
 from unmask.joints import DEFAULT, Joint, derive
 from unmask.joints.registry import named
@@ -140,13 +139,11 @@ def fill(
     """
     options = FillOptions.given(locals())
     construction = None if joint is None else named(joint, "joint").name
-    constraints = Constraints.of(allow, forbid, match, differ)
-    wanted = word_list("answers", answers or ())
     lm = as_model(model, device, dtype, rename)
 
     def ask(one: str) -> Asked | ChainQuestion:
-        if searches(options, lm, one, construction, bool(constraints)):
-            return ask_chain(lm, one, options, constraints, wanted)
+        if searches(options, lm, one, construction):
+            return ask_chain(lm, one, options)
         return asked(lm, [one], positions, targets, candidates, exact, force, alphabet)[0]
 
     for searched, questions in groupby(for_each(text, ask), lambda question: isinstance(question, ChainQuestion)):

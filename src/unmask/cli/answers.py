@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,33 +35,13 @@ NARROW = {
 """Names as the heads of columns, where the registry's are too wide for all of them in 80 columns."""
 
 
-def fill(given: dict[str, Any]) -> None:
-    """Print fillings."""
-    _answer("fill", given, _show_filling)
-
-
-def compare(given: dict[str, Any]) -> None:
-    """Print comparisons."""
-    _answer("compare", given, _show_comparison)
-
-
-def dependence(given: dict[str, Any]) -> None:
-    """Print matrices."""
-    _answer("dependence", given, _show_dependence)
-
-
-def mutants(given: dict[str, Any]) -> None:
-    """Print mutants."""
-    _answer("mutants", given, _show_mutants, "sequence")
-
-
-def _answer(verb: str, given: dict[str, Any], show: Callable[[Any, Console], None], text: str = "text") -> None:
+def _answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, Any]) -> None:
     """Call `unmask.<verb>` on the texts and print its answers: by `show`, or as JSON, one line per text of a file.
 
     An answer is printed before the files that belong to it are written (see `one_or_many`), so that a full disk costs only these.
     """
     json = given.pop("json", False)
-    found = _read_texts(given.pop(text, None), given.pop("file", None))
+    found = _read_texts(given.pop("text", given.pop("sequence", None)), given.pop("file", None))
     texts, many = (found, True) if isinstance(found, list) else ([found], False)
     console = terminal.console(at_least=terminal.USUAL)
     with ExitStack() as bar:
@@ -209,6 +190,12 @@ def _show_mutants(found: Mutants, console: Console) -> None:
     console.print(table)
     if len(best) < len(found):
         console.print(f"\nthe {len(best)} of largest {found.by}; --out and --json have all")
+
+
+fill = partial(_answer, "fill", _show_filling)
+compare = partial(_answer, "compare", _show_comparison)
+dependence = partial(_answer, "dependence", _show_dependence)
+mutants = partial(_answer, "mutants", _show_mutants)
 
 
 def check(given: dict[str, Any]) -> None:

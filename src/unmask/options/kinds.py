@@ -16,6 +16,15 @@ from unmask.errors import InputError
 from unmask.joints.registry import all_named, named
 from unmask.runs.files import user_path
 
+MOST_BLANKS = 10**6
+
+
+def word_list(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    """The words; a single string is refused, since its letters would be taken for words."""
+    if isinstance(given, str):
+        raise InputError(f"{name} {given!r} is one string: give a list of them")
+    return tuple(given)
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -25,12 +34,14 @@ class Kind:
     metavar   the value's name in the help; the type's own if empty
     commas    one word holds several values, so that the option is given once
     written   how the command line writes it, for the help
+    python    what else Python takes, for its documentation
     """
 
     typed: ClassVar[Any] = str
     metavar: ClassVar[str] = ""
     commas: ClassVar[bool] = False
     written: ClassVar[str] = ""
+    python: ClassVar[str] = ""
 
     def parse(self, name: str, given: Any) -> Any:
         """The value of what was typed."""
@@ -49,6 +60,12 @@ class Text(Kind):
     """Any text, of which the function that reads it knows more."""
 
 
+class Alphabet(Kind):
+    """Tokens: letters, words with commas between them, or a file of either."""
+
+    python = "Or a list of tokens."
+
+
 class Listed(Kind):
     """Several names or numbers in one text, which the function takes as it is typed."""
 
@@ -64,15 +81,15 @@ class Whole(Kind):
     typed: ClassVar[Any] = int
 
     def check(self, name: str, given: Any) -> int:
-        """As an int."""
         return checks.whole(name, given, self.least, self.most)
 
 
 class Candidates(Whole):
     """How many tokens of each blank; Python takes the token ids themselves, too."""
 
+    python = "Or the token ids themselves, for each blank."
+
     def check(self, name: str, given: Any) -> Any:
-        """A number; ids are checked where the blanks are known."""
         ids = not isinstance(given, str) and hasattr(given, "__len__")
         return given if ids else super().check(name, given)
 
@@ -87,7 +104,6 @@ class Real(Kind):
     typed: ClassVar[Any] = float
 
     def check(self, name: str, given: Any) -> float:
-        """As a float."""
         return checks.real(name, given, self.least, self.most, self.above)
 
 
@@ -98,11 +114,9 @@ class Choice(Kind):
     names: tuple[str, ...]
 
     def check(self, name: str, given: Any) -> str:
-        """A name that is known."""
         return checks.one_of(name, given, self.names)
 
     def says(self, help: str) -> str:
-        """With the names."""
         return help if help.endswith(".") else f"{help}: {', '.join(self.names)}."
 
 
@@ -112,7 +126,6 @@ class Flag(Kind):
     typed = bool
 
     def check(self, name: str, given: Any) -> bool:
-        """A bool."""
         if not isinstance(given, bool):
             raise InputError(f"{name} {given!r} is neither True nor False: give one of them")
         return given
@@ -124,14 +137,13 @@ class File(Kind):
     metavar = "PATH"
 
     def parse(self, name: str, given: Any) -> Any:
-        """The path."""
         return user_path(given, name)
 
 
-class Folder(File):
-    """A path of a folder."""
+class TextFile(File):
+    """A file of texts."""
 
-    metavar = "FOLDER"
+    python = "Or a list of texts."
 
 
 class Files(File):
@@ -141,7 +153,6 @@ class Files(File):
     written = "repeat for more"
 
     def parse(self, name: str, given: Any) -> Any:
-        """The paths."""
         return [user_path(one, name) for one in given]
 
 
@@ -151,6 +162,7 @@ class TwoFiles(Files):
     typed = tuple[str, str]
     metavar = "SOURCE TARGET"
     written = ""
+    python = "Or two lists of texts."
 
     @staticmethod
     def word(given: str) -> str:
@@ -164,7 +176,6 @@ class Construction(Kind):
     """How a joint is derived: a name of the registry."""
 
     def check(self, name: str, given: Any) -> Any:
-        """The name, as it was given."""
         named(given, name)
         return given
 
@@ -175,7 +186,6 @@ class Constructions(Listed):
     written = "with commas between them"
 
     def check(self, name: str, given: Any) -> Any:
-        """The names, as they were given."""
         all_named(given, name)
         return given
 
@@ -189,6 +199,9 @@ class Words(Kind):
     def parse(self, name: str, given: str) -> list[str]:
         """ "red, green" as ["red", "green"]."""
         return [word.strip() for word in given.split(",")]
+
+    def check(self, name: str, given: Any) -> tuple[str, ...]:
+        return word_list(name, given)
 
 
 @dataclass(frozen=True)
@@ -208,7 +221,6 @@ class Numbers(Kind):
         return checks.numbers(name, given, self.number)
 
     def check(self, name: str, given: Any) -> Any:
-        """As a tuple of numbers within their bounds."""
         if self.bound is None:
             return given
         if self.alone and isinstance(given, Integral):
@@ -224,7 +236,6 @@ class Memory(Kind):
     metavar = "SIZE"
 
     def check(self, name: str, given: Any) -> Any:
-        """As it was given; how much memory there is is known later."""
         checks.memory(name, given, 1)
         return given
 
@@ -260,35 +271,58 @@ class Renames(Repeated):
         return dict(pairs)
 
 
-class AllowedWords(Repeated):
-    """The only words of blanks, by the blanks' numbers."""
+class ByBlank(Repeated):
+    """Something for single blanks, by their numbers from 1."""
+
+    example: ClassVar[Mapping[int, Any]]
+
+    def check(self, name: str, given: Any) -> dict[int, Any]:
+        if not isinstance(given, Mapping):
+            raise InputError(f"{name} {given!r} does not say which blank: give a mapping such as {self.example!r}")
+        return {checks.whole(f"the blank of {name}", number, 0, MOST_BLANKS): value for number, value in given.items()}
+
+    @staticmethod
+    def split(given: str) -> tuple[int | None, str]:
+        """ "2=red" as (2, "red"); None where there is no number."""
+        number, equals, rest = given.partition("=")
+        return (int(number), rest) if equals and number.strip().isdecimal() else (None, given)
+
+
+class AllowedWords(ByBlank):
+    """The only words of blanks."""
 
     metavar = "BLANK=WORDS"
+    example = {1: ["red", "green"]}
 
     def parse(self, name: str, given: Sequence[str]) -> dict[int, list[str]]:
         """["2=red,green"] as {2: ["red", "green"]}."""
         found: dict[int, list[str]] = {}
         for one in given:
-            blank, equals, words = one.partition("=")
-            if not equals or not blank.strip().isdecimal():
+            blank, words = self.split(one)
+            if blank is None:
                 raise InputError(f"{name} {one!r} is not understood: give a blank's number and words, such as 2=red,green")
-            found.setdefault(int(blank), []).extend(word.strip() for word in words.split(",") if word.strip())
+            found.setdefault(blank, []).extend(word.strip() for word in words.split(",") if word.strip())
         return found
 
+    def check(self, name: str, given: Any) -> dict[int, tuple[str, ...]]:
+        by_blank = super().check(name, given)
+        return {blank: word_list(f"{name} at blank {blank}", words) for blank, words in by_blank.items()}
 
-class Patterns(Repeated):
+
+class Patterns(ByBlank):
     """What fillings must match: one expression for every blank, or by the blanks' numbers."""
 
     metavar = "BLANK=REGEX"
+    example = {1: ".*ing"}
 
-    def parse(self, name: str, given: Sequence[str]) -> str | dict[int, str] | None:
+    def parse(self, name: str, given: Sequence[str]) -> str | dict[int, str]:
         """["2=.*ing"] as {2: ".*ing"}; one expression without a number is for every blank."""
-        found: dict[int, str] = {}
-        for one in given:
-            blank, equals, pattern = one.partition("=")
-            numbered = bool(equals) and blank.strip().isdecimal()
-            found[int(blank) if numbered else 0] = pattern if numbered else one
-        return found.get(0) if set(found) == {0} else found
+        found = {blank or 0: pattern for blank, pattern in map(self.split, given)}
+        return found[0] if set(found) == {0} else found
+
+    def check(self, name: str, given: Any) -> dict[int, Any]:
+        """By blank, where 0 stands for all."""
+        return {0: given} if isinstance(given, str) else super().check(name, given)
 
 
 @dataclass(frozen=True)
@@ -297,9 +331,9 @@ class AllowedTokens(Repeated):
 
     last: int
     metavar: ClassVar[str] = "POSITION=TOKENS"
+    python: ClassVar[str] = 'Or {3: ["red", "green"]}.'
 
     def check(self, name: str, given: Any) -> tuple[tuple[int, tuple[str, ...]], ...]:
-        """By position; one that is named twice allows both."""
         found: dict[int, dict[str, None]] = {}
         given = [given] if isinstance(given, str) else given
         if not isinstance(given, Iterable):

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from numbers import Real as Number
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from unmask import checks
 from unmask.errors import InputError
 from unmask.options.kinds import Choice, File, Kind, Real, Whole
-from unmask.options.option import OUTPUT, Options, option
+from unmask.options.option import Options, option, output_row
 from unmask.options.shared import LARGEST_SEED, Printed
 
 GRAPHS = ("complete", "cycle", "path")
@@ -103,7 +103,7 @@ class ModelOptions(SpinOptions):
 class Dictionary(ModelOptions):
     """Theorem 1: samples needed and mixing time are one quantity."""
 
-    examples: ClassVar[tuple[str, ...]] = ("unmask lab dictionary", "unmask lab dictionary --sites 4 --coupling 0.5 --json")
+    examples = ("unmask lab dictionary", "unmask lab dictionary --sites 4 --coupling 0.5 --json")
     k: str = _k("all")
     couplings: str = _couplings("0:0.5:11")
     adaptive_k: int = option(2, Whole(1, 12), "Masked sites of the adaptive masks.")
@@ -115,7 +115,7 @@ class Dictionary(ModelOptions):
 class Masking(ModelOptions):
     """Theorem 2: masking more is statistically better, and what that needs."""
 
-    examples: ClassVar[tuple[str, ...]] = ("unmask lab masking", "unmask lab masking --sites 4 --fits 50 --out masking")
+    examples = ("unmask lab masking", "unmask lab masking --sites 4 --fits 50 --out masking")
     fields: str = _fields("-0.5:0.5")
     slow_sites: int = option(5, SOME_SITES, "Sites of the model where averaging all masks goes wrong.")
     slow_coupling: float = option(0.5, STRENGTH, "Its coupling.")
@@ -131,7 +131,7 @@ class Masking(ModelOptions):
 class Dependence(SpinOptions):
     """Theorem 3: strong dependence makes generation and training slow."""
 
-    examples: ClassVar[tuple[str, ...]] = ("unmask lab dependence", "unmask lab dependence --sites 4 --couplings 0,0.3 --k 1")
+    examples = ("unmask lab dependence", "unmask lab dependence --sites 4 --couplings 0,0.3 --k 1")
     couplings: str = _couplings("0:0.6:13")
     table_couplings: str = option("0.1,0.3,0.6", Several(), "Couplings of the table.")
     k: str = _k("1,2,3")
@@ -141,7 +141,7 @@ class Dependence(SpinOptions):
 class Parallel(ModelOptions):
     """Theorem 3: one parallel forward pass is not a Gibbs step."""
 
-    examples: ClassVar[tuple[str, ...]] = ("unmask lab parallel", "unmask lab parallel --sites 4 --graph cycle --k 2")
+    examples = ("unmask lab parallel", "unmask lab parallel --sites 4 --graph cycle --k 2")
     sites: int = _sites(5)
     fields: str = _fields("-0.35:0.35")
     coupling: float = _coupling(0.4)
@@ -153,7 +153,7 @@ class Parallel(ModelOptions):
 class Stutter(StudyOptions):
     """Why a parallel draw says a word twice."""
 
-    examples: ClassVar[tuple[str, ...]] = ("unmask lab stutter", "unmask lab stutter --slots 4 --weight 0.3")
+    examples = ("unmask lab stutter", "unmask lab stutter --slots 4 --weight 0.3")
     weight: float = option(0.5, Real(0, 1), "Probability of the first of the two sentences.")
     slots: int = option(8, SOME_SITES, "Largest number of slots for the word.")
     repair_slots: int = option(4, SOME_SITES, "Slots of the refinement.")
@@ -165,7 +165,7 @@ class Stutter(StudyOptions):
 class Schedule(ModelOptions):
     """What unmasking in few parallel steps costs, and which order costs least."""
 
-    examples: ClassVar[tuple[str, ...]] = ("unmask lab schedule", "unmask lab schedule --sites 6 --orders 50 --json")
+    examples = ("unmask lab schedule", "unmask lab schedule --sites 6 --orders 50 --json")
     sites: int = _sites(8)
     fields: str = _fields("0.2")
     graph: str = _graph("path")
@@ -188,7 +188,7 @@ STUDIES: dict[str, type[StudyOptions]] = {
 class AllOptions(Options):
     """Options of `unmask lab all`."""
 
-    examples: ClassVar[tuple[str, ...]] = ("unmask lab all", "unmask lab all --fits 50 --out report")
+    examples = ("unmask lab all", "unmask lab all --fits 50 --out report")
     fits: int = option(300, FITS, "Fits for each k and each loss in the Monte Carlo of `masking`.")
     seed: int = _seed()
 
@@ -197,7 +197,7 @@ class AllOptions(Options):
 class Left(Printed):
     """What a study leaves."""
 
-    out: Any = option(None, File(), "Folder for figure and numbers: new, empty, or an earlier lab's.", group=OUTPUT)
+    out: Any = output_row(None, File(), "Folder for figure and numbers: new, empty, or an earlier lab's.")
 
 
 def with_output(table: type[Options], folder: str) -> type[Options]:

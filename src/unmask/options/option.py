@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, partial
 from inspect import Parameter, cleandoc
 from textwrap import fill
 from types import MappingProxyType
@@ -91,6 +91,14 @@ class Row:
 def option(default: object, kind: Kind, help: str, short: str = "", **more: Any) -> Any:
     """A field of a table; `more` is what else a `Row` has."""
     return field(default=default, metadata={"row": Row(default, kind, help, short, **more)})  # type: ignore[call-overload]
+
+
+def grouped(group: str) -> Callable[..., Any]:
+    """`option` for the rows of a group."""
+    return partial(option, group=group)
+
+
+model_row, output_row = grouped(MODEL), grouped(OUTPUT)
 
 
 def like(table: type[Options], name: str, **changes: Any) -> Any:
@@ -237,7 +245,7 @@ def argument_lines(table: type[Options]) -> str:
     lines = []
     for row in table.declared():
         if not row.command_only:
-            said = " ".join(filter(None, [row.kind.says(row.help), row.python]))
+            said = " ".join(filter(None, [row.kind.says(row.help), row.python or row.kind.python]))
             default = f" [default: {row.shown_default}]" if row.shown_default else ""
             lines.append((row.name, f"{said}{table.readers(row.name)}{default}"))
     lines += table.python_only.items()

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 from unmask.joints.registry import FORMS
-from unmask.options.kinds import AllowedTokens, Choice, Construction, File, Flag, Folder, Memory, Numbers, Real, Text, Whole
-from unmask.options.option import MODEL, OUTPUT, Options, Reads, option
+from unmask.options.kinds import (
+    AllowedTokens,
+    Alphabet,
+    Choice,
+    Construction,
+    File,
+    Flag,
+    Memory,
+    Numbers,
+    Real,
+    Text,
+    TextFile,
+    Whole,
+)
+from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
 from unmask.options.shared import LARGEST_SEED, Loaded, Printed
 from unmask.sampling.registry import KERNELS
 
@@ -21,18 +33,18 @@ Order = Literal["random", "left-to-right", "right-to-left"]
 HOTTEST = 1e6
 MOST_CHAINS, MOST_SWEEPS, LONGEST = 10**6, 10**9, 10**5
 TEMPERATURE = Real(0, HOTTEST, above=True)
-START, MOVES, BLOCKS, DECODING = "Start and support", "Moves", "Blocks", "Decoding"
+start_row, moves_row, blocks_row, decoding_row = map(grouped, ("Start and support", "Moves", "Blocks", "Decoding"))
 
 
 @dataclass(frozen=True)
 class Sampling(Options):
     """Everything that decides which samples a run draws; see `unmask.sampling.settings`."""
 
-    reads: ClassVar[tuple[Reads, ...]] = (Reads("kernel", {name: entry.options for name, entry in KERNELS.items()}),)
+    reads = (Reads("kernel", {name: entry.options for name, entry in KERNELS.items()}),)
 
     kernel: str = option("mh", Choice(tuple(KERNELS)), "What moves the chains, or a decoder")
     energy: EnergyKind = option("norm", Choice(get_args(EnergyKind)), "Which energy the chains sample")
-    temperature: float = option(1.0, TEMPERATURE, "Of the energy: exp(-E / temperature).", group=MOVES)
+    temperature: float = moves_row(1.0, TEMPERATURE, "Of the energy: exp(-E / temperature).")
     length: tuple[int, ...] = option(
         (12,), Numbers(int, Whole(1, LONGEST), alone=True), "Tokens per text, or several lengths such as 8,12,16.", left_out=None
     )
@@ -41,80 +53,56 @@ class Sampling(Options):
     seed: int = option(0, Whole(0, LARGEST_SEED), "Seed of all random choices.")
     burn_in: int = option(0, Whole(0, MOST_SWEEPS), "Sweeps at the beginning that are not kept.")
     thin: int = option(1, Whole(1, MOST_SWEEPS), "Keep every n-th sweep.")
-    init: tuple[str, ...] = option(
+    init: tuple[str, ...] = start_row(
         (),
-        File(),
+        TextFile(),
         "File of texts to start from, one per line; chains take them in turn.",
-        group=START,
         otherwise="blanks are filled one by one",
-        python="Or a list of texts.",
     )
-    random_start: bool = option(False, Flag(), "Start from tokens drawn uniformly.", group=START)
+    random_start: bool = start_row(False, Flag(), "Start from tokens drawn uniformly.")
     template: str | None = option(
         None, Text(), "A text with [MASK] where tokens are sampled; the rest is held. Instead of --length."
     )
-    allow: tuple[tuple[int, tuple[str, ...]], ...] = option(
-        (),
-        AllowedTokens(LONGEST),
-        "Tokens allowed at a position, such as 3=red,green; [CLS] is position 0.",
-        group=START,
-        left_out=None,
-        python='Or {3: ["red", "green"]}.',
+    allow: tuple[tuple[int, tuple[str, ...]], ...] = start_row(
+        (), AllowedTokens(LONGEST), "Tokens allowed at a position, such as 3=red,green; [CLS] is position 0.", left_out=None
     )
-    alphabet: tuple[str, ...] = option(
-        (),
-        Text(),
-        "Tokens allowed at every site: letters (ACDE), words with commas, or a file of them.",
-        group=START,
-        left_out=None,
-        python="Or a list of tokens.",
+    alphabet: tuple[str, ...] = start_row(
+        (), Alphabet(), "Tokens allowed at every site: letters (ACDE), words with commas, or a file of them.", left_out=None
     )
-    scan: Scan = option("permutation", Choice(get_args(Scan)), "Order of the updates of a sweep", group=MOVES)
-    block_size: int = option(2, Whole(1, LONGEST), "Tokens that a step redraws at once.", group=BLOCKS)
-    block_shape: BlockShape = option(
+    scan: Scan = moves_row("permutation", Choice(get_args(Scan)), "Order of the updates of a sweep")
+    block_size: int = blocks_row(2, Whole(1, LONGEST), "Tokens that a step redraws at once.")
+    block_shape: BlockShape = blocks_row(
         "window",
         Choice(get_args(BlockShape)),
         f"{', '.join(get_args(BlockShape))}: neighbours, any positions, or those that depend most or least on each other, as "
         "measured at the start.",
-        group=BLOCKS,
     )
-    proposal_temperature: float = option(1.0, TEMPERATURE, "Of the proposed tokens.", group=MOVES)
-    top_k: int | None = option(
-        None, Whole(1, 10**9), "Propose the likeliest tokens only; the chain is then reducible.", group=MOVES
+    proposal_temperature: float = moves_row(1.0, TEMPERATURE, "Of the proposed tokens.")
+    top_k: int | None = moves_row(None, Whole(1, 10**9), "Propose the likeliest tokens only; the chain is then reducible.")
+    nucleus: float | None = moves_row(
+        None, Real(0, 1, above=True), "Propose the likeliest share of tokens only; the chain is then reducible."
     )
-    nucleus: float | None = option(
-        None, Real(0, 1, above=True), "Propose the likeliest share of tokens only; the chain is then reducible.", group=MOVES
+    delayed: tuple[int, ...] = moves_row(
+        (), Numbers(int, Whole(0, LONGEST)), "Delayed acceptance: decide in stages that end at these distances, such as 1,3."
     )
-    delayed: tuple[int, ...] = option(
-        (),
-        Numbers(int, Whole(0, LONGEST)),
-        "Delayed acceptance: decide in stages that end at these distances, such as 1,3.",
-        group=MOVES,
+    ladder: tuple[float, ...] = moves_row(
+        (1.0, 1.5, 2.25), Numbers(float, TEMPERATURE), "Temperatures, rising; the first is sampled."
     )
-    ladder: tuple[float, ...] = option(
-        (1.0, 1.5, 2.25), Numbers(float, TEMPERATURE), "Temperatures, rising; the first is sampled.", group=MOVES
+    hot: float = moves_row(2.0, TEMPERATURE, "First temperature.")
+    cold: float = moves_row(0.1, TEMPERATURE, "Last temperature.")
+    joint: str = blocks_row(
+        "pseudo_gibbs", Construction(), f"Construction of pairs, and of measured dependence: {', '.join(FORMS)}."
     )
-    hot: float = option(2.0, TEMPERATURE, "First temperature.", group=MOVES)
-    cold: float = option(0.1, TEMPERATURE, "Last temperature.", group=MOVES)
-    joint: str = option(
-        "pseudo_gibbs",
-        Construction(),
-        f"Construction of pairs, and of measured dependence: {', '.join(FORMS)}.",
-        group=BLOCKS,
+    candidates: int = blocks_row(16, Whole(1, 10**5), "Tokens per position of pairs, and of measured dependence.")
+    decoding_steps: int = decoding_row(10, Whole(1, 10**6), "Steps to a whole text.")
+    schedule: Schedule = decoding_row("linear", Choice(get_args(Schedule)), "How many blanks are left after each step")
+    decoding_temperature: float = decoding_row(1.0, Real(0, HOTTEST), "Of the predicted tokens; 0 takes the likeliest.")
+    gamma: float = decoding_row(
+        1.0, Real(0, HOTTEST), "Nats of dependence that one step may lose: more is fewer steps; 0 fills one by one."
     )
-    candidates: int = option(16, Whole(1, 10**5), "Tokens per position of pairs, and of measured dependence.", group=BLOCKS)
-    decoding_steps: int = option(10, Whole(1, 10**6), "Steps to a whole text.", group=DECODING)
-    schedule: Schedule = option("linear", Choice(get_args(Schedule)), "How many blanks are left after each step", group=DECODING)
-    decoding_temperature: float = option(1.0, Real(0, HOTTEST), "Of the predicted tokens; 0 takes the likeliest.", group=DECODING)
-    gamma: float = option(
-        1.0,
-        Real(0, HOTTEST),
-        "Nats of dependence that one step may lose: more is fewer steps; 0 fills one by one.",
-        group=DECODING,
-    )
-    order: Order = option("random", Choice(get_args(Order)), "In which blanks are filled", group=DECODING)
-    restart: float = option(
-        0.1, Real(0, 1, above=True), "Of refined draws: the probability of stopping before each Gibbs step.", group=DECODING
+    order: Order = decoding_row("random", Choice(get_args(Order)), "In which blanks are filled")
+    restart: float = decoding_row(
+        0.1, Real(0, 1, above=True), "Of refined draws: the probability of stopping before each Gibbs step."
     )
 
 
@@ -122,32 +110,30 @@ class Sampling(Options):
 class SampleOptions(Printed, Loaded, Sampling):
     """Options of `sample`."""
 
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "unmask sample --template 'The [MASK] sat on the [MASK].' --chains 8 --sweeps 50 --seed 1",
         "unmask sample --kernel mask-predict --length 12 --chains 16 --sweeps 1 --out texts",
     )
-    python_only: ClassVar[Mapping[str, str]] = {
+    python_only = {
         "user_terms": "Functions from token ids (n, T) to n numbers that are added to the energy.",
         **Options.python_only,
     }
-    out: Any = option(
-        None, File(), "Keep the run in this folder; the same command continues a run that was stopped.", group=OUTPUT
+    out: Any = output_row(None, File(), "Keep the run in this folder; the same command continues a run that was stopped.")
+    chains_at_once: int | None = model_row(
+        None, Whole(1, MOST_CHAINS), "Chains side by side; changes memory and speed, not the samples."
     )
-    chains_at_once: int | None = option(
-        None, Whole(1, MOST_CHAINS), "Chains side by side; changes memory and speed, not the samples.", group=MODEL
-    )
-    memory: Any = option(None, Memory(), "For what the chains keep, such as 2GB or 0.5; the rest is computed again.", group=MODEL)
+    memory: Any = model_row(None, Memory(), "For what the chains keep, such as 2GB or 0.5; the rest is computed again.")
 
 
 @dataclass(frozen=True)
 class DiagnoseOptions(Printed):
     """Options of `diagnose`."""
 
-    examples: ClassVar[tuple[str, ...]] = ("unmask diagnose run", "unmask diagnose run --judge gpt2 --json")
-    python_only: ClassVar[Mapping[str, str]] = {}
+    examples = ("unmask diagnose run", "unmask diagnose run --judge gpt2 --json")
+    python_only = {}
     run: Any = option(
         None,
-        Folder(),
+        File(),
         "The --out folder of an `unmask sample` run, finished or not.",
         required="both",
         argument=True,
@@ -155,4 +141,4 @@ class DiagnoseOptions(Printed):
         python="Or what `sample` returned.",
     )
     judge: str | None = option(None, Text(), "A causal language model, by name or folder, that scores the texts.")
-    device: str = option("auto", Text(), "auto, cpu, cuda or cuda:N.", group=MODEL)
+    device: str = model_row("auto", Text(), "auto, cpu, cuda or cuda:N.")

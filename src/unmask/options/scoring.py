@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 from unmask.joints.registry import FORMS
-from unmask.options.kinds import Choice, Construction, Files, Flag, Folder, Listed, Repeated, Whole
-from unmask.options.option import MODEL, OUTPUT, Options, Reads, option
+from unmask.options.kinds import Choice, Construction, File, Files, Flag, Listed, Repeated, Whole
+from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
 from unmask.options.sampling import EnergyKind
 from unmask.options.shared import ENGINES, LARGEST_SEED, Loaded, Printed, workers
 from unmask.scoring.registry import SCORES, chosen
@@ -16,7 +16,7 @@ from unmask.scoring.registry import SCORES, chosen
 ROWS, UNITS, FORMATS = ("texts", "words", "tokens"), ("nats", "bits"), ("jsonl", "csv", "parquet")
 MOST_EXACT = 16
 """Sites up to which the lattice of revealed sets is offered: 65,535 passes per text."""
-OF_SCORES = "Of single scores"
+score_row = grouped("Of single scores")
 
 
 class Scores(Listed):
@@ -33,7 +33,7 @@ class Scores(Listed):
 class Scoring(Options):
     """What decides the numbers; see `unmask.scoring.settings`."""
 
-    reads: ClassVar[tuple[Reads, ...]] = (Reads("score", {name: score.options for name, score in SCORES.items()}),)
+    reads = (Reads("score", {name: score.options for name, score in SCORES.items()}),)
 
     score: tuple[str, ...] = option(
         "pll", Scores(), f"Names: {', '.join(SCORES)}.", "-s", python="As a list, or with commas between them."
@@ -41,16 +41,14 @@ class Scoring(Options):
     long: str = option(
         "refuse", Choice(("refuse", "windows")), "Texts longer than the model: refuse (a row with a reason) or windows."
     )
-    exact_tokens: int = option(14, Whole(0, MOST_EXACT), "Exact up to this many tokens.", group=OF_SCORES)
-    orders: int = option(64, Whole(2, 10**6), "Orders sampled for longer texts.", group=OF_SCORES)
-    joint: str = option("balanced", Construction(), f"How joints are derived: {', '.join(FORMS)}.", "-j", group=OF_SCORES)
-    candidates: int = option(64, Whole(1, 10**6), "Tokens considered per site.", "-n", group=OF_SCORES)
-    energy: str = option("norm", Choice(get_args(EnergyKind)), "Which energy is normalised", group=OF_SCORES)
-    chains: int = option(32, Whole(2, 10**6), "Annealing runs in each direction.", group=OF_SCORES)
-    anneals: int = option(
-        20, Whole(1, 10**6), "Distributions between the chain rule and exp(-E); more make tighter bounds.", group=OF_SCORES
-    )
-    seed: int = option(0, Whole(0, LARGEST_SEED), "Of sampled orders and of annealing.", group=OF_SCORES)
+    exact_tokens: int = score_row(14, Whole(0, MOST_EXACT), "Exact up to this many tokens.")
+    orders: int = score_row(64, Whole(2, 10**6), "Orders sampled for longer texts.")
+    joint: str = score_row("balanced", Construction(), f"How joints are derived: {', '.join(FORMS)}.", "-j")
+    candidates: int = score_row(64, Whole(1, 10**6), "Tokens considered per site.", "-n")
+    energy: str = score_row("norm", Choice(get_args(EnergyKind)), "Which energy is normalised")
+    chains: int = score_row(32, Whole(2, 10**6), "Annealing runs in each direction.")
+    anneals: int = score_row(20, Whole(1, 10**6), "Distributions between the chain rule and exp(-E); more make tighter bounds.")
+    seed: int = score_row(0, Whole(0, LARGEST_SEED), "Of sampled orders and of annealing.")
 
     @classmethod
     def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -62,12 +60,12 @@ class Scoring(Options):
 class ScoreOptions(Printed, Loaded, Scoring):
     """Options of `score`."""
 
-    reads: ClassVar[tuple[Reads, ...]] = (*Scoring.reads, Reads("engine", {"local": (), "ray": ("workers",)}))
-    examples: ClassVar[tuple[str, ...]] = (
+    reads = (*Scoring.reads, Reads("engine", {"local": (), "ray": ("workers",)}))
+    examples = (
         "unmask score 'The keys are here.' 'The keys is here.'",
         "unmask score sentences.txt --score pll,any_order --out scores --format csv",
     )
-    python_only: ClassVar[Mapping[str, str]] = {
+    python_only = {
         "texts": 'One text, several, or mappings (see `reading`); a `Path` is a file, `Path("-")` standard input.',
         "sink": "Called with each row as it comes; rows are then not kept in memory.",
         **Options.python_only,
@@ -91,10 +89,10 @@ class ScoreOptions(Printed, Loaded, Scoring):
     input: str | None = option(
         None, Choice(("text", "jsonl")), "How lines are read: text or jsonl.", otherwise="as the file's name says"
     )
-    rows: str = option("texts", Choice(ROWS), "What a row is", group=OUTPUT)
-    tokens: bool = option(False, Flag(), "Put each text's words and tokens into its row.", group=OUTPUT)
-    unit: str = option("nats", Choice(UNITS), "nats or bits.", group=OUTPUT)
-    out: Any = option(None, Folder(), "Folder of the run; the same command continues one that was stopped.", group=OUTPUT)
-    format: str = option("jsonl", Choice(FORMATS), "jsonl, csv, or (with --out) parquet.", group=OUTPUT)
-    engine: str = option("local", Choice(ENGINES), "local (this process), or ray (with --out).", group=MODEL)
+    rows: str = output_row("texts", Choice(ROWS), "What a row is")
+    tokens: bool = output_row(False, Flag(), "Put each text's words and tokens into its row.")
+    unit: str = output_row("nats", Choice(UNITS), "nats or bits.")
+    out: Any = output_row(None, File(), "Folder of the run; the same command continues one that was stopped.")
+    format: str = output_row("jsonl", Choice(FORMATS), "jsonl, csv, or (with --out) parquet.")
+    engine: str = model_row("local", Choice(ENGINES), "local (this process), or ray (with --out).")
     workers: int | None = workers()

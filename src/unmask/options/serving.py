@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from unmask.options.kinds import Files, Flag, Text, Whole
 from unmask.options.option import option
@@ -15,13 +15,8 @@ from unmask.options.shared import Loaded
 class ServeOptions(Loaded):
     """Options of `serve`."""
 
-    examples: ClassVar[tuple[str, ...]] = (
-        "unmask serve --open-browser",
-        "unmask serve --model bert-base-cased --port 8080 --runs table --runs samples",
-    )
-    python_only: ClassVar[Mapping[str, str]] = {
-        "ready": "Called with the page's address once it can be opened; otherwise the address is printed."
-    }
+    examples = ("unmask serve --open-browser", "unmask serve --model bert-base-cased --port 8080 --runs table --runs samples")
+    python_only = {"ready": "Called with the page's address once it can be opened; otherwise the address is printed."}
     host: str = option("127.0.0.1", Text(), "Where to listen; there is no password.")
     port: int = option(8000, Whole(0, 65535), "Of the page; 0 takes a free one.")
     runs: Sequence[Any] = option((), Files(), "Folder of a finished evaluate or sample run.")

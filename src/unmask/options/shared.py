@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unmask.options.kinds import Candidates, File, Flag, Numbers, Renames, Text, Whole, Words
-from unmask.options.option import MODEL, OUTPUT, Options, option
+from unmask.options.kinds import Alphabet, Candidates, File, Flag, Numbers, Renames, Text, Whole, Words
+from unmask.options.option import Options, grouped, model_row, option, output_row
 
 ALPHABET = "letters such as ACDEFGHIKLMNPQRSTVWY, words with commas between them, or a file of either"
 MOST_CANDIDATES = 10**7
@@ -21,19 +21,18 @@ MOST_WORKERS = 10_000
 class Loaded(Options):
     """Where a model is, and how it runs."""
 
-    model: Any = option(
+    model: Any = model_row(
         None,
         Text(),
         "Folder or hub name of a masked language model.",
         "-m",
-        group=MODEL,
         otherwise="the bundled English model",
         python="Or a MaskedLM.",
     )
-    device: str = option("auto", Text(), "auto, cpu, cuda or cuda:N.", group=MODEL)
-    dtype: str = option("auto", Text(), "auto, float32, bfloat16, float16 or float64.", group=MODEL)
-    rename: Mapping[str, str] | None = option(
-        None, Renames(), "A tensor of the checkpoint that the model has under another name.", group=MODEL
+    device: str = model_row("auto", Text(), "auto, cpu, cuda or cuda:N.")
+    dtype: str = model_row("auto", Text(), "auto, float32, bfloat16, float16 or float64.")
+    rename: Mapping[str, str] | None = model_row(
+        None, Renames(), "A tensor of the checkpoint that the model has under another name."
     )
 
 
@@ -41,7 +40,7 @@ class Loaded(Options):
 class Printed(Options):
     """What a command prints."""
 
-    json: bool = option(False, Flag(), "Print JSON (keys: docs/cli.md).", group=OUTPUT, command_only=True)
+    json: bool = output_row(False, Flag(), "Print JSON (keys: docs/cli.md).", command_only=True)
 
 
 def texts(help: str) -> Any:
@@ -60,7 +59,7 @@ class Texts(Options):
     )
 
 
-GRID = "Candidates"
+grid_row = grouped("Candidates")
 
 
 @dataclass(frozen=True)
@@ -70,24 +69,18 @@ class Grid(Options):
     positions: Sequence[int] | None = option(
         None, Numbers(int), "Tokens of a whole text to blank out, such as 3,4; the text's first token, usually [CLS], is 0."
     )
-    candidates: Any = option(
+    candidates: Any = grid_row(
         None,
         Candidates(1, MOST_CANDIDATES),
         "How many tokens to consider at each blank.",
         "-n",
-        group=GRID,
         otherwise="as many as take about two seconds",
-        python="Or the token ids themselves, for each blank.",
     )
-    exact: bool = option(False, Flag(), "Consider every token of the vocabulary, special ones excepted.", group=GRID)
-    alphabet: Any = option(
-        None,
-        Text(),
-        f"The only tokens that may stand in a blank: {ALPHABET}; as many candidates as the limits allow.",
-        group=GRID,
-        python="Or a list of tokens.",
+    exact: bool = grid_row(False, Flag(), "Consider every token of the vocabulary, special ones excepted.")
+    alphabet: Any = grid_row(
+        None, Alphabet(), f"The only tokens that may stand in a blank: {ALPHABET}; as many candidates as the limits allow."
     )
-    force: bool = option(False, Flag(), "Go on where there are more than 200,000 passes or a billion cells.", group=GRID)
+    force: bool = grid_row(False, Flag(), "Go on where there are more than 200,000 passes or a billion cells.")
 
 
 @dataclass(frozen=True)
@@ -101,9 +94,9 @@ class Targets(Options):
 class Drawn(Options):
     """A figure."""
 
-    figure: Any = option(None, File(), "Draw a figure to this file (png, pdf, svg).", group=OUTPUT)
+    figure: Any = output_row(None, File(), "Draw a figure to this file (png, pdf, svg).")
 
 
 def workers() -> Any:
     """The row of `workers`."""
-    return option(None, Whole(1, MOST_WORKERS), "Workers on Ray.", group=MODEL, otherwise="one per GPU, or per two CPUs")
+    return model_row(None, Whole(1, MOST_WORKERS), "Workers on Ray.", otherwise="one per GPU, or per two CPUs")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, get_args
+from functools import partial
+from typing import Any, get_args
 
 from unmask.checks import one_of
-from unmask.options.kinds import Choice, File, Flag, Real, Text, Whole
-from unmask.options.option import MODEL, OUTPUT, Options, Reads, like, option
+from unmask.options.kinds import Choice, File, Flag, Real, Text, TextFile, Whole
+from unmask.options.option import Options, Reads, grouped, like, model_row, option, output_row
 from unmask.options.sampling import HOTTEST, EnergyKind, Sampling
 from unmask.options.shared import LARGEST_SEED
 from unmask.sampling.registry import KERNELS
@@ -18,7 +19,8 @@ DECODERS = tuple(name for name, entry in KERNELS.items() if entry.decodes)
 MARKOV = tuple(name for name, entry in KERNELS.items() if not entry.decodes)
 SCORES = ("norm", "raw", "any-order")
 RANDOM = "random"
-LENGTHS, START, OF_KERNELS, CAUSAL = "Lengths", "Start of a kernel", "Of single kernels and decoders", "Causal models"
+lengths_row, start_row, causal_row = map(grouped, ("Lengths", "Start of a kernel", "Causal models"))
+of_sampling = partial(like, Sampling, group="Of single kernels and decoders")
 
 
 def in_steps(decoder: str) -> bool:
@@ -33,18 +35,15 @@ def _read(name: str) -> tuple[str, ...]:
     return ("lengths", "choose", "per_token", "orders", "energy", *started, *steps, *KERNELS[name].options)
 
 
+METHODS = {f"decoder {name}": _read(name) for name in DECODERS} | {f"kernel {name}": _read(name) for name in MARKOV}
+METHODS |= {"decoder greedy": (), "decoder beam": ("beam", "penalty")}
+
+
 @dataclass(frozen=True)
 class Translating(Options):
     """Everything that decides which translations come out; see `unmask.translation.settings`."""
 
-    reads: ClassVar[tuple[Reads, ...]] = (
-        Reads(
-            "",
-            {f"decoder {name}": _read(name) for name in DECODERS}
-            | {f"kernel {name}": _read(name) for name in MARKOV}
-            | {"decoder greedy": (), "decoder beam": ("beam", "penalty")},
-        ),
-    )
+    reads = (Reads("", METHODS),)
 
     decoder: str | None = option(
         None,
@@ -54,26 +53,26 @@ class Translating(Options):
     )
     kernel: str | None = option(None, Choice(MARKOV), "Instead: a Markov kernel, which moves what --start begins with")
     steps: int = option(10, Whole(1, 10**6), "Steps of the decoder, or sweeps of the kernel.")
-    start: str = option("mask-predict", Choice((*DECODERS, RANDOM)), f"A decoder, or {RANDOM}.", group=START)
-    start_steps: int = option(10, Whole(1, 10**6), "Steps of that decoder.", group=START)
-    lengths: int = option(5, Whole(1, 10**4), "How many of the likeliest lengths are decoded.", group=LENGTHS)
-    choose: str = option("raw", Choice(SCORES), "By what the best of them is taken", group=LENGTHS)
-    per_token: bool = option(True, Flag(), "Divide that by the number of tokens.", group=LENGTHS)
-    orders: int = option(1, Whole(1, 10**4), "Random orders that any-order log-probabilities average over.", group=LENGTHS)
-    beam: int = option(5, Whole(1, 10**3), "Width of a causal model's beam.", group=CAUSAL)
-    penalty: float = option(1.0, Real(0, HOTTEST), "A beam's scores are divided by tokens to this power.", group=CAUSAL)
+    start: str = start_row("mask-predict", Choice((*DECODERS, RANDOM)), f"A decoder, or {RANDOM}.")
+    start_steps: int = start_row(10, Whole(1, 10**6), "Steps of that decoder.")
+    lengths: int = lengths_row(5, Whole(1, 10**4), "How many of the likeliest lengths are decoded.")
+    choose: str = lengths_row("raw", Choice(SCORES), "By what the best of them is taken")
+    per_token: bool = lengths_row(True, Flag(), "Divide that by the number of tokens.")
+    orders: int = lengths_row(1, Whole(1, 10**4), "Random orders that any-order log-probabilities average over.")
+    beam: int = causal_row(5, Whole(1, 10**3), "Width of a causal model's beam.")
+    penalty: float = causal_row(1.0, Real(0, HOTTEST), "A beam's scores are divided by tokens to this power.")
     energy: str = option("norm", Choice(get_args(EnergyKind)), "Energy of kernels and of the output")
     seed: int = option(0, Whole(0, LARGEST_SEED - 1), "Seed of all random choices.")
-    temperature: float | None = like(Sampling, "temperature", group=OF_KERNELS)
-    proposal_temperature: float | None = like(Sampling, "proposal_temperature", group=OF_KERNELS)
-    block_size: int | None = like(Sampling, "block_size", group=OF_KERNELS)
-    hot: float | None = like(Sampling, "hot", group=OF_KERNELS)
-    cold: float | None = like(Sampling, "cold", group=OF_KERNELS)
-    schedule: str | None = like(Sampling, "schedule", group=OF_KERNELS)
-    decoding_temperature: float | None = like(Sampling, "decoding_temperature", group=OF_KERNELS, otherwise="0")
-    gamma: float | None = like(Sampling, "gamma", group=OF_KERNELS)
-    order: str | None = like(Sampling, "order", group=OF_KERNELS)
-    restart: float | None = like(Sampling, "restart", group=OF_KERNELS)
+    temperature: float | None = of_sampling("temperature")
+    proposal_temperature: float | None = of_sampling("proposal_temperature")
+    block_size: int | None = of_sampling("block_size")
+    hot: float | None = of_sampling("hot")
+    cold: float | None = of_sampling("cold")
+    schedule: str | None = of_sampling("schedule")
+    decoding_temperature: float | None = of_sampling("decoding_temperature", otherwise="0")
+    gamma: float | None = of_sampling("gamma")
+    order: str | None = of_sampling("order")
+    restart: float | None = of_sampling("restart")
 
     @classmethod
     def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -87,34 +86,25 @@ class Translating(Options):
 class TranslateOptions(Translating):
     """Options of `translate`."""
 
-    more: ClassVar[str] = (
+    more = (
         "Each has text, energy, log_prob (any-order; of a causal model its own), passes, stutter, tokens and length. --reference "
         "prints BLEU and chrF, stutter, acceptance, and passes and seconds per sentence."
     )
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "unmask translate sources.txt --model translator",
         "unmask translate sources.txt --model translator --kernel mh --steps 20 --reference targets.txt --out translations.jsonl",
     )
     texts: Any = option(
-        None,
-        File(),
-        "Sources, one per line; - reads standard input.",
-        required="both",
-        argument=True,
-        metavar="FILE",
-        python="Or a list of texts.",
+        None, TextFile(), "Sources, one per line; - reads standard input.", required="both", argument=True, metavar="FILE"
     )
-    model: Any = option(
+    model: Any = model_row(
         None,
         File(),
         "A folder of `unmask train --parallel`.",
-        group=MODEL,
         required="both",
         python="Or one that was loaded (`PairModel.load`).",
     )
-    device: str = option("auto", Text(), "auto, cpu, cuda or cuda:N.", group=MODEL)
-    dtype: str = option("auto", Text(), "auto, float32, bfloat16, float16 or float64.", group=MODEL)
-    reference: Any = option(
-        None, File(), "A translation of each source, to measure against.", group=OUTPUT, python="Or a list of texts."
-    )
-    out: Any = option(None, File(), "Write the JSON lines here, not to standard output.", group=OUTPUT)
+    device: str = model_row("auto", Text(), "auto, cpu, cuda or cuda:N.")
+    dtype: str = model_row("auto", Text(), "auto, float32, bfloat16, float16 or float64.")
+    reference: Any = output_row(None, TextFile(), "A translation of each source, to measure against.")
+    out: Any = output_row(None, File(), "Write the JSON lines here, not to standard output.")
