@@ -133,7 +133,7 @@ def abandon_output() -> None:
 
 @contextmanager
 def one_line_warnings() -> Iterator[None]:
-    """Warnings to the user as one line each on standard error, once; those to developers are not shown."""
+    """Warnings to the user as one line each on standard error, once; those to developers, and logs of others, are not shown."""
     import logging
 
     shown: set[str] = set()
@@ -152,18 +152,21 @@ def one_line_warnings() -> Iterator[None]:
         show(str(message))
 
     log, lines = logging.getLogger("unmask"), Lines(logging.WARNING)
+    others, nowhere = logging.getLogger(), logging.NullHandler()  # without a handler, Python would print what they log
     with warnings.catch_warnings():
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show_warning  # type: ignore[assignment]
         log.addHandler(lines)
+        others.addHandler(nowhere)
         propagate, log.propagate = log.propagate, False
         try:
             yield
         finally:
             log.propagate = propagate
             log.removeHandler(lines)
+            others.removeHandler(nowhere)
 
 
 def tell(line: str) -> None:

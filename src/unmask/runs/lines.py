@@ -74,7 +74,7 @@ def _sequences(lines: Iterable[tuple[int, str]]) -> Iterator[str]:
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
     rest, number = b"", 0
-    with reading(path):
+    with reading(path if path != STANDARD_INPUT else Path("standard input")):
         try:
             with _open(path) as stream:
                 while block := stream.read(_BLOCK):
