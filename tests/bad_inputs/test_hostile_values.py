@@ -88,7 +88,7 @@ def test_what_nobody_should_give_is_refused(refused, command):
         for value in must_refuse(command, option)[: FEW.get(kind(option), 0)]:
             said = refused(line_of(command, option, value), seconds=SECONDS if tried else 6 * SECONDS)
             tried += 1
-            assert kind(option) not in ("device", "dtype") or f"{option.name} " in said
+            assert len(said) < 1000 and (kind(option) not in ("device", "dtype") or f"{option.name} " in said)
     assert tried >= 4
 
 
