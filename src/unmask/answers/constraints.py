@@ -133,5 +133,5 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         raise InputError(f"match {pattern!r} is not a regular expression: give one as a string")
     try:
         return re.compile(pattern)
-    except re.error as error:
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"match {pattern!r} is not a regular expression ({error}): correct it") from None

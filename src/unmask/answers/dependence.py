@@ -39,7 +39,7 @@ from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.tokenizing import shortened
+from unmask.models.tokenizing import refuse_hopeless, shortened
 from unmask.options.answers import DependenceOptions, Others
 from unmask.options.option import documented
 from unmask.options.shared import MOST_CANDIDATES
@@ -303,6 +303,7 @@ def dependence(
 
 def _cloze(model: MaskedLM, text: str, positions: Sequence[int] | None, others: str | None) -> Cloze:
     """The positions to be measured as a block: the blanks, or those named, or all regular ones of a whole text."""
+    refuse_hopeless(text, model.max_length)
     ids = model.words.encode(text)
     whole = model.mask_id not in ids
     if whole and positions is None:

@@ -17,22 +17,24 @@ Run = Callable[[dict[str, Any]], None]
 """Runs a command: it is given the options that were typed, by name, as the function of the verb takes them."""
 
 
-def command(name: str, help: str, table: type[Options], run: Run) -> Any:
-    """The command of a table."""
-    rows = table.declared()
+def command(name: str, help: str, options: type[Options], run: Run) -> Any:
+    """The command of a table of options."""
+    rows = options.declared()
 
     def call(**typed: Any) -> None:
         given = [(row, typed[row.name]) for row in rows if typed[row.name] is not _left_out(row) and typed[row.name] != []]
         run({row.name: row.kind.parse(row.name, value) for row, value in given})
 
     parameters = [
-        Parameter(row.name, Parameter.KEYWORD_ONLY, default=_left_out(row), annotation=_typed(row, table)) for row in rows
+        Parameter(row.name, Parameter.KEYWORD_ONLY, default=_left_out(row), annotation=_typed(row, options)) for row in rows
     ]
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
     class Command(TyperCommand):
         """Refuses a list of values that is given in pieces, of which the parser would keep the last."""
+
+        table = options
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))
@@ -43,8 +45,8 @@ def command(name: str, help: str, table: type[Options], run: Run) -> Any:
             return super().parse_args(ctx, args)
 
     alone = typer.Typer(add_completion=False)
-    said = "\n\n".join(filter(None, [help, table.more]))
-    examples = "\n\n".join(["Examples:", *table.examples]) if table.examples else None
+    said = "\n\n".join(filter(None, [help, options.more]))
+    examples = "\n\n".join(["Examples:", *options.examples]) if options.examples else None
     alone.command(name, cls=Command, help=_plain(said), epilog=_plain(examples))(call)
     return typer.main.get_command(alone)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -83,7 +84,7 @@ class _Rows:
 
 
 def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[str] | None:
-    """A file, standard input, or sentences: what has a space in it and is no file is a sentence."""
+    """A file, standard input, or sentences: what is no file, and has a space in it or is too long for a path, is a sentence."""
     if pairs:
         if inputs:
             raise InputError(f"{inputs[0]!r} and --pairs were both given: give one of the two")
@@ -92,12 +93,21 @@ def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[s
         raise InputError("no text was given: give a file, - for standard input, sentences, or --pairs")
     if not all(given.strip() for given in inputs):
         raise InputError("a text is empty: give a file, - for standard input, or sentences")
-    files = [given for given in inputs if given == "-" or " " not in given.strip() or user_path(given).is_file()]
+    files = [given for given in inputs if given == "-" or _names_a_file(given)]
     if not files:
         return list(inputs)
     if len(inputs) > 1:
         raise InputError(f"{files[0]!r} is a file, or one word, among {len(inputs)} texts: give one file, or sentences")
     return Path("-") if files[0] == "-" else user_path(files[0])
+
+
+def _names_a_file(given: str) -> bool:
+    """Whether a text is a file that exists, or could be the path of one: it has no space, and no part is too long for a name."""
+    could_be = (
+        not any(c.isspace() for c in given.strip())
+        and max(len(part.encode(errors="replace")) for part in given.split("/")) <= 255
+    )
+    return could_be or os.path.isfile(os.path.expanduser(given))
 
 
 def _print_definitions() -> None:

@@ -15,6 +15,7 @@ from unmask.options.kinds import (
     Constructions,
     File,
     Flag,
+    ForbiddenWords,
     Listed,
     Numbers,
     Patterns,
@@ -62,7 +63,7 @@ class FillOptions(Printed, Loaded, Grid, Targets, Texts):
     allow: Mapping[int, Sequence[str]] | None = search_row(
         None, AllowedWords(), "The only words of a blank, such as 2=red,green."
     )
-    forbid: Sequence[str] | None = search_row(None, Words(), "Words that no blank may take, whatever their case.")
+    forbid: Sequence[str] | None = search_row(None, ForbiddenWords(), "Words that no blank may take, whatever their case.")
     match: Mapping[int, str] | None = search_row(
         None, Patterns(), "What a blank's filling must match as a whole, such as 2=.*ing."
     )

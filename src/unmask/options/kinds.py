@@ -16,7 +16,8 @@ from unmask.errors import InputError
 from unmask.joints.registry import all_named, named
 from unmask.runs.files import user_path
 
-MOST_BLANKS = 10**6
+MOST_BLANKS, MOST_DIGITS = 10**6, 9
+"""Of a number of a blank; Python refuses to read numbers of thousands of digits."""
 
 
 def word_list(name: str, given: Iterable[str]) -> tuple[str, ...]:
@@ -204,6 +205,16 @@ class Words(Kind):
         return word_list(name, given)
 
 
+class ForbiddenWords(Words):
+    """Words, none of which is empty."""
+
+    def check(self, name: str, given: Any) -> tuple[str, ...]:
+        words = super().check(name, given)
+        if not all(str(word).strip() for word in words):
+            raise InputError(f"{name} {list(words)} has an empty word: name the words, or leave it out")
+        return words
+
+
 @dataclass(frozen=True)
 class Numbers(Kind):
     """Numbers with commas between them; in Python a list. `bound` is the kind of each, None where their reader checks them.
@@ -282,10 +293,14 @@ class ByBlank(Repeated):
         return {checks.whole(f"the blank of {name}", number, 0, MOST_BLANKS): value for number, value in given.items()}
 
     @staticmethod
-    def split(given: str) -> tuple[int | None, str]:
+    def split(name: str, given: str) -> tuple[int | None, str]:
         """ "2=red" as (2, "red"); None where there is no number."""
         number, equals, rest = given.partition("=")
-        return (int(number), rest) if equals and number.strip().isdecimal() else (None, given)
+        if not equals or not number.strip().isdecimal():
+            return None, given
+        if len(number) > MOST_DIGITS:
+            raise InputError(f"{name} names blank {number[:MOST_DIGITS]}..., which no text has: number blanks from 1")
+        return int(number), rest
 
 
 class AllowedWords(ByBlank):
@@ -298,7 +313,7 @@ class AllowedWords(ByBlank):
         """["2=red,green"] as {2: ["red", "green"]}."""
         found: dict[int, list[str]] = {}
         for one in given:
-            blank, words = self.split(one)
+            blank, words = self.split(name, one)
             if blank is None:
                 raise InputError(f"{name} {one!r} is not understood: give a blank's number and words, such as 2=red,green")
             found.setdefault(blank, []).extend(word.strip() for word in words.split(",") if word.strip())
@@ -317,7 +332,7 @@ class Patterns(ByBlank):
 
     def parse(self, name: str, given: Sequence[str]) -> str | dict[int, str]:
         """["2=.*ing"] as {2: ".*ing"}; one expression without a number is for every blank."""
-        found = {blank or 0: pattern for blank, pattern in map(self.split, given)}
+        found = {blank or 0: pattern for blank, pattern in (self.split(name, one) for one in given)}
         return found[0] if set(found) == {0} else found
 
     def check(self, name: str, given: Any) -> dict[int, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from unmask.errors import InputError
 from unmask.joints.registry import FORMS
 from unmask.options.kinds import (
     AllowedTokens,
@@ -32,8 +33,26 @@ Order = Literal["random", "left-to-right", "right-to-left"]
 
 HOTTEST = 1e6
 MOST_CHAINS, MOST_SWEEPS, LONGEST = 10**6, 10**9, 10**5
+MOST_REFINEMENTS = 1_000
+"""Gibbs steps of a refined draw on average; it is not kept, nor reported on, before all of them are done."""
 TEMPERATURE = Real(0, HOTTEST, above=True)
 start_row, moves_row, blocks_row, decoding_row = map(grouped, ("Start and support", "Moves", "Blocks", "Decoding"))
+
+
+class Restart(Real):
+    """A probability of stopping before each Gibbs step, if the steps, 1 / restart on average, end in reasonable time."""
+
+    def check(self, name: str, given: Any) -> float:
+        restart = super().check(name, given)
+        if restart * MOST_REFINEMENTS < 1:
+            raise InputError(
+                f"{name} {restart:g} takes {1 / restart:.3g} passes per text on average, over the limit of {MOST_REFINEMENTS:,}: "
+                f"give {1 / MOST_REFINEMENTS:g} or more"
+            )
+        return restart
+
+
+RESTART = Restart(0, 1, above=True)
 
 
 @dataclass(frozen=True)
@@ -101,9 +120,7 @@ class Sampling(Options):
         1.0, Real(0, HOTTEST), "Nats of dependence that one step may lose: more is fewer steps; 0 fills one by one."
     )
     order: Order = decoding_row("random", Choice(get_args(Order)), "In which blanks are filled")
-    restart: float = decoding_row(
-        0.1, Real(0, 1, above=True), "Of refined draws: the probability of stopping before each Gibbs step."
-    )
+    restart: float = decoding_row(0.1, RESTART, "Of refined draws: the probability of stopping before each Gibbs step.")
 
 
 @dataclass(frozen=True)
@@ -141,4 +158,4 @@ class DiagnoseOptions(Printed):
         python="Or what `sample` returned.",
     )
     judge: str | None = option(None, Text(), "A causal language model, by name or folder, that scores the texts.")
-    device: str = model_row("auto", Text(), "auto, cpu, cuda or cuda:N.")
+    device: str = model_row("auto", Text(), "Of the judge: auto, cpu, cuda or cuda:N.")

@@ -20,6 +20,7 @@ MASKED_ONLY = ("masking", "replacement", "loss", "compatibility", "compatibility
 PAIRS_ONLY = ("mask_source", "refinement")
 PLAIN_MASKING, PAIRS_MASKING = "uniform:0.05-0.45", "uniform:0-1"
 """Where none is given. In translations every number of masked tokens is equally likely, none and all included."""
+MOST_TOKENS = 1 << 24
 TEXTS, PAIRS = "a CORPUS of texts", "--parallel SOURCE TARGET"
 shape_row, cut_row, objective_row = map(grouped, ("Shape", "Texts", "Objective"))
 optimisation_row, validation_row, run_row = map(grouped, ("Optimisation", "Validation", "Run"))
@@ -37,7 +38,7 @@ class Training(Options):
     layers: int = shape_row(6, Whole(1, 1024), "Encoder layers.", **BY_SIZE)
     width: int = shape_row(256, Whole(1, 1 << 16), "Hidden size.", **BY_SIZE)
     heads: int = shape_row(4, Whole(1, 1 << 10), "Attention heads.", **BY_SIZE)
-    vocab: int = shape_row(8192, Whole(64, 1 << 24), "Tokens of the vocabulary, where a tokenizer is trained.", **BY_SIZE)
+    vocab: int = shape_row(8192, Whole(1, MOST_TOKENS), "Tokens of the vocabulary, where a tokenizer is trained.", **BY_SIZE)
     max_length: int = cut_row(128, Whole(8, 1 << 16), "Longest text in tokens, start and end tokens included.")
     segment_lengths: tuple[int, ...] = cut_row(
         (24, 64, 128),

@@ -42,7 +42,7 @@ def user_path(given: str | os.PathLike[str], name: str = "path") -> Path:
     if not isinstance(given, str | os.PathLike):
         raise InputError(f"{name} {given!r} is not a path: give one as text")
     text = os.fspath(given)
-    if not text or "\0" in text:
+    if not text.strip() or "\0" in text:
         raise InputError(f"{name} {text!r} names no file: give a path")
     try:
         return Path(text).expanduser()
@@ -78,6 +78,20 @@ def make_folder(path: Path, remedy: str = ELSEWHERE) -> None:
     """The folder and those above it, where they are not there yet."""
     with writing(path, remedy):
         path.mkdir(parents=True, exist_ok=True)
+
+
+def refuse_unmakeable(path: Path, remedy: str = ELSEWHERE) -> None:
+    """Raises if no folder can be at `path`: the nearest of its parents that exists is not a folder, or may not be written."""
+    with writing(path, remedy):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.lstat()  # a name that is too long, for example
+        there = next(folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder))
+        if not there.exists():
+            raise FileNotFoundError(errno.ENOENT, f"{str(there)!r} is a link that leads nowhere")
+        if there != path and not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if there.is_dir() and not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def writable_file(path: Path, remedy: str = ELSEWHERE) -> Path:

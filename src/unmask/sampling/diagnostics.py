@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask.errors import InputError
 from unmask.options.option import documented
 from unmask.options.sampling import DiagnoseOptions
 from unmask.runs.files import atomic_path, write_json
@@ -133,6 +134,8 @@ def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, 
     >>> unmask.diagnose(run).draws
     4
     """
+    if judge is None and device != "auto":
+        raise InputError(f"device {device!r} was given, which only a judge uses: give a judge, or leave it out")
     known = run if isinstance(run, SampleRun) else load_run(run)
     found = known.diagnosis
     if judge is not None:
