@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-from unmask.options import VERBS
-
 FOR_OTHER_WORK = {"transformers", "huggingface_hub", "pandas", "pyarrow", "matplotlib", "scipy", "sympy", "arviz_stats", "ray"}
 FOR_OTHER_WORK |= {"torch._dynamo", "torch._inductor", "unmask.training", "unmask.sampling", "unmask.evaluation", "unmask.lab"}
 LATER = {"torch", "numpy", "pydantic"} | FOR_OTHER_WORK
@@ -37,9 +35,10 @@ def test_fill_loads_its_command_and_nothing_for_other_work():
     )
 
 
-@pytest.mark.parametrize("command", [name for name in VERBS if name != "lab"] + ["lab masking"])
+@pytest.mark.parametrize("command", ["fill", "sample", "score", "evaluate", "train", "lab masking"])
 def test_the_help_of_a_command_loads_its_options_only(command):
     """Registries name what there is to choose from; neither the model nor the work is loaded."""
     names = loaded(*command.split(), "--help")
     assert "unmask.cli.build" in names
-    assert not names & (LATER - {"unmask.sampling"} | {"unmask.sampling.settings", "unmask.models", "unmask.tables"})
+    work = {"unmask.sampling.settings", "unmask.models", "unmask.tables"}
+    assert not names & (LATER - {"pydantic", "unmask.sampling"} | work)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from unmask import checks
 from unmask.errors import InputError
 from unmask.options.training import MOST_TOKENS
 from unmask.training.settings import TrainSettings
