@@ -17,6 +17,7 @@ from unmask.answers.asking import Alphabet, Asked, Candidates, Model, answered, 
 from unmask.answers.chain_answer import ChainFilling
 from unmask.answers.chain_filling import ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
+from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.joints import DEFAULT, Joint, derive
 from unmask.joints.registry import named
@@ -99,6 +100,7 @@ class Filling:
 
 @one_or_many
 @documented(FillOptions)
+@checked
 def fill(
     text: Sequence[str],
     model: Model = None,

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.evaluation.batches import InBatches
 from unmask.evaluation.evaluation import Evaluation
@@ -41,6 +42,7 @@ MOST_ROWS_PER_PART = 4096
 
 
 @documented(EvaluateOptions)
+@checked
 def evaluate(
     data: str | os.PathLike[str] | Sequence[str] | None = None,
     *,

@@ -31,7 +31,8 @@ class Request(EvaluateOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.data is None) == (self.pairs_file is None):
-            raise InputError("give the texts either with data or with pairs_file")
+            given = "neither data nor pairs_file was given" if self.data is None else "data and pairs_file were both given"
+            raise InputError(f"{given}: give one of the two")
         if self.alphabet is not None and self.support != "regular":
             raise InputError(f"alphabet and support {self.support} exclude each other: leave one out")
         if self.arnold_gokhale_steps is not None and "arnold_gokhale" not in self.constructions:

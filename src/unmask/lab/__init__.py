@@ -21,17 +21,19 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 from unmask import checks
+from unmask.arguments import checked
 from unmask.options.lab import STUDIES, AllOptions
 from unmask.options.option import documented
+from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from unmask.lab.report import Report
     from unmask.lab.studies.study import Study
-    from unmask.runs.progress import Progress
 
 __all__ = ["STUDIES", "all", "dependence", "dictionary", "masking", "parallel", "schedule", "study", "stutter"]  # noqa: F822
 
 
+@checked
 def study(name: str, *, out: str | os.PathLike[str] | None = None, progress: Progress | None = None, **options: Any) -> Study:
     """Compute the study `name`, one of STUDIES, with its own `options`; with `out`, leave figure and numbers in that folder."""
     kind = STUDIES[checks.one_of("study", name, STUDIES)]
@@ -47,6 +49,7 @@ def study(name: str, *, out: str | os.PathLike[str] | None = None, progress: Pro
     return found
 
 
+@checked
 def all_studies(
     *, out: str | os.PathLike[str] | None = None, fits: int = 300, seed: int = 0, progress: Progress | None = None
 ) -> Report:

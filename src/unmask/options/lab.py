@@ -6,12 +6,13 @@ A study named X takes the options of STUDIES[X], is computed by `run` in `lab/st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real as Number
 from pathlib import Path
 from typing import Any
 
 from unmask import checks
+from unmask.arguments import fitted
 from unmask.errors import InputError
 from unmask.options.kinds import Choice, File, Kind, Real, Whole
 from unmask.options.option import Options, option, output_row
@@ -35,7 +36,8 @@ class Several(Kind):
         """As the command line writes it: [0.1, 0.3] is "0.1,0.3"."""
         if isinstance(given, str):
             return given
-        values = [given] if isinstance(given, Number) else list(given)
+        one = checks.as_number(given)
+        values = fitted(name, given, Sequence[float]) if one is None else [one]
         if not 1 <= len(values) <= MOST_VALUES:
             raise InputError(f"{name} has {len(values):,} values: give 1 to {MOST_VALUES:,}")
         numbers = [checks.real(name, value, -STRONGEST, STRONGEST) for value in values]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.options.option import documented
 from unmask.options.sampling import DiagnoseOptions
@@ -125,6 +126,7 @@ class Diagnosis:
 
 
 @documented(DiagnoseOptions)
+@checked
 def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, device: str = "auto") -> Diagnosis:
     """How far to trust the samples of a run, or of the folder that it left.
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unmask.arguments import checked
+from unmask.checks import shown
 from unmask.errors import InputError
 from unmask.models.alphabet import alphabet_tokens
 from unmask.options.option import documented
@@ -26,6 +28,7 @@ PathLike = str | os.PathLike[str]
 
 
 @documented(SampleOptions)
+@checked
 def sample(
     template: str | None = None,
     *,
@@ -85,6 +88,9 @@ def sample(
     if alphabet is not None:
         given["alphabet"] = alphabet_tokens(alphabet)
     settings = SampleSettings.given(given)
+    for term in user_terms:
+        if not callable(term):
+            raise InputError(f"user_terms has {shown(term)}, which is not a function: give functions of token ids")
     from unmask.models.given import as_model
     from unmask.models.masked_lm import MaskedLM
     from unmask.sampling.diagnostics import diagnose

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
@@ -28,6 +29,7 @@ NO_TEXT = "there is no text to score: give at least one"
 
 
 @documented(ScoreOptions)
+@checked
 def score(
     texts: Texts | None = None,
     score: str | list[str] | tuple[str, ...] = "pll",
@@ -69,7 +71,8 @@ def score(
     settings = ScoreOptions.given(locals()).part(ScoreSettings)
     shape = RowShape(rows, unit, tokens)
     if (texts is None) == (pairs is None):
-        raise InputError("give texts or pairs, one of the two")
+        given_both = "neither texts nor pairs were given" if texts is None else "texts and pairs were both given"
+        raise InputError(f"{given_both}: give one of the two")
     if pairs is not None and (rows != "texts" or tokens or sink is not None):
         raise InputError("minimal pairs are compared by whole sentences: leave out rows, tokens and sink")
     if tokens and rows != "texts":

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.options.option import documented
 from unmask.options.serving import ServeOptions
@@ -16,6 +17,7 @@ PATIENCE = 1.0
 
 
 @documented(ServeOptions)
+@checked
 def serve(
     model: str | Path | None = None,
     host: str = LOOPBACK_HOST,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask import checks
+from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.models.loading import resolve_device
 from unmask.options.option import documented
@@ -41,6 +42,7 @@ SEGMENTS = (24, 64)
 
 
 @documented(TrainOptions)
+@checked
 def train(
     corpus: Given | None = None,
     *,

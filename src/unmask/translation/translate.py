@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.pair_layout import FILE, is_pair_model
 from unmask.options.option import documented
@@ -31,6 +32,7 @@ Texts = str | os.PathLike[str] | Sequence[str]
 
 
 @documented(TranslateOptions)
+@checked
 def translate(
     texts: Texts,
     *,
