@@ -18,7 +18,6 @@ from unmask.models.tokenizing import BLANK, TextTokenizer
 from unmask.scoring.batch import Batch
 from unmask.scoring.reading import Item
 
-
 EMPTY = "the text is empty"
 """The reason of a blank line, which is no failure."""
 

@@ -182,7 +182,7 @@ def train(
         )
         card = model_card(made, prepared, _command(given, read, held.source), licence, on)
         if prepared.pairs:
-            prepared.pairs.layout.save(folder, settings.objective, settings.corrects)
+            prepared.pairs.layout.save(folder, settings.objective, prepared.tokenizer.get_vocab(), settings.corrects)
             if settings.objective == "masked":
                 fit_length_head(trainer.model, prepared.pairs, settings.seed).save(folder)
         export_model(folder, trainer.model, prepared.tokenizer, settings, card, half)
