@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.runs.files import write_atomically
+from unmask.runs.outputs import output_file
 from unmask.translation.evaluation import Figures
 from unmask.translation.settings import TranslateSettings
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import pandas
 
 SHOWN = 10
+BEGINNING = (b'{"text": ',)
+"""How files of translations begin."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,9 +63,9 @@ class Translations:
         """JSON lines, one per source."""
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON lines."""
-        write_atomically(path, self.lines())
+        write_atomically(output_file("path", path, (), BEGINNING), self.lines())
 
     def _repr_html_(self) -> str:
         told = escape(str(self.figures)).replace("\n", "<br>") if self.figures else ""

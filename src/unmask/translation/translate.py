@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from unmask.checks import one_of
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.pair_layout import FILE, is_pair_model
-from unmask.runs.files import read_object, user_path, writable_file
+from unmask.runs.files import read_object, user_path
 from unmask.runs.lines import STANDARD_INPUT, text_lines
+from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.sampling.text_statistics import stutters
 from unmask.translation.settings import AUTOREGRESSIVE, DECODERS, MARKOV, REVISE, STEPS, TranslateSettings
@@ -101,9 +102,9 @@ def translate(
         seed,
         {name: value for name, value in given.items() if value is not None},
     )
-    file = None if out is None else user_path(out, "out")
-    if file is not None:
-        refuse_own_input(writable_file(file), texts, reference)
+    from unmask.translation.result import BEGINNING, Translations
+
+    file = None if out is None else output_file("out", out, (texts, reference, model), BEGINNING)
     sources = read_lines(texts, "texts")
     references = None if reference is None else read_lines(reference, "reference")
     if references is not None and len(references) != len(sources):
@@ -111,7 +112,6 @@ def translate(
             f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
         )
     from unmask.translation.evaluation import figures
-    from unmask.translation.result import Translations
 
     by = _by_a_causal_model if settings.autoregressive else _by_a_masked_model
     rows, moves, seconds = by(sources, settings, model, device, dtype, progress)
@@ -134,13 +134,6 @@ def read_lines(texts: Texts, name: str) -> list[str]:
     if path != STANDARD_INPUT and not path.is_file():
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
     return [" ".join(line.split()) for _, line in text_lines(path)]
-
-
-def refuse_own_input(out: Path, *given: Texts | None) -> None:
-    """What is read must not be written over."""
-    for texts in given:
-        if isinstance(texts, str | os.PathLike) and Path(os.path.realpath(user_path(texts, "texts"))) == out:
-            raise InputError(f"out {str(texts)!r} is read by this very command: name another file")
 
 
 def _method(decoder: str | None, kernel: str | None, model: Any) -> str:
