@@ -232,6 +232,13 @@ def test_what_is_read_is_not_written_over_and_words_that_cannot_be_spelled_are_t
         with pytest.raises(InputError, match="is read by this very command"):
             unmask.translate(["kalo."], model=masked, device="cpu", reference=file, out=out)
     assert file.read_text().startswith("kalo.")
+    before = {path: path.read_bytes() for path in masked.iterdir() if path.is_file()}
+    for name in ("config.json", "new.jsonl"):
+        done = CliRunner().invoke(app, ["translate", str(file), "--model", str(masked), "--out", str(masked / name)])
+        assert done.exit_code == 2 and done.stderr.startswith("error: out ") and done.stderr.count("\n") == 1
+    assert {path: path.read_bytes() for path in masked.iterdir() if path.is_file()} == before
+    with pytest.raises(InputError, match="did not write"):
+        unmask.translate(["kalo."], model=masked, device="cpu", out=file)
     with pytest.warns(UnmaskWarning, match="1 of 2 sources have words that the model cannot spell .* the first in line 2"):
         unmask.translate(file, model=masked, device="cpu")
 

@@ -125,7 +125,7 @@ def train(
         raise typer.Exit(INTERRUPTED if made.status == "interrupted" else 0)
 
 
-def _telling_the_plan(report: Progress) -> Progress:
+def _telling_the_plan(report: Progress | None) -> Progress:
     """The same, with a line of its own for the first report of steps, which says how many there will be."""
     told = False
 
@@ -135,7 +135,8 @@ def _telling_the_plan(report: Progress) -> Progress:
             from unmask.cli.terminal import messages
 
             messages().print(what, soft_wrap=True, highlight=False)
-            told = True
-        report(done, total, what)
+            told, what = True, "training"
+        if report:
+            report(done, total, what)
 
     return tell

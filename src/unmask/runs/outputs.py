@@ -22,6 +22,8 @@ from unmask.runs.lines import STANDARD_INPUT
 ANOTHER_FILE, ANOTHER_FOLDER = "name another file", "choose another folder"
 WEIGHTS = ("*.safetensors", "*.bin", "*.index.json", "tokenizer.json", "vocab.txt")
 """One of these beside config.json makes a folder a model."""
+MANY = 1000
+"""Members of a list that are looked at: files are fewer, and longer lists hold texts."""
 LAB = "lab.json"
 RUNS = (("settings.json", "run", "run"), ("training/settings.json", "run", "train"), (LAB, "studies", "lab"))
 """Files of a run, what each must state, and the command where it does not say."""
@@ -96,7 +98,7 @@ def _paths(reads: Iterable[object]) -> Iterator[Path]:
                 if path == STANDARD_INPUT or path.exists():
                     yield path
         elif isinstance(read, list | tuple):
-            yield from _paths(read)
+            yield from _paths(read[:MANY])
 
 
 def _files(read: Path) -> Iterator[os.stat_result]:
