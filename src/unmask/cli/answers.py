@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unmask.cli import terminal
 from unmask.errors import InputError
 from unmask.runs.lines import STANDARD_INPUT, plain_texts, told
+from unmask.runs.outputs import output_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from unmask.answers.filling import Filling
     from unmask.answers.mutants import Mutants
 
+OUTPUTS = ("figure", "out")
 WIDEST = 10
 """Positions whose matrix fits into 80 columns; of more, the strongest pairs are listed."""
 LISTED = 20
@@ -41,7 +43,11 @@ def _answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, An
     An answer is printed before the files that belong to it are written (see `one_or_many`), so that a full disk costs only these.
     """
     json = given.pop("json", False)
-    found = _read_texts(given.pop("text", given.pop("sequence", None)), given.pop("file", None))
+    text, file = given.pop("text", given.pop("sequence", None)), given.pop("file", None)
+    for name in OUTPUTS:
+        if name in given:
+            output_file(name, given[name], (file, STANDARD_INPUT if text == "-" else None))
+    found = _read_texts(text, file)
     texts, many = (found, True) if isinstance(found, list) else ([found], False)
     console = terminal.console(at_least=terminal.USUAL)
     with ExitStack() as bar:

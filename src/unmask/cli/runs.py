@@ -8,6 +8,7 @@ import typer
 
 from unmask.cli import process, terminal
 from unmask.joints.registry import named
+from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from unmask.evaluation.evaluation import Evaluation
@@ -48,7 +49,7 @@ def train(given: dict[str, Any]) -> None:
     import unmask
 
     with terminal.progress(lines=True) as report:
-        made = unmask.train(**given, progress=report)
+        made = unmask.train(**given, progress=_telling_the_plan(report))
     if json:
         terminal.print_json(made.to_dict())
     else:
@@ -56,6 +57,21 @@ def train(given: dict[str, Any]) -> None:
     if not made.finished:
         terminal.messages().print("add --resume to the same command to go on")
         raise typer.Exit(process.INTERRUPTED if made.status == "interrupted" else 0)
+
+
+def _telling_the_plan(report: Progress | None) -> Progress:
+    """The same, with a line of its own for the first report of steps, which says how many there will be."""
+    told = False
+
+    def tell(done: int, total: int, what: str = "") -> None:
+        nonlocal told
+        if total and not told:
+            terminal.messages().print(what, soft_wrap=True, highlight=False)
+            told, what = True, "training"
+        if report:
+            report(done, total, what)
+
+    return tell
 
 
 def translate(given: dict[str, Any]) -> None:

@@ -49,7 +49,7 @@ def diagnose(given: dict[str, Any]) -> None:
 def _print_run(run: SampleRun) -> None:
     _print_diagnosis(run.diagnosis)
     console, screen = terminal.console(), terminal.messages()
-    screen.print(run.memory)
+    screen.print(f"{run.memory}; {run.remembered:,} passes came from memory")
     for row in run.last.head(SHOWN).itertuples():
         console.print(f"{row.energy:8.2f}  {row.text}", soft_wrap=True)
     if run.folder is None:
@@ -66,8 +66,6 @@ def _print_diagnosis(found: Diagnosis) -> None:
         rates.append(f"{_number(found.passes_per_step)} per step; accepted {found.acceptance:.1%}, changed {found.novelty:.1%}")
     if found.scoring_passes:
         rates.append(f"{found.scoring_passes:,} more to score and compare the samples")
-    if found.remembered:
-        rates.append(f"{found.remembered:,} of all were remembered")
     console.print("; ".join(rates))
     for line in position_lines(found):
         console.print(line)

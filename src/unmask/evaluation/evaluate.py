@@ -29,8 +29,9 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.options.evaluation import EvaluateOptions
 from unmask.options.option import documented
 from unmask.runs.engines import Engine, OnRay, ray_has_gpus, start_ray
-from unmask.runs.files import read_bytes, user_path, write_atomically, writing
+from unmask.runs.files import read_bytes, write_atomically, writing
 from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
+from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def evaluate(
     2
     """
     request = Request.given(locals())
-    folder = None if out is None else user_path(out, "out")
+    folder = None if out is None else output_folder("out", out, (data, pairs_file, alphabet, model))
     if folder is not None:
         refuse_foreign(folder, KIND)
     if isinstance(model, MaskedLM) or engine == "local":
