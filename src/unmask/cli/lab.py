@@ -50,9 +50,9 @@ def _add(name: str) -> None:
     for field in fields(kind):
         names = [f"--{field.name.replace('_', '-')}", *([field.metadata["short"]] if field.metadata["short"] else [])]
         kind_of_value = TYPES[type(field.default)]
-        parser = {"parser": path, "metavar": "PATH"} if kind_of_value == Path | None else {}
+        parser: dict[str, Any] = {"parser": path, "metavar": "PATH"} if kind_of_value == Path | None else {}
         shown = typer.Option(*names, help=field.metadata["help"].replace("[", "\\["), **parser)
-        annotation = Annotated[kind_of_value, shown]
+        annotation = Annotated[kind_of_value, shown]  # type: ignore[valid-type]
         parameters.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation))
     parameters.append(Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Json))
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
