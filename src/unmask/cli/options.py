@@ -23,7 +23,10 @@ def path(given: str) -> Path:
     """The path, `~` being the home folder also where the shell has not replaced it."""
     if not given.strip() or "\0" in given:
         raise typer.BadParameter(f"{given!r} names no file: give a path")
-    return Path(os.path.expanduser(given))
+    expanded = os.path.expanduser(given)
+    if expanded.startswith("~"):
+        raise typer.BadParameter(f"{given!r} starts with ~, and there is no such home folder: write the path out")
+    return Path(expanded)
 
 
 def names_a_file(given: str) -> bool:

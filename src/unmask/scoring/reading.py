@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask.errors import InputError
-from unmask.runs.files import parse_json
+from unmask.runs.files import parse_json, user_path
 from unmask.runs.lines import STANDARD_INPUT, numbered_lines, told
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")
@@ -78,7 +78,7 @@ def items_of(source: Texts, json_lines: bool | None = None) -> Iterator[Item]:
     """
     if isinstance(source, Path):
         as_json = is_json_lines(source) if json_lines is None else json_lines
-        for number, line in numbered_lines(source.expanduser()):
+        for number, line in numbered_lines(user_path(source, "texts")):
             where = f"{told(source)} line {number}"
             yield _item(_parsed(line, where), where) if as_json else Item(line)
         return
@@ -98,7 +98,7 @@ def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> I
         if isinstance(entry, Mapping):
             yield _pair(entry, f"pair {number}", "pairs")
             continue
-        path = Path(entry).expanduser()
+        path = user_path(entry, "pairs")
         if path.is_dir():
             files = sorted(path.glob("*.jsonl"))
             if not files:
