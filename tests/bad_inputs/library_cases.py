@@ -130,6 +130,8 @@ CASES = {
     "train corpus=[]": (lambda: train(corpus=[]), "corpus"),
     "diagnose none": (lambda: unmask.diagnose("/nowhere"), "/nowhere"),
     "score none": (lambda: unmask.score([], model=MODEL), "text"),
+    "score ~nobody": (lambda: unmask.score(Path("~nobody-here/x"), model=MODEL), "no such home folder"),
+    "score pairs=~nobody": (lambda: unmask.score(pairs="~nobody-here/x", model=MODEL), "no such home folder"),
     "score unknown": (lambda: unmask.score(["the cat"], "magic", model=MODEL), "magic"),
     "Cloze block": (lambda: unmask.Cloze((1, 2), (5,)), "outside"),
     "derive unknown": (lambda: unmask.derive(fill().joint.tables, "magic"), "magic"),

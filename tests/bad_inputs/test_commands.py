@@ -135,6 +135,7 @@ TEXTS: list[tuple[str, str]] = [
     ("score 'the cat' --rename x=y", "no tensor is called so"),
     ("score", "text"),
     ("score {world}/none.txt", "none.txt"),
+    ("score ~nobody-here/x", "there is no such home folder: write the path out"),
     ("score {world}/empty.txt", "no text"),
     ("score {world}/folder", "folder"),
     ("score {world}/latin1.txt", "latin1"),
