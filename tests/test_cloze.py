@@ -14,7 +14,7 @@ def test_filling_writes_only_the_block_in_the_order_of_the_block():
 
 @pytest.mark.parametrize("values", [(1,), (1, 2, 3)])
 def test_filling_needs_one_value_a_blank(values):
-    with pytest.raises(ValueError):
+    with pytest.raises(InputError, match=f"{len(values)} values for 2 blanks"):
         Cloze(ids=(0, 1, 2), block=(1, 2)).filled(values)
 
 

@@ -9,12 +9,50 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from difflib import get_close_matches
 from math import isfinite
-from numbers import Integral, Real
-from typing import TypeVar
+from numbers import Real
+from operator import index
+from typing import Any, TypeVar
 
 from unmask.errors import InputError
 
 Number = TypeVar("Number", int, float)
+MOST_SHOWN = 80
+"""Characters of a value that a message shows."""
+MOST_TOKENS = 2**31 - 1
+"""The largest token id that tokenizers can look up."""
+
+
+def shown(given: object) -> str:
+    """A value as messages show it: in one line, cut where it is long."""
+    try:
+        text = " ".join(repr(given).split())
+    except Exception:  # of whatever class the user gave
+        text = f"a {type(given).__name__}"
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
+
+
+def as_int(given: Any) -> int | None:
+    """A whole number of Python, NumPy or torch as an int; None for everything else, booleans included."""
+    if type(given) is int:
+        return given
+    try:
+        return None if isinstance(given, bool) or str(getattr(given, "dtype", "")).endswith("bool") else index(given)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def as_number(given: Any) -> float | None:
+    """A number of Python, NumPy or torch as one of Python; None for everything else, booleans included."""
+    if (value := as_int(given)) is not None:
+        return value
+    if isinstance(given, bool):
+        return None
+    if isinstance(given, Real):
+        return float(given)
+    if getattr(given, "shape", None) == () and hasattr(given, "item"):
+        value = given.item()
+        return value if isinstance(value, float) else None
+    return None
 
 
 def one_of(name: str, given: object, known: Iterable[str]) -> str:
@@ -24,40 +62,44 @@ def one_of(name: str, given: object, known: Iterable[str]) -> str:
         return given
     near = get_close_matches(str(given), names, n=1)
     hint = f"did you mean {near[0]}? Use" if near else "use"
-    raise InputError(f"{name} {given!r} is unknown: {hint} one of {', '.join(names)}")
+    raise InputError(f"{name} {shown(given)} is unknown: {hint} one of {', '.join(names)}")
 
 
 def whole(name: str, given: object, least: int, most: int) -> int:
     """`given` as an int, if it is a whole number from `least` to `most`; NumPy's integers are integers, booleans are not."""
-    if isinstance(given, bool) or not isinstance(given, Integral):
-        raise InputError(f"{name} {given!r} is not a whole number: give one from {least} to {most}")
-    value = int(given)
+    value = as_int(given)
+    if value is None:
+        raise InputError(f"{name} {shown(given)} is not a whole number: give one from {least} to {most}")
     if not least <= value <= most:
-        raise InputError(f"{name} {value} is out of range: give a whole number from {least} to {most}")
+        raise InputError(f"{name} {shown(value)} is out of range: give a whole number from {least} to {most}")
     return value
 
 
 def wholes(name: str, given: object) -> list[int]:
     """`given` as a list of ints, if it is a list, or an array, of whole numbers."""
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise InputError(f"{name} {given!r} is not a list of whole numbers: give one such as [3, 4]")
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable) or getattr(given, "shape", None) == ():
+        raise InputError(f"{name} {shown(given)} is not a list of whole numbers: give one such as [3, 4]")
+    found = []
     for number in given:
-        if isinstance(number, bool) or not isinstance(number, Integral):
-            raise InputError(f"{name} {given!r} has {number!r}, which is no whole number: give a list such as [3, 4]")
-    return [int(number) for number in given]
+        value = as_int(number)
+        if value is None:
+            raise InputError(f"{name} {shown(given)} has {shown(number)}, which is no whole number: give a list such as [3, 4]")
+        found.append(value)
+    return found
 
 
 def real(name: str, given: object, least: float, most: float, above: bool = False) -> float:
     """`given` as a float, if it is finite and from `least` (or, with `above`, greater than it) to `most`."""
-    if isinstance(given, bool) or not isinstance(given, Real):
-        raise InputError(f"{name} {given!r} is not a number: give one {_range(least, most, above)}")
-    value = float(given)
-    if not isfinite(value) or not (least < value if above else least <= value) or value > most:
-        raise InputError(f"{name} {given} is out of range: give a number {_range(least, most, above)}")
-    return value
+    value = as_number(given)
+    if value is None:
+        raise InputError(f"{name} {shown(given)} is not a number: give one {_range(least, most, above)}")
+    if not (least < value if above else least <= value) or not value <= most or not isfinite(value):
+        raise InputError(f"{name} {shown(value)} is out of range: give a number {_range(least, most, above)}")
+    return float(value)
 
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+MOST_BYTES = 2**60
 
 
 def memory(name: str, given: object, available: int) -> int:
@@ -67,10 +109,10 @@ def memory(name: str, given: object, available: int) -> int:
         digits = given.strip().rstrip("BbKkMmGgTtIi ")
         with suppress(KeyError, ValueError):
             amount = float(digits) * UNITS[given.strip()[len(digits) :].strip().upper()]
-    elif not isinstance(given, bool) and isinstance(given, Real):
-        amount = float(given)
-    if amount is None or not isfinite(amount) or amount <= 0:
-        raise InputError(f"{name} {given!r} is not understood: give bytes, such as 20GB or 500MB, or a share, such as 0.5")
+    else:
+        amount = as_number(given)
+    if amount is None or not 0 < amount <= MOST_BYTES:
+        raise InputError(f"{name} {shown(given)} is not understood: give bytes, such as 20GB or 500MB, or a share, such as 0.5")
     return int(amount * available) if amount <= 1 else int(amount)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from unmask import checks
 from unmask.errors import InputError
 
 
@@ -26,6 +27,11 @@ class Cloze:
     gold: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("ids", "block", "gold"):
+            if name != "gold" or self.gold is not None:
+                object.__setattr__(self, name, tuple(checks.wholes(name, getattr(self, name))))
+        for token in (*self.ids, *(self.gold or ())):
+            checks.whole("token id", token, 0, checks.MOST_TOKENS)
         if not self.block:
             raise InputError("the text has no blank: put [MASK] where a token should be modelled")
         if len(set(self.block)) != len(self.block):
@@ -40,7 +46,9 @@ class Cloze:
 
     def filled(self, values: Sequence[int]) -> tuple[int, ...]:
         """The text's ids with `values` in the block."""
-        ids = list(self.ids)
-        for position, value in zip(self.block, values, strict=True):
-            ids[position] = int(value)
+        ids, tokens = list(self.ids), checks.wholes("values", values)
+        if len(tokens) != len(self.block):
+            raise InputError(f"{len(tokens)} values for {len(self.block)} blanks: give one token per blank")
+        for position, value in zip(self.block, tokens, strict=True):
+            ids[position] = checks.whole("token id", value, 0, checks.MOST_TOKENS)
         return tuple(ids)

@@ -11,6 +11,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import numpy as np
+import torch
+from torch import nn
 
 import unmask
 
@@ -48,6 +50,24 @@ def train(**options):
     return unmask.train(**{"corpus": [str(TEXTS)], "out": str(FOLDER / "new"), "device": "cpu", "steps": 1, **options})
 
 
+def tables(candidates, cloze=None, dtype=None):
+    model = unmask.MaskedLM.load(MODEL)
+    return unmask.unary_tables(model, cloze or model.cloze(TEXT), candidates, dtype)
+
+
+def logits(ids, positions):
+    return unmask.MaskedLM.load(MODEL).logits(torch.tensor(ids), torch.tensor(positions))
+
+
+def scored(seed):
+    return unmask.score(["the cat sat"], "log_prob", model=MODEL, chains=2, anneals=2, seed=seed).rows
+
+
+def same(*found):
+    for one in found[1:]:
+        assert torch.equal(one, found[0]) if isinstance(one, torch.Tensor) else one == found[0], found
+
+
 BAD_WHOLE = [0, -1, 1.5, NAN, INF, True, "3", None, 10**40, np.float64(2), [3]]
 BAD_REAL = [NAN, INF, -INF, "1", True, 1e300, -1e300, [1.0]]
 CASES = {
@@ -68,15 +88,15 @@ CASES = {
     "fill positions=[1.5]": (lambda: fill("the cat sat", positions=[1.5]), "position"),
     "fill positions=['2']": (lambda: fill("the cat sat", positions=["2"]), "position"),
     "fill positions=[]": (lambda: fill("the cat sat", positions=[]), "blank"),
-    "fill targets=str": (lambda: fill(targets="cat"), "one string"),
+    "fill targets=str": (lambda: fill(targets="cat"), "targets 'cat' is not a list of texts"),
     "fill targets=[3]": (lambda: fill(targets=[3, 4]), "target"),
     "fill candidates=sets": (lambda: fill(candidates=[[1], [2], [3]]), "candidate sets"),
     "fill candidates=text": (lambda: fill(candidates="ten"), "candidates 'ten' is not a whole number"),
-    "fill candidates=words": (lambda: fill(candidates=["the", "cat"]), "candidates of blank 1 'the' is not a list of whole"),
-    "fill allow=text": (lambda: fill(allow="1=the"), "does not say which blank: give a mapping such as"),
-    "fill allow=named": (lambda: fill(allow={"x": ["the"]}), "the blank of allow 'x' is not a whole number"),
-    "fill match=list": (lambda: fill(match=["the"]), "does not say which blank: give a mapping such as"),
-    "fill match=number": (lambda: fill(match={1: 3}), "match 3 is not a regular expression"),
+    "fill candidates=words": (lambda: fill(candidates=["the", "cat"]), "item 1 of candidates: 'the' is not a list of whole"),
+    "fill allow=text": (lambda: fill(allow="1=the"), "is not a mapping of whole numbers to lists: give one such as"),
+    "fill allow=named": (lambda: fill(allow={"x": ["the"]}), "a key of allow: 'x' is not a whole number"),
+    "fill match=list": (lambda: fill(match=["the"]), "is not a text or a mapping of whole numbers to texts"),
+    "fill match=number": (lambda: fill(match={1: 3}), "match at 1: 3 is not a text"),
     "fill candidates=far": (lambda: fill(candidates=[[6], [10**9]]), "regular token"),
     "fill alphabet=[]": (lambda: fill(alphabet=[]), "alphabet"),
     "fill alphabet=3": (lambda: fill(alphabet=3), "alphabet"),
@@ -93,7 +113,7 @@ CASES = {
     "compare figure=gif": (lambda: compare(figure=FOLDER / "x.gif"), "x.gif"),
     "dependence others=x": (lambda: dependence(others="x"), "others"),
     "mutants out=csv": (lambda: mutants(out="x.csv"), "parquet"),
-    "mutants mutations=[3]": (lambda: mutants(positions=None, mutations=[3]), "not understood"),
+    "mutants mutations=[3]": (lambda: mutants(positions=None, mutations=[3]), "item 1 of mutations: 3 is not a text"),
     "sample kernel=x": (lambda: sample(kernel="x"), "kernel"),
     "sample out=file": (lambda: sample(out=str(TEXTS)), "texts.txt"),
     "evaluate data=none": (lambda: evaluate(data="/nowhere.txt"), "/nowhere.txt"),
@@ -103,11 +123,68 @@ CASES = {
     "score unknown": (lambda: unmask.score(["the cat"], "magic", model=MODEL), "magic"),
     "Cloze block": (lambda: unmask.Cloze((1, 2), (5,)), "outside"),
     "derive unknown": (lambda: unmask.derive(fill().joint.tables, "magic"), "magic"),
+    "fill network": (
+        lambda: unmask.fill(TEXT, nn.Linear(2, 2)),
+        "model Linear is a network without its tokenizer: give unmask.Ma",
+    ),
+    "fill rename=text": (lambda: fill(rename="a=b"), "rename 'a=b' is not a mapping of texts to texts: give one such as"),
+    "fill candidates=array": (lambda: fill(candidates=np.array(0.5)), "candidates array(0.5) is not a whole number or a list"),
+    "fill candidates=tensor": (lambda: fill(candidates=torch.empty(0)), "0 candidate sets for 2 blanks"),
+    "fill exact=1": (lambda: fill(exact=1), "exact 1 is not True or False: give one"),
+    "score model": (lambda: unmask.score(["the cat"], unmask.MaskedLM.load(MODEL)), "is a model: give it as model="),
+    "score progress": (lambda: unmask.score(["the cat"], model=MODEL, progress=5), "progress 5 is not a"),
+    "conditionals 5": (lambda: unmask.conditionals(5), "text 5 is not a text: give one"),
+    "conditionals words": (
+        lambda: unmask.conditionals("the cat", model=MODEL, words="cat"),
+        "words 'cat' is not a list of texts",
+    ),
+    "sample none": (lambda: fill().joint.sample(0, seed=0), "n 0 is out of range: give a whole number from 1"),
+    "sample seed": (lambda: fill().joint.sample(1, seed=-1), "seed -1 is out of range"),
+    "topk none": (lambda: fill().joint.topk(-1), "n -1 is out of range: give a whole number from 1"),
+    "log_prob short": (lambda: fill().joint.log_prob([7]), "values [7] are not token ids of 2 blanks: give 2 whole numbers"),
+    "log_prob long": (lambda: fill().joint.log_prob([5, 6, 7, 8]), "values [5, 6, 7, 8] are not token ids of 2 blanks"),
+    "log_prob real": (lambda: fill().joint.log_prob([5.5, 6.5]), "values [5.5, 6.5] are not token ids of 2 blanks"),
+    "mutual information": (lambda: fill().joint.mutual_information(1, 1), "site and other are both 1"),
+    "derive None": (lambda: unmask.derive(None), "tables None is not a Tables: give one"),
+    "derive tolerance": (lambda: unmask.derive(fill().joint.tables, "balanced", tolerance=-1), "tolerance -1 is out of range"),
+    "derive order": (lambda: unmask.derive(fill().joint.tables, "chain", order=5), "order 5 is unknown"),
+    "derive_all options": (lambda: unmask.derive_all(fill().joint.tables, ["mrf"], {"hcb": {}}), "options of construction 'hcb'"),
+    "unary_tables far": (lambda: tables([[5, 99], [6]]), "the candidates of blank 1 99 is out of range"),
+    "unary_tables less": (lambda: tables([[5, -1], [6]]), "the candidates of blank 1 -1 is out of range"),
+    "unary_tables twice": (lambda: tables([[5], [6, 6]]), "the candidates of blank 2 are empty or name a token twice"),
+    "unary_tables ids": (lambda: tables(None, unmask.Cloze((2, 99, 4, 3), (2,))), "token id of the cloze 99 is out of range"),
+    "unary_tables integers": (lambda: tables(None, dtype=torch.int64), "dtype torch.int64 does not hold log-probabilities"),
+    "load budget": (lambda: unmask.MaskedLM.load(MODEL, memory_budget=-5), "memory_budget -5 is out of range"),
+    "logits far": (lambda: logits([[2, 99, 3]], [[1]]), "token id 99 is out of range"),
+    "logits before": (lambda: logits([[2, 6, 3]], [[-1]]), "position -1 is out of range"),
+    "MaskedLM tokenizer": (
+        lambda: unmask.MaskedLM(unmask.MaskedLM.load(MODEL).network, 5),
+        "tokenizer 5 is not one of transformers",
+    ),
+    "lab peaked": (
+        lambda: unmask.lab.dictionary(sites=3, couplings=[0.1], k=1, adaptive_k=1, coupling=99),
+        "use weaker couplings",
+    ),
+    "lab alike": (
+        lambda: unmask.lab.masking(sites=3, slow_sites=2, learn_sites=2, samples=20, fits=2, learn_coupling=5),
+        "all alike",
+    ),
+    "lab weight": (lambda: unmask.lab.stutter(weight=None), "weight None is not a number"),
+    "lab table": (lambda: unmask.lab.parallel(table={}), "table {} is not an array of numbers"),
+    "lab bytes": (lambda: unmask.lab.dependence(couplings=b"x"), "couplings b'x' is not a list of numbers"),
     "lab sites": (lambda: unmask.lab.dependence(sites=10**9), "sites"),
     "lab couplings": (lambda: unmask.lab.dependence(couplings=[NAN]), "couplings"),
     "lab k": (lambda: unmask.lab.dependence(k=99), "k"),
 }
 FINE = {
+    "NumPy's seed": lambda: same(fill().joint.sample(4, seed=np.int64(1)), fill().joint.sample(4, seed=1)),
+    "NumPy's seed of a run": lambda: same(*(list(sample(seed=s).to_frame()["text"]) for s in (np.int64(1), 1))),
+    "NumPy's seed of a score": lambda: same(*(scored(seed) for seed in (np.int64(1), torch.tensor(1), 1))),
+    "NumPy's count without axes": lambda: same(*(fill(candidates=n).joint.shape for n in (np.array(5), torch.tensor(5), 5))),
+    "torch's candidates": lambda: same(
+        *(fill(candidates=c).joint.shape for c in (torch.tensor([[5, 6], [6, 7]]), [[5, 6], [6, 7]]))
+    ),
+    "NumPy's truth": lambda: fill(exact=np.True_),
     "NumPy's integers are integers": lambda: fill(top=np.int64(2), candidates=np.int32(3)).completions,
     "NumPy's positions": lambda: fill("the cat sat", positions=np.array([2, 3])).completions,
     "a path": lambda: unmask.fill(TEXT, model=Path(MODEL), top=1).completions,

@@ -119,7 +119,7 @@ def test_tokens_outside_the_candidates_have_no_probability():
     assert set(joint.sample(50, seed=0)[:, 1].tolist()) <= {0, 2, 3}
     with pytest.raises(InputError, match=r"tokens \[1\] are not all among the candidates"):
         joint.conditional(0, [1])
-    with pytest.raises(InputError, match="conditional of site 2 given 1 tokens: a block of 2 has sites 0 to 1"):
+    with pytest.raises(InputError, match="site 2 is out of range: give a whole number from 0 to 1"):
         joint.conditional(2, [0])
 
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from unmask.answers.config_doubts import doubts
+from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
@@ -168,6 +169,7 @@ class Check:
         )
 
 
+@checked
 def check(
     model: MaskedLM | str | Path | None = None,
     data: str | Path | Sequence[str] | None = None,

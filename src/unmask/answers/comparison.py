@@ -23,6 +23,7 @@ from unmask.answers.completion import complete
 from unmask.answers.excerpt import around_blanks
 from unmask.answers.filling import MOST_SHOWN, with_gold
 from unmask.answers.plots import figure_path, save_figure
+from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints import DEFAULT, Joint, derive_all
@@ -187,6 +188,9 @@ class Comparison:
         found = [joint for joint in shown if joint is not None] or list(self.joints.values())[-1:]
         return pair_joints(found, title=self.text)
 
+    def __repr__(self) -> str:
+        return f"Comparison({self.text!r}, {', '.join(self.joints)}; ranked by {self.ranked_by})"
+
     def _repr_html_(self) -> str:
         described = "".join(
             f"<tr><td>{name}</td><td>{row.entropy:.3f}</td><td>{row.total_correlation:.3f}</td><td>{row.a_kl:.4f}</td></tr>"
@@ -201,6 +205,7 @@ class Comparison:
 
 
 @one_or_many
+@checked
 def compare(
     text: Sequence[str],
     model: Model = None,

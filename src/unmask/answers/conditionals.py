@@ -14,6 +14,7 @@ import torch
 
 from unmask import checks
 from unmask.answers.asking import Model
+from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
@@ -37,6 +38,7 @@ class Conditional:
     asked: tuple[tuple[str, float], ...]
 
 
+@checked
 def conditionals(
     text: str,
     positions: Sequence[int] | None = None,

@@ -31,6 +31,7 @@ from torch import Tensor
 from unmask import checks
 from unmask.answers.asking import Alphabet, Model, for_each, one_or_many
 from unmask.answers.plots import figure_path, save_figure
+from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints.deriving import derive_blocks
@@ -250,6 +251,7 @@ class Dependence:
 
 
 @one_or_many
+@checked
 def dependence(
     text: Sequence[str],
     model: Model = None,

@@ -19,6 +19,7 @@ from unmask.answers.chain_answer import ChainFilling
 from unmask.answers.chain_filling import ChainOptions, ChainQuestion, ask_chain
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
 from unmask.answers.constraints import Constraints, word_list
+from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.joints import DEFAULT, Joint, derive
 from unmask.joints.registry import named
@@ -100,6 +101,7 @@ class Filling:
 
 
 @one_or_many
+@checked
 def fill(
     text: Sequence[str],
     model: Model = None,

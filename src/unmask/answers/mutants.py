@@ -32,6 +32,7 @@ from unmask.answers.excerpt import excerpt
 from unmask.answers.filling import MOST_SHOWN
 from unmask.answers.mutations import MOST_CHANGES, Wanted, allowed_tokens, listed
 from unmask.answers.plots import figure_path, save_figure
+from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints import derive
@@ -131,6 +132,7 @@ class Mutants:
         numbers = {name: [values[i] for i in order] for name, values in self.numbers.items()}
         return replace(self, changes=[self.changes[i] for i in order], numbers=numbers)
 
+    @checked
     def write(self, path: str | Path) -> None:
         """All mutants and their numbers to a Parquet file."""
         write_table(table_path(path), self.to_frame())
@@ -151,6 +153,7 @@ class Mutants:
 
 
 @one_or_many
+@checked
 def mutants(
     sequence: Sequence[str],
     mutations: str | Path | Sequence[str] | None = None,

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.arguments import checked
 from unmask.checks import memory as budget
 from unmask.checks import one_of, whole
 from unmask.errors import InputError
@@ -42,6 +43,7 @@ MOST_WORKERS = 10_000
 MOST_ROWS_PER_PART = 4096
 
 
+@checked
 def evaluate(
     data: str | os.PathLike[str] | Sequence[str] | None = None,
     *,

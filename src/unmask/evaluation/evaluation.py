@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.arguments import checked
 from unmask.evaluation.figures import DISTANCES, distance_figure
 from unmask.evaluation.table import HEADINGS, as_markdown, summarise
 from unmask.joints.registry import named
@@ -77,6 +78,7 @@ class Evaluation:
         """The table for people, with intervals."""
         return as_markdown(self.summary, self.settings, len(self.failed))
 
+    @checked
     def save(self, folder: Path) -> None:
         """Write results.parquet, table.md, table.json and the figures; nothing where no pair was measured."""
         if self.rows.empty:

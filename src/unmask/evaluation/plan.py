@@ -44,7 +44,8 @@ class Request:
     def __post_init__(self) -> None:
         """Refuse what can be refused without a model; whole numbers of any kind become int."""
         if (self.data is None) == (self.pairs_file is None):
-            raise InputError("give the texts either with data or with pairs_file")
+            given = "neither data nor pairs_file was given" if self.data is None else "data and pairs_file were both given"
+            raise InputError(f"{given}: give one of the two")
         one_of("scheme", self.scheme, SCHEMES)
         one_of("support", self.support, SUPPORTS)
         if self.alphabet is not None and self.support != "regular":

@@ -34,7 +34,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from unmask.checks import whole
+from unmask.checks import real, whole
 from unmask.joints.faithfulness import read_rules
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS, Construction, Member, member
@@ -179,6 +179,7 @@ def _one(
 ) -> Joint:
     asked = construction.member
     assert asked is not None
+    real("tolerance", tolerance, 0, 1)
     if steps is None:
         return members(tables, {construction.name: asked}, tolerance, max_reads, initial)[0]
     whole("steps", steps, 1, MAX_STEPS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from unmask import checks
+from unmask.arguments import checked
 from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.joint import Joint
 from unmask.joints.product import product
@@ -12,6 +14,7 @@ from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, Construction, named
 from unmask.tables.unary import Tables
 
 
+@checked
 def derive(tables: Tables, construction: str = DEFAULT, **options: object) -> Joint:
     """The joint that `construction` derives from the tables. With one blank every construction is the model's conditional.
 
@@ -22,6 +25,7 @@ def derive(tables: Tables, construction: str = DEFAULT, **options: object) -> Jo
     return _derived(tables, named(construction), options)
 
 
+@checked
 def derive_all(
     tables: Tables, constructions: Iterable[str] = tuple(CONSTRUCTIONS), options: Mapping[str, Mapping[str, object]] | None = None
 ) -> list[Joint]:
@@ -43,6 +47,8 @@ def derive_blocks(
 ) -> list[list[Joint]]:
     """The same for several blocks of one shape, which are iterated side by side."""
     asked, given = [named(name) for name in constructions], options or {}
+    for name in given:
+        checks.one_of("options of construction", name, [construction.name for construction in asked])
     together = {c.name: c.member for c in asked if c.member is not None and not given.get(c.name)}
     iterated = members_of(blocks, together) if together else [[] for _ in blocks]
     found = [dict(zip(together, joints, strict=True)) for joints in iterated]
@@ -56,4 +62,4 @@ def _derived(tables: Tables, construction: Construction, options: Mapping[str, o
     construction.check(options)
     if tables.sites == 1:
         return replace(product(tables), name=construction.name)
-    return construction.rule()(tables, **construction.numbers, **options)
+    return checked(construction.rule())(tables, **construction.numbers, **options)

@@ -10,6 +10,7 @@ How a joint shows itself to people is in `unmask.joints.display`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from unmask import checks
+from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.joints.tiles import Index, tile_size, tiles
 from unmask.tables.unary import Tables
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     import pandas
 
 Rule = Callable[[Index], Tensor]
+MOST_DRAWS, LARGEST_SEED = 10**9, 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,14 +84,23 @@ class Joint:
         """All log-probabilities: prod(shape) numbers."""
         return self.log_tile(tuple(slice(0, n) for n in self.shape))
 
-    def log_prob(self, values: Sequence[int] | Tensor) -> Tensor:
+    def log_prob(self, values: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Tensor:
         """log mu of token ids, shape (k,) or (n, k). Tokens outside the candidates have log-probability -inf."""
-        ids = torch.as_tensor(values, device=self.tables.candidates[0].device)
-        rows = ids.reshape(-1, self.sites)
-        places, known = self._places(rows)
+        ids = self._ids(values)
+        places, known = self._places(ids.reshape(-1, self.sites))
         out = self.log_tile(places)
         out = torch.where(known, out, -torch.inf)
         return out.reshape(ids.shape[:-1])
+
+    def _ids(self, values: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Tensor:
+        """Token ids of one filling, or of one per row, as a tensor."""
+        with suppress(TypeError, ValueError, RuntimeError):
+            ids = torch.as_tensor(values, device=self.tables.candidates[0].device)
+            whole = not (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)
+            if whole and ids.dim() and ids.shape[-1] == self.sites:
+                return ids
+        given, k = checks.shown(values), self.sites
+        raise InputError(f"values {given} are not token ids of {k} blanks: give {k} whole numbers, or rows of {k}")
 
     def _places(self, rows: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         places, known = [], torch.ones(len(rows), dtype=torch.bool, device=rows.device)
@@ -117,24 +130,24 @@ class Joint:
         """k probability vectors, mu_t(x_t), over each axis' candidates."""
         return tuple(m.exp() for m in self._log_marginals)
 
+    @checked
     def conditional(self, site: int, given: Sequence[int]) -> Tensor:
         """mu(x_site | the other sites of the block have the token ids `given`), over the candidates of `site`."""
-        if not 0 <= site < self.sites or len(given) != self.sites - 1:
-            raise InputError(
-                f"conditional of site {site} given {len(given)} tokens: a block of {self.sites} has sites 0 to "
-                f"{self.sites - 1} and needs {self.sites - 1} tokens"
-            )
+        checks.whole("site", site, 0, self.sites - 1)
+        if len(given) != self.sites - 1:
+            raise InputError(f"{len(given)} tokens were given for {self.sites - 1} other sites: give one for each")
         row = list(given)
         row.insert(site, int(self.tables.candidates[site][0]))
-        places, known = self._places(torch.tensor([row], device=self.tables.candidates[0].device))
+        places, known = self._places(self._ids([row]))
         if not bool(known.all()):
             raise InputError(f"tokens {list(given)} are not all among the candidates: add them to the candidate sets")
         index = tuple(slice(0, n) if t == site else slice(int(places[t]), int(places[t]) + 1) for t, n in enumerate(self.shape))
         return self.rule(index).flatten().softmax(0)
 
+    @checked
     def topk(self, n: int) -> tuple[Tensor, Tensor]:
         """The n most probable fillings: token ids (n, k) and their log-probabilities, best first."""
-        n = min(n, prod(self.shape))
+        n = min(checks.whole("n", n, 1, MOST_DRAWS), prod(self.shape))
         best = torch.empty(0, device=self.tables.candidates[0].device)
         where = torch.empty(0, dtype=torch.long, device=best.device)
         stride = prod(self.shape[1:])
@@ -151,9 +164,11 @@ class Joint:
         places = [cells // prod(self.shape[t + 1 :]) % self.shape[t] for t in range(self.sites)]
         return torch.stack([c[p] for c, p in zip(self.tables.candidates, places, strict=True)], -1)
 
+    @checked
     def sample(self, n: int, seed: int) -> Tensor:
         """n independent draws, token ids (n, k): the first site from its marginal, then the rest given it."""
-        generator = torch.Generator().manual_seed(seed)
+        checks.whole("n", n, 1, MOST_DRAWS)
+        generator = torch.Generator().manual_seed(checks.whole("seed", seed, 0, LARGEST_SEED))
         first = self._log_marginals[0].double().exp().cpu().multinomial(n, replacement=True, generator=generator)
         cells = torch.empty(n, dtype=torch.long)
         stride = prod(self.shape[1:])
@@ -176,8 +191,12 @@ class Joint:
         """sum_t H(mu_t) - H(mu) = KL(mu || product of its marginals), in nats; the mutual information of a pair."""
         return sum(float(torch.special.entr(m.double()).sum()) for m in self.marginals()) - self.entropy()
 
+    @checked
     def mutual_information(self, site: int = 0, other: int = 1) -> float:
         """I(x_site; x_other) under mu, in nats, the block's other sites summed out."""
+        checks.whole("site", site, 0, self.sites - 1)
+        if checks.whole("other", other, 0, self.sites - 1) == site:
+            raise InputError(f"site and other are both {site}: name two sites of the block's {self.sites}")
         if self.sites == 2:
             return self.total_correlation()
         pair = torch.zeros(self.shape[site], self.shape[other], dtype=torch.float64, device=self._log_marginals[0].device)
@@ -190,8 +209,10 @@ class Joint:
         entropies = torch.special.entr(pair.sum(0)).sum() + torch.special.entr(pair.sum(1)).sum()
         return float(entropies - torch.special.entr(pair).sum())
 
+    @checked
     def to_frame(self, top: int = 20) -> pandas.DataFrame:
         """The `top` fillings: one column per site, then log_prob and prob."""
+        checks.whole("top", top, 1, MOST_DRAWS)
         from unmask.joints.display import frame
 
         return frame(self, top)

@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from unmask import checks
+from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.joints.compatibility import compatibilities
 from unmask.joints.faithfulness import Reading, read_joints, read_rules
@@ -88,6 +90,7 @@ class BlockMetrics:
         return pandas.DataFrame(rows)
 
 
+@checked
 def block_metrics(joints: Sequence[Joint], gold: Sequence[int], tile_cells: int | None = None) -> BlockMetrics:
     """The metrics of all `joints`, which are rules over the same tables, for the gold token ids of the block.
 
@@ -96,6 +99,10 @@ def block_metrics(joints: Sequence[Joint], gold: Sequence[int], tile_cells: int 
     >>> unmask.block_metrics(unmask.derive_all(tables, ["product", "chain"]), gold).to_frame().shape[0]
     2
     """
+    if not joints or any(joint.tables is not joints[0].tables for joint in joints):
+        raise InputError(f"the {len(joints)} joints are not rules over the same tables: give joints of one block, one or more")
+    if tile_cells is not None:
+        checks.whole("tile_cells", tile_cells, 1, 2**40)
     return metrics_of_blocks([joints], [gold], tile_cells)[0]
 
 

@@ -22,16 +22,18 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 from unmask import checks
+from unmask.arguments import checked
 from unmask.lab.options import STUDIES
+from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from unmask.lab.report import Report
     from unmask.lab.studies.study import Study
-    from unmask.runs.progress import Progress
 
 __all__ = ["STUDIES", "all", "dependence", "dictionary", "masking", "parallel", "schedule", "study", "stutter"]  # noqa: F822
 
 
+@checked
 def study(name: str, *, out: str | os.PathLike[str] | None = None, progress: Progress | None = None, **options: Any) -> Study:
     """Compute the study `name`, one of STUDIES, with its own `options`; with `out`, leave figure and numbers in that folder."""
     kind = STUDIES[checks.one_of("study", name, STUDIES)]
@@ -47,6 +49,7 @@ def study(name: str, *, out: str | os.PathLike[str] | None = None, progress: Pro
     return found
 
 
+@checked
 def all_studies(
     *, out: str | os.PathLike[str] | None = None, fits: int = 300, seed: int = 0, progress: Progress | None = None
 ) -> Report:
@@ -77,9 +80,9 @@ def _function(name: str) -> Callable[..., Study]:
         return study(name, **options)
 
     kind = STUDIES[name]
-    given = [Parameter("out", Parameter.KEYWORD_ONLY, default=None)]
-    given += [Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default) for field in fields(kind)]
-    given.append(Parameter("progress", Parameter.KEYWORD_ONLY, default=None))
+    given = [Parameter("out", Parameter.KEYWORD_ONLY, default=None, annotation="str | os.PathLike[str] | None")]
+    given += [Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default) for one in fields(kind)]
+    given.append(Parameter("progress", Parameter.KEYWORD_ONLY, default=None, annotation="Progress | None"))
     call.__name__ = call.__qualname__ = name
     call.__signature__ = Signature(given)  # type: ignore[attr-defined]
     listed = "\n".join(f"    {field.name}: {field.metadata['help']}" for field in fields(kind))

@@ -104,7 +104,12 @@ def worst_cost(covariance: Matrix, information: Matrix) -> float:
     """Largest v' Gamma v / v' I^-1 v: how many times the samples of maximum likelihood the worst direction needs."""
     if not np.isfinite(covariance).all():
         return float("inf")
-    root = np.linalg.cholesky(information)
+    try:
+        root = np.linalg.cholesky(information)
+    except np.linalg.LinAlgError:
+        raise InputError(
+            "the model is so peaked that its information matrix is singular in float64: use weaker couplings"
+        ) from None
     return float(np.linalg.eigvalsh(root.T @ covariance @ root)[-1])
 
 

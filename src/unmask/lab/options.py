@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from unmask import checks
+from unmask.arguments import fitted
 from unmask.errors import InputError
 
 GRAPHS = ("complete", "cycle", "path")
@@ -63,6 +63,8 @@ class StudyOptions:
                 whole = isinstance(one.default, int)
                 number = (checks.whole if whole else checks.real)(one.name, value, least, most)
                 object.__setattr__(self, one.name, number)
+            elif isinstance(one.default, float):
+                object.__setattr__(self, one.name, checks.real(one.name, value, 0, 1))
             elif one.name == "graph":
                 checks.one_of("graph", value, GRAPHS)
 
@@ -194,7 +196,8 @@ def as_text(name: str, given: str | float | Sequence[float]) -> str:
     """An option of several numbers as the command line writes it: [0.1, 0.3] is "0.1,0.3"."""
     if isinstance(given, str):
         return given
-    values = [given] if isinstance(given, Real) else list(given)  # type: ignore[arg-type]
+    one = checks.as_number(given)
+    values = fitted(name, given, Sequence[float]) if one is None else [one]
     if not 1 <= len(values) <= MOST_VALUES:
         raise InputError(f"{name} has {len(values):,} values: give 1 to {MOST_VALUES:,}")
     numbers = [checks.real(name, value, -STRONGEST, STRONGEST) for value in values]

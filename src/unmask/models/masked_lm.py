@@ -17,6 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from unmask import checks
+from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.batching import RowBatches, RowCost, default_budget
@@ -48,18 +50,23 @@ class MaskedLM:
     (8192, (2,))
     """
 
+    @checked
     def __init__(self, network: nn.Module, tokenizer: Any, memory_budget: int | None = None, name: str = "the model") -> None:
         """Wrap a network that is already in memory, which is put in evaluation mode; `memory_budget` as in `load`.
 
         `name`: what messages call it.
         """
+        _refuse_unusable(network, tokenizer)
+        if memory_budget is not None:
+            checks.whole("memory_budget", memory_budget, 1, checks.MOST_BYTES)
         self.name = name
         self.network = network.eval()
         self.tokenizer = tokenizer
         first = next(network.parameters())
         self.device, self.dtype = first.device, first.dtype
         self.max_length = longest_text(network, tokenizer)
-        refuse_foreign_tokenizer(tokenizer, network.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
+        self.input_size: int = network.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
+        refuse_foreign_tokenizer(tokenizer, self.input_size)
         self.head = head_of(network)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
@@ -74,6 +81,7 @@ class MaskedLM:
         self._checked_for_one: set[int] = set()
 
     @classmethod
+    @checked
     def load(
         cls,
         name_or_path: str | Path | None = None,
@@ -102,6 +110,9 @@ class MaskedLM:
         widen_output(network)
         return cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"))
 
+    def __repr__(self) -> str:
+        return f"MaskedLM({self.name!r}, {self.vocab_size:,} tokens, {str(self.dtype).removeprefix('torch.')} on {self.device})"
+
     @cached_property
     def regular_ids(self) -> tuple[int, ...]:
         """The token ids that can stand in a text: all but `special_ids`."""
@@ -113,25 +124,31 @@ class MaskedLM:
         """Identifies the model: all its weights, and its tokenizer."""
         return fingerprint(self.network.state_dict(), tokenizer_json(self.tokenizer))
 
+    @checked
     def cloze(self, text: str, positions: Sequence[int] | None = None, targets: Sequence[str] | None = None) -> Cloze:
         """The text as ids with its blanks: those written in it, or the tokens at `positions`. See `blanks.cloze_of`."""
         return cloze_of(self.words, text, positions, targets, self.max_length)
 
+    @checked
     def token(self, token_id: int) -> str:
         """Readable text of one token; a space before a word shows as a space, "##" as it is."""
         return self.words.token(token_id)
 
+    @checked
     def decode(self, ids: Sequence[int] | Tensor) -> list[str]:
         """Readable text of each token."""
-        return [self.words.token(int(i)) for i in ids]
+        return [self.words.token(i) for i in checks.wholes("ids", ids)]
 
+    @checked
     def text(self, ids: Sequence[int] | Tensor) -> str:
         """The sentence that `ids` spell, without start, end and padding tokens; a blank shows as [MASK]."""
         return self.words.text(ids)
 
+    @checked
     @passes()
     def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
+        _refuse_outside(ids, positions, self.input_size)
         self._refuse_too_long(ids.shape[1])
         ids, positions = ids.to(self.device), positions.to(self.device)
         n, p = positions.shape
@@ -296,3 +313,28 @@ class MaskedLM:
     def _refuse_too_long(self, tokens: int) -> None:
         if self.max_length is not None and tokens > self.max_length:
             raise InputError(f"the text has {tokens} tokens and the model takes {self.max_length}: shorten the text")
+
+
+def _refuse_unusable(network: object, tokenizer: object) -> None:
+    """Raise where the two are not a model and a tokenizer of transformers, or of our own that are like them."""
+    for what, given, needs in (
+        ("network", network, ("config", "base_model", "get_input_embeddings")),
+        ("tokenizer", tokenizer, ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")),
+    ):
+        if not all(hasattr(given, name) for name in needs):
+            raise InputError(f"{what} {checks.shown(given)} is not one of transformers: give what from_pretrained returns")
+    if getattr(tokenizer, "mask_token_id", None) is None:
+        raise ModelError(f"tokenizer {type(tokenizer).__name__} has no mask token: give that of a masked language model")
+
+
+def _refuse_outside(ids: Tensor, positions: Tensor, input_size: int) -> None:
+    """Raise for token ids and positions that are not there; those on a GPU are not looked at, since that would wait for it."""
+    for name, given in (("ids", ids), ("positions", positions)):
+        if given.dim() != 2 or given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+            raise InputError(f"{name} {checks.shown(given)} are not rows of whole numbers: give a tensor such as [[3, 4]]")
+    for what, given, size in (("token id", ids, input_size), ("position", positions, ids.shape[1])):
+        if given.device.type == "cpu" and given.numel():
+            for value in given.aminmax():
+                checks.whole(what, value, 0, size - 1)
+    if len(ids) != len(positions):
+        raise InputError(f"{len(ids)} texts and {len(positions)} rows of positions were given: give one row for each text")

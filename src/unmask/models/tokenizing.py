@@ -22,6 +22,7 @@ from typing import Any
 
 from torch import Tensor
 
+from unmask import checks
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.source import first_line
 from unmask.models.vocabulary import are_letters
@@ -117,7 +118,7 @@ class TextTokenizer:
 
     def token(self, token_id: int) -> str:
         """Readable text of one token: " the" for "Ġthe" and "▁the", "##ing" as it is."""
-        token_id = int(token_id)
+        token_id = checks.whole("token id", token_id, 0, checks.MOST_TOKENS)
         token = self.tokenizer.convert_ids_to_tokens(token_id)
         if token is None:
             return f"[{token_id}]"
@@ -134,7 +135,7 @@ class TextTokenizer:
         """The sentence that `ids` spell, without start, end and padding tokens; a blank shows as [MASK]."""
         t = self.tokenizer
         around = {t.cls_token_id, t.bos_token_id, t.sep_token_id, t.eos_token_id, t.pad_token_id} - {None}
-        kept = [int(i) for i in ids]
+        kept = [checks.whole("token id", i, 0, checks.MOST_TOKENS) for i in checks.wholes("ids", ids)]
         while kept and kept[0] in around:
             kept.pop(0)
         while kept and kept[-1] in around:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask.arguments import checked
 from unmask.runs.files import atomic_path, write_json
 from unmask.sampling.run import SampleRun, load_run
 from unmask.sampling.text_statistics import distinct, self_bleu, stutter_rate, stutters
@@ -121,6 +122,7 @@ class Diagnosis:
         return f"<ul>{said}</ul>{self.to_frame().to_html(index=False, float_format='{:.3f}'.format)}"
 
 
+@checked
 def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, device: str = "auto") -> Diagnosis:
     """How far to trust the samples of a run, or of the folder that it left.
 

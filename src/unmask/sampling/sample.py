@@ -8,7 +8,8 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unmask.checks import whole
+from unmask.arguments import checked
+from unmask.checks import shown, whole
 from unmask.errors import InputError
 from unmask.models.alphabet import alphabet_tokens
 from unmask.runs.files import user_path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 
+@checked
 def sample(
     template: str | None = None,
     *,
@@ -123,6 +125,9 @@ def sample(
         order=order,
         restart=restart,
     )
+    for term in user_terms:
+        if not callable(term):
+            raise InputError(f"user_terms has {shown(term)}, which is not a function: give functions of token ids")
     from unmask.models.given import as_model
     from unmask.models.masked_lm import MaskedLM
     from unmask.sampling.diagnostics import diagnose

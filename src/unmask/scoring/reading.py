@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask.errors import InputError
-from unmask.runs.files import parse_json
+from unmask.runs.files import parse_json, user_path
 from unmask.runs.lines import STANDARD_INPUT, numbered_lines, told
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")
@@ -98,7 +98,7 @@ def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> I
         if isinstance(entry, Mapping):
             yield _pair(entry, f"pair {number}", "pairs")
             continue
-        path = Path(entry).expanduser()
+        path = user_path(entry, "pairs")
         if path.is_dir():
             files = sorted(path.glob("*.jsonl"))
             if not files:

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from unmask.arguments import checked
 from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.models.given import as_model
@@ -29,6 +30,7 @@ INPUTS = ("text", "jsonl")
 NO_TEXT = "there is no text to score: give at least one"
 
 
+@checked
 def score(
     texts: Texts | None = None,
     score: str | list[str] | tuple[str, ...] = "pll",
@@ -88,7 +90,8 @@ def score(
     one_of("format", format, FORMATS)
     one_of("engine", engine, ENGINES)
     if (texts is None) == (pairs is None):
-        raise InputError("give texts or pairs, one of the two")
+        given_both = "neither texts nor pairs were given" if texts is None else "texts and pairs were both given"
+        raise InputError(f"{given_both}: give one of the two")
     if pairs is not None and (rows != "texts" or tokens or sink is not None):
         raise InputError("minimal pairs are compared by whole sentences: leave out rows, tokens and sink")
     if tokens and rows != "texts":

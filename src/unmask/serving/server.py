@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from unmask import checks
+from unmask.arguments import checked
 from unmask.errors import InputError
 
 LOOPBACK_HOST = "127.0.0.1"
@@ -14,6 +15,7 @@ PATIENCE = 1.0
 """Seconds that requests under way have to end in when the server is interrupted."""
 
 
+@checked
 def serve(
     model: str | Path | None = None,
     host: str = LOOPBACK_HOST,

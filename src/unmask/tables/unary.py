@@ -21,8 +21,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from unmask import checks
+from unmask.arguments import checked
 from unmask.cloze import Cloze
-from unmask.errors import ModelError
+from unmask.errors import InputError, ModelError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.tables.switch import triton_wanted
@@ -72,16 +74,20 @@ class Tables:
     def sites(self) -> int:
         return len(self.candidates)
 
+    def __repr__(self) -> str:
+        return f"Tables(shape={self.shape})"
+
     @property
     def log_mass(self) -> float:
         """Log of the mass that the product joint puts on the candidate sets."""
         return sum(self.log_masked_inside)
 
 
+@checked
 def unary_tables(
     model: ConditionalModel,
     cloze: Cloze,
-    candidates: Sequence[Tensor] | None = None,
+    candidates: Sequence[Tensor | Sequence[int]] | None = None,
     dtype: torch.dtype | None = None,
     progress: Progress | None = None,
 ) -> Tables:
@@ -94,7 +100,28 @@ def unary_tables(
     >>> [tuple(table.shape) for table in tables.log_q]
     [(2, 2), (2, 2)]
     """
-    return tables_of(model, [cloze], [candidates], dtype, progress)[0]
+    most = getattr(model, "input_size", max(model.vocab_size, model.mask_id + 1))
+    for token in cloze.ids:
+        checks.whole("token id of the cloze", token, 0, most - 1)
+    if model.max_length is not None and len(cloze.ids) > model.max_length:
+        raise InputError(f"the cloze has {len(cloze.ids)} tokens and the model takes {model.max_length}: shorten the text")
+    if dtype is not None and not dtype.is_floating_point:
+        raise InputError(f"dtype {dtype} does not hold log-probabilities: give torch.float32 or torch.float64")
+    sets = None if candidates is None else _token_sets(candidates, len(cloze.block), model.vocab_size)
+    return tables_of(model, [cloze], [sets], dtype, progress)[0]
+
+
+def _token_sets(given: Sequence[Tensor | Sequence[int]], sites: int, vocabulary: int) -> list[Tensor]:
+    if len(given) != sites:
+        raise InputError(f"{len(given)} candidate sets for {sites} blanks: give one set per blank")
+    found = []
+    for number, tokens in enumerate(given, 1):
+        name = f"the candidates of blank {number}"
+        ids = [checks.whole(name, i, 0, vocabulary - 1) for i in checks.wholes(name, tokens)]
+        if not ids or len(set(ids)) < len(ids):
+            raise InputError(f"{name} are empty or name a token twice: name each token once")
+        found.append(torch.tensor(ids))
+    return found
 
 
 def tables_of(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask import checks
+from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.models.loading import resolve_device
 from unmask.runs.files import reading, user_path, write_atomically, write_json
@@ -38,6 +39,7 @@ SEGMENTS = (24, 64)
 """Lengths that lines are cut to by default, beside --max-length."""
 
 
+@checked
 def train(
     corpus: Given | None = None,
     *,

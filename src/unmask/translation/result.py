@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.arguments import checked
 from unmask.runs.files import write_atomically
 from unmask.translation.evaluation import Figures
 from unmask.translation.settings import TranslateSettings
@@ -60,6 +61,7 @@ class Translations:
         """JSON lines, one per source."""
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
 
+    @checked
     def save(self, path: Path) -> None:
         """Write the JSON lines."""
         write_atomically(path, self.lines())

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.arguments import checked
 from unmask.checks import one_of
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.pair_layout import FILE, is_pair_model
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 Texts = str | os.PathLike[str] | Sequence[str]
 
 
+@checked
 def translate(
     texts: Texts,
     *,

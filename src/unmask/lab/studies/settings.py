@@ -68,7 +68,12 @@ def load_table(table: str | Path | Sequence[Any] | np.ndarray) -> LabModel:
     if isinstance(table, str | Path):
         cells = _read_table(user_path(table, "table"))
     else:
-        cells = np.asarray(table, dtype=np.float64)
+        try:
+            cells = np.asarray(table, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"table {checks.shown(table)} is not an array of numbers: give one, or a .npy or .json file"
+            ) from None
     if cells.ndim < 2 or min(cells.shape) < 2:
         raise InputError(f"{name} is of shape {cells.shape}: use at least 2 sites of at least 2 values")
     return table_model(cells, name)

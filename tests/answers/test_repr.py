@@ -1,0 +1,31 @@
+"""What an answer looks like in a terminal: short, and the same after a pickle."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import unmask
+
+TWO = "the [MASK] [MASK]"
+MADE = {
+    "model": lambda lm: lm,
+    "tables": lambda lm: unmask.fill(TWO, lm).joint.tables,
+    "joint": lambda lm: unmask.fill(TWO, lm).joint,
+    "filling": lambda lm: unmask.fill(TWO, lm),
+    "chain filling": lambda lm: unmask.fill("the [MASK] [MASK] [MASK]", lm, top=2),
+    "comparison": lambda lm: unmask.compare(TWO, lm, joints="product,chain"),
+    "dependence": lambda lm: unmask.dependence(TWO, lm),
+    "mutants": lambda lm: unmask.mutants("the cat sat", positions=[2], alphabet=["cat", "dog"], model=lm),
+    "scores": lambda lm: unmask.score(["the cat"], model=lm),
+    "sampled": lambda lm: unmask.sample(model=lm, chains=2, sweeps=2, length=3),
+}
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_an_answer_is_short_in_a_terminal_and_the_same_after_a_pickle(tiny, make):
+    found = make(tiny)
+    said = repr(found)
+    assert said == repr(pickle.loads(pickle.dumps(found)))
+    assert " at 0x" not in said and len(said) < 200 and "\n" not in said

@@ -1,0 +1,310 @@
+"""Every public function and method with every hostile value for every parameter, from their signatures.
+
+Run as a program, it prints as JSON what broke the law: a call works, or it raises an UnmaskError of one line that begins with
+what was given; a value works only where the annotation names its kind. Work that begins is cut short by `progress`.
+A process of its own: while the tests run, types are checked by beartype, which would speak first.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import wraps
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch import nn
+
+import unmask
+from unmask.lab.studies import dictionary
+from unmask.models import given, masked_lm
+from unmask.models.tabular import TabularMLM
+from unmask.serving.listening import PageServer
+
+HOSTILE: dict[str, Any] = {
+    "None": None,
+    "5": 5,
+    "-1": -1,
+    "10**30": 10**30,
+    "True": True,
+    "nan": float("nan"),
+    "0.5": 0.5,
+    "''": "",
+    "b'x'": b"x",
+    "[]": [],
+    "[None]": [None],
+    "[[]]": [[]],
+    "[7]": [7],
+    "[-1]": [-1],
+    "{}": {},
+    "{1: 2}": {1: 2},
+    "np.int64(3)": np.int64(3),
+    "np.float64(nan)": np.float64("nan"),
+    "np.array(5)": np.array(5),
+    "np.array([1.5, 2])": np.array([1.5, 2]),
+    "torch.tensor(3)": torch.tensor(3),
+    "torch.empty(0)": torch.empty(0),
+    "torch.tensor([[99]])": torch.tensor([[99]]),
+    "object()": object(),
+    "a network": nn.Linear(2, 2),
+    "a tabular model": TabularMLM.random(2, 2, 0),
+}
+WORKS_AS = {
+    "None": r"None|Model|Alphabet|Candidates|Any|object",
+    "5": r"\bint\b|float|Candidates|Any|object",
+    "-1": r"\bint\b|float|Any|object",
+    "10**30": r"\bint\b|float|Any|object",
+    "True": r"bool|Any|object",
+    "nan": r"Any|object",
+    "0.5": r"float|Any|object",
+    "''": r"\bstr\b|Texts|Given|Name|Model|Alphabet|Any|object",
+    "b'x'": r"Any|object",
+    "object()": r"Any|object",
+    "a network": r"Callable|Progress|UserTerm|Any|object",
+    "a tabular model": r"ConditionalModel|Any|object",
+}
+"""What the annotation of a parameter that takes the value must say; arrays, lists and mappings are as good as their items."""
+RECORDS = {"ChainFilling", "Check", "Comparison", "Completion", "Dependence", "Diagnosis", "Evaluation", "Filling", "Joint"}
+RECORDS |= {"Mutants", "SampleRun", "Tables", "TrainingRun", "Translations", "Construction"}
+"""Made by functions: users read them and call their methods, but do not make them."""
+SECONDS, SLOW = 10, 0.3
+ENGINE = {
+    "log_tile",
+    "logits_of",
+    "multiplications",
+    "offers_states",
+    "rows_at_once",
+    "states",
+    "substitutions",
+    "unchecked_substitutions",
+}
+"""Methods of a MaskedLM that its callers in the library share work through, in their inner loops."""
+
+SMALL_STUDY: dict[str, Any] = {"sites": 3, "couplings": "0.1", "table_couplings": "0.1", "k": "1", "adaptive_k": 1, "fits": 2}
+SMALL_STUDY |= {"samples": 20, "slow_sites": 2, "learn_sites": 2, "orders": 2, "slots": 2, "repair_slots": 2, "steps": 1}
+
+
+class BegunError(Exception):
+    """The arguments were taken, and work began."""
+
+
+def begun(*args: object, **options: object) -> None:
+    raise BegunError
+
+
+def late(*args: object) -> None:
+    raise TimeoutError(f"not refused after {SECONDS} seconds")
+
+
+def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
+    """Every function and method with arguments that are right, by the name of the parameter."""
+    lm, texts = unmask.MaskedLM.load(model, device="cpu"), folder / "texts.txt"
+    texts.write_text("the cat sat on the mat .\na dog ran under the tree .\n" * 20)
+    two = "the [MASK] [MASK]"
+    filling, comparison = unmask.fill(two, lm), unmask.compare(two, lm, joints="product,chain")
+    mutants = unmask.mutants("the cat sat", positions=[2], alphabet=["cat", "dog"], model=lm)
+    run = unmask.sample(model=lm, chains=2, sweeps=2, length=3)
+    evaluation = unmask.evaluate(["the cat sat on the mat ."], model=lm, pairs=2, joints="product")
+    joint, tables, cloze = filling.joint, filling.joint.tables, filling.cloze
+    gold = [int(c[0]) for c in tables.candidates]
+    pairs = {"corpus": None, "parallel": [["the cat", "a dog"] * 20] * 2, "max_length": 32, "segment_lengths": None}
+    small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16, "segment_lengths": "16", "buckets": "16"}
+    trains = {
+        **small,
+        "corpus": [str(texts)],
+        "batch_tokens": 128,
+        "valid_share": 0.2,
+        "device": "cpu",
+        "cache": folder / "cache",
+    }
+    pair_model = unmask.train(**{**trains, **pairs, "buckets": None, "steps": 1, "out": folder / "pairs"}).out
+    translated = unmask.translate(["the cat"], model=pair_model, steps=1, lengths=1)
+    work = {"model": lm, "progress": begun}
+    asks = {"text": two, **work}
+    found: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+        "fill": (unmask.fill, {**asks, "top": 2}),
+        "fill of three": (unmask.fill, {**asks, "text": "the [MASK] [MASK] [MASK]", "top": 2}),
+        "fill.each": (each, {**asks, "text": [two]}),
+        "compare": (unmask.compare, {**asks, "joints": "product,chain"}),
+        "dependence": (unmask.dependence, asks),
+        "mutants": (
+            unmask.mutants,
+            {"sequence": "the cat sat", "positions": [2], "alphabet": ["cat", "dog"], **work},
+        ),
+        "conditionals": (unmask.conditionals, {"text": two, "model": lm}),
+        "check": (unmask.check, {"model": lm, "progress": begun}),
+        "score": (unmask.score, {"texts": ["the cat sat"], "model": lm, "progress": begun}),
+        "score log_prob": (
+            unmask.score,
+            {"texts": ["the cat"], "score": "log_prob", "model": lm, "chains": 2, "progress": begun},
+        ),
+        "score pairs": (unmask.score, {"pairs": [{"sentence_good": "the cat", "sentence_bad": "cat the"}], "model": lm}),
+        "sample": (unmask.sample, {"model": lm, "chains": 2, "sweeps": 2, "length": 3, "progress": begun}),
+        "diagnose": (unmask.diagnose, {"run": run}),
+        "evaluate": (unmask.evaluate, {"data": str(texts), "model": lm, "pairs": 2, "joints": "product", "progress": begun}),
+        "train": (unmask.train, {**trains, "steps": 2, "out": folder / "new", "progress": begun}),
+        "translate": (unmask.translate, {"texts": ["the cat"], "model": pair_model, "progress": begun}),
+        "serve": (unmask.serve, {"model": model, "port": 0, "device": "cpu", "ready": begun}),
+        "derive": (unmask.derive, {"tables": tables}),
+        "derive chain": (unmask.derive, {"tables": tables, "construction": "chain"}),
+        "derive_all": (unmask.derive_all, {"tables": tables, "constructions": ["product", "chain"]}),
+        "block_metrics": (unmask.block_metrics, {"joints": [joint], "gold": gold}),
+        "unary_tables": (unmask.unary_tables, {"model": lm, "cloze": cloze}),
+        "Cloze": (unmask.Cloze, {"ids": (2, 4, 6, 3), "block": (1,)}),
+        "Cloze.filled": (cloze.filled, {"values": gold}),
+        "MaskedLM": (unmask.MaskedLM, {"network": lm.network, "tokenizer": lm.tokenizer}),
+        "MaskedLM.load": (unmask.MaskedLM.load, {"name_or_path": model}),
+        "MaskedLM.cloze": (lm.cloze, {"text": two}),
+        "MaskedLM.cloze at positions": (lm.cloze, {"text": "the cat sat", "positions": [2]}),
+        "MaskedLM.decode": (lm.decode, {"ids": [6, 7]}),
+        "MaskedLM.text": (lm.text, {"ids": [6, 7]}),
+        "MaskedLM.token": (lm.token, {"token_id": 6}),
+        "MaskedLM.logits": (lm.logits, {"ids": torch.tensor([[2, 6, 3]]), "positions": torch.tensor([[1]])}),
+        "Joint.log_prob": (joint.log_prob, {"values": gold}),
+        "Joint.conditional": (joint.conditional, {"site": 0, "given": gold[1:]}),
+        "Joint.topk": (joint.topk, {"n": 2}),
+        "Joint.sample": (joint.sample, {"n": 2, "seed": 0}),
+        "Joint.mutual_information": (joint.mutual_information, {}),
+        "Joint.to_frame": (joint.to_frame, {}),
+        "Mutants.write": (mutants.write, {"path": folder / "mutants.parquet"}),
+        "Evaluation.save": (evaluation.save, {"folder": folder / "evaluation"}),
+        "Translations.save": (translated.save, {"path": folder / "translations.jsonl"}),
+        "lab.all": (all_studies, {}),
+        "lab.study": (unmask.lab.study, {"name": "stutter", "slots": 2, "repair_slots": 2, "steps": 1}),
+    }
+    for name, kind in unmask.lab.STUDIES.items():
+        taken = {option.name for option in fields(kind)}
+        found[f"lab.{name}"] = (
+            getattr(unmask.lab, name),
+            {k: v for k, v in SMALL_STUDY.items() if k in taken} | {"progress": begun},
+        )
+    for answer in (filling, comparison, mutants, run, evaluation, translated):
+        for name in ("to_dict", "to_frame", "_repr_html_", "__repr__"):
+            getattr(answer, name)()
+    return found
+
+
+@wraps(unmask.fill.each)
+def each(**given: Any) -> Any:
+    return list(unmask.fill.each(**given))
+
+
+@wraps(unmask.lab.all)
+def all_studies(**given: Any) -> Any:
+    with patch.object(unmask.lab, "study", begun):
+        return unmask.lab.all(**given)
+
+
+def _parameters(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    return {p.name: p for p in inspect.signature(call).parameters.values() if p.name != "self"}
+
+
+def public() -> Iterator[str]:
+    """The names of all functions, and of methods that take arguments, that a user can reach from `unmask`."""
+    for name in unmask.__all__:
+        value = getattr(unmask, name)
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            if name not in RECORDS:
+                yield name
+            for method in dir(value):
+                member = getattr(value, method)
+                if (
+                    not method.startswith("_")
+                    and (inspect.isfunction(member) or inspect.ismethod(member))
+                    and method not in ENGINE
+                ):
+                    if [p for p in inspect.signature(member).parameters if p not in ("self", "cls")]:
+                        yield f"{name}.{method}"
+        elif inspect.isfunction(value):
+            yield name
+    yield from (f"lab.{name}" for name in unmask.lab.__all__ if name != "STUDIES")
+
+
+def broken(call: Callable[..., Any], given: dict[str, Any], parameter: inspect.Parameter, value: str) -> str | None:
+    """How the call with this value breaks the law; None where it does not."""
+    signal.alarm(SECONDS)
+    try:
+        call(**{**given, parameter.name: HOSTILE[value]})
+    except BegunError:
+        pass
+    except unmask.UnmaskError as error:
+        said = str(error)
+        return None if "\n" not in said and len(said) < 600 and ":" in said else f"says {said!r}"
+    except BaseException as error:
+        return f"{type(error).__name__}: {str(error)[:120]}"
+    finally:
+        signal.alarm(0)
+    annotation = str(parameter.annotation)
+    if annotation != str(inspect.Parameter.empty) and not re.search(WORKS_AS.get(value, ""), annotation):
+        return f"takes {value} as {annotation}"
+    return None
+
+
+def control() -> list[str]:
+    """Functions that break the law, of which the sweep must see each."""
+
+    def crashes(text: str) -> None:
+        text.lower()
+
+    def lines(text: str) -> None:
+        raise unmask.InputError("one line:\nand another")
+
+    def takes(text: str) -> None:
+        pass
+
+    named = {"crashes": crashes, "says two lines": lines, "takes a number for a text": takes}
+    return [name for name, call in named.items() if broken(call, {}, _parameters(call)["text"], "5")]
+
+
+def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
+    warnings.simplefilter("ignore")
+    PageServer.run = begun  # type: ignore[assignment, method-assign]
+    dictionary.tensorisation_constant = lambda *args, **options: 1.0  # an optimiser, which is slow
+    given.english_model_path = masked_lm.english_model_path = lambda: Path(model)
+    signal.signal(signal.SIGALRM, late)
+    calls = bases(model, folder)
+    before = sorted(path.name for path in folder.iterdir())
+    wrong, tried = {}, 0
+    for name, (call, good) in calls.items():
+        if not re.fullmatch(only, name):
+            continue
+        for parameter in _parameters(call).values():
+            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                continue
+            for value in HOSTILE:
+                if value == "a network" and re.search(WORKS_AS[value], str(parameter.annotation)):
+                    continue  # a function of other arguments, whose own error it is
+                tried += 1
+                start = time.monotonic()
+                why = broken(call, good, parameter, value)
+                if time.monotonic() - start > SLOW:
+                    print(f"{name}({parameter.name}={value}): {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+                if why is not None:
+                    wrong[f"{name}({parameter.name}={value})"] = why
+    left = sorted(path.name for path in folder.iterdir())
+    return {
+        "wrong": wrong,
+        "tried": tried,
+        "missing": sorted(set(public()) - set(calls)),
+        "before": before,
+        "left": left,
+        "control": control(),
+    }
+
+
+if __name__ == "__main__":
+    where = Path(mkdtemp()) if len(sys.argv) < 3 else Path(sys.argv[2])
+    os.chdir(where)
+    print(json.dumps(sweep(sys.argv[1], where, sys.argv[3] if len(sys.argv) > 3 else ".*")))
