@@ -1,6 +1,7 @@
 # make demo       set up .venv and show unmask on the bundled model
 # make test       set up .venv, lint, check types, run the tests
 # make test-page  install Chromium if there is none, and test the page of `unmask serve` in it
+# make test-gpu   the tests that need an NVIDIA GPU, with PYTHON as it is: CUDA build of torch, Triton, what unmask needs, pytest, hypothesis
 # make test-real  download AntiBERTy and run the tests that need it
 # make bench      the side-by-side benchmarks
 # make docs       build the documentation site in build/site: strict, offline
@@ -17,11 +18,11 @@ CORES = $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
 THREADS = OMP_NUM_THREADS=$(CORES) OMP_WAIT_POLICY=PASSIVE
 REAL := .cache/real
 
-.PHONY: demo test lint test-page test-real test-release bench docs refresh clean help
+.PHONY: demo test lint test-page test-gpu test-real test-release bench docs refresh clean help
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n 's/^# //p' Makefile | head -8
+	@sed -n '/^#$$/q; s/^# //p' Makefile
 
 # torch comes first and alone: if pip's choice would be a CUDA build (gigabytes), stop before anything is downloaded.
 $(VENV)/.torch: constraints.txt tools/refuse_cuda.py
@@ -51,7 +52,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy --num-workers $(CORES)
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not real and not slow and not release and not page" -n $(CORES) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not real and not slow and not release and not page and not gpu" -n $(CORES) --dist loadfile
 
 $(VENV)/.installed-page: $(VENV)/.installed-dev
 	$(PIP_INSTALL) --no-build-isolation -e '.[page]'
@@ -59,6 +60,12 @@ $(VENV)/.installed-page: $(VENV)/.installed-dev
 
 test-page: $(VENV)/.installed-page
 	@if sh tools/find_chromium.sh; then $(THREADS) $(BIN)/pytest -q -m page tests/page; fi
+
+# Nothing is installed: `constraints.txt` has the CPU build of torch. With beartype there, shapes are checked too.
+test-gpu:
+	@$(PYTHON) -c 'import hypothesis, pytest, torch, transformers, triton; assert torch.cuda.is_available()' 2> /dev/null \
+	  || { echo 'make test-gpu needs an NVIDIA GPU and a Python with the CUDA build of torch, Triton, what unmask needs, pytest and hypothesis: make PYTHON=... test-gpu'; exit 2; }
+	PYTHONPATH=src $(PYTHON) -m pytest -q -m gpu tests
 
 $(REAL)/antiberty: $(VENV)/.installed
 	mkdir -p $(REAL)

@@ -2,7 +2,7 @@
 
     python bench/sampler_throughput.py [--models bundled,base --dtypes float32,float16 --chains 64,1024,4096 --length 20]
         [--kernels mh,gibbs,block,ancestral,mask-predict] [--seconds 1.5] [--rows N] [--also-rows 256,1024]
-        [--device cuda] [--json FILE] [--profile]
+        [--device auto] [--json FILE] [--profile]
 
 `bare` runs the network at one position per row, as many rows at a time as it takes, on rows of the same length: what a sampler
 cannot beat. A kernel runs steps of all chains (a decoder: whole texts) from ancestral starts, for at least `--seconds`, after
@@ -50,9 +50,9 @@ def model_of(name: str, device: str, dtype: str) -> MaskedLM:
     from gpu_pair import network_of, tokenizer_of
 
     from unmask.models.encoder.head import widen_output
-    from unmask.models.loading import DTYPES
+    from unmask.models.loading import resolve_device, resolve_dtype
 
-    network = network_of("base", 28996, 8.0).to(device, DTYPES[dtype]).eval()
+    network = network_of("base", 28996, 8.0).to(resolve_device(device), resolve_dtype(dtype)).eval()
     widen_output(network)
     return MaskedLM(network, tokenizer_of(28996))
 

@@ -28,10 +28,11 @@ def random_bert_base(device: str, dtype: str) -> MaskedLM:
     from unmask.models.bundled import english_model_path
     from unmask.models.encoder.head import widen_output
     from unmask.models.folder_tokenizer import read_folder_tokenizer
-    from unmask.models.loading import resolve_dtype
+    from unmask.models.loading import resolve_device, resolve_dtype
 
     torch.manual_seed(0)
-    network = BertForMaskedLM(BertConfig(vocab_size=28996, initializer_range=0.05)).to(device, resolve_dtype(dtype)).eval()
+    network = BertForMaskedLM(BertConfig(vocab_size=28996, initializer_range=0.05))
+    network = network.to(resolve_device(device), resolve_dtype(dtype)).eval()
     widen_output(network)
     return MaskedLM(network, read_folder_tokenizer(english_model_path()))
 

@@ -1,4 +1,4 @@
-"""Shapes and types of the modules below are checked while the tests run, wherever beartype is installed.
+"""How all tests run, and what many of them need.
 
 Without a GPU, Triton interprets its kernels; it must be told so before anything imports it. In CI, Hypothesis draws
 the same cases every time. No test has a deadline: a busy machine is no failure. A shell that runs the tests in the background has
@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from importlib.util import find_spec
 
 import jaxtyping
 import pytest
 from hypothesis import settings
+
+import shape_checks
 
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
@@ -26,52 +27,16 @@ if shutil.which("nvidia-smi") is None:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-CHECKED = [
-    "unmask.models",
-    "unmask.tables.unary",
-    "unmask.tables.candidates",
-    "unmask.tables.lattice",
-    "unmask.tables.revealing",
-    "unmask.answers.filling",
-    "unmask.answers.comparison",
-    "unmask.evaluation.table",
-    *(f"unmask.lab.{name}" for name in ("correlation", "dynamics", "information", "mask_law", "schedules", "spectrum")),
-    *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "decoder_run", "dependence_blocks", "energy")),
-    *(f"unmask.sampling.{name}" for name in ("enumeration", "group_run", "groups", "kernels", "markov_run", "memory", "passes")),
-    *(f"unmask.sampling.{name}" for name in ("proposal", "randomness", "scan", "starts", "state", "target")),
-    *(
-        f"unmask.scoring.{name}"
-        for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "log_prob")
-    ),
-    *(
-        f"unmask.training.{name}"
-        for name in ("batches", "compatibility", "encoder", "layout", "loop", "losses", "masking", "objectives", "optimiser")
-    ),
-    *(f"unmask.training.{name}" for name in ("packing", "token_store", "validation")),
-]
-"""Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""
-CHECKS = 2000
-"""So many calls are checked in each test: in long chains the checks would take longer than the steps."""
+shape_checks.install()
 
 
-class FirstCalls(type(jaxtyping.config)):
-    """jaxtyping's settings, by which it asks at each call whether checks are off."""
+def pytest_collection_modifyitems(items):
+    """Skip the tests that need a GPU where there is none."""
+    if on_gpu := [item for item in items if item.get_closest_marker("gpu")]:
+        import torch
 
-    calls = 0
-
-    @property
-    def jaxtyping_disable(self):
-        self.calls += 1
-        return self.calls > CHECKS
-
-    @jaxtyping_disable.setter
-    def jaxtyping_disable(self, off):
-        self.calls = CHECKS if off else 0
-
-
-if find_spec("beartype") is not None:
-    jaxtyping.config.__class__ = FirstCalls
-    jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
+        for item in on_gpu if not torch.cuda.is_available() else ():
+            item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
 
 
 def pytest_runtest_setup():

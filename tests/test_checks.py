@@ -65,3 +65,14 @@ def test_shapes_are_checked_while_the_tests_run():
     assert factorised_nll(model, torch.tensor([[0, 1, 1]]), [1]).shape == (1,)
     with pytest.raises(jaxtyping.TypeCheckError, match="factorised_nll"):
         factorised_nll(model, torch.tensor([0, 1, 1]), [1])
+
+
+def test_compiled_code_is_not_checked():
+    from unmask.training.encoder import _dropped
+
+    pytest.importorskip("beartype")
+    text = torch.arange(3)
+    with pytest.raises(jaxtyping.TypeCheckError, match="_dropped"):
+        _dropped(text, 0.0)
+    compiled = torch.compile(_dropped, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(text, 0.0), text)

@@ -8,7 +8,7 @@ from unmask.tables.candidates import regular_tokens
 from unmask.tables.lattice import along_orders, lattice, random_orders
 from unmask.tables.revealing import Conditionals
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module")

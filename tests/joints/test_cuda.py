@@ -9,7 +9,7 @@ from unmask.joints.metrics import block_metrics, metrics_of_blocks
 from unmask.joints.triton.pair_form import triton_serves
 from unmask.tables.unary import Tables
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = pytest.mark.gpu
 
 
 def random_pair(seed: int, device: str, zeros: bool = False) -> Tables:

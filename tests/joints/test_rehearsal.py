@@ -9,25 +9,23 @@ import sys
 import pytest
 import torch
 
-pytest.importorskip("triton")
-if not (os.environ.get("TRITON_INTERPRET") or torch.cuda.is_available()):
-    pytest.skip("neither interpreted nor compiled here", allow_module_level=True)
-
-
+from launch_kinds import compilations, record
 from unmask.joints import derive_all
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
 from unmask.joints.triton.rehearsal import launches, random_pair, rehearse
 
-CUDA = torch.cuda.is_available()
-DEVICE = torch.device("cuda" if CUDA else "cpu")
+pytest.importorskip("triton")
+INTERPRETED = pytest.mark.skipif(not os.environ.get("TRITON_INTERPRET"), reason="compiled here, and held by the tests on a GPU")
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
-def test_every_launch_of_a_rehearsal_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("device", [pytest.param("cpu", marks=INTERPRETED), pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_every_launch_of_a_rehearsal_runs(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNMASK_TRITON", "on")
-    if not CUDA:
+    if device == "cpu":
         monkeypatch.setattr("unmask.joints.triton.rehearsal.FEW", 16)
-    assert len([launch() for launch in launches(37, DEVICE)]) == 10
+    assert len([launch() for launch in launches(37, torch.device(device))]) == 10
 
 
 def test_a_rehearsal_ends_though_a_program_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +33,7 @@ def test_a_rehearsal_ends_though_a_program_fails(monkeypatch: pytest.MonkeyPatch
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr("unmask.joints.triton.rehearsal.launches", lambda tokens, device: [fail, fail])
-    rehearse(37, DEVICE).join(60)
+    rehearse(37, CPU).join(60)
 
 
 ENDING = """
@@ -58,16 +56,35 @@ def test_a_process_may_end_in_the_middle_of_a_rehearsal() -> None:
     assert (ended.returncode, ended.stderr) == (1, "one line\n")
 
 
-@pytest.mark.skipif(not CUDA, reason="needs a CUDA device")
-def test_pairs_after_a_rehearsal_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from triton import knobs
+@INTERPRETED
+@pytest.mark.parametrize(("likely", "pairs"), [(128, 1), (4, 1), (4, 2)], ids=["whole", "chosen", "two chosen"])
+def test_pairs_are_compiled_for_what_a_rehearsal_is(likely: int, pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from unmask.joints.triton import pair_flows, pair_sums, table_sums
 
-    compiled: list[str] = []
-    blocks = [random_pair(1209, DEVICE) for _ in range(2)]
-    monkeypatch.setattr(knobs.compilation, "listener", lambda **about: compiled.append(about["src"].name))
-    rehearse(1209, DEVICE).join()
+    monkeypatch.setenv("UNMASK_TRITON", "on")
+    monkeypatch.setattr("unmask.joints.triton.rehearsal.FEW", 16)
+    monkeypatch.setattr("unmask.joints.solver.likely_tokens.LIKELY", likely)
+    programs = (pair_flows, "_row_sums", "_column_sums"), (pair_sums, "_block_sums"), (table_sums, "_table_sums")
+    kinds = [record(monkeypatch, module, *names) for module, *names in programs]
+    for launch in launches(37, CPU):
+        launch()
+    rehearsed = [set(of_module) for of_module in kinds]
+    assert [len(of_module) for of_module in rehearsed] == [4, 4, 1]
+    blocks = [random_pair(37, CPU) for _ in range(pairs)]
+    metrics_of_blocks(derive_blocks(blocks, ("mrf", "arnold_gokhale", "chain")), [(1, 2)] * pairs)
+    assert [of_module - before for of_module, before in zip(kinds, rehearsed, strict=True)] == [set(), set(), set()]
+    table_sums.table_sums([random_pair(36, CPU)])
+    assert kinds[2] > rehearsed[2], "control: lines of another multiple are programs of their own"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("pairs", [1, 2])
+def test_pairs_after_a_rehearsal_compile_nothing(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks, compiled = [random_pair(1209, GPU) for _ in range(pairs)], compilations(monkeypatch)
+    rehearse(1209, GPU).join()
+    assert set(compiled) == {"_row_sums", "_column_sums", "_table_sums", "_block_sums"}
     before = len(compiled)
-    metrics_of_blocks(derive_blocks(blocks), [(1, 2), (3, 4)])
+    metrics_of_blocks(derive_blocks(blocks), [(1, 2)] * pairs)
     assert compiled[before:] == []
-    derive_all(random_pair(1208, DEVICE))
+    derive_all(random_pair(1208, GPU))
     assert len(compiled) > before, "control: lines of another multiple are programs of their own"

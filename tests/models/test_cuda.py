@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from unmask.models.masked_lm import MaskedLM
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = pytest.mark.gpu
 TEXT, VARIED, PREDICTED = [2, 5, 7, 4, 13, 4, 14, 3], 3, 5
 
 
@@ -69,18 +69,17 @@ def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
 
 
 def test_a_pair_after_a_rehearsal_compiles_nothing(checkpoint, monkeypatch):
-    from triton import knobs
-
+    from launch_kinds import compilations
     from unmask.cloze import Cloze
     from unmask.evaluation.measure import Measurer, measure_pairs
 
     model = MaskedLM.load(checkpoint("bert"), dtype="float16")
     names = ("product", "mrf", "arnold_gokhale", "chain")
-    compiled: list[str] = []
-    monkeypatch.setattr(knobs.compilation, "listener", lambda **about: compiled.append(about["src"].name))
+    compiled = compilations(monkeypatch)
     measurer = Measurer(model, names, None, None)
     measurer.rehearse()
     measurer.rehearsal.join()
+    assert {"_add_norm", "_sums", "_write", "_row_sums", "_column_sums"} <= set(compiled)
     before = len(compiled)
     measure_pairs(model, [Cloze(tuple(TEXT), (VARIED, PREDICTED), (6, 7))], names)
     assert compiled[before:] == []

@@ -31,7 +31,7 @@ def test_a_bias_beyond_half_precision_is_left_to_be_added(large: float) -> None:
     assert extended(torch.ones(8, 8).half(), torch.tensor([0.5, large, 1.0])) is None
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_many_rows_on_a_gpu_have_the_logits_of_few(dtype: torch.dtype) -> None:
     torch.manual_seed(0)

@@ -28,7 +28,7 @@ from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 from unmask.sampling.token_draw import plain_draw
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module", params=["float32", "float16"])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from inspect import signature
 
 import pytest
 import torch
+
+from launch_kinds import record
 
 if not (find_spec("triton") and os.environ.get("TRITON_INTERPRET")):
     pytest.skip("compiled here, and held by the tests of tables on a GPU", allow_module_level=True)
@@ -34,29 +35,6 @@ def test_rows_of_logits_become_cells_mass_and_total(before, after, whole):
     assert flat[7:].isnan().all()
 
 
-class Recorder:
-    """In a program's place: notes what a launch would be compiled for, which are constants, types, and which addresses and
-    numbers are multiples of 16 or are 1.
-    """
-
-    def __init__(self, kinds, program):
-        self.kinds, self.program = kinds, program
-
-    def __getitem__(self, grid):
-        return self
-
-    def __call__(self, *given, **constants):
-        names, free = list(signature(self.program.fn).parameters), self.program.kwargs["do_not_specialize"]
-        arguments = tuple(_kind(value, name not in free) for name, value in zip(names, given, strict=False))
-        self.kinds.add((self.program.fn.__name__, arguments, tuple(constants.items())))
-
-
-def _kind(value, specialized):
-    if isinstance(value, torch.Tensor):
-        return value.dtype, value.data_ptr() % 16 == 0
-    return (value % 16 == 0, value == 1) if specialized else None
-
-
 @pytest.mark.parametrize(
     ("tokens", "n", "stride"), [(8192, 8192, 8192), (8192, 8187, 8192), (28996, 28996, 29056), (101, 101, 101)]
 )
@@ -64,9 +42,7 @@ def _kind(value, specialized):
 def test_a_rehearsal_of_filling_is_compiled_for_what_the_real_one_is(tokens, n, stride, rows, monkeypatch):
     from unmask.tables import filling
 
-    kinds: set[tuple[object, ...]] = set()
-    for name in ("_sums", "_write"):
-        monkeypatch.setattr(filling, name, Recorder(kinds, getattr(filling, name)))
+    kinds = record(monkeypatch, filling, "_sums", "_write", launched=False)
     filling.rehearse(tokens, n, torch.device("cpu"))
     rehearsed = set(kinds)
     assert len(rehearsed) == 3

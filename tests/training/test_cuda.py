@@ -12,7 +12,7 @@ import torch
 from made_up import made_up_lines
 from test_run import checkpoints_of, go, run_apart, same, weights
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = pytest.mark.gpu
 OPTIONS: dict[str, Any] = {
     "device": "cuda", "width": 128, "heads": 2, "batch_tokens": 16384, "steps": 40, "optimiser": "muon", "keep_checkpoints": True,
 }  # fmt: skip

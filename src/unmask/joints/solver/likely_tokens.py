@@ -50,7 +50,7 @@ STALE = 0.1
 
 
 PADDED = 32
-"""Places for likely tokens come in multiples of this."""
+"""Places for likely tokens come in multiples of this for several pairs, and wherever Triton sums: one program sums all strips."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ def strips(blocks: Sequence[Tables]) -> Strips:
         xs.append(_largest([tables.log_masked[0], mean_x, closed_x]))
         ys.append(_largest([tables.log_masked[1], mean_y, closed_y]))
     like, (n, m) = blocks[0].log_q[0], blocks[0].shape
-    x_places, y_places = _places(xs, n), _places(ys, m)
+    padded = len(blocks) > 1 or triton_serves(*blocks)
+    x_places, y_places = _places(xs, n, padded), _places(ys, m, padded)
     ab = like.new_zeros((len(blocks), 2, x_places, y_places), dtype=torch.float64)
     rows, columns = ([aligned_zeros(like, len(blocks), shape) for _ in range(2)] for shape in ((x_places, m), (n, y_places)))
     for i, (tables, of_x, of_y) in enumerate(zip(blocks, xs, ys, strict=True)):
@@ -110,10 +111,10 @@ def strips(blocks: Sequence[Tables]) -> Strips:
     return Strips(x, y, ab, rows[0], rows[1], columns[0], columns[1], counts)
 
 
-def _places(chosen: Sequence[Tensor], tokens: int) -> int:
+def _places(chosen: Sequence[Tensor], tokens: int, padded: bool) -> int:
     """Places enough for the most tokens of a pair; no more than there are tokens."""
     most = max(len(tokens_of_one) for tokens_of_one in chosen)
-    return most if len(chosen) == 1 else min(tokens, -(-most // PADDED) * PADDED)
+    return min(tokens, -(-most // PADDED) * PADDED) if padded else most
 
 
 def _padded(chosen: Sequence[Tensor], places: int, nothing: int) -> Tensor:
@@ -377,9 +378,14 @@ def _survey_by_tiles(tables: Tables) -> Measures:
     return (torch.cat(sums), torch.cat(both_sums)), (columns, both_columns)
 
 
+def taken_whole(tokens: int) -> bool:
+    """Whether all tokens of a blank are likely ones."""
+    return tokens <= 3 * LIKELY
+
+
 def _largest(measures: list[Tensor]) -> Tensor:
     size = len(measures[0])
-    if size <= len(measures) * LIKELY:
+    if taken_whole(size):
         return torch.arange(size, device=measures[0].device)
     chosen: Tensor = torch.cat([measure.topk(LIKELY).indices for measure in measures]).unique()
     return chosen

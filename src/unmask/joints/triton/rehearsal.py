@@ -16,7 +16,7 @@ from threading import Thread
 import torch
 
 from unmask.joints.registry import Member
-from unmask.joints.solver.likely_tokens import LIKELY, inverses
+from unmask.joints.solver.likely_tokens import LIKELY, inverses, taken_whole
 from unmask.joints.solver.marginals import flat, start
 from unmask.joints.solver.members import Members, Site
 from unmask.joints.triton.pair_form import Linear, PairForm
@@ -56,9 +56,10 @@ def launches(tokens: int, device: torch.device) -> list[Launch]:
     from unmask.joints.triton.pair_sums import pair_sums
     from unmask.joints.triton.table_sums import table_sums
 
-    tables, strips = random_pair(FEW + tokens % ALIGNED, device), random_pair(FEW, device)
+    tables = random_pair(FEW + tokens % ALIGNED, device)
     a, b, (v, u) = _members(tables)
-    strip_a, strip_b, (strip_v, strip_u) = _members(strips)
+    # The columns of likely tokens have lines as long as there are places for these tokens: all tokens, or a padded number.
+    strip_a, strip_b, (strip_v, strip_u) = _members(tables if taken_whole(tokens) else random_pair(FEW, device))
     f, e, shift = tables.log_masked[0][None], tables.log_masked[1][None], torch.zeros(1, device=device)
     one, two = PairForm(Linear(1, 0, f, e)), PairForm(Linear(1, 0, e=e), Linear(0, 1, f))
     return [
