@@ -19,7 +19,7 @@ from pathlib import Path
 
 PACKAGE = "unmask"
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("errors", "checks", "cloze"),
+    ("errors", "checks", "cloze", "formats"),
     ("runs",),
     ("models",),
     ("tables",),
@@ -34,7 +34,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cli",),
 )
 """Left to right: a room may import those to its left. Rooms that share a place do not import each other, the first one's
-three plain modules excepted."""
+four plain modules excepted."""
 DOTTED = re.compile(rf"{PACKAGE}(\.\w+)+(:\w+)?")
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 
