@@ -195,6 +195,10 @@ def _print_sentences(found: Scores, rows: str) -> None:
         console.print(table)
         if place + 1 < len(found):
             console.print()
+    if any(row.get("log_prob_exact") is not None and not row["log_prob_exact"] for row in found):
+        from unmask.scoring.annealed_importance import MISSES
+
+        console.print(f"\nlog_prob: {MISSES}")
     if len(found) == 2 and all(row["tokens"] for row in found) and any(SCORES[name].by_token for name in names):
         by_token = [name for name in names if SCORES[name].by_token]
         console.print(f"\nfirst minus second, token by token ({found.shape.unit})")
