@@ -25,6 +25,11 @@ def down(value: float, decimals: int = 3) -> str:
     return _fixed(value, decimals, ROUND_FLOOR)
 
 
+def at_most(value: float) -> str:
+    """An upper bound of a number above 0 in two significant digits, such as "3.1e-16"."""
+    return f"{_digits(Decimal(value), ROUND_CEILING):.1e}" if value else "0"
+
+
 def percent_at_most(share: float) -> str:
     """An upper bound of a share of 1 as a percentage, such as "2.5 %": two significant digits, and never above 100."""
     return _percent(min(max(share, 0.0), 1.0), ROUND_CEILING)

