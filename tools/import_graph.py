@@ -19,7 +19,7 @@ from pathlib import Path
 
 PACKAGE = "unmask"
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("errors", "checks", "arguments", "cloze"),
+    ("errors", "checks", "arguments", "cloze", "formats"),
     ("runs",),
     ("registries",),
     ("options",),
@@ -35,7 +35,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cli",),
 )
 """Left to right: a room may import those to its left. Rooms that share a place do not import each other, the first one's
-four plain modules excepted. `registries` are the modules `registry` of several rooms: plain lists, which name what their own
+five plain modules excepted. `registries` are the modules `registry` of several rooms: plain lists, which name what their own
 room has and load none of it."""
 DOTTED = re.compile(rf"{PACKAGE}(\.\w+)+(:\w+)?")
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.cli import terminal
 from unmask.errors import InputError
+from unmask.formats import count_at_most, percent_at_least
 from unmask.runs.lines import STANDARD_INPUT, plain_texts, told
 from unmask.runs.outputs import output_file
 
@@ -111,7 +112,7 @@ def _show_joint(filling: Filling, console: Console) -> None:
 
 def _show_chain(filling: ChainFilling, console: Console) -> None:
     console.print(filling.summary + "\n")
-    error = any(c.standard_error for c in filling.completions)
+    error = not filling.exact
     table = terminal.table("probability", "nats", *(["error"] if error else []))
     table.add_column("completion", overflow="fold")
     for completion in filling.completions:
@@ -125,8 +126,9 @@ def _show_chain(filling: ChainFilling, console: Console) -> None:
         table = terminal.table("probability", "nats", "rank", "odds")
         table.add_column("answer", overflow="fold")
         for answer in filling.answers:
-            rank = "-" if answer.rank is None else " to ".join(f"{place:,}" for place in sorted(set(answer.rank)))
-            numbers = [terminal.percent(answer.log_prob), f"{answer.log_prob:.2f}", rank, f"1 : {1 / answer.odds:.3g}"]
+            rank = "-" if answer.rank is None else " to ".join(map(count_at_most, sorted(set(answer.rank))))
+            odds = f"1 : {1 / answer.odds:.3g}" if answer.odds else "0"
+            numbers = [terminal.percent(answer.log_prob), f"{answer.log_prob:.2f}", rank, odds]
             table.add_row(*numbers, answer.answer)
         console.print()
         console.print(table)
@@ -147,7 +149,8 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
         table.add_row(name, *[terminal.short_percent(p) for p in log_probs])
     console.print(table)
     known = comparison.cloze.gold is not None
-    console.print("all orders: the chain rule averaged over all orders, over the whole vocabulary")
+    some = len(comparison.support) < len(comparison.model.regular_ids)
+    console.print(f"all orders: the chain rule averaged over all orders, over the {'alphabet' if some else 'whole vocabulary'}")
     if known:
         console.print("* the tokens given")
     dependence = "mutual\ninformation" if joint.sites == 2 else "total\ncorrelation"
@@ -168,7 +171,7 @@ def _show_dependence(found: Dependence, console: Console) -> None:
     beside = "the other blanks masked" if found.others == "masked" else "the other tokens as they stand"
     console.print(
         f"mutual information of each pair (nats), {beside};\n{found.construction} joints; "
-        f"{terminal.shape([found.candidates] * 2)} tokens hold at least {100 * found.least_mass:.1f} % of a product joint\n"
+        f"{terminal.shape([found.candidates] * 2)} tokens hold at least {percent_at_least(found.least_mass)} of a product joint\n"
     )
     if len(names) <= WIDEST:
         table = terminal.table(*[str(position) for position in found.positions], first="token")

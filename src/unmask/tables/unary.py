@@ -137,16 +137,25 @@ def tables_of(
     known = {id(c): _Axis(c.to(model.device), torch.equal(c.to(every.device), every)) for sets in sets_of for c in sets}
     axes = [tuple(known[id(c)] for c in sets) for sets in sets_of]
     passes = _Passes(sum(pass_count([len(axis) for axis in sets]) for sets in axes), progress)
-    masked = [
-        logits.to(dtype or torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-        for logits in masked_logits(model, clozes, [pass_count([len(axis) for axis in sets]) >= ENOUGH for sets in axes])
-    ]
+    logits = masked_logits(model, clozes, [pass_count([len(axis) for axis in sets]) >= ENOUGH for sets in axes])
+    masked = [f.to(dtype or torch.promote_types(f.dtype, torch.float32)).log_softmax(-1) for f in logits]
     passes.add(len(clozes))
     blocks = [_Block(cloze, sets, log_m) for cloze, sets, log_m in zip(clozes, axes, masked, strict=True)]
     _ask(model, [question for block in blocks for question in block.questions], passes)
-    inside = iter(torch.stack([m.logsumexp(-1) for block in blocks for m in block.inside]).tolist() if blocks else ())
+    inside = iter(
+        torch.stack([mass for sets, f in zip(axes, logits, strict=True) for mass in _log_mass(sets, f)]).tolist()
+        if blocks
+        else ()
+    )
     label = getattr(model, "token", str)
     return [block.tables(tuple(islice(inside, len(block.axes))), label) for block in blocks]
+
+
+def _log_mass(axes: Sequence[_Axis], logits: Tensor) -> list[Tensor]:
+    """Log of the mass on each axis, in double precision and never above 0; 0 itself for a whole vocabulary."""
+    log_m = logits.double().log_softmax(-1)
+    zero = log_m.new_zeros(())
+    return [zero if axis.whole else m[axis.tokens].logsumexp(0).clamp(max=0) for axis, m in zip(axes, log_m, strict=True)]
 
 
 def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze], alone: Sequence[bool] = ()) -> list[Tensor]:
