@@ -332,10 +332,16 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
         ({"parallel": (tmp_path / "s.de", tmp_path / "t.en")}, "s.de has 3 lines and .*t.en 2"),
         ({"parallel": (tmp_path / "s.de", tmp_path / "no.en")}, "is not a file"),
         ({}, "give one of the two"),
-        ({"corpus": ["a"], "distil": masked}, "distil belongs to models that translate"),
-        ({"corpus": ["a"], "mask_source": 0.1}, "mask_source belongs to models that translate"),
+        (
+            {"corpus": ["a"], "distil": masked},
+            "which a CORPUS of texts does not use: leave it out, or use --parallel SOURCE TARGET",
+        ),
+        ({"corpus": ["a"], "mask_source": 0.1}, "mask_source was given, which a CORPUS of texts does not use"),
         ({"parallel": (["a b"], ["c d"]), "distil": masked}, "is a masked model"),
-        ({"parallel": (["a b"], ["c d"]), "segment_lengths": "16"}, "pairs are not cut"),
+        (
+            {"parallel": (["a b"], ["c d"]), "segment_lengths": "16"},
+            "which --parallel SOURCE TARGET does not use",
+        ),
         ({"parallel": (["a b"], ["c d"]), "valid_share": 1e-9}, "give more pairs or a larger --valid-share"),
     ):
         with pytest.raises(InputError, match=message):

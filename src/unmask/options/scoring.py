@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from unmask.joints.registry import FORMS
 from unmask.options.kinds import Choice, Construction, File, Files, Flag, Listed, Repeated, Whole
@@ -33,7 +33,7 @@ class Scores(Listed):
 class Scoring(Options):
     """What decides the numbers; see `unmask.scoring.settings`."""
 
-    reads = (Reads("score", {name: score.options for name, score in SCORES.items()}),)
+    reads: ClassVar[tuple[Reads, ...]] = (Reads("score", {name: score.options for name, score in SCORES.items()}),)
 
     score: tuple[str, ...] = option(
         "pll", Scores(), f"Names: {', '.join(SCORES)}.", "-s", python="As a list, or with commas between them."

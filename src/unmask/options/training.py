@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from unmask.options.kinds import Choice, File, Files, Flag, Numbers, Real, Renames, Text, TwoFiles, Weights, Whole
 from unmask.options.option import Options, Reads, grouped, option, output_row
@@ -33,7 +33,7 @@ BY_SIZE = {"left_out": None, "otherwise": "by --size"}
 class Training(Options):
     """What decides the weights of a run; see `unmask.training.settings`."""
 
-    reads = (Reads("objective", {"masked": MASKED_ONLY, "causal": ()}),)
+    reads: ClassVar[tuple[Reads, ...]] = (Reads("objective", {"masked": MASKED_ONLY, "causal": ()}),)
 
     layers: int = shape_row(6, Whole(1, 1024), "Encoder layers.", **BY_SIZE)
     width: int = shape_row(256, Whole(1, 1 << 16), "Hidden size.", **BY_SIZE)
