@@ -152,6 +152,7 @@ class Definition(TypedDict):
     """What a score is."""
 
     definition: str
+    over: str
     probability: bool
     why: str
     better: Literal["higher", "lower"]

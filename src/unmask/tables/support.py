@@ -1,0 +1,37 @@
+"""The support of q: the tokens that may stand in a text, over which the model's conditionals are renormalised.
+
+A model gives some of its probability to special tokens ([CLS], [PAD], [MASK], [UNK], ...) and to columns that no token uses. None
+can stand in a filled text. Every law of this project that sums to 1 therefore has
+
+    q(v | context) = exp f(v) / sum of exp f(w) over w in the support,
+
+at each step of it: over the regular tokens, or over an alphabet where one is given.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.models.conditional_model import ConditionalModel
+
+
+def regular_tokens(model: ConditionalModel) -> Int[Tensor, " s"]:
+    """Ids of the tokens that can stand in a text: all but the special ones."""
+    keep = torch.ones(model.vocab_size, dtype=torch.bool)
+    keep[[i for i in model.special_ids if i < model.vocab_size]] = False
+    return keep.nonzero().flatten().to(model.device)
+
+
+def outside(model: ConditionalModel, support: Int[Tensor, " s"]) -> Int[Tensor, " r"]:
+    """Ids of the model's output columns that are not in the support."""
+    left = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
+    left[support.to(model.device)] = False
+    return left.nonzero().flatten()
+
+
+def lost_nats(log_outside: Float[Tensor, "*n"], log_inside: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+    """-log of the share of the model's probability that the support holds, from logsumexp of the logits outside and inside."""
+    excess = log_outside - log_inside
+    return torch.logaddexp(excess, torch.zeros_like(excess))
