@@ -152,7 +152,6 @@ class Definition(TypedDict):
     """What a score is."""
 
     definition: str
-    over: str
     probability: bool
     why: str
     better: Literal["higher", "lower"]

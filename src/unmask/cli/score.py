@@ -169,8 +169,7 @@ def _print_definitions() -> None:
 
     console = terminal.console(at_least=80)
     for score in SCORES.values():
-        over = f"; q over {score.over}" if score.over else ""
-        console.print(f"{score.name}: {score.definition}{over}")
+        console.print(f"{score.name}: {score.definition}")
         console.print(f"    {'a probability' if score.probability else 'no probability'}: {score.why}\n")
 
 

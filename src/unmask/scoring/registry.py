@@ -22,8 +22,7 @@ from unmask.errors import InputError
 class Score:
     """One score.
 
-    definition    a sentence with its formula
-    over          what q is normalised over; empty where it is not
+    definition    a sentence with its formula, and what q is normalised over
     probability   whether exp(score) sums to 1 over the texts of a length
     why           in a few words, why that is so
     family        "module:function" that computes it, together with the others of its family
@@ -37,7 +36,6 @@ class Score:
 
     name: str
     definition: str
-    over: str
     probability: bool
     why: str
     family: str
@@ -53,13 +51,13 @@ _RANGES = "unmask.scoring.masked_ranges:score_ranges"
 _ADAPTIVE = "unmask.scoring.adaptive_orders:score_adaptive"
 _ORDERS = "unmask.scoring.all_orders:score_orders"
 _UNNORMALISED = "exp(-E) has no normaliser"
-_REGULAR, _WHOLE = "the regular tokens", "the whole vocabulary"
+_REGULAR, _WHOLE = "q over the regular tokens", "q over the whole vocabulary"
 _SPECIAL = ("special",)
 _NO_LOOK = "the rule sees the revealed tokens only, so each step is a conditional probability of the next"
 
 _ENERGIES = {
-    "energy_raw": ("- sum over t of the logit f_t(x_t), position t masked alone", ""),
-    "energy_norm": ("- sum over t of log q(x_t | all other tokens) = -pll", _WHOLE),
+    "energy_raw": "- sum over t of the logit f_t(x_t), position t masked alone",
+    "energy_norm": f"- sum over t of log q(x_t | all other tokens) = -pll, {_WHOLE}",
 }
 _FIXED_ORDERS = {
     "left_to_right": "from the first token to the last: sum over t of log q(x_t | x_1 .. x_{t-1})",
@@ -75,8 +73,7 @@ SCORES: dict[str, Score] = {
     for score in (
         Score(
             "pll",
-            "pseudo-log-likelihood: sum over t of log q(x_t | all other tokens)",
-            _WHOLE,
+            f"pseudo-log-likelihood: sum over t of log q(x_t | all other tokens), {_WHOLE}",
             False,
             "the conditionals overlap; two tokens that always agree count each other's information twice",
             _RANGES,
@@ -86,8 +83,7 @@ SCORES: dict[str, Score] = {
         ),
         Score(
             "pll_word",
-            "as pll, with the later pieces of the same word masked along with x_t (Kauf & Ivanova 2023)",
-            _WHOLE,
+            f"as pll, with the later pieces of the same word masked along with x_t (Kauf & Ivanova 2023), {_WHOLE}",
             False,
             "within a word it is a chain rule, between words the conditionals overlap as those of pll",
             _RANGES,
@@ -96,24 +92,13 @@ SCORES: dict[str, Score] = {
             windows=True,
         ),
         *(
-            Score(
-                name,
-                f"E(x) = {what}; lower is better",
-                over,
-                False,
-                _UNNORMALISED,
-                _RANGES,
-                by_token=True,
-                windows=True,
-                better=-1,
-            )
-            for name, (what, over) in _ENERGIES.items()
+            Score(name, f"E(x) = {what}; lower is better", False, _UNNORMALISED, _RANGES, by_token=True, windows=True, better=-1)
+            for name, what in _ENERGIES.items()
         ),
         *(
             Score(
                 name,
-                f"chain rule {way}",
-                _REGULAR,
+                f"chain rule {way}, {_REGULAR}",
                 True,
                 "the chain rule in a fixed order",
                 _RANGES,
@@ -126,8 +111,7 @@ SCORES: dict[str, Score] = {
         *(
             Score(
                 name,
-                f"chain rule, next the hidden site whose {which}",
-                _REGULAR,
+                f"chain rule, next the hidden site whose {which}, {_REGULAR}",
                 True,
                 _NO_LOOK,
                 _ADAPTIVE,
@@ -138,8 +122,7 @@ SCORES: dict[str, Score] = {
         ),
         Score(
             "any_order",
-            "log of the mean over all orders of the chain rule's probability; any_order_mean_log is the mean of the logs",
-            _REGULAR,
+            f"log of the mean over all orders of the chain rule's probability, {_REGULAR}; any_order_mean_log: mean of the logs",
             True,
             "a mean of probabilities",
             _ORDERS,
@@ -148,8 +131,7 @@ SCORES: dict[str, Score] = {
         ),
         Score(
             "order_bounds",
-            "chain rule in the best order; order_bounds_worst in the worst; any_order lies between",
-            _REGULAR,
+            f"chain rule in the best order; order_bounds_worst in the worst; any_order lies between; {_REGULAR}",
             False,
             "which order is best depends on the hidden tokens",
             _ORDERS,
@@ -158,8 +140,8 @@ SCORES: dict[str, Score] = {
         ),
         Score(
             "pair",
-            "sum of log mu_i(x_i, x_{i+1}) over adjacent pairs minus log of their shared marginals, mu_i a derived joint",
-            _REGULAR,
+            "sum of log mu_i(x_i, x_{i+1}) over adjacent pairs minus log of their shared marginals, mu_i a derived joint, "
+            + _REGULAR,
             False,
             "the pairs' contexts overlap, as those of pll do",
             "unmask.scoring.pair_joints:score_pairs",
@@ -168,8 +150,7 @@ SCORES: dict[str, Score] = {
         Score(
             "log_prob",
             "-E(x) - log Z over the texts of this length in regular tokens, log Z by enumeration or between annealed importance "
-            "sampling's bounds",
-            _WHOLE,
+            "sampling's bounds; E as in energy_raw or energy_norm",
             True,
             "normalised by Z, within the bounds log_prob_low and log_prob_high",
             "unmask.scoring.log_prob:score_log_prob",

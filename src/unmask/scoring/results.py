@@ -29,7 +29,6 @@ def about(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     return {
         name: {
             "definition": SCORES[name].definition,
-            "over": SCORES[name].over,
             "probability": SCORES[name].probability,
             "why": SCORES[name].why,
             "better": "higher" if SCORES[name].better > 0 else "lower",

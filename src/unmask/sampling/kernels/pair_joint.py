@@ -28,7 +28,6 @@ from unmask.sampling.pair_laws import PairLaws, pair_laws
 from unmask.sampling.randomness import Randomness
 from unmask.sampling.state import ChainState
 
-
 PRODUCT_SHARE = 0.1
 """Share of the product in the mixture g."""
 
