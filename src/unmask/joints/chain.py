@@ -56,7 +56,7 @@ def chain_weights(tables: Tables) -> tuple[Tensor, ...]:
 def _contexts(tables: Tables) -> list[Tensor]:
     """log of k c_t before it is normalised: G of all positions but t, times the mass that q_t puts on its candidates."""
     k = tables.sites
-    log_g = {(): tables.log_q[0].new_zeros([1] * k, dtype=torch.float64)}
+    log_g: dict[tuple[int, ...], Tensor] = {(): tables.log_q[0].new_zeros([1] * k, dtype=torch.float64)}
     for size in range(1, k):
         for revealed in combinations(range(k), size):
             before = [(tuple(s for s in revealed if s != t), t) for t in revealed]

@@ -121,24 +121,27 @@ def score_batch(
             found.update(_load(family)(model, batch, every, settings, progress))
         if some:
             possible = [row for row in range(len(batch)) if row not in impossible]
-            part = _load(family)(model, batch.part(possible), some, settings, progress) if possible else {}
-            found.update({name: _among(len(batch), possible, name, part.get(name), impossible) for name in some})
+            part = _load(family)(model, batch.part(possible), some, settings, progress) if possible else _nothing(some)
+            found.update({name: _among(len(batch), possible, scored, impossible) for name, scored in part.items()})
     return {name: found[name] for name in settings.scores}
 
 
-def _among(n: int, rows: list[int], name: str, part: Scored | None, reasons: Mapping[int, str]) -> Scored:
-    """The score of `rows`, if any, among n texts; the others have none, for these reasons."""
+def _nothing(names: Sequence[str]) -> dict[str, Scored]:
+    """The scores of no text."""
+    none = torch.empty(0, dtype=torch.float64)
+    return {name: Scored(none, extra=dict.fromkeys(SCORES[name].extra, none)) for name in names}
 
-    def spread(values: Tensor | None) -> Tensor:
-        shape = (n,) if values is None else (n, *values.shape[1:])
-        whole = torch.full(shape, torch.nan, dtype=torch.float64, device=None if values is None else values.device)
-        if values is not None:
-            whole[rows] = values
+
+def _among(n: int, rows: list[int], part: Scored, reasons: Mapping[int, str]) -> Scored:
+    """The score of `rows` among n texts; the others have none, for these reasons."""
+
+    def spread(values: Tensor) -> Tensor:
+        whole = torch.full((n, *values.shape[1:]), torch.nan, dtype=torch.float64, device=values.device)
+        whole[rows] = values.double()
         return whole
 
-    by_site = None if part is None or part.by_site is None else spread(part.by_site)
-    extra = {suffix: spread(part and part.extra[suffix]) for suffix in SCORES[name].extra}
-    return Scored(spread(part and part.values), by_site, extra, reasons)
+    by_site = None if part.by_site is None else spread(part.by_site)
+    return Scored(spread(part.values), by_site, {suffix: spread(values) for suffix, values in part.extra.items()}, reasons)
 
 
 def outside_support(model: ConditionalModel, batch: Batch) -> dict[int, str]:
