@@ -86,10 +86,10 @@ def _read(
         logits = model.logits(rows, column)[:, 0]
         chosen = logits.gather(1, batch.ids[text, position].unsqueeze(1)).squeeze(1)
         logit[start : start + at_once] = chosen.double()
-        log_q[start : start + at_once] = (chosen - logits.logsumexp(1)).double()
+        total = logits.logsumexp(1)
+        log_q[start : start + at_once] = (chosen - total).double()
         if special is not None:
-            inside = logits.index_fill(1, special, -torch.inf).logsumexp(1)
-            lost[start : start + at_once] = lost_nats(logits[:, special].logsumexp(1), inside).double()
+            lost[start : start + at_once] = lost_nats(logits, special, total).double()
     return found
 
 

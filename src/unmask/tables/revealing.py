@@ -55,25 +55,24 @@ class Conditionals:
         column = torch.arange(positions.shape[1], device=rows.device)
         for start in range(0, len(rows), at_once):
             logits = self._logits(rows[start : start + at_once], positions[start : start + at_once])
-            log_q = self._normalised(logits)
-            mine = ((row_of >= start) & (row_of < start + len(log_q))).nonzero().flatten()
-            row, token = row_of[mine, None] - start, targets[mine]
-            answer[mine] = log_q[row, column, token].double()
-            beyond = logits[..., self._outside].logsumexp(2)[row, column].double()
-            nats[mine] = lost_nats(beyond, logits[row, column, token].double() - answer[mine])
+            log_p = logits.log_softmax(2)
+            lost = lost_nats(logits, self._outside, logits.amax(2) - log_p.amax(2))
+            mine = ((row_of >= start) & (row_of < start + len(log_p))).nonzero().flatten()
+            row = row_of[mine, None] - start
+            nats[mine] = lost[row, column].double()
+            answer[mine] = log_p[row, column, targets[mine]].double() + nats[mine]
         return answer, nats
 
     def distributions(self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """log q(. | rows) at `positions`, whole, in one call; -inf outside the support."""
-        return self._normalised(self._logits(rows, positions))
+        logits = self._logits(rows, positions)
+        inside = logits.index_fill(2, self._outside, -torch.inf) if len(self._outside) else logits
+        return inside.log_softmax(2)
 
     def _logits(self, rows: Tensor, positions: Tensor) -> Tensor:
         self.passes += len(rows)
-        return self.model.logits(rows, positions)
-
-    def _normalised(self, logits: Tensor) -> Tensor:
-        inside = logits.index_fill(2, self._outside, -torch.inf) if len(self._outside) else logits
-        return inside.log_softmax(2, dtype=torch.promote_types(logits.dtype, torch.float32))
+        logits = self.model.logits(rows, positions)
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def _rows_at_once(self, predicted: int) -> int:
         budget = GPU_LOGITS if self.model.device.type == "cuda" else CPU_LOGITS

@@ -10,6 +10,8 @@ at each step of it: over the regular tokens, or over an alphabet where one is gi
 
 from __future__ import annotations
 
+from math import log
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -31,7 +33,15 @@ def outside(model: ConditionalModel, support: Int[Tensor, " s"]) -> Int[Tensor, 
     return left.nonzero().flatten()
 
 
-def lost_nats(log_outside: Float[Tensor, "*n"], log_inside: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
-    """-log of the share of the model's probability that the support holds, from logsumexp of the logits outside and inside."""
-    excess = log_outside - log_inside
-    return torch.logaddexp(excess, torch.zeros_like(excess))
+def lost_nats(logits: Float[Tensor, "*n V"], outside: Int[Tensor, " r"], log_total: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+    """-log of the share of the model's probability that the support holds; `log_total`: logsumexp of all logits.
+
+    -log(1 - s), s the share of the columns `outside`, which are few as a rule. Where s is above a half, 1 - s would lose
+    digits, and the support is summed instead.
+    """
+    log_share = logits[..., outside].logsumexp(-1) - log_total
+    nats = -torch.log1p(-log_share.exp())
+    heavy = log_share > -log(2)
+    if bool(heavy.any()):
+        nats[heavy] = log_total[heavy] - logits[heavy].index_fill(-1, outside, -torch.inf).logsumexp(-1)
+    return nats

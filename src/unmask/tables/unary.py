@@ -275,7 +275,7 @@ class _Block:
             total, log_m = inside.double().logsumexp(-1), inside[axis.tokens]
             self.log_masked.append(log_m.log_softmax(-1))
             held = torch.zeros_like(total) if axis.all else (log_m.double().logsumexp(-1) - total).clamp(max=0)
-            self.masses += [held, -lost_nats(row[axis.outside].double().logsumexp(-1), total)]
+            self.masses += [held, -lost_nats(row.double(), axis.outside, row.double().logsumexp(-1))]
 
         def question(t: int, given: Iterable[int]) -> _Question:
             return _Question(cloze, axes, t, list(given), logits.dtype)
