@@ -165,7 +165,8 @@ def measure_pairs(
     golds = [cloze.gold for cloze in clozes if cloze.gold is not None]
     if len(golds) < len(clozes):
         raise InputError("the pair's own tokens are not known: give the text without blanks, and the positions")
-    blocks = tables_of(model, clozes, [None if support is None else [support, support]] * len(clozes))
+    over = [None if support is None else [support, support]] * len(clozes)
+    blocks = tables_of(model, clozes, over, supports=over)
     options: dict[str, dict[str, object]] = {"arnold_gokhale": {"steps": arnold_gokhale_steps}} if arnold_gokhale_steps else {}
     derived = halving(lambda some: derive_blocks(some, constructions, options), blocks)
     with_gold = list(zip(derived, golds, strict=True))
