@@ -103,17 +103,19 @@ MOST_BYTES = 2**60
 
 
 def memory(name: str, given: object, available: int) -> int:
-    """`given` in bytes: a number of them, a text such as "20GB", or a share of what is `available`, such as 0.5."""
+    """`given` in bytes: a number of them, a text such as "20GB", or a share of what is `available`: at most 1, without a unit."""
     amount: float | None = None
+    unit = ""
     if isinstance(given, str):
         digits = given.strip().rstrip("BbKkMmGgTtIi ")
+        unit = given.strip()[len(digits) :].strip().upper()
         with suppress(KeyError, ValueError):
-            amount = float(digits) * UNITS[given.strip()[len(digits) :].strip().upper()]
+            amount = float(digits) * UNITS[unit]
     else:
         amount = as_number(given)
     if amount is None or not 0 < amount <= MOST_BYTES:
         raise InputError(f"{name} {shown(given)} is not understood: give bytes, such as 20GB or 500MB, or a share, such as 0.5")
-    return int(amount * available) if amount <= 1 else int(amount)
+    return max(1, int(amount * available if amount <= 1 and not unit else amount))
 
 
 def numbers(name: str, given: str, kind: Callable[[str], Number]) -> list[Number]:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import shlex
 import shutil
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from bad_models import MODELS
-from typer.testing import CliRunner
+from refusals import SECONDS, given, refusal, trees
 
-SECONDS = 60
-"""A refusal that takes longer came after work that it should have come before."""
 LINES = ["the cat sat on the mat .", "a dog ran under the tree .", "the dog sat .", "a cat ran on the mat ."]
 
 
@@ -51,54 +46,27 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
     return folder
 
 
-def tree(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every file below a folder, with size and date."""
-    return {str(path): (path.lstat().st_size, path.lstat().st_mtime_ns) for path in sorted(folder.rglob("*"))}
-
-
-@contextmanager
-def at_most(seconds: int) -> Iterator[None]:
-    """Ends what takes longer."""
-
-    def late(*args: object) -> None:
-        raise TimeoutError(f"not refused after {seconds} seconds")
-
-    former = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, former)
-
-
 @pytest.fixture
-def refused(
+def places(
     world: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., str]:
-    """refused(line): the one line that a command ends in; {world}, {model} and {new} in it are paths.
-
-    Exit code 2, nothing on standard output, one line on standard error, no traceback, nothing written or lost.
-    """
-    from unmask.cli.app import app
-
+) -> dict[str, Path]:
+    """What {world}, {model} and {new} are in a command line; commands are given in an empty folder, with no network."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp()))  # caches may be made there
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return {"world": world, "model": world / "model", "new": tmp_path / "new"}
 
-    def run(line: str, text: str | bytes | None = None) -> str:
-        places = {"world": world, "model": world / "model", "new": tmp_path / "new"}
-        words = [word.format(**places) for word in shlex.split(line)]
-        before = tree(world), tree(tmp_path)
-        with at_most(SECONDS):
-            result = CliRunner().invoke(app, words, input=text)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
+
+@pytest.fixture
+def refused(places: dict[str, Path]) -> Callable[..., str]:
+    """refused(line): the one line that a command ends in; see `refusals.refusal`."""
+
+    def run(line: str | list[str], text: str | bytes | None = None, seconds: int = SECONDS) -> str:
+        before = trees(places)
+        result = given(line, places, text, seconds)
         assert result.exit_code == 2, f"exit code {result.exit_code}: {result.output[-300:]}"
-        assert result.stdout == ""
-        lines = [line for line in result.stderr.splitlines() if not line.startswith("warning: ")]
-        assert len(lines) == 1 and lines[0].startswith("error: ") and len(lines[0]) > len("error: ") + 10, result.stderr
-        assert (tree(world), tree(tmp_path)) == before, "something was written or lost"
-        return lines[0]
+        said = refusal(result)
+        assert trees(places) == before, "something was written or lost"
+        return said
 
     return run

@@ -18,6 +18,7 @@ import unmask
 
 MODEL, FOLDER = sys.argv[1], Path(mkdtemp()) if len(sys.argv) < 3 else Path(sys.argv[2])
 TEXT = "the [MASK] [MASK]"
+DEVICES = ("meta", "mps", "xpu", "vulkan", "cpu:7", "")
 NAN, INF = float("nan"), float("inf")
 TEXTS = FOLDER / "texts.txt"
 
@@ -104,6 +105,15 @@ CASES = {
     "fill model=none": (lambda: unmask.fill(TEXT, model="/nowhere"), "/nowhere"),
     "fill device=3": (lambda: fill(device=3), "device"),
     "fill device=tpu": (lambda: fill(device="tpu"), "tpu"),
+    **{f"fill device={v!r}": (lambda v=v: fill(device=v), "device") for v in (*DEVICES, None, [1], torch.device("meta"))},
+    **{f"train device={v!r}": (lambda v=v: train(device=v), "device") for v in DEVICES},
+    **{f"load device={v!r}": (lambda v=v: unmask.MaskedLM.load(MODEL, device=v), "device") for v in DEVICES},
+    "diagnose device": (lambda: unmask.diagnose("/nowhere", device="cpu"), "device"),
+    "fill forbid=['']": (lambda: fill(forbid=[""]), "forbid"),
+    "mutants alphabet=one": (lambda: mutants(alphabet=["cat"]), "names one token"),
+    "sample restart": (lambda: sample(kernel="refined", restart=1e-9), "1e+09 passes per text"),
+    "sample memory=1B": (lambda: sample(memory="1B"), "1 bytes is too little"),
+    "fill model=NUL": (lambda: unmask.fill(TEXT, model="a\0b"), "a\\x00b"),
     "fill dtype=int8": (lambda: fill(dtype="int8"), "int8"),
     "fill rename=x": (lambda: fill(rename={"x": "y"}), "x"),
     "compare joints=[]": (lambda: compare(joints=[]), "joints"),
@@ -120,6 +130,8 @@ CASES = {
     "train corpus=[]": (lambda: train(corpus=[]), "corpus"),
     "diagnose none": (lambda: unmask.diagnose("/nowhere"), "/nowhere"),
     "score none": (lambda: unmask.score([], model=MODEL), "text"),
+    "score ~nobody": (lambda: unmask.score(Path("~nobody-here/x"), model=MODEL), "no such home folder"),
+    "score pairs=~nobody": (lambda: unmask.score(pairs="~nobody-here/x", model=MODEL), "no such home folder"),
     "score unknown": (lambda: unmask.score(["the cat"], "magic", model=MODEL), "magic"),
     "Cloze block": (lambda: unmask.Cloze((1, 2), (5,)), "outside"),
     "derive unknown": (lambda: unmask.derive(fill().joint.tables, "magic"), "magic"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+
 import pytest
 from bad_models import MODELS
+from refusals import given
 
 LONG = "x" * 5000
 TEXT = "'the [MASK] [MASK] .'"
@@ -93,6 +97,7 @@ TEXTS: list[tuple[str, str]] = [
     ("mutants 'the cat sat' --mutations cat1dog", "residue 1"),
     ("mutants 'the cat sat' --mutations cat2cat", "itself"),
     (f"mutants 'the cat sat' --mutations cat{'2' * 5000}dog", "residues 1 to 3"),
+    ("mutants 'the cat sat' --positions 2 --alphabet cat,cat", "alphabet 'cat,cat' names one token"),
     ("mutants 'the cat sat' --positions 5-3", "residues"),
     ("mutants 'the cat sat' --positions all --changes 9", "changes"),
     ("mutants 'the cat sat' --positions 1 --by magic", "magic"),
@@ -100,7 +105,12 @@ TEXTS: list[tuple[str, str]] = [
     ("mutants 'the cat sat' --positions 1 --out {world}/none/x.parquet", "folder"),
     ("mutants 'the [MASK] sat' --positions 1", "blank"),
     ("mutants --file {world}/texts.txt --positions 1 --figure x.png", "one figure"),
-    ("fill 'the [GAP:30-40] sat'", "at their shortest the text has 34 tokens and the model takes 16"),
+    ("fill 'the [GAP:30-40] sat'", "30 tokens at their shortest and the model takes 16"),
+    ("fill 'the [GAP:12-13] a cat sat'", "with its blanks at their shortest the text has 18 tokens and the model takes 16"),
+    (f"fill 'the [GAP:{'1' * 5000}] sat'", "too long: give at most 100,000 tokens"),
+    (f"fill 'the [GAP:2-{'1' * 1000}] sat'", "too long: give at most 100,000 tokens"),
+    ("fill 'the [GAP:99999] sat'", "99,999 tokens at their shortest"),
+    ("fill '" + "[GAP:1-99999] " * 2000 + "'", "more than 64 ways"),
     ("fill 'the [GAP:5-2] sat'", "[GAP:5-2]"),
     ("fill 'the [GAP:x] sat'", "[GAP:x]"),
     ("fill 'the [MASK] [MASK]' --answers cat", "1 parts for 2 blanks"),
@@ -110,6 +120,12 @@ TEXTS: list[tuple[str, str]] = [
     ("fill 'the [MASK]' --match '('", "not a regular expression"),
     ("fill 'the [MASK]' --match 7=cat", "blank 7"),
     ("fill 'the [MASK]' --allow 5=cat", "blank 5"),
+    (f"fill 'the [MASK]' --allow {'1' * 5000}=cat", "allow names blank 111111111..., which no text has"),
+    (f"fill 'the [MASK]' --match {'1' * 5000}=cat", "match names blank 111111111..., which no text has"),
+    (f"fill 'the [MASK]' --match 'a{{{'1' * 5000}}}'", "not a regular expression"),
+    ("fill 'the [MASK]' --match '" + "(" * 5000 + "'", "not a regular expression"),
+    ("fill 'the [MASK]' --forbid ''", "forbid [''] has an empty word: name the words, or leave it out"),
+    ("fill 'the [MASK]' --forbid 'cat, ,dog'", "has an empty word"),
     ("fill 'the [MASK]' --forbid the,a,cat,dog,sat,ran,on,under,mat,tree,.,s", "no token of the model passes"),
     ("fill 'the [MASK] sat' --differ", "differ"),
     ("fill 'the [WORD] sat'", "does not mark where a word begins"),
@@ -119,6 +135,7 @@ TEXTS: list[tuple[str, str]] = [
     ("score 'the cat' --rename x=y", "no tensor is called so"),
     ("score", "text"),
     ("score {world}/none.txt", "none.txt"),
+    ("score ~nobody-here/x", "there is no such home folder: write the path out"),
     ("score {world}/empty.txt", "no text"),
     ("score {world}/folder", "folder"),
     ("score {world}/latin1.txt", "latin1"),
@@ -151,6 +168,7 @@ TEXTS: list[tuple[str, str]] = [
     ("evaluate --data {world}/texts.txt --out {new} --support magic", "magic"),
     ("evaluate --data {world}/texts.txt --out {new} --engine magic", "magic"),
     ("evaluate --data {world}/texts.txt --out {new} --workers 2", "workers"),
+    ("evaluate --data {world}/texts.txt --out {new} --memory 1B --pairs 2", "memory of 1 bytes is too little for one pair"),
     ("sample --out {new} --kernel magic", "magic"),
     ("sample --out {new} --energy magic", "magic"),
     ("sample --out {new} --scan magic", "magic"),
@@ -181,12 +199,20 @@ TEXTS: list[tuple[str, str]] = [
     ("sample --out {new} --temperature 0", "temperature"),
     ("sample --out {new} --temperature -1", "temperature"),
     ("sample --out {new} --chains 1000000000", "chains"),
+    (
+        "sample --out {new} --kernel refined --restart 1e-9",
+        "1e+09 passes per text on average, over the limit of 1,000: give",
+    ),
+    ("sample --out {new} --kernel refined --restart 1e-320", "passes per text on average"),
+    ("sample --out {new} --memory 1B", "memory of 1 bytes is too little for one chain"),
+    ("sample --out {new} --memory 1e-300", "memory of 1 bytes is too little for one chain"),
     ("sample --out {world}/texts.txt", "texts.txt"),
     ("sample --out {model}", "model"),
     ("diagnose {world}/none", "none"),
     ("diagnose {world}/folder", "folder"),
     ("diagnose {world}/texts.txt", "texts.txt"),
     ("diagnose {model}", "model"),
+    ("diagnose {world}/folder --device cpu", "device 'cpu' was given, which only a judge uses"),
     ("train --out {new}", "corpus"),
     ("train {world}/none.txt --out {new}", "none.txt"),
     ("train {world}/empty.txt --out {new}", "empty.txt"),
@@ -234,6 +260,10 @@ TEXTS: list[tuple[str, str]] = [
     ("translate {world}/texts.txt --model {model} --out {world}/folder", "is a folder: name a file"),
     ("translate {world}/texts.txt --model {model} --decoder magic", "magic"),
     ("translate {world}/latin1.txt --model {model}", "latin1"),
+    ("translate {world}/empty.txt --model {model}", "empty.txt' has no text: give one text per line"),
+    ("translate {world}/texts.txt --reference {world}/empty.txt --model {model}", "empty.txt' has no text"),
+    ("translate {world}/texts.txt --model {model} --out {world}/none/x.jsonl", "of out does not exist: make it first"),
+    ("translate {world}/texts.txt --model {model} --decoder refined --restart 1e-9", "1e+09 passes per text on average"),
     ("lab dictionary --out {new} --sites 1000000000", "sites"),
     ("lab dictionary --out {new} --sites 1", "sites"),
     ("lab dictionary --out {new} --graph star", "star"),
@@ -318,3 +348,31 @@ def test_models_that_are_not_there(refused, name):
 @pytest.mark.parametrize("text", ["", "\n\n", "the cat\n", "the [MASK]\nthe cat\n", b"the [MASK] \xff\n", "the [MASK] \x00\n"])
 def test_standard_input(refused, text):
     refused("fill - --model {model}", text)
+
+
+ENDLESS = {
+    "fill": "fill 'the [MASK] {word}'",
+    "fill a gap": "fill 'the [GAP:1-2] {word}'",
+    "compare": "compare '[MASK] [MASK] {word}'",
+    "dependence": "dependence 'the cat {word}'",
+    "mutants": "mutants 'the cat {word}' --positions 1",
+    "sample": "sample --out {new} --template 'the [MASK] {word}'",
+    "a start": "sample --out {new} --init {file}",
+}
+
+
+@pytest.mark.parametrize("line", ENDLESS.values(), ids=ENDLESS)
+def test_a_word_of_20_megabytes_is_refused_at_once(refused, tmp_path, line):
+    word, file = "a" * 20_000_000, tmp_path / "endless.txt"
+    file.write_text(f"the {word}\n")
+    refused("fill 'the cat' --model {model}")
+    words = [part.replace("{word}", word).replace("{file}", str(file)) for part in shlex.split(f"{line} --model {{model}}")]
+    said = refused(words, seconds=10)
+    assert "20,000,0" in said and "shorten" in said and len(said) < 300
+
+
+@pytest.mark.parametrize("words", [1, 100])
+def test_a_text_that_is_too_long_for_a_path_is_scored(places, words):
+    text = " ".join(["cat" * (300 if words == 1 else 1)] * words)
+    result = given(["score", text, "--model", "{model}", "--json"], places)
+    assert result.exit_code == 0 and json.loads(result.stdout)["rows"][0]["text"] == text

@@ -5,37 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from command_lines import FINE, commands
 
-from unmask.cli.app import COMMANDS, command
-
-FINE = {
-    "fill": "fill 'the [MASK] sat' --model {model}",
-    "compare": "compare 'the [MASK] [MASK]' --model {model}",
-    "dependence": "dependence 'the [MASK] [MASK]' --model {model}",
-    "mutants": "mutants 'the cat sat' --positions 2 --alphabet the,cat,dog --model {model}",
-    "evaluate": "evaluate --data {world}/texts.txt --out {new} --model {model} --pairs 2",
-    "score": "score 'the cat sat' --model {model}",
-    "sample": "sample --out {new} --model {model} --chains 2 --sweeps 1 --length 3",
-    "train": "train {world}/texts.txt --out {new} --device cpu --steps 1 --cache {new}-cache",
-    "translate": "translate {world}/texts.txt --model {model}",
-    "serve": "serve --model {model}",
-    "lab dictionary": "lab dictionary --out {new}",
-    "lab masking": "lab masking --out {new}",
-    "lab dependence": "lab dependence --out {new}",
-    "lab parallel": "lab parallel --out {new}",
-    "lab stutter": "lab stutter --out {new}",
-    "lab schedule": "lab schedule --out {new}",
-    "lab all": "lab all --out {new}",
+WRONG = {
+    int: ["1.5", "nan", "", "1" * 30, "-" + "1" * 30, "1" * 5000, "²"],
+    float: ["nan", "inf", "", "1e300", "-1e300", "1" * 5000, "²"],
 }
-"""A command line of each command that is right but for the option that is tried."""
-WRONG = {int: ["1.5", "nan", "", "1" * 30, "-" + "1" * 30], float: ["nan", "inf", "", "1e300", "-1e300"]}
-
-
-def commands() -> Iterator[tuple[str, object]]:
-    for name in COMMANDS:
-        found = command(name)
-        inner = getattr(found, "commands", None)
-        yield from [(name, found)] if inner is None else [(f"{name} {part}", one) for part, one in inner.items()]
 
 
 def cases() -> Iterator[tuple[str, str, str]]:

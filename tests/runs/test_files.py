@@ -212,3 +212,21 @@ def test_arrays_come_back_or_are_refused(tmp_path):
         (tmp_path / "a").write_bytes(whole[:cut])
         with pytest.raises(InputError, match="damaged"):
             files.read_arrays(tmp_path / "a", ["x", "n"])
+
+
+@pytest.mark.parametrize("name", ["a-file/x", "a-file/x/y", "loop", "loop/x", "dangling", "dangling/x", "x" * 300])
+def test_where_no_folder_can_be_made_is_said_before_any_work(tmp_path, name):
+    (tmp_path / "a-file").write_text("mine")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="cannot be written"):
+        files.refuse_unmakeable(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["", "new", "new/and/newer", "a-file"])
+def test_where_one_can_be_made_or_something_is_nothing_is_said(tmp_path, monkeypatch, name):
+    (tmp_path / "a-file").write_text("mine")
+    files.refuse_unmakeable(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    files.refuse_unmakeable(Path(name))
+    assert [path.name for path in tmp_path.iterdir()] == ["a-file"]

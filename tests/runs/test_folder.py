@@ -290,3 +290,32 @@ def test_a_stored_value_of_several_lines_is_told_in_one(run, name):
     with pytest.raises(InputError, match="two lines") as error:
         opened(run).__enter__()
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("inside", ["", "training"])
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_failure_before_anything_is_stored_leaves_no_folder(tmp_path, inside, stored):
+    with pytest.raises(ZeroDivisionError), opened(tmp_path / "new" / "run", inside=inside) as folder:
+        (folder.own / "checkpoints").mkdir()
+        if stored:
+            folder.store([{"n": 0}], COLUMNS)
+        raise ZeroDivisionError
+    assert (tmp_path / "new").exists() == stored
+    assert stored or list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_a_folder_that_was_there_and_an_interrupt_every_folder(tmp_path):
+    (tmp_path / "mine").mkdir()
+    for path, error in ((tmp_path / "mine", ZeroDivisionError), (tmp_path / "new", KeyboardInterrupt)):
+        with pytest.raises(error), opened(path):
+            raise error
+        assert path.is_dir()
+    with opened(tmp_path / "new") as folder:
+        assert numbers(folder) == []
+
+
+def test_an_earlier_run_outlives_a_failure(run):
+    before = everything(run)
+    with pytest.raises(ZeroDivisionError), opened(run):
+        raise ZeroDivisionError
+    assert everything(run) == before

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import lzma
+import sys
+from types import SimpleNamespace
 
 import pytest
 
 from unmask.errors import InputError
+from unmask.runs import lines
 from unmask.runs.lines import numbered_lines
 
 TEXT = "\ufeffone\r\ntwo\n\n\N{SNOWMAN}\n"
@@ -40,3 +44,22 @@ def test_a_folder_and_nothing_are_one_line(tmp_path):
         list(numbered_lines(tmp_path))
     with pytest.raises(InputError, match="does not exist"):
         list(numbered_lines(tmp_path / "nothing.gz"))
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 100])
+def test_lines_are_the_same_however_they_are_read(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(lines, "_BLOCK", block)
+    for content in (b"", b"\n", b"\n\n", b"one\ntwo", b"one\n\nthree\n", b"a long line without an end"):
+        (tmp_path / "a.txt").write_bytes(content)
+        expected = content.decode().removesuffix("\n").split("\n") if content else []
+        assert [line for _, line in lines.numbered_lines(tmp_path / "a.txt")] == expected
+
+
+def test_standard_input_that_cannot_be_read_is_called_that(monkeypatch):
+    class Folder:
+        def read(self, size):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory")
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Folder()))
+    with pytest.raises(InputError, match="'standard input' is a folder: give a file"):
+        list(numbered_lines(lines.STANDARD_INPUT))

@@ -70,6 +70,8 @@ def test_no_path_leads_out_of_the_page(client, path):
         ("fill", {"text": "[MASK] " * 9}, "9 blanks, and the page takes 8"),
         ("fill", {"text": "the cat ."}, "has no blank"),
         ("fill", {"text": " "}, "is empty"),
+        ("fill", {"text": f"the [GAP:{'1' * 1000}] ."}, "is too long: give at most 100,000 tokens"),
+        ("fill", {"text": "the [GAP:99999] ."}, "99,999 tokens at their shortest"),
         ("fill", {"text": "the \ud800 [MASK]"}, "unable to parse raw data as a unicode string"),
         ("fill", {"text": TWO, "model": "/etc/passwd"}, "model: Extra inputs are not permitted"),
         ("fill", {"text": TWO, "candidates": 5000}, "candidates: Input should be less than or equal to 1024"),

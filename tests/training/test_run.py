@@ -524,3 +524,16 @@ def test_a_model_with_a_missing_part_is_no_start(shared: Path, tmp_path: Path, l
     with pytest.raises(UnmaskError, match=lost):
         go(shared, tmp_path / "second", init=tmp_path / "first", layers=None, width=None, heads=None, vocab=None)
     assert not (tmp_path / "second").exists()
+
+
+def test_a_model_of_few_tokens_is_one_to_start_from(tmp_path: Path) -> None:
+    texts = ["a b ab.", "b a ba."] * 100
+    options = {**SMALL, "valid": texts, "cache": tmp_path / "cache", "steps": 1}
+    first = unmask.train(texts, out=tmp_path / "first", **options).out
+    tokens = json.loads((first / "config.json").read_text())["vocab_size"]
+    assert tokens < 64
+    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    made = unmask.train(texts, out=tmp_path / "second", init=first, **{**options, **shape})
+    assert made.finished and made.settings.vocab == tokens
+    with pytest.raises(InputError, match=f"vocab {tokens} is out of range: give a whole number from 64"):
+        unmask.train(texts, out=tmp_path / "third", **{**options, "vocab": tokens})

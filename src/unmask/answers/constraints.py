@@ -46,7 +46,10 @@ class Constraints:
         by_blank = _by_blank("allow", allow, {1: ["red", "green"]})
         allowed = {number: word_list(f"allow at blank {number}", words) for number, words in by_blank.items()}
         patterns = {0: match} if isinstance(match, str) else _by_blank("match", match, {1: ".*ing"})
-        return cls(allowed, word_list("forbid", forbid or ()), patterns, differ)
+        forbidden = word_list("forbid", forbid or ())
+        if not all(str(word).strip() for word in forbidden):
+            raise InputError(f"forbid {list(forbidden)} has an empty word: name the words, or leave it out")
+        return cls(allowed, forbidden, patterns, differ)
 
     def __bool__(self) -> bool:
         return bool(self.allow or self.forbid or self.match or self.differ)
@@ -178,5 +181,5 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         raise InputError(f"match {pattern!r} is not a regular expression: give one as a string")
     try:
         return re.compile(pattern)
-    except re.error as error:
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"match {pattern!r} is not a regular expression ({error}): correct it") from None

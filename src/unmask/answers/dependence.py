@@ -40,7 +40,7 @@ from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.tokenizing import shortened
+from unmask.models.tokenizing import refuse_hopeless, shortened
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import MAX_PASSES, MOST_CANDIDATES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
 from unmask.tables.support import regular_tokens
@@ -317,6 +317,7 @@ def dependence(
 
 def _cloze(model: MaskedLM, text: str, positions: Sequence[int] | None, others: str | None) -> Cloze:
     """The positions to be measured as a block: the blanks, or those named, or all regular ones of a whole text."""
+    refuse_hopeless(text, model.max_length)
     ids = model.words.encode(text)
     whole = model.mask_id not in ids
     if whole and positions is None:

@@ -5,6 +5,7 @@ Residues are counted from 1; residue i is the i-th regular token of the text.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from itertools import combinations
@@ -15,6 +16,7 @@ from unmask import checks
 from unmask.errors import InputError
 from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.tokenizing import refuse_hopeless
 from unmask.runs.files import user_path
 from unmask.runs.lines import STANDARD_INPUT, numbered_lines
 from unmask.tables.candidates import MAX_PASSES, SMALL_VOCABULARY
@@ -44,6 +46,7 @@ class Wanted:
         allowed: Sequence[int],
         force: bool,
     ) -> None:
+        refuse_hopeless(text, model.max_length, "the sequence")
         self.text, self.ids, self.allowed = text, model.words.encode(text), list(allowed)
         if model.mask_id in self.ids:
             raise InputError("the sequence has a blank: give it whole, and the positions to change")
@@ -103,7 +106,10 @@ class Wanted:
 def allowed_tokens(model: MaskedLM, alphabet: str | Path | Sequence[str] | None) -> list[int]:
     """Ids of the tokens that may stand at a position: the alphabet's, or every regular one of a small vocabulary."""
     if alphabet is not None:
-        return alphabet_ids(model.words, alphabet_tokens(alphabet))
+        named = alphabet_ids(model.words, alphabet_tokens(alphabet))
+        if len(named) < 2:
+            raise InputError(f"alphabet {alphabet!r} names one token, and a mutant has another: name two or more")
+        return named
     if len(model.regular_ids) > SMALL_VOCABULARY:
         raise InputError(
             f"the model has {len(model.regular_ids):,} tokens: give the alphabet of those that may stand at a position, "
@@ -116,7 +122,7 @@ def listed(mutations: str | Path | Sequence[str]) -> list[str]:
     """The names of mutants in a list, with commas between them, or in a file."""
     if isinstance(mutations, str | Path):
         path = user_path(mutations, "mutations")
-        is_file = isinstance(mutations, Path) or path == STANDARD_INPUT or (len(str(mutations)) < 250 and path.is_file())
+        is_file = isinstance(mutations, Path) or path == STANDARD_INPUT or os.path.isfile(path)
         lines = [line for _, line in numbered_lines(path)] if is_file else [str(mutations)]
         mutations = [name for line in lines for name in re.split(r"[,\n]", line)]
     names = list(dict.fromkeys(str(name).strip() for name in mutations if str(name).strip()))

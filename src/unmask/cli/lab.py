@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unmask.cli.options import Json
+from unmask.cli.options import Json, path
 from unmask.lab.options import STUDIES
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ app = typer.Typer(
     help="The theory of generative masked language models, computed exactly on small models.",
 )
 
-Out = Annotated[Path, typer.Option("--out", help="Folder for figure and numbers: new, empty, or an earlier lab's.")]
+Out = Annotated[
+    Path,
+    typer.Option("--out", parser=path, metavar="PATH", help="Folder for figure and numbers: new, empty, or an earlier lab's."),
+]
 TYPES: dict[type, Any] = {int: int, float: float, str: str, type(None): Path | None}
 
 
@@ -46,8 +49,10 @@ def _add(name: str) -> None:
     parameters = [Parameter("out", Parameter.KEYWORD_ONLY, default=Path("lab"), annotation=Out)]
     for field in fields(kind):
         names = [f"--{field.name.replace('_', '-')}", *([field.metadata["short"]] if field.metadata["short"] else [])]
-        shown = typer.Option(*names, help=field.metadata["help"].replace("[", "\\["))
-        annotation = Annotated[TYPES[type(field.default)], shown]  # type: ignore[valid-type]
+        kind_of_value = TYPES[type(field.default)]
+        parser: dict[str, Any] = {"parser": path, "metavar": "PATH"} if kind_of_value == Path | None else {}
+        shown = typer.Option(*names, help=field.metadata["help"].replace("[", "\\["), **parser)
+        annotation = Annotated[kind_of_value, shown]  # type: ignore[valid-type]
         parameters.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation))
     parameters.append(Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Json))
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

@@ -15,10 +15,27 @@ from unmask.errors import InputError
 from unmask.joints.registry import FORMS
 from unmask.runs.lines import STANDARD_INPUT, plain_texts, told
 
+MOST_DIGITS = 9
+"""Of a number of a blank; Python refuses to read numbers of thousands."""
+
 
 def path(given: str) -> Path:
     """The path, `~` being the home folder also where the shell has not replaced it."""
-    return Path(os.path.expanduser(given))
+    if not given.strip() or "\0" in given:
+        raise typer.BadParameter(f"{given!r} names no file: give a path")
+    expanded = os.path.expanduser(given)
+    if expanded.startswith("~"):
+        raise typer.BadParameter(f"{given!r} starts with ~, and there is no such home folder: write the path out")
+    return Path(expanded)
+
+
+def names_a_file(given: str) -> bool:
+    """Whether a text is a file that exists, or could be the path of one: it has no space, and no part is too long for a name."""
+    could_be = (
+        not any(c.isspace() for c in given.strip())
+        and max(len(part.encode(errors="replace")) for part in given.split("/")) <= 255
+    )
+    return could_be or os.path.isfile(os.path.expanduser(given))
 
 
 def one_of_two_files(given: str) -> Path:
@@ -164,10 +181,10 @@ def read_allowed(allow: list[str] | None) -> dict[int, list[str]] | None:
     """["2=red,green"] as {2: ["red", "green"]}."""
     found: dict[int, list[str]] = {}
     for given in allow or []:
-        blank, equals, words = given.partition("=")
-        if not equals or not blank.strip().isdecimal():
+        blank, words = _blank_of("allow", given)
+        if blank is None:
             raise InputError(f"allow {given!r} is not understood: give a blank's number and words, such as 2=red,green")
-        found.setdefault(int(blank), []).extend(word.strip() for word in words.split(",") if word.strip())
+        found.setdefault(blank, []).extend(word.strip() for word in words.split(",") if word.strip())
     return found or None
 
 
@@ -175,10 +192,19 @@ def read_matches(match: list[str] | None) -> str | dict[int, str] | None:
     """["2=.*ing"] as {2: ".*ing"}; one expression without a number is for every blank."""
     found: dict[int, str] = {}
     for given in match or []:
-        blank, equals, pattern = given.partition("=")
-        numbered = bool(equals) and blank.strip().isdecimal()
-        found[int(blank) if numbered else 0] = pattern if numbered else given
+        blank, pattern = _blank_of("match", given)
+        found[blank or 0] = given if blank is None else pattern
     return found.get(0) if set(found) == {0} else found or None
+
+
+def _blank_of(name: str, given: str) -> tuple[int | None, str]:
+    """ "2=red" as (2, "red"); None for the number where there is none."""
+    number, equals, rest = given.partition("=")
+    if not equals or not number.strip().isdecimal():
+        return None, given
+    if len(number) > MOST_DIGITS:
+        raise InputError(f"{name} names blank {number[:MOST_DIGITS]}..., which no text has: number blanks from 1")
+    return int(number), rest
 
 
 def read_renames(renames: list[str] | None) -> dict[str, str] | None:

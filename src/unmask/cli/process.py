@@ -23,6 +23,8 @@ from unmask.errors import InputError, UnmaskError
 MISTAKE, INTERRUPTED, NO_READER = 2, 130, 141
 PATIENCE = 0.5
 """Seconds after an interrupt in which another one means the same: a closing terminal sends several."""
+LONGEST_WORD = 300
+"""Characters of a word, or a path, that a line on standard error shows whole."""
 SHOW_CURSOR = "\x1b[?25h"
 ADVICE = {
     errno.ENOSPC: "free some space, or write elsewhere",
@@ -133,7 +135,7 @@ def abandon_output() -> None:
 
 @contextmanager
 def one_line_warnings() -> Iterator[None]:
-    """Warnings to the user as one line each on standard error, once; those to developers are not shown."""
+    """Warnings to the user as one line each on standard error, once; those to developers, and logs of others, are not shown."""
     import logging
 
     shown: set[str] = set()
@@ -152,18 +154,21 @@ def one_line_warnings() -> Iterator[None]:
         show(str(message))
 
     log, lines = logging.getLogger("unmask"), Lines(logging.WARNING)
+    others, nowhere = logging.getLogger(), logging.NullHandler()  # without a handler, Python would print what they log
     with warnings.catch_warnings():
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show_warning  # type: ignore[assignment]
         log.addHandler(lines)
+        others.addHandler(nowhere)
         propagate, log.propagate = log.propagate, False
         try:
             yield
         finally:
             log.propagate = propagate
             log.removeHandler(lines)
+            others.removeHandler(nowhere)
 
 
 def tell(line: str) -> None:
@@ -174,8 +179,9 @@ def tell(line: str) -> None:
 
 
 def one_line(text: str) -> str:
-    """The text in one line, what cannot be printed as its escape."""
-    return " ".join("".join(c if c.isprintable() or c.isspace() else repr(c)[1:-1] for c in text).split())
+    """The text in one line: what cannot be printed as its escape, of what is longer than any path or word its two ends."""
+    words = "".join(c if c.isprintable() or c.isspace() else repr(c)[1:-1] for c in text).split()
+    return " ".join(word if len(word) <= LONGEST_WORD else f"{word[:200]}...{word[-60:]}" for word in words)
 
 
 def explained(error: BaseException) -> str | None:

@@ -147,7 +147,7 @@ class _Rows:
 
 
 def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[str] | None:
-    """A file, standard input, or sentences: what has a space in it and is no file is a sentence."""
+    """A file, standard input, or sentences: what is no file, and has a space in it or is too long for a path, is a sentence."""
     if pairs:
         if inputs:
             raise InputError(f"{inputs[0]!r} and --pairs were both given: give one of the two")
@@ -156,7 +156,7 @@ def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[s
         raise InputError("no text was given: give a file, - for standard input, sentences, or --pairs")
     if not all(given.strip() for given in inputs):
         raise InputError("a text is empty: give a file, - for standard input, or sentences")
-    files = [given for given in inputs if given == "-" or " " not in given.strip() or options.path(given).is_file()]
+    files = [given for given in inputs if given == "-" or options.names_a_file(given)]
     if not files:
         return list(inputs)
     if len(inputs) > 1:

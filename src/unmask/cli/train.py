@@ -12,9 +12,14 @@ from unmask.cli.options import Json, Rename, read_renames
 
 
 def train(
-    out: Annotated[Path, typer.Option(help="Folder for the model; must not exist, unless --resume.")],
+    out: Annotated[
+        Path, typer.Option(parser=options.path, metavar="PATH", help="Folder for the model; must not exist, unless --resume.")
+    ],
     corpus: Annotated[
-        list[Path] | None, typer.Argument(help="Text files, one text per line: .txt, .txt.xz, .txt.gz or .jsonl.")
+        list[Path] | None,
+        typer.Argument(
+            parser=options.path, metavar="CORPUS", help="Text files, one text per line: .txt, .txt.xz, .txt.gz or .jsonl."
+        ),
     ] = None,
     parallel: Annotated[
         tuple[Path, Path] | None,
@@ -25,7 +30,12 @@ def train(
         ),
     ] = None,
     distil: Annotated[
-        Path | None, typer.Option(help="With --parallel: train on the translations of the causal model in this folder.")
+        Path | None,
+        typer.Option(
+            parser=options.path,
+            metavar="PATH",
+            help="With --parallel: train on the translations of the causal model in this folder.",
+        ),
     ] = None,
     weight: Annotated[
         list[float] | None, typer.Option(help="How often an epoch sees each CORPUS file; one per file, in order.")
@@ -38,10 +48,18 @@ def train(
     heads: Annotated[int | None, typer.Option(help="Attention heads.")] = None,
     vocab: Annotated[int | None, typer.Option(help="Tokens of the vocabulary, where a tokenizer is trained.")] = None,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="A tokenizer.json, or a model folder, to use instead of training one.")
+        Path | None,
+        typer.Option(
+            parser=options.path, metavar="PATH", help="A tokenizer.json, or a model folder, to use instead of training one."
+        ),
     ] = None,
     init: Annotated[
-        Path | None, typer.Option(help="A model folder to start from; its shape and tokenizer are taken with its weights.")
+        Path | None,
+        typer.Option(
+            parser=options.path,
+            metavar="PATH",
+            help="A model folder to start from; its shape and tokenizer are taken with its weights.",
+        ),
     ] = None,
     rename: Rename = None,
     field: Annotated[str, typer.Option(help="Field of a .jsonl line that holds the text.")] = "text",
@@ -84,7 +102,9 @@ def train(
     label_smoothing: Annotated[float, typer.Option(help="Share of each answer spread over the vocabulary.")] = 0.0,
     precision: Annotated[str, typer.Option(help="Of matrix products: float32, bfloat16, or auto (bfloat16 on a GPU).")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of weights, order and masks.")] = 0,
-    valid: Annotated[Path | None, typer.Option(help="Held-out text; by default a share of the corpus.")] = None,
+    valid: Annotated[
+        Path | None, typer.Option(parser=options.path, metavar="PATH", help="Held-out text; by default a share of the corpus.")
+    ] = None,
     valid_share: Annotated[float, typer.Option(help="Share of the corpus' lines held out, where there is no --valid.")] = 0.02,
     valid_max_tokens: Annotated[int | None, typer.Option(help="Validate on segments of at most this many tokens.")] = None,
     valid_every: Annotated[int, typer.Option(help="Steps between validations; 0 is a tenth of the run.")] = 0,
@@ -96,7 +116,10 @@ def train(
     ] = False,
     half: Annotated[bool, typer.Option("--half", help="Write the weights in float16.")] = False,
     licence: Annotated[str, typer.Option(help="Licence of the data, for the model card.")] = "unknown",
-    cache: Annotated[Path | None, typer.Option(help="Folder for tokenised corpora; by default ~/.cache/unmask.")] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(parser=options.path, metavar="PATH", help="Folder for tokenised corpora; by default ~/.cache/unmask."),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
     compile: Annotated[bool | None, typer.Option(help="Compile the model; by default on a GPU.")] = None,
     as_json: Json = False,

@@ -25,6 +25,7 @@ from functools import partial
 import torch
 
 from unmask.checks import memory
+from unmask.errors import InputError
 from unmask.evaluation.measure import Measurer, Row
 from unmask.evaluation.pairs import Pair
 from unmask.joints.registry import named
@@ -49,6 +50,11 @@ class InBatches:
         self.longest = longest
         self.measurer, self.device = measurer, measurer.model.device
         self.budget = None if budget is None else memory("memory", budget, whole_memory(self.device))
+        if self.budget is not None and self.budget < self._bytes():
+            raise InputError(
+                f"memory of {self.budget:,} bytes is too little for one pair, which takes about {self._bytes():,}: "
+                "give more memory, or an alphabet"
+            )
 
     def __call__(self, pairs: Sequence[Pair]) -> Iterator[Answer[list[Row]]]:
         """Answers, batch by batch."""

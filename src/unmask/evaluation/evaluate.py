@@ -133,8 +133,8 @@ def _on_ray(
     over = support_of(request, lm)
     plan = make_plan(request, lm, over, kind)
     where = None if model is None else os.fspath(model)
-    if where is not None and Path(where).expanduser().is_dir():
-        where = str(Path(where).expanduser().resolve())
+    if where is not None and os.path.isdir(folder := os.path.expanduser(where)):
+        where = os.path.realpath(folder)
     names, steps = request.constructions, request.arnold_gokhale_steps
     make = partial(load_measurer, where, kind, plan.settings["dtype"], rename, names, steps, over.joints)
     return plan, OnRay(make, workers, gpu=gpu)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from unmask.errors import InputError
 from unmask.lab import figures
 from unmask.lab.studies.study import Study, Table, without_markdown
-from unmask.runs.files import read_object, reading, user_path, write_atomically, write_json
+from unmask.runs.files import read_object, reading, refuse_unmakeable, user_path, write_atomically, write_json
 
 if TYPE_CHECKING:
     import pandas
@@ -81,6 +81,7 @@ class Report:
 def refuse_other_folders(out: str | os.PathLike[str]) -> Path:
     """`out` as a path, if it is new, empty or the lab's; nothing is written."""
     folder = user_path(out, "out")
+    refuse_unmakeable(folder)
     with reading(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"out {str(folder)!r} is a file: name a new folder")

@@ -67,14 +67,12 @@ _PLACES = ((True, False), (False, True), (False, False))
 def _content(given: str | os.PathLike[str]) -> str:
     path = Path(os.path.expanduser(given))
     try:
-        if isinstance(given, str) and not path.is_file():
+        if isinstance(given, str) and not os.path.isfile(path):
             return given
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"alphabet file {str(path)!r} is not UTF-8 text: convert it") from None
     except (OSError, ValueError) as error:
-        if isinstance(given, str):  # too long for a file's name, for example
-            return given
         raise InputError(f"alphabet file {str(path)!r} cannot be read ({error}): check the path") from None
 
 

@@ -10,7 +10,7 @@ from unmask import checks
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.readings import has_several_lengths
-from unmask.models.tokenizing import BLANK, TextTokenizer, shortened
+from unmask.models.tokenizing import BLANK, TextTokenizer, refuse_hopeless, shortened
 
 
 def cloze_of(
@@ -28,6 +28,7 @@ def cloze_of(
     """
     if has_several_lengths(text):
         raise InputError(f"the text {shortened(text)} has a [WORD] or [GAP], which fill alone takes: put a [MASK] for each token")
+    refuse_hopeless(text, max_length)
     ids = words.encode(text)
     words.refuse_unknown(text, ids)
     blanks = [t for t, token in enumerate(ids) if token == words.mask_id]

@@ -45,9 +45,10 @@ def as_model(
 
 def _state(where: str) -> tuple[object, ...]:
     """A hub name; or a folder, with the size and date of each of its files."""
-    folder = os.path.realpath(os.path.expanduser(where))
+    folder = os.path.expanduser(where)
     if not os.path.isdir(folder):
         return (where,)
+    folder = os.path.realpath(folder)
     files = [entry for entry in os.scandir(folder) if entry.is_file()]
     above = Path(folder).parent / "vocab.txt"
     dates = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in files)

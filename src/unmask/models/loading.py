@@ -25,19 +25,24 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 UNLIMITED = 10**9
 
 
+DEVICES = "use auto, cpu, cuda or cuda:N"
+
+
 def resolve_device(device: str | torch.device) -> torch.device:
-    """The device named; "auto" is CUDA where there is one, else the CPU."""
-    if isinstance(device, torch.device):
-        return device
+    """The device named; "auto" is CUDA where there is one, else the CPU. Others that torch knows are refused."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        found = torch.device(device)
-    except RuntimeError:
-        raise ModelError(f"device {device!r} is not known: use auto, cpu, cuda or cuda:N") from None
+        found = torch.device(device if isinstance(device, torch.device) else str(device))
+    except (RuntimeError, ValueError):
+        raise ModelError(f"device {device!r} is not known: {DEVICES}") from None
+    if found.type not in ("cpu", "cuda") or (found.type == "cpu" and found.index):
+        raise ModelError(f"device {str(device)!r} is not one that unmask runs on: {DEVICES}")
     if found.type == "cuda" and not torch.cuda.is_available():
-        raise ModelError(f"device {device!r} was asked for, but this torch sees no CUDA device: use cpu")
-    return found
+        raise ModelError(f"device {str(device)!r} was asked for, but this torch sees no CUDA device: use cpu")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise ModelError(f"device {str(device)!r} was asked for, and there are {torch.cuda.device_count()}, from cuda:0: use one")
+    return found if found.type == "cuda" else torch.device("cpu")
 
 
 def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:

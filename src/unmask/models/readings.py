@@ -22,12 +22,14 @@ from typing import Literal
 from unmask.checks import whole
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.models.tokenizing import BLANK, TextTokenizer
+from unmask.models.tokenizing import BLANK, TextTokenizer, refuse_hopeless
 
 logger = logging.getLogger(__name__)
 WORD = "[WORD]"
 MOST_PIECES = 8
 MOST_READINGS = 64
+LONGEST_GAP = 100_000
+"""Tokens; no model takes more."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,14 @@ def readings_of(words: TextTokenizer, text: str, blanks: Sequence[Blank], max_le
     """The readings of a text, the shortest first; those too long for the model are left out, with a warning."""
     ways = prod(blank.most - blank.least + 1 for blank in blanks)
     if ways > MOST_READINGS:
-        raise InputError(f"the lengths of the blanks combine in {ways} ways, over the limit of {MOST_READINGS}: narrow them")
+        raise InputError(f"the lengths of the blanks combine in more than {MOST_READINGS} ways: narrow them")
+    refuse_hopeless(text, max_length)
+    fewest = sum(blank.least for blank in blanks)
+    if fewest > (max_length or LONGEST_GAP):
+        raise InputError(
+            f"the blanks alone have {fewest:,} tokens at their shortest and the model takes {max_length or LONGEST_GAP}: "
+            "shorten the gap"
+        )
     every = [reading_with(words, text, n) for n in product(*[range(blank.least, blank.most + 1) for blank in blanks])]
     fitting = [reading for reading in every if max_length is None or len(reading.cloze.ids) <= max_length]
     if not fitting:
@@ -113,6 +122,8 @@ def _blanks(words: TextTokenizer, text: str) -> list[re.Match[str]]:
 
 def _gap(written: str) -> tuple[int, int]:
     match = re.fullmatch(r"\[GAP:\s*(\d+)\s*(?:-\s*(\d+)\s*)?\]", written)
+    if match and max(len(digits or "") for digits in match.groups()) > len(str(LONGEST_GAP)):
+        raise InputError(f"the gap {written[:30]}... is too long: give at most {LONGEST_GAP:,} tokens")
     least, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 1 <= least <= most:
         raise InputError(f"the gap {written} is not understood: write [GAP:2-5] for two to five tokens, or [GAP:3] for three")

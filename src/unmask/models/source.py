@@ -24,7 +24,7 @@ class Source:
         if os.path.isfile(self.name):
             raise ModelError(f"model {name!r} is a file: give the folder that it lies in")
         looks_like_path = self.name.startswith((".", "/", "~", os.sep)) or self.name.count("/") > 1
-        if not self.local and (looks_like_path or not self.name):
+        if not self.local and (looks_like_path or not self.name or "\0" in self.name):
             raise ModelError(f"model folder {name!r} does not exist: give a folder with config.json and weights, or a hub name")
 
     @property

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
@@ -31,7 +30,12 @@ BLANK = "[MASK]"
 SHOWN = 5
 MOST_TOLD = 50
 """Unknown words that one warning shows, and that are told in all."""
-PLAIN_CONTROLS = "\t\n\r"
+UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters, except tab and line ends, and halves of surrogate pairs."""
+LONGEST_WORD = 100_000
+"""Characters without a space. Longer than the longest protein, and than a text of a model in a script without spaces."""
+CHARACTERS_PER_TOKEN = 1_000
+"""No text that a model can take has more on average."""
 
 
 class TextTokenizer:
@@ -68,7 +72,7 @@ class TextTokenizer:
         if not found or len(self._told) >= MOST_TOLD:
             return
         self._told.update(found)
-        shown = ", ".join(repr(word) for word in dict.fromkeys(found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
+        shown = ", ".join(shortened(word) for word in dict.fromkeys(found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
         further = "; further unknown words are not told" if len(self._told) >= MOST_TOLD else ""
         warnings.warn(f"the model does not know {shown} and reads {mark} instead{further}", UnmaskWarning, stacklevel=3)
 
@@ -214,9 +218,20 @@ def shortened(text: str) -> str:
 
 
 def refuse_unreadable(text: str) -> None:
-    """Raise for an empty text and for control characters and lone surrogates, with their place."""
+    """Raise for an empty text, and for control characters, lone surrogates and endless words, with their place."""
     if not text.strip():
         raise InputError(f"the text {text!r} is empty: give a sentence with [MASK] where a token should be modelled")
-    for place, character in enumerate(text):
-        if unicodedata.category(character) in ("Cc", "Cs") and character not in PLAIN_CONTROLS:
-            raise InputError(f"the text has the control character U+{ord(character):04X} at place {place + 1}: remove it")
+    if found := UNREADABLE.search(text):
+        raise InputError(f"the text has the control character U+{ord(found[0]):04X} at place {found.start() + 1}: remove it")
+    for word in re.finditer(r"\S+", text) if len(text) > LONGEST_WORD else ():
+        if len(word[0]) > LONGEST_WORD:
+            raise InputError(
+                f"the text has {len(word[0]):,} characters without a space at place {word.start() + 1}, over the limit of "
+                f"{LONGEST_WORD:,}: put spaces between its words, or shorten it"
+            )
+
+
+def refuse_hopeless(text: str, max_length: int | None, name: str = "the text") -> None:
+    """Raise for a text whose length alone says that a model of `max_length` tokens cannot take it, before it is tokenised."""
+    if max_length is not None and len(text) > CHARACTERS_PER_TOKEN * max_length:
+        raise InputError(f"{name} has {len(text):,} characters and the model takes {max_length} tokens: shorten the text")

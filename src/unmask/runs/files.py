@@ -80,6 +80,20 @@ def make_folder(path: Path, remedy: str = ELSEWHERE) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
 
+def refuse_unmakeable(path: Path, remedy: str = ELSEWHERE) -> None:
+    """Raises if no folder can be at `path`: the nearest of its parents that exists is not a folder, or may not be written."""
+    with writing(path, remedy):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.lstat()  # a name that is too long, for example
+        there = next(folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder))
+        if not there.exists():
+            raise FileNotFoundError(errno.ENOENT, f"{str(there)!r} is a link that leads nowhere")
+        if there != path and not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if there.is_dir() and not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 def writable_file(path: Path, remedy: str = ELSEWHERE) -> Path:
     """Where a file is to appear, its folder made; what cannot be written is refused, best before any work is done for it."""
     with writing(path, remedy):

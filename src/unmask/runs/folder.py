@@ -27,6 +27,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +41,7 @@ from unmask.runs.files import (
     read_about,
     read_object,
     read_table,
+    refuse_unmakeable,
     user_path,
     write_json,
     write_table,
@@ -107,6 +109,7 @@ class RunFolder:
         self._lock: IO[bytes] | None = None
         self._run = ""
         self._parts: list[Part] = []
+        self._made: list[Path] = []
 
     def __enter__(self) -> Self:
         self._look()
@@ -114,11 +117,14 @@ class RunFolder:
         try:
             self._settle(self._look())
         except BaseException:
+            self._clear()
             self._release()
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, Exception):
+            self._clear()
         self._release()
 
     def store(
@@ -203,6 +209,7 @@ class RunFolder:
     def _take_lock(self) -> None:
         import fcntl
 
+        self._made = [folder for folder in (self.own, *self.own.parents) if not os.path.lexists(folder)]
         make_folder(self.own, ANOTHER)
         with writing(self.own / ".lock", ANOTHER):
             self._lock = open(self.own / ".lock", "ab")
@@ -211,6 +218,17 @@ class RunFolder:
             except BlockingIOError:
                 self._release()
                 raise InputError(f"another run is writing to {str(self.path)!r}: wait for it, or {ANOTHER}") from None
+
+    def _clear(self) -> None:
+        """After a failure that left nothing but settings: leave no folder that was not there, and none that looks like a run."""
+        if self.own not in self._made or _other_files(self.path, self.own / "settings.json"):
+            return
+        with suppress(OSError):
+            for file in (self.own / "settings.json", self.own / ".lock"):
+                file.unlink(missing_ok=True)
+            inner = sorted((folder for folder in self.own.rglob("*") if folder.is_dir()), reverse=True)
+            for folder in [*inner, *self._made]:
+                folder.rmdir()
 
     def _release(self) -> None:
         if self._lock:
@@ -223,6 +241,7 @@ def refuse_foreign(path: Path, kind: str, inside: str = "") -> dict[str, Any] | 
 
     Needs no model, and writes nothing: to be called before one is loaded.
     """
+    refuse_unmakeable(path, ANOTHER)
     settings = path / inside / "settings.json"
     with writing(path, ANOTHER):
         if path.exists() and not path.is_dir():

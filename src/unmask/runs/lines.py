@@ -73,19 +73,25 @@ def _sequences(lines: Iterable[tuple[int, str]]) -> Iterator[str]:
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
-    rest, number = b"", 0
-    with reading(path):
+    begun: list[bytes] = []  # of a line, block by block: adding each to the last would copy a long line again and again
+    number = 0
+    with reading(path if path != STANDARD_INPUT else Path("standard input")):
         try:
             with _open(path) as stream:
                 while block := stream.read(_BLOCK):
-                    *lines, rest = (rest + block).split(b"\n")
-                    number += len(lines)
-                    yield from lines
+                    first, *lines = block.split(b"\n")
+                    begun.append(first)
+                    if lines:
+                        number += len(lines)
+                        yield b"".join(begun)
+                        *whole, last = lines
+                        yield from whole
+                        begun = [last]
         except (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise InputError(
                 f"{path} is damaged or not compressed as its name says ({error}; after line {number}): make it again"
             ) from None
-    if rest:
+    if rest := b"".join(begun):
         yield rest
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask.arguments import checked
+from unmask.errors import InputError
 from unmask.runs.files import atomic_path, write_json
 from unmask.sampling.run import SampleRun, load_run
 from unmask.sampling.text_statistics import distinct, self_bleu, stutter_rate, stutters
@@ -128,12 +129,14 @@ def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, 
 
     A run that has a folder gets diagnostics.json and figures/chains.png there.
 
-    judge   a causal language model, by name or folder, that scores the texts
+    judge   a causal language model, by name or folder, that scores the texts, on `device`
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
     >>> unmask.diagnose(run).draws
     4
     """
+    if judge is None and device != "auto":
+        raise InputError(f"device {device!r} was given, which only a judge uses: give a judge, or leave it out")
     known = run if isinstance(run, SampleRun) else load_run(run)
     found = known.diagnosis
     if judge is not None:

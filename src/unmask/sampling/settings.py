@@ -45,8 +45,9 @@ POSITIVE = {
     "nucleus": 1.0,
     "hot": HOTTEST,
     "cold": HOTTEST,
-    "restart": 1.0,
 }
+MOST_REFINEMENTS = 1_000
+"""Gibbs steps of a refined draw on average; it is not kept, nor reported on, before all of them are done."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class SampleSettings:
             self._set(name, lambda value, n=name, a=least, b=most: whole(n, value, a, b))
         for name, largest in POSITIVE.items():
             self._set(name, lambda value, n=name, b=largest: real(n, value, 0, b, above=True))
+        self._set("restart", checked_restart)
         for name in ("decoding_temperature", "gamma"):
             self._set(name, lambda value, n=name: real(n, value, 0, HOTTEST))
         self._set("length", lambda values: tuple(whole("length", value, 1, LONGEST) for value in values))
@@ -199,6 +201,17 @@ class SampleSettings:
     def from_dict(cls, stored: Mapping[str, Any]) -> SampleSettings:
         """The other way round; names that are no settings are left aside, and a missing one is a KeyError."""
         return cls(**{field.name: _tuples(stored[field.name]) for field in fields(cls)})
+
+
+def checked_restart(given: object) -> float:
+    """The probability of stopping before each Gibbs step, if the steps, 1 / restart on average, end in reasonable time."""
+    restart = real("restart", given, 0, 1, above=True)
+    if restart * MOST_REFINEMENTS < 1:
+        raise InputError(
+            f"restart {restart:g} takes {1 / restart:.3g} passes per text on average, over the limit of {MOST_REFINEMENTS:,}: "
+            f"give {1 / MOST_REFINEMENTS:g} or more"
+        )
+    return restart
 
 
 def _tuples(value: Any) -> Any:

@@ -78,7 +78,7 @@ def items_of(source: Texts, json_lines: bool | None = None) -> Iterator[Item]:
     """
     if isinstance(source, Path):
         as_json = is_json_lines(source) if json_lines is None else json_lines
-        for number, line in numbered_lines(source.expanduser()):
+        for number, line in numbered_lines(user_path(source, "texts")):
             where = f"{told(source)} line {number}"
             yield _item(_parsed(line, where), where) if as_json else Item(line)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
@@ -154,5 +155,5 @@ def _absolute(model: str | Path | None) -> str | None:
     """A folder as workers find it, whatever their own folder is."""
     if model is None:
         return None
-    path = Path(model).expanduser()
+    path = Path(os.path.expanduser(model))
     return str(path.resolve()) if path.is_dir() else str(model)

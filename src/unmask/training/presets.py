@@ -9,7 +9,7 @@ import torch
 
 from unmask import checks
 from unmask.errors import InputError
-from unmask.training.settings import TrainSettings
+from unmask.training.settings import COUNTS, TrainSettings
 
 
 class Preset(NamedTuple):
@@ -28,6 +28,8 @@ SIZES = {
     "small": Preset(6, 256, 4, 8192, 65536, 4e-3),
     "base": Preset(12, 768, 12, 28672, 65536, 1e-3),
 }
+TRAINED_VOCAB = (64, COUNTS["vocab"][1])
+"""Least and most tokens of a tokenizer that is trained; with --init the model's own number, whatever it is, is taken."""
 FIXED_BY_A_MODEL = ("layers", "width", "heads", "vocab")
 
 
@@ -41,6 +43,8 @@ def choose(size: str, device: torch.device, given: dict[str, Any], init: dict[st
         if fixed is not None and value not in (None, fixed):
             raise InputError(f"{option} {value} was given, but {name} has {fixed}: leave out --{option}, or --init")
         chosen[option] = value if value is not None else chosen[option] if fixed is None else fixed
+    if init is None:
+        checks.whole("vocab", chosen["vocab"], *TRAINED_VOCAB)
     return chosen
 
 

@@ -14,7 +14,7 @@ from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.models.loading import resolve_device
-from unmask.runs.files import reading, user_path, write_atomically, write_json
+from unmask.runs.files import reading, refuse_unmakeable, user_path, write_atomically, write_json
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
@@ -215,6 +215,7 @@ def _pairs(
 
 def _refuse_folder(out: Path, resume: bool) -> None:
     """A folder with something in it is never written into, unless to go on with the run that it holds."""
+    refuse_unmakeable(out, "name another --out")
     with reading(out):
         used = out.exists() and (not out.is_dir() or any(out.iterdir()))
     if used and not resume:

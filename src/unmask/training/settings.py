@@ -26,7 +26,7 @@ COUNTS = {
     "layers": (1, 1024),
     "width": (1, 1 << 16),
     "heads": (1, 1 << 10),
-    "vocab": (64, 1 << 24),
+    "vocab": (1, 1 << 24),
     "max_length": (8, 1 << 16),
     "compatibility_rows": (0, MANY),
     "warmup": (0, MANY),

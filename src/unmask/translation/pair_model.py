@@ -40,11 +40,12 @@ class PairModel:
     @classmethod
     def load(cls, folder: Path, device: str = "auto", dtype: str = "auto") -> PairModel:
         """Read a folder; `device` and `dtype` are those of `MaskedLM.load`."""
+        on, kind = resolve_device(device), resolve_dtype(dtype)
         spelling = Spelling.read(folder)
         layout, objective = read_layout(folder, spelling.special)
         if objective != "masked":
             raise InputError(f"model {str(folder)!r} is a causal model, which fills no blanks: give --decoder greedy or beam")
-        network, tokenizer = load_checkpoint(folder, resolve_device(device), resolve_dtype(dtype))
+        network, tokenizer = load_checkpoint(folder, on, kind)
         assert isinstance(network, BertMaskedLM)
         network.bert.unseen = layout.pad
         widen_output(network)

@@ -15,7 +15,7 @@ from unmask.checks import one_of
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.pair_layout import FILE, is_pair_model
 from unmask.runs.files import read_object, user_path, writable_file
-from unmask.runs.lines import STANDARD_INPUT, text_lines
+from unmask.runs.lines import STANDARD_INPUT, text_lines, told
 from unmask.runs.progress import Progress
 from unmask.sampling.text_statistics import stutters
 from unmask.translation.settings import AUTOREGRESSIVE, DECODERS, MARKOV, REVISE, STEPS, TranslateSettings
@@ -105,6 +105,8 @@ def translate(
     )
     file = None if out is None else user_path(out, "out")
     if file is not None:
+        if not os.path.isdir(file.parent):
+            raise InputError(f"folder {str(file.parent)!r} of out does not exist: make it first, or name another")
         refuse_own_input(writable_file(file), texts, reference)
     sources = read_lines(texts, "texts")
     references = None if reference is None else read_lines(reference, "reference")
@@ -125,7 +127,7 @@ def translate(
 
 
 def read_lines(texts: Texts, name: str) -> list[str]:
-    """Every line of a file, empty ones too; or the texts themselves."""
+    """Every line of a file that has a text, empty ones too; or the texts themselves."""
     if not isinstance(texts, str | os.PathLike):
         listed = list(texts) if isinstance(texts, Iterable) else [texts]
         for number, text in enumerate(listed, 1):
@@ -133,9 +135,12 @@ def read_lines(texts: Texts, name: str) -> list[str]:
                 raise InputError(f"{name}: text {number} is {text!r}: give a file, or a list of strings")
         return [" ".join(text.split()) for text in listed]
     path = user_path(texts, name)
-    if path != STANDARD_INPUT and not path.is_file():
+    if path != STANDARD_INPUT and not os.path.isfile(path):
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
-    return [" ".join(line.split()) for _, line in text_lines(path)]
+    lines = [" ".join(line.split()) for _, line in text_lines(path)]
+    if not any(lines):
+        raise InputError(f"{name} {told(path)!r} has no text: give one text per line")
+    return lines
 
 
 def refuse_own_input(out: Path, *given: Texts | None) -> None:
@@ -160,8 +165,11 @@ def _method(decoder: str | None, kernel: str | None, model: Any) -> str:
 
 def _encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> list[tuple[int, ...]]:
     """The sources' tokens; one that has no room in the model is refused with its line."""
+    from unmask.models.tokenizing import refuse_hopeless
     from unmask.translation.spelling import UNKNOWN
 
+    for line, source in enumerate(sources, 1):
+        refuse_hopeless(source, layout.longest_source, f"line {line}")
     found = spelling.encode(sources)
     unknown = [line for line, ids in enumerate(found, 1) if spelling.unknown in ids]
     if unknown:
@@ -202,9 +210,10 @@ def _by_a_causal_model(
 
     if not isinstance(model, str | os.PathLike):
         raise InputError(f"{settings.method} takes the folder of a causal model, not a masked one: give its path")
+    on, kind = resolve_device(device), resolve_dtype(dtype)
     folder = user_path(model, "model")
     spelling = Spelling.read(folder)
-    causal = load_causal_pairs(folder, spelling.tokenizer, resolve_device(device), resolve_dtype(dtype))
+    causal = load_causal_pairs(folder, spelling.tokenizer, on, kind)
     ids = _encoded(spelling, causal.layout, sources)
     places = [place for place, source in enumerate(ids) if source]
     width, began = settings.beam if settings.method == "beam" else 1, time.monotonic()

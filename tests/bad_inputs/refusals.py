@@ -1,0 +1,69 @@
+"""How a command line is given in these tests, and what a refusal is."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from unittest.mock import patch
+
+from typer.main import get_command
+from typer.testing import CliRunner, Result
+
+from unmask.cli import app as command_line
+
+SECONDS = 60
+"""A refusal that takes longer came after work that it should have come before."""
+APP, COMMAND = get_command(command_line.app), cache(command_line.command)
+"""Built once: making the options of a command takes longer than most refusals."""
+
+
+class TooLate(BaseException):
+    """Not an `Exception`: the command line would explain it, and refuse."""
+
+
+def given(
+    line: str | Sequence[str], places: Mapping[str, Path], text: str | bytes | None = None, seconds: int = SECONDS
+) -> Result:
+    """How a command ends; {world} and such in its line, or its words, are `places`. A traceback is raised."""
+    words = shlex.split(line) if isinstance(line, str) else list(line)
+    for name, place in places.items():
+        words = [word.replace(f"{{{name}}}", str(place)) for word in words]
+    with at_most(seconds), patch.object(command_line, "command", COMMAND), patch("typer.testing._get_command", lambda app: APP):
+        result = CliRunner().invoke(command_line.app, words, input=text)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def refusal(result: Result) -> str:
+    """The line that a refused command ends in: one on standard error, besides warnings, and nothing on standard output."""
+    assert result.stdout == ""
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("warning: ")]
+    assert len(lines) == 1 and lines[0].startswith("error: ") and len(lines[0]) > len("error: ") + 10, result.stderr
+    return lines[0]
+
+
+def trees(places: Mapping[str, Path]) -> dict[str, tuple[int, int]]:
+    """Every file of the world, and of the folder in which commands are given, with size and date."""
+    folders = (places["world"], places["new"].parent)
+    return {str(p): (p.lstat().st_size, p.lstat().st_mtime_ns) for folder in folders for p in sorted(folder.rglob("*"))}
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Ends what takes longer."""
+
+    def late(*args: object) -> None:
+        raise TooLate(f"not ended after {seconds} seconds")
+
+    former = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, former)
