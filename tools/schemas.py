@@ -234,8 +234,10 @@ class TrainingRun(TypedDict):
     step: int
     steps: int
     validation: Figures
+    learned: bool | None
     parameters: int
     tokens: int
+    epochs: float
     settings: dict[str, Any]
 
 

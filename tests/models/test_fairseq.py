@@ -62,3 +62,7 @@ def test_what_is_no_fairseq_roberta_is_refused(make_network, tmp_path):
         roberta_from_fairseq({"a.weight": torch.ones(1)}, RESIDUES, 4, tmp_path)
     with pytest.raises(InputError, match="25 embeddings"):
         roberta_from_fairseq(fairseq_names(network), RESIDUES + "X", 4, tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(InputError, match="is not empty: name a new one"):
+        roberta_from_fairseq(fairseq_names(network), RESIDUES, 4, tmp_path)
+    assert (tmp_path / "config.json").read_text() == "{}"

@@ -204,6 +204,40 @@ def test_weights_that_are_not_finite_are_named(checkpoint, tmp_path, kind, value
     assert name in message and "1 of the 32 numbers" in message and "not finite" in message
 
 
+INTEGERS = [torch.int32, torch.int64, torch.int8, torch.uint8, torch.bool]
+
+
+def as_integers(weights, dtype, one=False):
+    """All weights as whole numbers, or one of them."""
+    names = [sorted(name for name in weights if name.endswith("weight"))[-1]] if one else list(weights)
+    return {name: (100 * tensor).to(dtype) if name in names else tensor for name, tensor in weights.items()}
+
+
+@pytest.mark.parametrize("one", [True, False], ids=["one", "all"])
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("kind", ["bert", "roberta", "modernbert", "esm"])
+def test_whole_numbers_are_no_weights(checkpoint, tmp_path, kind, dtype, one):
+    folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
+    rewrite(folder, lambda weights: as_integers(weights, dtype, one))
+    said = refusal(folder)
+    assert str(dtype).removeprefix("torch.") in said and "save them as float32" in said
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    assert refusal(folder) == said
+
+
+def test_whole_numbers_are_no_weights_under_other_names(copied):
+    rewrite(copied, lambda weights: {f"old.{name}": tensor.int() for name, tensor in weights.items()})
+    assert "int32" in refusal(copied, rename={"old.cls": "cls", "old.bert": "bert"})
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_numbers_of_positions_are_whole(checkpoint, tmp_path, kind):
+    folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
+    rewrite(folder, lambda weights: weights | {f"{kind}.embeddings.position_ids": torch.arange(24)[None]})
+    assert MaskedLM.load(folder).vocab_size
+
+
 def test_logits_that_are_not_finite_are_refused(copied):
     def spoil(weights):
         weights["cls.predictions.bias"][:] = 3e38

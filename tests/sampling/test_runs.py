@@ -55,6 +55,9 @@ class Killed(BaseException):
         ("mh", KeyboardInterrupt),
         ("mh", Killed),
         ("gibbs", Killed),
+        ("pair-joint", Killed),
+        ("block", Killed),
+        ("mask-predict", Killed),
         ("tempering", KeyboardInterrupt),
         ("annealing", Killed),
         ("ancestral", KeyboardInterrupt),
@@ -71,6 +74,8 @@ def test_an_interrupted_run_goes_on_exactly(tiny, tmp_path, stop_at, kernel, blo
     same(resumed.samples, whole.samples)
     same(resumed.rates, whole.rates)
     same(resumed.starts, whole.starts)
+    cut, uncut = (load_run(tmp_path / name).diagnosis.to_dict() for name in ("cut", "whole"))
+    assert cut == uncut, "diagnostics.json"
     same(pandas.read_parquet(tmp_path / "cut" / "samples.parquet"), pandas.read_parquet(tmp_path / "whole" / "samples.parquet"))
 
 

@@ -169,6 +169,44 @@ def test_command_prints_accuracies(unmask_score, tmp_path):
     assert json.loads((tmp_path / "run" / "accuracy.json").read_text())["accuracy"][0]["ties"] == 1
 
 
+GOOD, ZEBRA = '{"sentence_good": "a cat", "sentence_bad": "a dog"}\n', '{"sentence_good": "zzz qqq", "sentence_bad": "a dog"}\n'
+
+
+@pytest.mark.parametrize("more", [[], ["--json"], ["--format", "csv"], ["--rows", "words"], ["--out", "run"]])
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("texts.txt", "zzz qqq\n", 1),
+        ("texts.txt", "the dog sat\nzzz qqq\n", 1),
+        ("texts.txt", "\n\n", 1),
+        ("texts.txt", "the dog sat\n\n", 0),
+        ("texts.jsonl", '{"text": "zzz"}\n', 1),
+        ("pairs.jsonl", ZEBRA, 1),
+        ("pairs.jsonl", GOOD + ZEBRA, 1),
+        ("pairs.jsonl", GOOD, 0),
+    ],
+)
+def test_exit_code_of_texts_without_a_score(unmask_score, name, content, expected, more, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(content)
+    asked = ["--pairs", name] if name.startswith("pairs") else [name]
+    if name.startswith("pairs") and "--rows" in more:
+        more = []
+    code, printed, message = unmask_score(*asked, *more)
+    assert code == expected
+    if expected:
+        assert "lack" in message + printed
+    if "--out" in more:
+        assert (tmp_path / "run" / "scores.jsonl").is_file()
+
+
+def test_sentences_without_a_score_say_why(unmask_score):
+    code, printed, message = unmask_score("zzz qqq")
+    assert code == 1 and "1 text lacks a score" in message and "all words of 'zzz qqq' are unknown" in message
+    code, _, message = unmask_score("the dog sat", "the zzz sat", "--score", "pll")
+    assert code == 0 and "warning: the model does not know 'zzz' and reads [UNK] instead" in message
+
+
 def test_command_says_what_scores_are(unmask_score):
     code, printed, _ = unmask_score("--definitions")
     assert code == 0 and "any_order" in printed and "a probability" in printed

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import unmask
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskWarning
 
 
 def masked_log_q(model, ids, hidden, position, regular=False):
@@ -97,6 +97,26 @@ def test_a_text_that_cannot_be_scored_keeps_its_row(pieces):
     assert "does not know" in reasons[5]
     whole = found[6]["any_order"] - found[6]["any_order_special"]
     assert found[6]["length"] == 1 and found[6]["pll"] == pytest.approx(whole, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "item",
+    ["zzz qqq", "zzz", {"text": "zzz qqq"}, {"before": "the dog", "target": "zzz qqq", "after": "."}],
+    ids=["words", "word", "mapping", "target"],
+)
+@pytest.mark.parametrize("rows", ["texts", "words", "tokens"])
+def test_unknown_words_alone_have_no_score(pieces, item, rows):
+    found = unmask.score([item, "a dog"], "pll,energy_raw", model=pieces, rows=rows)
+    first = [row for row in found if row["item"] == 1]
+    assert len(first) == 1 and first[0].get("pll") is None and first[0].get("pll_surprisal") is None
+    assert first[0]["reason"].startswith("all words of 'zzz") and "unknown to the model" in first[0]["reason"]
+    assert all(row["reason"] is None for row in found if row["item"] == 2)
+
+
+def test_unknown_words_among_others_are_told(pieces):
+    with pytest.warns(UnmaskWarning, match="does not know 'wombat' and reads"):
+        found = unmask.score("the wombat sat", model=pieces)
+    assert found[0]["unknown"] == 1 and found[0]["pll"] is not None
 
 
 @torch.no_grad()

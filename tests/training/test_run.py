@@ -455,7 +455,7 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared: Path, tmp_path: Path)
         ({"valid": "/nowhere.txt"}, "valid '/nowhere.txt' is not a file"),
         ({"out": ""}, "out '' names no file"),
         ({"out": "/dev/full"}, "'/dev/full' exists and is not empty"),
-        ({"cache": "/dev/full"}, "cannot be written"),
+        ({"cache": "/dev/full"}, "cache '/dev/full' is a file: name a folder"),
     ],
 )
 def test_options_that_cannot_be(shared: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -493,9 +493,9 @@ def test_a_run_goes_on_from_a_model_folder(shared: Path, tmp_path: Path) -> None
     with pytest.warns(UnmaskWarning, match=r"57% of the corpus is \[UNK\]"):
         options = {**SMALL, **shape, "steps": 1, "init": first, "cache": tmp_path / "cache"}
         unmask.train(strange, out=tmp_path / "strange", valid=strange, **options)
-    go(shared, second / "on", init=first, max_minutes=0.0, steps=3, **shape)
+    go(shared, tmp_path / "on", init=first, max_minutes=0.0, steps=3, **shape)
     with pytest.raises(InputError, match="holds a run with init "):
-        go(shared, second / "on", init=second, steps=3, resume=True, **shape)
+        go(shared, tmp_path / "on", init=second, steps=3, resume=True, **shape)
 
 
 def test_a_start_whose_tensors_have_other_names_is_renamed(shared: Path, tmp_path: Path) -> None:

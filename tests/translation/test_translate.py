@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,12 @@ from typing import Any
 import pytest
 import torch
 from made_up_language import SMALL, pairs, share_right
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 import unmask
 from unmask.cli.app import app
-from unmask.errors import InputError, UnmaskWarning
+from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.energy import energy_terms
@@ -229,6 +232,13 @@ def test_what_is_read_is_not_written_over_and_words_that_cannot_be_spelled_are_t
         with pytest.raises(InputError, match="is read by this very command"):
             unmask.translate(["kalo."], model=masked, device="cpu", reference=file, out=out)
     assert file.read_text().startswith("kalo.")
+    before = {path: path.read_bytes() for path in masked.iterdir() if path.is_file()}
+    for name in ("config.json", "new.jsonl"):
+        done = CliRunner().invoke(app, ["translate", str(file), "--model", str(masked), "--out", str(masked / name)])
+        assert done.exit_code == 2 and done.stderr.startswith("error: out ") and done.stderr.count("\n") == 1
+    assert {path: path.read_bytes() for path in masked.iterdir() if path.is_file()} == before
+    with pytest.raises(InputError, match="did not write"):
+        unmask.translate(["kalo."], model=masked, device="cpu", out=file)
     with pytest.warns(UnmaskWarning, match="1 of 2 sources have words that the model cannot spell .* the first in line 2"):
         unmask.translate(file, model=masked, device="cpu")
 
@@ -249,6 +259,69 @@ def test_other_models_and_sources_without_room_are_refused(masked: Path, causal:
             unmask.translate(texts, model=masked)  # type: ignore[arg-type]
     assert unmask.translate([], model=masked, device="cpu").rows == []
     assert unmask.translate(["", " "], model=masked, device="cpu").texts == ["", ""]
+
+
+def foreign_tokenizers() -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+    """Changes of a vocabulary after which ids mean other words, or none."""
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+    def fewer(vocabulary: dict[str, int]) -> dict[str, int]:
+        return {token: i for token, i in vocabulary.items() if token in special or i % 2}
+
+    def more(vocabulary: dict[str, int]) -> dict[str, int]:
+        return vocabulary | {f"word{i}": len(vocabulary) + i for i in range(5)}
+
+    def others(vocabulary: dict[str, int]) -> dict[str, int]:
+        regular = [token for token in vocabulary if token not in special]
+        turned = dict(zip(regular, [*regular[1:], regular[0]], strict=True))
+        return {turned.get(token, token): i for token, i in vocabulary.items()}
+
+    return {"fewer": fewer, "more": more, "others": others}
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "of-an-earlier-unmask"])
+@pytest.mark.parametrize("change", foreign_tokenizers())
+@pytest.mark.parametrize("kind", ["masked", "causal"])
+def test_a_tokenizer_of_another_model_is_refused(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str, change: str, noted: bool
+) -> None:
+    folder = shutil.copytree(request.getfixturevalue(kind), tmp_path / "model")
+    file = folder / "tokenizer.json"
+    rule = json.loads(file.read_text())
+    rule["model"]["vocab"] = foreign_tokenizers()[change](rule["model"]["vocab"])
+    file.write_text(json.dumps(rule))
+    if not noted:
+        layout = json.loads((folder / "translation.json").read_text())
+        del layout["vocabulary"]
+        (folder / "translation.json").write_text(json.dumps(layout))
+        if change == "others":
+            return  # nothing that such a folder holds can tell
+    (tmp_path / "in.txt").write_text(SOURCES[0] + "\n")
+    done = CliRunner().invoke(app, ["translate", str(tmp_path / "in.txt"), "--model", str(folder), "--device", "cpu"])
+    assert done.exit_code == 2 and done.stdout == "" and "tokenizer" in done.stderr, done.output
+    assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
+
+
+def test_a_tokenizer_without_special_tokens_is_refused(causal: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(causal, tmp_path / "model")
+    rule = json.loads((folder / "tokenizer.json").read_text())
+    rule["added_tokens"], old = [], rule["model"]["vocab"]
+    rule["model"]["vocab"] = {token.replace("[SEP]", "</s>"): i for token, i in old.items()}
+    (folder / "tokenizer.json").write_text(json.dumps(rule))
+    with pytest.raises(InputError, match=r"lacks '\[SEP\]'"):
+        translated(folder)
+
+
+@pytest.mark.parametrize("kind", ["masked", "causal"])
+@pytest.mark.parametrize("file", ["model.safetensors", "length_head.safetensors"])
+def test_whole_numbers_are_no_weights(request: pytest.FixtureRequest, tmp_path: Path, kind: str, file: str) -> None:
+    folder = shutil.copytree(request.getfixturevalue(kind), tmp_path / "model")
+    if not (folder / file).exists():
+        assert kind == "causal" and file == "length_head.safetensors"
+        return
+    save_file({name: (100 * t).int() for name, t in load_file(folder / file).items()}, folder / file, {"format": "pt"})
+    with pytest.raises(UnmaskError, match="int32"):
+        translated(folder)
 
 
 def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Path) -> None:

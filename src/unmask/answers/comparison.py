@@ -243,7 +243,7 @@ def compare(
     if ranked_by not in names:
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
     checks.whole("top", top, 1, MOST_SHOWN)
-    where = None if figure is None else figure_path(figure, len(text))
+    where = None if figure is None else figure_path(figure, len(text), (model, alphabet))
     lm = as_model(model, device, dtype, rename)
     questions = asked(lm, text, positions, targets, candidates, exact, force, alphabet)
     for question in questions:

@@ -293,7 +293,7 @@ def dependence(
         checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
     if exact and candidates is not None:
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
-    where = None if figure is None else figure_path(figure, len(text))
+    where = None if figure is None else figure_path(figure, len(text), (model, alphabet))
     lm = as_model(model, device, dtype, rename)
     allowed = regular_tokens(lm)
     if alphabet is not None:

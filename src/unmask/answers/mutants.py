@@ -40,6 +40,7 @@ from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.files import user_path, write_table
+from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.tables.unary import Tables, pass_count, tables_of
 
@@ -198,8 +199,9 @@ def mutants(
             "mutations and positions were both given" if positions is not None else "neither mutations nor positions were given"
         )
         raise InputError(f"{given}: name mutants such as A24G+L30V, or positions to scan")
-    drawn = None if figure is None else figure_path(figure, len(sequence))
-    kept = None if out is None else table_path(out, len(sequence))
+    reads = (model, mutations, alphabet)
+    drawn = None if figure is None else figure_path(figure, len(sequence), reads)
+    kept = None if out is None else table_path(out, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
     lm = as_model(model, device, dtype, rename)
     allowed = allowed_tokens(lm, alphabet)
@@ -253,8 +255,8 @@ def _all_changed(wild: Sequence[int], size: int) -> Tensor:
     return torch.cartesian_prod(*others).reshape(-1, len(wild))
 
 
-def table_path(given: str | Path, texts: int = 1) -> Path:
-    """The Parquet file that the numbers go to; one that cannot be written is refused, before any work."""
+def table_path(given: str | Path, texts: int = 1, reads: Sequence[object] = ()) -> Path:
+    """The Parquet file that the numbers go to; one that cannot be written, or that is read, is refused before any work."""
     path = user_path(given, "out")
     if path.suffix.lower() != ".parquet":
         raise InputError(f"out {str(path)!r} has no known ending: name a file that ends in .parquet")
@@ -262,4 +264,4 @@ def table_path(given: str | Path, texts: int = 1) -> Path:
         raise InputError(f"{texts} sequences and one file {str(path)!r} were given: give one sequence, or leave it away")
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"out {str(path)!r} cannot be written: name a file in a folder that exists")
-    return path
+    return output_file("out", path, reads, (b"PAR1",))

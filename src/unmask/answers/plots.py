@@ -14,17 +14,19 @@ from unmask.answers.excerpt import around_blanks
 from unmask.errors import InputError
 from unmask.joints import Joint
 from unmask.runs.files import atomic_path, user_path
+from unmask.runs.outputs import output_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from unmask.answers.dependence import Dependence
 
-FORMATS = (".png", ".pdf", ".svg")
+FORMATS = {".png": (b"\x89PNG",), ".pdf": (b"%PDF",), ".svg": (b"<?xml", b"<svg")}
+"""Endings of figures, and how such files begin."""
 
 
-def figure_path(given: str | Path, texts: int = 1) -> Path:
-    """The file that a figure goes to; one that cannot be written is refused, before any work."""
+def figure_path(given: str | Path, texts: int = 1, reads: Sequence[object] = ()) -> Path:
+    """The file that a figure goes to; one that cannot be written, or that is read, is refused before any work."""
     path = user_path(given, "figure")
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"figure {str(path)!r} has no known ending: name a file that ends in {', '.join(FORMATS)}")
@@ -34,7 +36,7 @@ def figure_path(given: str | Path, texts: int = 1) -> Path:
         raise InputError(f"figure {str(path)!r} cannot be written: name a file in a folder of yours")
     if texts > 1:
         raise InputError(f"{texts} texts and one figure {str(path)!r} were given: give one text, or leave the figure out")
-    return path
+    return output_file("figure", path, reads, FORMATS[path.suffix.lower()])
 
 
 def save_figure(draw: Callable[[], Figure], path: Path) -> None:

@@ -8,9 +8,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from unmask.cli import options
+from unmask.runs.lines import STANDARD_INPUT
+from unmask.runs.outputs import output_file
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+OUTPUTS = ("figure", "out")
 
 
 def answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, Any], **readers: Callable[[Any], object]) -> None:
@@ -22,7 +26,11 @@ def answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, Any
     from unmask.cli import terminal
 
     arguments, json = options.arguments(given, **readers), given["json"]
-    found = options.read_texts(arguments.pop(next(iter(given))), arguments.pop("file"))
+    text, file = arguments.pop(next(iter(given))), arguments.pop("file")
+    for name in OUTPUTS:
+        if given.get(name) is not None:
+            output_file(name, given[name], (file, STANDARD_INPUT if text == "-" else None))
+    found = options.read_texts(text, file)
     texts, many = (found, True) if isinstance(found, list) else ([found], False)
     console = terminal.console(at_least=terminal.USUAL)
     with ExitStack() as bar:

@@ -53,8 +53,6 @@ def print_diagnosis(found: Diagnosis) -> None:
         rates.append(f"{_number(found.passes_per_step)} per step; accepted {found.acceptance:.1%}, changed {found.novelty:.1%}")
     if found.scoring_passes:
         rates.append(f"{found.scoring_passes:,} more to score and compare the samples")
-    if found.remembered:
-        rates.append(f"{found.remembered:,} of all were remembered")
     console.print("; ".join(rates))
     for line in position_lines(found):
         console.print(line)

@@ -160,7 +160,7 @@ def _print(run: SampleRun) -> None:
 
     print_diagnosis(run.diagnosis)
     console, screen = terminal.console(), terminal.messages()
-    screen.print(run.memory)
+    screen.print(f"{run.memory}; {run.remembered:,} passes came from memory")
     for row in run.last.head(SHOWN).itertuples():
         console.print(f"{row.energy:8.2f}  {row.text}", soft_wrap=True)
     if run.folder is None:

@@ -116,34 +116,46 @@ def score(
         _print_pairs(found)
     elif not from_file and out is None:
         _print_sentences(found, rows)
-    if isinstance(found, Scores) and not lines:
-        for row in found:
-            seen.see(row)
-    seen.tell_missing()
+    if not lines:
+        for number, row in enumerate(found.rows, 1):
+            seen.see(row, number)
+    seen.tell_missing("pair" if pairs else "text")
     if out is not None:
         terminal.messages().print(f"rows are in {out / f'scores.{format}'}")
+    if seen.failed:
+        raise typer.Exit(1)
 
 
 class _Rows:
-    """Prints rows, where they are printed as they come, and counts the texts that have no score."""
+    """Prints rows, where they are printed as they come, and counts the texts, or pairs, that have no score."""
 
     def __init__(self) -> None:
         self.items: dict[int, str] = {}
+        self.scored = False
         self.write: Callable[[Mapping[str, Any]], None] | None = None
 
-    def see(self, row: Mapping[str, Any]) -> None:
+    def see(self, row: Mapping[str, Any], number: int = 0) -> None:
         if self.write is not None:
             self.write(row)
         if row.get("reason") is not None:
-            self.items.setdefault(row["item"], row["reason"])
+            self.items.setdefault(row.get("item", number), row["reason"])
+        else:
+            self.scored = True
 
-    def tell_missing(self) -> None:
+    @property
+    def failed(self) -> bool:
+        """Whether a text lacks a score; of blank lines, whether there is nothing else."""
+        from unmask.scoring.tokens import EMPTY
+
+        return not self.scored or any(reason != EMPTY for reason in self.items.values())
+
+    def tell_missing(self, what: str) -> None:
         from unmask.cli import terminal
 
         if self.items:
             item, reason = next(iter(self.items.items()))
-            count = "1 text lacks" if len(self.items) == 1 else f"{len(self.items):,} texts lack"
-            terminal.messages().print(f"{count} a score, the first is text {item}: {reason}")
+            count = f"1 {what} lacks" if len(self.items) == 1 else f"{len(self.items):,} {what}s lack"
+            terminal.messages().print(f"{count} a score, the first is {what} {item}: {reason}")
 
 
 def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[str] | None:
@@ -232,10 +244,7 @@ def _print_pairs(found: PairScores) -> None:
             table.add_row(name, str(first["pairs"]), str(first["ties"]), *cells)
         console.print(table)
         console.print()
-    console.print("accuracy in %, with 95 % intervals; ties count half")
-    unscored = max(row["unscored"] for row in found.accuracy)
-    if unscored:
-        console.print(f"{unscored} pairs lack a score and are left out of the accuracy")
+    console.print("accuracy in %, with 95 % intervals; ties count half; pairs that lack a score are left out")
 
 
 def _percent(row: Mapping[str, Any]) -> str:

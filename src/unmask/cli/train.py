@@ -9,6 +9,7 @@ import typer
 
 from unmask.cli import options
 from unmask.cli.options import Json, Rename, read_renames
+from unmask.runs.progress import Progress
 
 
 def train(
@@ -137,7 +138,7 @@ def train(
 
     given |= {"corpus": given["corpus"] or None, "rename": read_renames(given["rename"])}
     with progress(lines=True) as report:
-        made = unmask.train(**given, progress=report)
+        made = unmask.train(**given, progress=_telling_the_plan(report))
     if as_json:
         print_json(made.to_dict())
     else:
@@ -145,3 +146,20 @@ def train(
     if not made.finished:
         messages().print("add --resume to the same command to go on")
         raise typer.Exit(INTERRUPTED if made.status == "interrupted" else 0)
+
+
+def _telling_the_plan(report: Progress | None) -> Progress:
+    """The same, with a line of its own for the first report of steps, which says how many there will be."""
+    told = False
+
+    def tell(done: int, total: int, what: str = "") -> None:
+        nonlocal told
+        if total and not told:
+            from unmask.cli.terminal import messages
+
+            messages().print(what, soft_wrap=True, highlight=False)
+            told, what = True, "training"
+        if report:
+            report(done, total, what)
+
+    return tell

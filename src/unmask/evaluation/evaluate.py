@@ -29,8 +29,9 @@ from unmask.evaluation.plan import SAME_CONTENT, Plan, Request, make_plan, suppo
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.engines import Engine, OnRay, ray_has_gpus, start_ray
-from unmask.runs.files import read_bytes, user_path, write_atomically, writing
+from unmask.runs.files import read_bytes, write_atomically, writing
 from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
+from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def evaluate(
             raise InputError(f"memory {memory} was given, but the workers of engine ray measure one pair at a time: leave it out")
     name = "bundled" if model is None else "a loaded model" if isinstance(model, MaskedLM) else os.fspath(model)
     request = Request(name, data, pairs_file, scheme, pairs, seed, joints, arnold_gokhale_steps, support, alphabet)
-    folder = None if out is None else user_path(out, "out")
+    folder = None if out is None else output_folder("out", out, (data, pairs_file, alphabet, model))
     if folder is not None:
         refuse_foreign(folder, KIND)
     if isinstance(model, MaskedLM) or engine == "local":

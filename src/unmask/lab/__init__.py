@@ -42,7 +42,7 @@ def study(name: str, *, out: str | os.PathLike[str] | None = None, progress: Pro
     chosen = kind(**options)
     from unmask.lab import report
 
-    folder = None if out is None else report.refuse_other_folders(out)
+    folder = None if out is None else report.refuse_other_folders(out, options.get("table"))
     found: Study = import_module(f"unmask.lab.studies.{name}").run(chosen, progress)
     if folder is not None:
         report.save(found, folder)

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from unmask.errors import InputError
 from unmask.lab import figures
 from unmask.lab.studies.study import Study, Table, without_markdown
-from unmask.runs.files import read_object, reading, refuse_unmakeable, user_path, write_atomically, write_json
+from unmask.runs.files import read_object, reading, write_atomically, write_json
+from unmask.runs.outputs import LAB, output_folder
 
 if TYPE_CHECKING:
     import pandas
 
-MANIFEST = "lab.json"
+MANIFEST = LAB
 REPORT = "report.md"
 
 INTRODUCTION = """# The theory of generative masked language models, computed
@@ -78,10 +79,9 @@ class Report:
         return "".join(study._repr_html_() for study in self.studies)
 
 
-def refuse_other_folders(out: str | os.PathLike[str]) -> Path:
-    """`out` as a path, if it is new, empty or the lab's; nothing is written."""
-    folder = user_path(out, "out")
-    refuse_unmakeable(folder)
+def refuse_other_folders(out: str | os.PathLike[str], table: object = None) -> Path:
+    """`out` as a path, if it is new, empty or the lab's and does not hold the `table` that is read; nothing is written."""
+    folder = output_folder("out", out, (table,))
     with reading(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"out {str(folder)!r} is a file: name a new folder")

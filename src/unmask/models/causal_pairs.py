@@ -19,7 +19,7 @@ from torch.nn import functional
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.own_bert import read_own_bert
-from unmask.models.pair_layout import PairLayout, read_layout
+from unmask.models.pair_layout import PairLayout, read_layout, refuse_other_tokens
 from unmask.models.source import Source
 
 
@@ -87,6 +87,7 @@ def load_causal_pairs(folder: Path, tokenizer: Tokenizer, device: torch.device, 
     network = read_own_bert(Source(str(folder)), dtype, decoder=True)
     if network is None:
         raise InputError(f"the weights in {str(folder)!r} are not those of its config.json: train the model again")
+    refuse_other_tokens(folder, tokenizer.get_vocab(), network.config.vocab_size)
     special = [i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special]
     return CausalPairs(network.to(device), layout, torch.tensor(special))
 

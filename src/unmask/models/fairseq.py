@@ -16,6 +16,7 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.vocabulary import tokenizer_from_vocabulary
+from unmask.runs.outputs import output_folder
 
 NAMES = {
     r".*sentence_encoder\.embed_tokens\.": "roberta.embeddings.word_embeddings.",
@@ -76,7 +77,9 @@ def roberta_from_fairseq(
         "layer_norm_eps": 1e-5,
         "pad_token_id": 1,
     }
-    folder = Path(folder)
+    folder = output_folder("folder", folder)
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"folder {str(folder)!r} is not empty: name a new one")
     tokenizer_from_vocabulary(vocabulary, pattern, max_length=len(places) - 2).save_pretrained(folder)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     save_file({name: tensor.clone() for name, tensor in renamed.items()}, folder / "model.safetensors", {"format": "pt"})

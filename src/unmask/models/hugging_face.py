@@ -15,14 +15,22 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer
-from torch import nn
+from torch import Tensor, nn
 
 from unmask.errors import InputError, ModelError
 from unmask.models.folder_tokenizer import FolderTokenizer, given_special_tokens, tokenizer_config
 from unmask.models.processes import LOADING
 from unmask.models.source import Source, first_line
 from unmask.models.vocabulary import special_tokens
-from unmask.models.weights import read_tensors, refuse_misfit, refuse_non_finite, renamed, why_not_read
+from unmask.models.weights import (
+    read_tensors,
+    refuse_misfit,
+    refuse_non_finite,
+    refuse_whole_numbers,
+    renamed,
+    stored_types,
+    why_not_read,
+)
 
 COUNTS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.index.json")
@@ -117,6 +125,7 @@ def load_causal(name: str) -> tuple[Any, Any]:
             tokenizer = AutoTokenizer.from_pretrained(source.name, **safely)
             network, report = make.from_pretrained(source.name, **safely, output_loading_info=True)
         refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"], [])
+        _refuse_whole_numbers(network, source)
         refuse_non_finite(network, source.name)
     except Exception as error:
         raise ModelError(
@@ -193,4 +202,20 @@ def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype, rename: Map
         raise ModelError(why_not_read(error, source.name)) from None
     misshapen = [str(entry[0]) for entry in report["mismatched_keys"]]
     refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"], misshapen)
+    _refuse_whole_numbers(network, source, options.get("state_dict"))
     return network
+
+
+def _refuse_whole_numbers(network: nn.Module, source: Source, tensors: Mapping[str, Tensor] | None = None) -> None:
+    """Of the tensors, or of the files that transformers has just read."""
+    if tensors is not None:
+        stored = {name: tensor.dtype for name, tensor in tensors.items()}
+    else:
+        stored = stored_types(source.folder if source.local else _in_the_cache(source))
+    refuse_whole_numbers(stored, [name for name, _ in network.named_parameters(remove_duplicate=False)], source.name)
+
+
+def _in_the_cache(source: Source) -> Path:
+    from huggingface_hub import try_to_load_from_cache
+
+    return Path(str(try_to_load_from_cache(source.name, "config.json"))).parent

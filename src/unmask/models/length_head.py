@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertEncoder
-from unmask.models.weights import read_file
+from unmask.models.weights import read_file, refuse_whole_numbers
 from unmask.runs.files import write_atomically
 
 FILE = "length_head.safetensors"
@@ -53,6 +53,7 @@ class LengthHead(nn.Module):
         try:
             (rows, longest), width = stored["by_source"].shape, stored["hidden.weight"].shape[0]
             head = cls(width, rows - 1, longest)
+            refuse_whole_numbers({name: t.dtype for name, t in stored.items()}, head.state_dict(), str(folder / FILE))
             head.load_state_dict(stored)
         except (KeyError, ValueError, RuntimeError):
             raise InputError(f"{str(folder / FILE)!r} is not understood: train the model again") from None

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.source import Source
-from unmask.models.weights import read_file, renamed
+from unmask.models.weights import read_file, refuse_whole_numbers, renamed
 
 WEIGHTS = "model.safetensors"
 UNUSED_BY_LOGITS = ("bert.pooler.", "cls.seq_relationship.", "bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
@@ -50,7 +50,8 @@ def _tensors_for(network: BertMaskedLM, path: Path, rename: Mapping[str, str]) -
     expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
     if expected != {name: tensor.shape for name, tensor in tensors.items()}:
         return None
-    return tensors if all(tensor.is_floating_point() for tensor in tensors.values()) else None
+    refuse_whole_numbers({_new_name(name): tensor.dtype for name, tensor in stored.items()}, expected, str(path.parent))
+    return tensors
 
 
 def _new_name(name: str) -> str:

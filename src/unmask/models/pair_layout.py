@@ -8,14 +8,18 @@ their sources, and go side by side; and position W + i means "the i-th token of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from unmask.errors import InputError
 from unmask.runs.files import read_object, write_json
+from unmask.runs.fingerprint import content_hash
 
 FILE = "translation.json"
+SPECIAL = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
+OWN_TOKENIZER = "put the tokenizer.json back that the model was trained with"
 SHORTEST = 4
 """Tokens of either side's room; with fewer there is no word between the special tokens."""
 
@@ -66,10 +70,11 @@ class PairLayout:
         """The translation's tokens in a whole text."""
         return list(ids[self.source_length : -1])
 
-    def save(self, folder: Path, objective: str, corrects: bool = False) -> None:
-        """Note the layout beside the weights, and whether the model was taught to correct tokens that it sees."""
+    def save(self, folder: Path, objective: str, vocabulary: Mapping[str, int], corrects: bool = False) -> None:
+        """Note the layout beside the weights, whose tokenizer it is, and whether the model was taught to correct what it sees."""
         lengths = {"source_length": self.source_length, "max_length": self.max_length}
-        write_json(folder / FILE, {**lengths, "objective": objective, "corrects": corrects})
+        noted = {**lengths, "objective": objective, "corrects": corrects, "vocabulary": _hash_of(vocabulary)}
+        write_json(folder / FILE, noted)
 
 
 def is_pair_model(folder: Path) -> bool:
@@ -82,8 +87,8 @@ def corrects(folder: Path) -> bool:
     return bool(read_object(folder / FILE).get("corrects"))
 
 
-def read_layout(folder: Path, special: dict[str, int]) -> tuple[PairLayout, str]:
-    """The layout of a folder, and the objective that its model was trained with; `special` as in "[CLS]": id."""
+def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout, str]:
+    """The layout of a folder, and the objective that its model was trained with; `vocabulary` of the tokenizer beside it."""
     if not is_pair_model(folder):
         raise InputError(
             f"model {str(folder)!r} does not translate (it has no {FILE}): give a folder of `unmask train --parallel`"
@@ -93,5 +98,21 @@ def read_layout(folder: Path, special: dict[str, int]) -> tuple[PairLayout, str]
         source_length, max_length, objective = int(noted["source_length"]), int(noted["max_length"]), str(noted["objective"])
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{str(folder / FILE)!r} is not understood: train the model again") from None
-    ids = (special[token] for token in ("[CLS]", "[SEP]", "[PAD]", "[MASK]"))
-    return PairLayout(source_length, max_length, *ids), objective
+    missing = next((token for token in SPECIAL if token not in vocabulary), None)
+    if missing is not None:
+        raise InputError(f"the tokenizer in {str(folder)!r} lacks {missing!r}: {OWN_TOKENIZER}")
+    if noted.get("vocabulary", _hash_of(vocabulary)) != _hash_of(vocabulary):
+        raise InputError(f"the tokenizer in {str(folder)!r} has other tokens than the model was trained with: {OWN_TOKENIZER}")
+    return PairLayout(source_length, max_length, *(vocabulary[token] for token in SPECIAL)), objective
+
+
+def refuse_other_tokens(folder: Path, vocabulary: Mapping[str, int], outputs: int) -> None:
+    """Refuse a tokenizer of another size, in folders of an earlier unmask, which do not note whose it is."""
+    if "vocabulary" not in read_object(folder / FILE) and sorted(vocabulary.values()) != list(range(outputs)):
+        raise InputError(
+            f"the tokenizer in {str(folder)!r} has {len(vocabulary):,} tokens and the model {outputs:,}: {OWN_TOKENIZER}"
+        )
+
+
+def _hash_of(vocabulary: Mapping[str, int]) -> str:
+    return content_hash(json.dumps(sorted(vocabulary.items())))

@@ -61,20 +61,21 @@ class TextTokenizer:
             raise InputError(
                 f"the model's tokenizer cannot read {shortened(text)} ({first_line(error)}): write it in the model's own tokens"
             ) from None
-        if self.tokenizer.unk_token_id in ids:
-            self._tell_unknown(prepared, ids)
+        self.tell_unknown(prepared, ids)
         return ids
 
-    def _tell_unknown(self, text: str, ids: list[int]) -> None:
+    def tell_unknown(self, prepared: str, ids: list[int]) -> None:
         """Warn of words that are read as the unknown token, each once."""
         unknown, mark = self.tokenizer.unk_token_id, self.tokenizer.unk_token
-        found = [word for word in self._words_of(text, ids, unknown) if word != mark and word not in self._told]
-        if not found or len(self._told) >= MOST_TOLD:
+        if unknown not in ids or len(self._told) >= MOST_TOLD:
+            return
+        found = [word for word in self._words_of(prepared, ids, unknown) if word != mark and word not in self._told]
+        if not found:
             return
         self._told.update(found)
         shown = ", ".join(shortened(word) for word in dict.fromkeys(found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
         further = "; further unknown words are not told" if len(self._told) >= MOST_TOLD else ""
-        warnings.warn(f"the model does not know {shown} and reads {mark} instead{further}", UnmaskWarning, stacklevel=3)
+        warnings.warn(f"the model does not know {shown} and reads {mark} instead{further}", UnmaskWarning, stacklevel=4)
 
     def _words_of(self, text: str, ids: list[int], which: int) -> list[str]:
         """The parts of the text that became the token `which`; the token itself where the tokenizer does not tell places."""

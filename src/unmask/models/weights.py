@@ -24,6 +24,14 @@ SHOWN = 3
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
     """The tensors of a folder: safetensors, whole or in parts, else a pickle read as weights only."""
+    tensors: dict[str, Tensor] = {}
+    for path in weight_files(folder):
+        tensors |= read_file(path)
+    return tensors
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files of a folder that its weights are read from."""
     files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
     for index in (folder / "model.safetensors.index.json", folder / "pytorch_model.bin.index.json"):
         if index.is_file():
@@ -33,10 +41,36 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
         files = [folder / "model.safetensors"]
     if not files:
         raise ModelError(f"folder {str(folder)!r} has no weights: put model.safetensors beside config.json")
-    tensors: dict[str, Tensor] = {}
-    for path in files:
-        tensors |= read_file(path)
-    return tensors
+    return files
+
+
+def stored_types(folder: Path) -> dict[str, torch.dtype]:
+    """The number format of each tensor of a folder; of safetensors, without reading the numbers."""
+    from safetensors import safe_open
+
+    found: dict[str, torch.dtype] = {}
+    for path in weight_files(folder):
+        if path.suffix != ".safetensors":
+            found |= {name: tensor.dtype for name, tensor in read_file(path).items()}
+            continue
+        with safe_open(path, "pt") as file:
+            found |= {name: file.get_slice(name)[:0].dtype for name in file.keys() if file.get_slice(name).get_shape()}  # noqa: SIM118
+    return found
+
+
+def refuse_whole_numbers(stored: Mapping[str, torch.dtype], wanted: Collection[str], source: str) -> None:
+    """Raise where a weight (a name in `wanted`, maybe without or with the name of a part before it) is no floating-point number.
+
+    Libraries turn whole numbers into floating-point ones without a word; they are a quantised model's, without its scales.
+    """
+    ends = {end for name in wanted for end in _ends(name)}
+    whole = {name: kind for name, kind in stored.items() if not kind.is_floating_point and ends & set(_ends(name)[:2])}
+    if whole:
+        kind = str(next(iter(whole.values()))).removeprefix("torch.")
+        raise ModelError(
+            f"{len(whole)} tensors of {source!r} are stored as {kind}, not as floating-point numbers ({_listed(whole)}): "
+            "save them as float32"
+        )
 
 
 def read_file(path: Path) -> dict[str, Tensor]:
@@ -125,6 +159,12 @@ def refuse_non_finite(network: nn.Module, source: str) -> None:
                 f"{wrong:,} of the {weights.numel():,} numbers of {name!r} of {source!r} are not finite: "
                 "use a checkpoint from before its training diverged"
             )
+
+
+def _ends(name: str) -> list[str]:
+    """A tensor's name, and what is left of it without its first part and without its first two."""
+    parts = name.split(".")
+    return [".".join(parts[first:]) for first in range(min(3, len(parts)))]
 
 
 def _that_matter(names: Collection[str]) -> list[str]:

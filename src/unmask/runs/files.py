@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ELSEWHERE = "choose another folder for it"
 AGAIN = "make the file again"
-TEMPORARY = ".*.tmp"
+TEMPORARY = ".*.[0-9]*.tmp"
 """Names of files that a kill left half written; they may be deleted, in a folder of one's own."""
 
 
@@ -95,15 +95,17 @@ def refuse_unmakeable(path: Path, remedy: str = ELSEWHERE) -> None:
 
 
 def writable_file(path: Path, remedy: str = ELSEWHERE) -> Path:
-    """Where a file is to appear, its folder made; what cannot be written is refused, best before any work is done for it."""
+    """Where a file is to appear; what cannot be written is refused, best before any work is done for it. Makes nothing."""
     with writing(path, remedy):
         target = Path(os.path.realpath(path))
         if target.is_dir():
             raise InputError(f"{str(path)!r} is a folder: name a file")
         if target.exists() and not target.is_file():
             raise InputError(f"{str(path)!r} is no regular file: name one that may be replaced")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(target.parent, os.W_OK):
+        nearest = next(folder for folder in target.parents if folder.exists())
+        if not nearest.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(nearest, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     return target
 
@@ -113,6 +115,7 @@ def atomic_path(path: Path, remedy: str = ELSEWHERE) -> Iterator[Path]:
     """A temporary path to write to; it takes the place of `path`, synced to the disk, if the block ends without an error."""
     with writing(path, remedy):
         target = writable_file(path, remedy)
+        target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
             yield temporary

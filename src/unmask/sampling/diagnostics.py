@@ -68,7 +68,7 @@ class Diagnosis:
     consecutive texts resemble each other by construction. `independent_...` are the same statistics of texts whose tokens
     know nothing of each other (see `verdict`).
 
-    passes       forward passes that the chains asked for; `remembered` of them were answered from memory
+    passes       forward passes that the chains asked for, whether they were run or answered from memory
     at_start     share of samples that were taken before their chain had left its start
     in_starts    share of samples that are the start of some chain
 
@@ -83,7 +83,6 @@ class Diagnosis:
     draws: int
     passes: int
     scoring_passes: int
-    remembered: int
     passes_per_step: float
     acceptance: float
     novelty: float
@@ -175,7 +174,6 @@ def measure_run(run: SampleRun) -> Diagnosis:
         draws=int(samples.groupby("chain").size().min()),
         passes=passes,
         scoring_passes=int(run.rates["scoring_passes"].sum()),
-        remembered=run.remembered,
         passes_per_step=passes / max(1, steps) * settings.sites_per_step if steps else float("nan"),
         acceptance=_share(run.rates, "accepted"),
         novelty=_share(run.rates, "changed"),

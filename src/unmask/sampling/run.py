@@ -35,7 +35,8 @@ class SampleRun:
                  text whose tokens were drawn independently of each other
     rates        one row per length and position: steps, accepted, proposed, changed
     swaps        of parallel tempering: shares accepted between the neighbouring temperatures of the ladder
-    remembered   passes that were answered from memory; those that `samples` and `rates` count include them
+    remembered   passes that were answered from memory; those that `samples` and `rates` count include them. A run that was
+                 stopped begins with an empty memory again, so this number, unlike all others, depends on where it was stopped
     folder       where the run is kept, if it is
     memory       what was kept of the conditionals while it ran
 

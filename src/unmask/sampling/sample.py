@@ -15,6 +15,7 @@ from unmask.models.alphabet import alphabet_tokens
 from unmask.runs.files import user_path
 from unmask.runs.folder import refuse_foreign
 from unmask.runs.lines import text_lines, told
+from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import LONGEST, MOST_CHAINS, SampleSettings
 
@@ -135,7 +136,7 @@ def sample(
     from unmask.sampling.run_folder import KIND
 
     if out is not None:
-        refuse_foreign(user_path(out, "out"), KIND)
+        refuse_foreign(output_folder("out", out, (init, alphabet, model)), KIND)
 
     run = draw(
         settings,

@@ -14,8 +14,9 @@ from unmask.errors import InputError
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.engines import ray_has_gpus, start_ray
-from unmask.runs.files import user_path, write_json
+from unmask.runs.files import write_json
 from unmask.runs.folder import RunFolder, refuse_foreign
+from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 from unmask.scoring.minimal_pairs import PairScores, compare_pairs
 from unmask.scoring.output import FORMATS, check_format
@@ -105,7 +106,8 @@ def score(
         raise InputError(f"input {one_of('input', input, INPUTS)} says how a file is read, and no file was given: leave it out")
     check_format(format, tokens, on_stream=False)
     if out is not None:
-        refuse_foreign(user_path(out, "out"), KIND)
+        files = texts if isinstance(texts, Path) else None
+        refuse_foreign(output_folder("out", out, (files, pairs, model)), KIND)
     json_lines = None if input is None else one_of("input", input, INPUTS) == "jsonl"
     listed = None if pairs is None else list(pairs_of(pairs))
     given: Texts = [sentence for pair in listed or () for sentence in (pair.good, pair.bad)] if texts is None else texts

@@ -18,6 +18,9 @@ from unmask.models.tokenizing import BLANK, TextTokenizer
 from unmask.scoring.batch import Batch
 from unmask.scoring.reading import Item
 
+EMPTY = "the text is empty"
+"""The reason of a blank line, which is no failure."""
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -44,7 +47,7 @@ class Encoded:
 def encode(words: TextTokenizer, item: Item) -> Encoded:
     """The item's text as tokens; raises `InputError` with the reason where it cannot be scored."""
     if not item.text.strip():
-        raise InputError("the text is empty")
+        raise InputError(EMPTY)
     if BLANK in item.text or words.tokenizer.mask_token in item.text:
         raise InputError("the text has a blank: fill it, or use fill")
     ids, spans, numbers = read_tokens(words, item.text)
@@ -59,6 +62,8 @@ def encode(words: TextTokenizer, item: Item) -> Encoded:
         sites = _target_sites(item, sites, spans)
     if not sites:
         raise InputError("the text has no token of the model: give one with a word in it")
+    words.refuse_unknown(item.text[slice(*item.target)] if item.target else item.text, [ids[t] for t in sites])
+    words.tell_unknown(words.prepared(item.text), ids)
     return Encoded(
         tuple(ids),
         tuple(words.token(i) for i in ids),

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from unmask.errors import InputError
-from unmask.runs.files import read_object, user_path, write_json, writing
+from unmask.runs.files import read_object, reading, user_path, write_json, writing
+from unmask.runs.outputs import run_in
 
 CONTENTS = "contents.json"
 _BLOCK = 1 << 24
@@ -54,6 +55,18 @@ def _put(temporary: Path, folder: Path) -> None:
 def default_cache() -> Path:
     """Where caches lie unless the user says otherwise."""
     return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "cache") / "unmask"
+
+
+def cache_folder(path: Path) -> Path:
+    """`path`, if it is new, or holds folders alone, as caches do; a model, a run or a project is left alone."""
+    with reading(path):
+        if path.exists() and not path.is_dir():
+            raise InputError(f"cache {str(path)!r} is a file: name a folder")
+        files = sorted(entry.name for entry in path.iterdir() if entry.is_file()) if path.is_dir() else []
+    if files or run_in(path):
+        what = repr(files[0]) if files else "a run"
+        raise InputError(f"cache {str(path)!r} holds {what}, which is no part of a cache: name a new or empty folder")
+    return path
 
 
 def _is_whole(folder: Path) -> bool:

@@ -40,6 +40,7 @@ def model_card(made: TrainingRun, prepared: Prepared, command: str, licence: str
     kept = held.source.name if held.source else f"{held.share:.3g} of the corpus' lines, by a hash of the line"
     limit = held.max_tokens or settings.max_length
     unfinished = "" if made.finished else f"\n\nThe run was {made.status} at step {made.step:,} of {settings.steps:,}.\n"
+    unlearned = f"\n\nThis model {figures.doubt}.\n" if figures.doubt else ""
     kind, tag, objective, measured = _words(settings)
     if settings.parallel:
         objective += " A text is a source and its translation, and the translation is asked for (`unmask translate`)."
@@ -78,6 +79,7 @@ Licence of the data: {licence}. Held out for validation: {kept}.
 
 {measured}, on held-out segments of up to {limit} tokens ({figures.positions:,} positions):
 loss {figures.loss:.4f} nats, accuracy {figures.accuracy:.2%}.
+The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearned}
 
 ## Settings
 

@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import current_thread, main_thread
 from typing import Any, Literal, NamedTuple
 
@@ -26,6 +26,7 @@ from unmask.training.batches import Batch, BatchPlan, seed_for
 from unmask.training.checkpoint import CheckpointFolder, TrainingError
 from unmask.training.encoder import PackedBert, Slots
 from unmask.training.layout import PackedText, Vocabulary
+from unmask.training.learned import log_unigram, stutter
 from unmask.training.log import RunLog
 from unmask.training.model import Start, new_model
 from unmask.training.objectives import Task, objective_of
@@ -104,6 +105,7 @@ class Trainer:
         )
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.slots = {p.length: self._slots(p) for p in self.plan.packed}
+        self.log_unigram = log_unigram(prepared, self.vocabulary, self.objective.causal)
         self.fill = {p.length: p.tokens / p.ids.size for p in self.plan.packed}
 
     def _slots(self, packed: PackedRows) -> int:
@@ -171,7 +173,15 @@ class Trainer:
         slots = self.slots[last.length] if last.length == rows.length and self.bert.compiled else 0
         objective = self.objective if self.objective.causal else None
         with one_order(self.device):
-            return validate(self.bert, rows, self.vocabulary, objective, batch_rows=batch_rows, slots=slots)
+            return validate(self.bert, rows, self.vocabulary, objective, 0, batch_rows, slots, self.log_unigram)
+
+    def figures(self, rows: PackedRows) -> Figures:
+        """Those of `validate`, and how a masked model of pairs stutters: what a run ends with."""
+        found = self.validate(rows)
+        if self.objective.causal or not self.settings.parallel:
+            return found
+        said, should = stutter(self.bert, rows, self.vocabulary)
+        return replace(found, stutter=said, reference_stutter=should)
 
     def state(self) -> dict[str, Any]:
         """All that a resumed run needs, but the number of steps done."""
@@ -264,7 +274,7 @@ def run(
         ledger.flush()
         if done > start:
             checkpoints.save(done, trainer.state())
-        figures = trainer.validate(valid)
+        figures = trainer.figures(valid)
         log.validated(done, figures)
     return "finished" if done == steps else status, done, figures
 

@@ -24,6 +24,9 @@ class TrainingRun:
     validation   loss in nats, accuracy and positions: with 15 % of held-out tokens masked, or of the next token (causal)
     parameters   of the model
     tokens       in an epoch
+    epochs       of all steps
+    learned      whether the validation loss is better than that of the tokens' frequencies (`validation.unigram`), and, of a
+                 masked model of pairs, whether it says more than one token again and again
 
     >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
     >>> run = unmask.train(texts, out="friends", layers=1, width=16, heads=1, vocab=80, max_length=16,
@@ -38,12 +41,18 @@ class TrainingRun:
     validation: Figures
     parameters: int
     tokens: int
+    epochs: float
     settings: TrainSettings
 
     @property
     def finished(self) -> bool:
         """Whether all steps are done; `resume=True` goes on with a run that is not."""
         return self.status == "finished"
+
+    @property
+    def learned(self) -> bool | None:
+        """Whether the model has learned anything; where it has not, or little, `validation.doubt` says why."""
+        return self.validation.learned
 
     def to_dict(self) -> dict[str, Any]:
         """What `--json` prints."""
@@ -53,8 +62,10 @@ class TrainingRun:
             "step": self.step,
             "steps": self.settings.steps,
             "validation": asdict(self.validation),
+            "learned": self.learned,
             "parameters": self.parameters,
             "tokens": self.tokens,
+            "epochs": self.epochs,
             "settings": self.settings.to_dict(),
         }
 
@@ -66,13 +77,15 @@ class TrainingRun:
 
     def __str__(self) -> str:
         figures = f"validation {self.validation.loss:.3f} nats, {self.validation.accuracy:.1%}"
-        return f"{self.out}: {self.status} at step {self.step:,} of {self.settings.steps:,}, {figures}"
+        frequencies = f"(the tokens' frequencies alone: {self.validation.unigram:.3f})"
+        return f"{self.out}: {self.status} at step {self.step:,} of {self.settings.steps:,}, {figures} {frequencies}"
 
     def _repr_html_(self) -> str:
         rows = {
             "model": str(self.out),
             "status": f"{self.status} at step {self.step:,} of {self.settings.steps:,}",
             "validation loss": f"{self.validation.loss:.3f} nats",
+            "frequencies alone": f"{self.validation.unigram:.3f} nats",
             "validation accuracy": f"{self.validation.accuracy:.1%} of {self.validation.positions:,} positions",
             "parameters": f"{self.parameters:,}",
         }

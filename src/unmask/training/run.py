@@ -6,21 +6,23 @@ import dataclasses
 import inspect
 import os
 import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from unmask import checks
 from unmask.arguments import checked
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskWarning
 from unmask.models.loading import resolve_device
-from unmask.runs.files import reading, refuse_unmakeable, user_path, write_atomically, write_json
+from unmask.runs.files import read_object, reading, user_path, write_atomically, write_json
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder
+from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 from unmask.training import presets
 from unmask.training.batches import BatchPlan
-from unmask.training.cache import default_cache
+from unmask.training.cache import cache_folder, default_cache
 from unmask.training.checkpoint import CheckpointFolder
 from unmask.training.corpus import Given, Source, sources
 from unmask.training.export import export_model, model_card
@@ -33,8 +35,10 @@ from unmask.training.prepare import Held, Prepared, prepare
 from unmask.training.result import TrainingRun
 from unmask.training.settings import COUNTS, MANY, PAIRS_MASKING, PLAIN_MASKING, TrainSettings
 from unmask.training.tokenizer import load_tokenizer
+from unmask.training.validation import Figures
 
 Name = str | os.PathLike[str]
+MORE = "give more --epochs or more text"
 SEGMENTS = (24, 64)
 """Lengths that lines are cut to by default, beside --max-length."""
 
@@ -110,7 +114,8 @@ def train(
     'finished'
     """
     given = locals()
-    folder = user_path(out, "out")
+    reads = (corpus, parallel, distil, tokenizer, init, valid)
+    folder = output_folder("out", out, reads)
     _refuse_folder(folder, resume)
     pairs = _pairs(parallel, distil, corpus, weight, valid)
     on = resolve_device(device)
@@ -148,7 +153,7 @@ def train(
     presets.refuse_what_does_not_fit(settings, on)
     read = [] if corpus is None else sources(corpus, weight, field)
     held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
-    kept = default_cache() if cache is None else user_path(cache, "cache")
+    kept = default_cache() if cache is None else cache_folder(output_folder("cache", cache, reads))
     spelling = _tokenizer(tokenizer, start, folder if resume else None)
     if pairs:
         prepared = prepare_parallel(pairs, settings, held, kept, on, spelling, progress)
@@ -172,6 +177,8 @@ def train(
         checkpoints = CheckpointFolder(own / "checkpoints")
         done = checkpoints.restore(trainer.load_state, on)
         log = RunLog(own / "log.jsonl", settings.steps, done, progress)
+        epochs = settings.steps / trainer.plan.steps_per_epoch
+        log.begins(done, planned(settings, epochs, prepared.tokens, done))
         status, step, figures = run(trainer, prepared.valid, checkpoints, pace, log, done)
         made = TrainingRun(
             out=folder,
@@ -180,11 +187,12 @@ def train(
             validation=figures,
             parameters=sum(p.numel() for p in trainer.parameters),
             tokens=prepared.tokens,
+            epochs=epochs,
             settings=settings,
         )
         card = model_card(made, prepared, _command(given, read, held.source), licence, on)
         if prepared.pairs:
-            prepared.pairs.layout.save(folder, settings.objective, settings.corrects)
+            prepared.pairs.layout.save(folder, settings.objective, prepared.tokenizer.get_vocab(), settings.corrects)
             if settings.objective == "masked":
                 fit_length_head(trainer.model, prepared.pairs, settings.seed).save(folder)
         export_model(folder, trainer.model, prepared.tokenizer, settings, card, half)
@@ -192,7 +200,21 @@ def train(
             write_json(own / "finished.json", {"step": step, **dataclasses.asdict(figures)})
             if not keep_checkpoints:
                 checkpoints.clear()
+            warn_of_unlearned(made)
     return made
+
+
+def planned(settings: TrainSettings, epochs: float, tokens: int, done: int) -> str:
+    """How much a run will do, in words."""
+    after = f", of which {done:,} are done" if done else ""
+    return f"{settings.steps:,} steps of {settings.batch_tokens:,} tokens{after}: {epochs:.3g} epochs of {tokens:,} tokens"
+
+
+def warn_of_unlearned(made: TrainingRun) -> None:
+    """Say so where a finished run has left a model that has not learned, or little."""
+    if doubt := made.validation.doubt:
+        done = f"{made.step:,} steps ({made.epochs:.3g} epochs)"
+        warnings.warn(f"after {done} the model {doubt}; {MORE}", UnmaskWarning, stacklevel=3)
 
 
 def _pairs(
@@ -215,15 +237,18 @@ def _pairs(
 
 def _refuse_folder(out: Path, resume: bool) -> None:
     """A folder with something in it is never written into, unless to go on with the run that it holds."""
-    refuse_unmakeable(out, "name another --out")
     with reading(out):
         used = out.exists() and (not out.is_dir() or any(out.iterdir()))
     if used and not resume:
         raise InputError(f"{str(out)!r} exists and is not empty: name another --out, or add --resume to go on with the run in it")
     if resume and not (out / "training" / "settings.json").exists():
         raise InputError(f"no run to resume in {str(out)!r}: leave out --resume, or name the --out folder of an earlier run")
-    if resume and (out / "training" / "finished.json").exists():
-        raise InputError(f"the run in {str(out)!r} is finished: name another --out to train again")
+    if resume and (finished := out / "training" / "finished.json").exists():
+        names = {field.name for field in dataclasses.fields(Figures)}
+        stored = read_object(finished, ("loss", "accuracy", "positions"), "name another --out")
+        doubt = Figures(**{name: value for name, value in stored.items() if name in names}).doubt
+        more = f", and its model {doubt}; {MORE}" if doubt else ""
+        raise InputError(f"the run in {str(out)!r} is finished{more}: name another --out to train again")
 
 
 def _tokenizer(given: Name | None, start: Start | None, resumed: Path | None) -> Path | None:

@@ -16,7 +16,7 @@ from unmask.models.encoder.head import widen_output
 from unmask.models.length_head import LengthHead, pooled_states
 from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.pair_layout import PairLayout, corrects, read_layout
+from unmask.models.pair_layout import PairLayout, corrects, read_layout, refuse_other_tokens
 from unmask.sampling.passes import Passes
 from unmask.translation.spelling import Spelling
 
@@ -47,6 +47,7 @@ class PairModel:
             raise InputError(f"model {str(folder)!r} is a causal model, which fills no blanks: give --decoder greedy or beam")
         network, tokenizer = load_checkpoint(folder, on, kind)
         assert isinstance(network, BertMaskedLM)
+        refuse_other_tokens(folder, spelling.special, network.config.vocab_size)
         network.bert.unseen = layout.pad
         widen_output(network)
         model = MaskedLM(network, tokenizer, name=str(folder))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.arguments import checked
 from unmask.runs.files import write_atomically
+from unmask.runs.outputs import output_file
 from unmask.translation.evaluation import Figures
 from unmask.translation.settings import TranslateSettings
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     import pandas
 
 SHOWN = 10
+BEGINNING = (b'{"text": ',)
+"""How files of translations begin."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,9 +65,9 @@ class Translations:
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
 
     @checked
-    def save(self, path: Path) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON lines."""
-        write_atomically(path, self.lines())
+        write_atomically(output_file("path", path, (), BEGINNING), self.lines())
 
     def _repr_html_(self) -> str:
         told = escape(str(self.figures)).replace("\n", "<br>") if self.figures else ""

@@ -14,8 +14,9 @@ from unmask.arguments import checked
 from unmask.checks import one_of
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.pair_layout import FILE, is_pair_model
-from unmask.runs.files import read_object, user_path, writable_file
+from unmask.runs.files import read_object, user_path
 from unmask.runs.lines import STANDARD_INPUT, text_lines, told
+from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.sampling.text_statistics import stutters
 from unmask.translation.settings import AUTOREGRESSIVE, DECODERS, MARKOV, REVISE, STEPS, TranslateSettings
@@ -103,11 +104,9 @@ def translate(
         seed,
         {name: value for name, value in given.items() if value is not None},
     )
-    file = None if out is None else user_path(out, "out")
-    if file is not None:
-        if not os.path.isdir(file.parent):
-            raise InputError(f"folder {str(file.parent)!r} of out does not exist: make it first, or name another")
-        refuse_own_input(writable_file(file), texts, reference)
+    from unmask.translation.result import BEGINNING, Translations
+
+    file = None if out is None else output_file("out", out, (texts, reference, model), BEGINNING)
     sources = read_lines(texts, "texts")
     references = None if reference is None else read_lines(reference, "reference")
     if references is not None and len(references) != len(sources):
@@ -115,7 +114,6 @@ def translate(
             f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
         )
     from unmask.translation.evaluation import figures
-    from unmask.translation.result import Translations
 
     by = _by_a_causal_model if settings.autoregressive else _by_a_masked_model
     rows, moves, seconds = by(sources, settings, model, device, dtype, progress)
@@ -141,13 +139,6 @@ def read_lines(texts: Texts, name: str) -> list[str]:
     if not any(lines):
         raise InputError(f"{name} {told(path)!r} has no text: give one text per line")
     return lines
-
-
-def refuse_own_input(out: Path, *given: Texts | None) -> None:
-    """What is read must not be written over."""
-    for texts in given:
-        if isinstance(texts, str | os.PathLike) and Path(os.path.realpath(user_path(texts, "texts"))) == out:
-            raise InputError(f"out {str(texts)!r} is read by this very command: name another file")
 
 
 def _method(decoder: str | None, kernel: str | None, model: Any) -> str:

@@ -1,0 +1,212 @@
+"""No command writes onto a file that it reads, nor into a model, a run of another command or somebody's project."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import unmask
+from unmask.cli.app import COMMANDS, app, command
+from unmask.errors import InputError
+
+FILES = {
+    "compare --figure": ("compare --file {input} --alphabet {words} --model {model} --figure {to}", ".png"),
+    "dependence --figure": ("dependence --file {input} --alphabet {words} --model {model} --figure {to}", ".svg"),
+    "mutants --figure": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --figure {to}", ".pdf"),
+    "mutants --out": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --out {to}", ".parquet"),
+    "translate --out": ("translate {input} --reference {words} --model {model} --out {to}", ".jsonl"),
+}
+"""Options that name a file to write: the command, which reads {input}, {words} and {model}, and how the file's name ends."""
+FOLDERS = {
+    "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
+    "evaluate pairs --out": "evaluate --pairs-file {input} --model {model} --out {to}",
+    "score --out": "score {input} --model {model} --out {to}",
+    "score pairs --out": "score --pairs {input} --model {model} --out {to}",
+    "sample --out": "sample --init {input} --alphabet {words} --model {model} --out {to}",
+    "train --out": "train {input} --valid {words} --out {to}",
+    "train init --out": "train {input} --init {model} --out {to}",
+    "train parallel --out": "train --parallel {input} {words} --distil {model} --out {to}",
+    "train --cache": "train {input} --valid {words} --out {new} --cache {to}",
+    "lab --out": "lab masking --table {input} --out {to}",
+}
+RUNS = {
+    "evaluate": "settings.json",
+    "score": "settings.json",
+    "sample": "settings.json",
+    "train": "training/settings.json",
+    "lab": "lab.json",
+}
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Every file below a folder with a hash of its bytes, and every folder and link."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        kind = f"-> {os.readlink(path)}" if path.is_symlink() else "folder"
+        found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else kind
+    return found
+
+
+@pytest.fixture
+def place(tmp_path: Path, tiny_folder: Path) -> Path:
+    """A folder with a model, inputs, a run of every command, and a project of somebody."""
+    shutil.copytree(tiny_folder, tmp_path / "model")
+    for kind, file in RUNS.items():
+        path = tmp_path / f"run-{kind}" / file
+        path.parent.mkdir(parents=True)
+        (path.parent / "figures").mkdir()
+        path.write_text(json.dumps({"kind": kind, "run": "1", "format": 2, "begun": {}, "studies": {}}))
+        (path.parent / "results.parquet").write_bytes(b"PAR1 numbers")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "thesis.txt").write_text("years of work")
+    (tmp_path / "words.txt").write_text("cat\ndog\n")
+    return tmp_path
+
+
+@pytest.fixture
+def refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """refused(line, ...): the one line of a command that ends with exit code 2 and changes no byte."""
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("HOME", str(place.parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place.parent / "cache"))
+
+    def run(line: str, to: Path, given: Path) -> str:
+        names = {"input": given, "words": place / "words.txt", "model": place / "model", "to": to, "new": place / "new"}
+        before = contents(place)
+        done = CliRunner().invoke(app, [word.format(**names) for word in shlex.split(line)])
+        assert done.exit_code == 2 and done.stdout == "", done.output
+        lines = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
+        assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
+        assert contents(place) == before
+        return lines[0]
+
+    return run
+
+
+def an_input(place: Path, ending: str) -> Path:
+    path = place / f"input{ending}"
+    path.write_text("the [MASK] [MASK]\n")
+    return path
+
+
+def linked(way: str, place: Path, target: Path, ending: str) -> Path:
+    """The file itself, or another name of it."""
+    if way == "itself":
+        return target
+    link = place / f"link{ending}"
+    link.symlink_to(target) if way == "symlink" else link.hardlink_to(target)
+    return link
+
+
+@pytest.mark.parametrize("way", ["itself", "symlink", "hard link"])
+@pytest.mark.parametrize("which", ["input", "words", "config.json", "model.safetensors"])
+@pytest.mark.parametrize("option", FILES)
+def test_no_file_that_is_read_is_written(place: Path, refused: Callable[..., str], option: str, which: str, way: str) -> None:
+    line, ending = FILES[option]
+    given = an_input(place, ending)
+    target = {"input": given, "words": place / "words.txt"}.get(which, place / "model" / which)
+    to = linked(way, place, target, ending)
+    said = refused(line, to, given)
+    reasons = ["read by this very command", "in the folder of a model"]
+    if to.suffix != ending and not option.startswith("translate"):
+        reasons.append("no known ending")
+    assert any(reason in said for reason in reasons)
+
+
+@pytest.mark.parametrize("folder", ["model", *(f"run-{kind}" for kind in RUNS), "run-sample/figures"])
+@pytest.mark.parametrize("option", FILES)
+def test_no_file_goes_into_a_model_or_a_run(place: Path, refused: Callable[..., str], option: str, folder: str) -> None:
+    line, ending = FILES[option]
+    said = refused(line, place / folder / f"new{ending}", an_input(place, ending))
+    assert "in the folder of a model" in said if folder == "model" else f"run of `unmask {folder[4:].split('/')[0]}`" in said
+    (place / "alias").symlink_to(place / folder)
+    refused(line, place / "alias" / f"new{ending}", place / f"input{ending}")
+
+
+@pytest.mark.parametrize("option", FILES)
+def test_a_file_of_somebody_is_not_replaced(place: Path, refused: Callable[..., str], option: str) -> None:
+    line, ending = FILES[option]
+    theirs = place / "project" / f"notes{ending}"
+    theirs.write_text("years of work")
+    assert "did not write" in refused(line, theirs, an_input(place, ending))
+
+
+PLACES = ["model", "model/new", *(f"run-{kind}" for kind in RUNS), "run-sample/new", "run-lab/figures", "project", "."]
+
+
+@pytest.mark.parametrize(
+    ("option", "folder"),
+    [(option, folder) for option in FOLDERS for folder in PLACES if folder != f"run-{option.split()[0]}" or "cache" in option],
+)
+def test_no_run_goes_into_a_model_a_project_or_another_run(
+    place: Path, refused: Callable[..., str], option: str, folder: str
+) -> None:
+    given = an_input(place, ".npy" if option.startswith("lab") else ".jsonl" if "pairs" in option else ".txt")
+    refused(FOLDERS[option], place / folder, given)
+    (place / "alias").symlink_to(place / folder)
+    refused(FOLDERS[option], place / "alias", given)
+
+
+@pytest.mark.parametrize("option", FOLDERS)
+def test_no_run_goes_onto_a_file_that_is_read_or_around_it(place: Path, refused: Callable[..., str], option: str) -> None:
+    (place / "inputs").mkdir()
+    given = an_input(place / "inputs", ".npy" if option.startswith("lab") else ".jsonl" if "pairs" in option else ".txt")
+    assert "read" in refused(FOLDERS[option], given, given)
+    assert "which this very command reads" in refused(FOLDERS[option], place / "inputs", given)
+
+
+def test_standard_input_from_a_file_is_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`unmask translate - --out x < x`"""
+    file = place / "x.jsonl"
+    file.write_text('{"text": "the cat"}\n')
+    with file.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        with pytest.raises(InputError, match="read by this very command"):
+            unmask.translate(Path("-"), model=place / "model", out=file)
+
+
+def test_methods_that_write_refuse_too(place: Path, tiny_folder: Path) -> None:
+    found = unmask.mutants("the cat", "cat2dog", alphabet="cat,dog", model=tiny_folder)
+    with pytest.raises(InputError, match="in the folder of a model"):
+        found.write(place / "model" / "x.parquet")
+    with pytest.raises(InputError, match="run of `unmask sample`"):
+        found.write(place / "run-sample" / "results.parquet")
+
+
+def test_own_files_are_replaced(place: Path, tiny_folder: Path) -> None:
+    """What stays allowed: a file that the command wrote itself, in a folder with other files, also through a link."""
+    options = {"alphabet": "cat,dog,sat", "model": tiny_folder}
+    for name in ("effects.parquet", "effects.png"):
+        (place / "project" / f"link-{name}").symlink_to(place / "project" / name)
+        for path in (place / "project" / name, place / "project" / name, place / "project" / f"link-{name}"):
+            unmask.mutants("the cat", "cat2dog", **{"figure" if name.endswith("png") else "out": path}, **options)
+        assert (place / "project" / name).stat().st_size > 100 and (place / "project" / f"link-{name}").is_symlink()
+    assert (place / "project" / "thesis.txt").read_text() == "years of work"
+
+
+def test_every_option_that_names_a_path_is_swept() -> None:
+    """A new option with a path must be added here, or to those that are read."""
+    read = {"file", "alphabet", "pairs", "init", "data", "pairs_file", "mutations", "distil", "tokenizer", "valid", "model"}
+    read |= {"texts", "reference", "corpus", "parallel", "run", "table", "judge", "inputs"}
+    swept = {tuple(option.split()[i] for i in (0, -1)) for option in (*FILES, *FOLDERS)}
+    for name in set(COMMANDS) - {"lab", "serve"}:
+        for parameter in command(name).params:
+            takes_path = parameter.name in ("out", "figure", "cache") or _takes_path(parameter)
+            if takes_path and parameter.name not in read:
+                assert (name, f"--{parameter.name}") in swept, (name, parameter.name)
+    for study in command("lab").commands.values():
+        assert {p.name for p in study.params if _takes_path(p)} <= {"out", "table"}
+
+
+def _takes_path(parameter: Any) -> bool:
+    shown = f"{getattr(parameter, 'type', '')} {getattr(parameter, 'metavar', '')}".lower()
+    return any(word in shown for word in ("path", "folder", "dir", "file"))
