@@ -38,7 +38,7 @@ from torch import Tensor
 from unmask.checks import whole
 from unmask.errors import UnmaskWarning
 from unmask.joints.faithfulness import Reading, read_rules
-from unmask.joints.joint import Joint
+from unmask.joints.joint import Joint, not_converged
 from unmask.joints.registry import CONSTRUCTIONS, Construction, Member, member
 from unmask.joints.solver.marginals import Marginals, flat, start
 from unmask.joints.solver.members import Members
@@ -181,13 +181,8 @@ def members_of(
         _joint(name, tables, {**one._asdict(), **at.report(tolerance)}, at.rule, at.reading)
         for (tables, (name, one)), at in zip(product(blocks, asked.items()), answers, strict=True)
     ]
-    if missed := dict.fromkeys(joint.name for joint in found if not joint.report["converged"]):
-        warnings.warn(
-            f"{', '.join(missed)} did not converge: probabilities may be off by more than {tolerance:g} (see Joint.report); "
-            "use another construction, or fewer candidates",
-            UnmaskWarning,
-            stacklevel=2,
-        )
+    if said := not_converged(found):
+        warnings.warn(said, UnmaskWarning, stacklevel=2)
     each = iter(found)
     return [list(islice(each, len(asked))) for _ in blocks]
 

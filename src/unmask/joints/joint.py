@@ -9,7 +9,7 @@ How a joint shows itself to people is in `unmask.joints.display`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -203,3 +203,10 @@ class Joint:
 
     def __repr__(self) -> str:
         return f"Joint({self.name}, shape={self.shape})"
+
+
+def not_converged(joints: Iterable[Joint]) -> str:
+    """A sentence that names the constructions which iterate and did not converge; empty if all did."""
+    names = dict.fromkeys(joint.name for joint in joints if joint.report.get("converged") is False)
+    remedy = "use another construction, or fewer candidates"
+    return f"{', '.join(names)} did not converge, and the probabilities are approximate: {remedy}" if names else ""
