@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
+from math import isfinite, prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -71,10 +71,19 @@ class Joint:
 
     @cached_property
     def log_z(self) -> float:
-        """log of the rule's normaliser."""
-        if self.known_log_z is not None:
-            return self.known_log_z
-        return float(torch.stack([self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in self._tiles()]).logsumexp(0))
+        """log of the rule's normaliser; an error where there is none, as where a rule divides by the probability of a token that
+        the model rules out.
+        """
+        found = self.known_log_z
+        if found is None:
+            sums = [self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in self._tiles()]
+            found = float(torch.stack(sums).logsumexp(0))
+        if not isfinite(found):
+            raise InputError(
+                f"{self.name} has no joint over these tables: the model rules out tokens that it multiplies or divides by; "
+                "use another construction, such as chain"
+            )
+        return found
 
     def dense(self) -> Tensor:
         """All log-probabilities: prod(shape) numbers."""
