@@ -144,6 +144,17 @@ def test_most_hard_tables_converge():
     assert sum(found) >= 0.9 * len(found)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_token_that_is_ruled_out_in_every_context_is_no_hindrance(dtype):
+    logits = torch.randn((2, 12, 9), generator=torch.Generator().manual_seed(1), dtype=dtype)
+    logits[0, 7], logits[1, :, 4] = -inf, -inf
+    tables = tables_from([f.log_softmax(t) for t, f in enumerate(logits)])
+    (joints,) = members_of([tables], {name: named(name).member for name in ITERATED})
+    for joint in joints:
+        assert joint.report["converged"] and joint.report["steps"] < 40 and wrong(joint, named(joint.name).member) is None
+        assert float(joint.marginals()[0][7]) < 1e-30
+
+
 def test_an_answer_that_has_not_converged_comes_with_a_warning():
     tables = made((3, 3, 3), torch.float64, -inf, 8.0, 0.1, 0.1, 1)
     with pytest.warns(UnmaskWarning, match="^arnold_gokhale did not converge, and the probabilities are approximate: use"):

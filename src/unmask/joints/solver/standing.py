@@ -48,12 +48,18 @@ class Standing:
 
 
 def standings(members: Members, marginals: Sequence[Marginals], readings: Sequence[Reading]) -> list[Standing]:
-    """Of each row, from one sweep; its plain step is in the reading of its rule, which has been made."""
+    """Of each row, from one sweep; its plain step is in the reading of its rule, which has been made.
+
+    Without restarts the joint does not depend on the common scale of its marginals: all three are compared with a sum of one.
+    """
     dtype = members.blocks[0].log_q[0].dtype
     points = torch.stack([flat(log_mu) for log_mu in marginals])
     near, c = centred_rows(points, dtype)
     at = near + c
-    plain = torch.stack([flat(reading.log_marginals) + reading.log_z for reading in readings])
+    scale = at[:, : members.sizes[0]].logsumexp(1, keepdim=True)
+    at = torch.where(members.restart > 0, at, at - scale)
+    log_z = torch.tensor([[reading.log_z] for reading in readings], dtype=at.dtype, device=at.device)
+    plain = torch.stack([flat(reading.log_marginals) for reading in readings]) + torch.where(members.restart > 0, log_z, 0.0)
     moved, growth = [], []
     for after in (sweep(members, points), plain):
         parts = (after.exp() - at.exp()).abs().split(members.sizes, 1)
