@@ -52,6 +52,7 @@ COLUMNS: dict[str, str] = {
     "compatibility": "float64",
     "objective": "float64",
     "steps": "int64",
+    "converged": "bool",
     "seconds": "float64",
 }
 """Column: Arrow type. NLL and KL are in nats at the gold tokens; `seconds` is the time of the whole pair,
@@ -183,6 +184,7 @@ def measure_pairs(
                 "compatibility": metrics.compatibility,
                 "objective": of.objective,
                 "steps": joint.report.get("steps"),
+                "converged": joint.report.get("converged"),
             }
             for of, joint in zip(metrics.joints, joints, strict=True)
         ]

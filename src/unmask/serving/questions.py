@@ -15,6 +15,7 @@ from unmask.answers.dependence import dependence
 from unmask.answers.filling import Filling, fill
 from unmask.answers.pair_map import pair_map, told_dependence
 from unmask.errors import InputError
+from unmask.joints.joint import not_converged
 from unmask.joints.registry import CONSTRUCTIONS, named
 from unmask.models.tokenizing import BLANK
 from unmask.runs.progress import Progress
@@ -104,6 +105,7 @@ class Questions:
             blanks=found.joint.sites,
             candidates_mass=found.candidates_mass,
             summary=f"{sizes} tokens hold {100 * found.candidates_mass:.1f} % of the independent blanks' mass",
+            warning=not_converged([found.joint]),
             completions=[_completion(c) for c in found.completions],
         )
 
@@ -137,6 +139,7 @@ class Questions:
             candidates_mass=compared.candidates_mass,
             compatibility=_number(compared.compatibility),
             summary=told_dependence(joint, compared.compatibility),
+            warning=not_converged(compared.joints.values()),
             constructions=described,
             completions=[_completion(c) for c in self._filling(compared, chosen.name, asked.top).completions],
             map=None if shown is None else schemas.MapOut.model_validate(shown.to_dict()),
