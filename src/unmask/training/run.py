@@ -114,8 +114,7 @@ def train(
     'finished'
     """
     given = locals()
-    reads = (corpus, parallel, distil, tokenizer, init, valid)
-    folder = output_folder("out", out, reads)
+    folder = output_folder("out", out, (corpus, parallel, distil, tokenizer, init, valid))
     _refuse_folder(folder, resume)
     pairs = _pairs(parallel, distil, corpus, weight, valid)
     on = resolve_device(device)
@@ -153,7 +152,7 @@ def train(
     presets.refuse_what_does_not_fit(settings, on)
     read = [] if corpus is None else sources(corpus, weight, field)
     held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
-    kept = default_cache() if cache is None else cache_folder(output_folder("cache", cache, reads))
+    kept = default_cache() if cache is None else cache_folder(output_folder("cache", cache))
     spelling = _tokenizer(tokenizer, start, folder if resume else None)
     if pairs:
         prepared = prepare_parallel(pairs, settings, held, kept, on, spelling, progress)
