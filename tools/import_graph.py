@@ -19,7 +19,7 @@ from pathlib import Path
 
 PACKAGE = "unmask"
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("errors", "checks", "arguments", "cloze"),
+    ("errors", "checks", "arguments", "cloze", "formats"),
     ("runs",),
     ("models",),
     ("tables",),

@@ -73,8 +73,7 @@ def test_a_word_blank_sums_over_all_its_splits(small):
                 expected[word] += p / 3
     found = fill_chain("a [WORD] b", small, top=1000, passes=10_000, pieces=3)
     assert {c.parts[0]: exp(c.log_prob) for c in found.completions} == pytest.approx(dict(expected), rel=1e-4)
-    assert found.mass == pytest.approx(sum(expected.values()), rel=1e-4)
-    assert found.mass < 1
+    assert 0.999 * sum(expected.values()) < found.mass <= sum(expected.values())
     for completion in found.completions:
         assert exp(completion.log_prob) == pytest.approx(sum(map(exp, completion.lengths.values())), rel=1e-9)
     several = [c for c in found.completions if len(c.lengths) > 1]
@@ -127,7 +126,7 @@ def test_a_gap_takes_any_tokens(small):
     found = fill_chain("a [GAP:1-2] b", small, top=1000, passes=10_000)
     by_tokens = {c.tokens: exp(c.log_prob) for c in found.completions}
     assert by_tokens == pytest.approx({tuple(small.decode(ids)): p for ids, p in expected.items()}, rel=1e-4)
-    assert found.mass == pytest.approx(1, abs=1e-5)
+    assert 0.999 < found.mass <= 1
 
 
 def test_several_blanks_of_several_lengths(small):

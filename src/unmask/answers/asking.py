@@ -15,6 +15,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, c
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
+from unmask.formats import percent_at_least
 from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
@@ -128,7 +129,7 @@ def answered(model: MaskedLM, questions: Sequence[Asked], progress: Progress | N
 
 def told_mass(mass: float, sites: int) -> str:
     """How much of the product joint, or of the model's own distribution of one blank, the candidates hold, in words."""
-    held = f"tokens hold {100 * mass:.{1 if mass >= 0.001 else 4}f} % of {'its mass' if sites == 1 else 'the product joint'}"
+    held = f"tokens hold {percent_at_least(mass)} of {'its mass' if sites == 1 else 'the product joint'}"
     return held + (", less than half: given that the blanks lie among them; raise --candidates" if mass < FEW else "")
 
 

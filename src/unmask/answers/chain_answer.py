@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from unmask.answers.completion import Completion, completions_frame, marked_html
 from unmask.answers.given_answers import ScoredAnswer
+from unmask.formats import percent_at_least, percent_at_most
 from unmask.models.masked_lm import MaskedLM
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class ChainCompletion(Completion):
     """A filling with its probability over the whole vocabulary.
 
     parts           what each blank is filled with, as text
-    standard_error  of log_prob, in nats; 0 where it is exact
+    standard_error  of log_prob, in nats; 0 where no order is left out
     lengths         log-probability by the number of tokens of the blanks; several where a word has several spellings
     """
 
@@ -49,10 +50,15 @@ class ReadingSeen:
 class ChainFilling:
     """The best fillings of a text under the chain rule averaged over all orders, and how far they are certain.
 
-    mass      the probability of all fillings found, of which the completions are the best
+    mass      all fillings found, of which the completions are the best, have this much probability at least
     bound     no filling that was not found has more; of words, in the tokenizer's own spelling
-    certain   how many of the completions are certain to be the best, in this order
+    certain   how many of the completions are certain to be the best, in this order; of words, in the tokenizer's own spelling
     stopped   why the search ended; see `unmask.joints.chain_search.ChainSearch`
+    exact     no order was left out; if some were, mass is an estimate, and so are the completions' probabilities
+    words     whether the text has a [WORD]
+    alphabet  whether only some of the regular tokens could stand in a blank
+
+    Rounding is allowed for in mass, bound, certain and the answers' ranks (`unmask.tables.rounding`).
 
     >>> found = unmask.fill("A [MASK] of [MASK] and [MASK].", top=1)
     >>> found.completions[0].parts, found.certain
@@ -69,6 +75,9 @@ class ChainFilling:
     certain: int
     passes: int
     stopped: str
+    exact: bool = True
+    words: bool = False
+    alphabet: bool = False
     joint: str = "chain"
 
     def to_dict(self) -> dict[str, object]:
@@ -104,13 +113,18 @@ class ChainFilling:
     @property
     def summary(self) -> str:
         """One line: what was found, and what is certain."""
-        estimated = any(c.standard_error for c in self.completions)
-        if estimated:
+        shown = len(self.completions)
+        if not self.exact:
             sure = "orders are sampled: every probability has an error"
+        elif self.certain >= shown:
+            sure = "the order shown is certain"
         else:
-            shown = len(self.completions)
-            sure = "the order shown is certain" if self.certain >= shown else f"the first {self.certain} of {shown} are certain"
+            sure = f"the first {self.certain} of {shown} are certain" if self.certain else "no place is certain"
+        support = "the alphabet" if self.alphabet else "the whole vocabulary"
+        spelled = "in the tokenizer's own spelling " if self.words else ""
         return (
-            f"chain rule over all orders and the whole vocabulary; fillings found hold {100 * self.mass:.1f} % of all mass; "
-            f"no other has more than {100 * self.bound:.2g} %; {sure} ({self.passes:,} passes)"
+            f"chain rule over all orders and {support}; "
+            f"fillings found hold {'at least' if self.exact else 'about'} {percent_at_least(self.mass)} of all mass; "
+            f"{spelled}no other has more than {percent_at_most(self.bound)}{' and' if spelled and self.exact else ';'} "
+            f"{sure} ({self.passes:,} passes)"
         )

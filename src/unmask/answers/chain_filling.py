@@ -8,15 +8,16 @@ orders in the text with that many masks, over all regular tokens:
     fit       w_r proportional to what the model makes of the blanks' neighbours (`unmask.tables.length_fit`)
 
 A word's probability is the sum over all its spellings in the tokens allowed, where the text has one [WORD]; with several, and
-while searching, words are spelled as the tokenizer does. What is no whole word keeps its share of the probability: the sum
-over words is below 1.
+while searching, words are spelled as the tokenizer does. So what is said of fillings that were not found, and of the order of
+those that were, is of words in that spelling. What is no whole word keeps its share of the probability: the sum over words is
+below 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, fsum, log
+from math import log, prod
 
 import torch
 from torch import Tensor
@@ -25,10 +26,10 @@ from unmask.answers.asking import Alphabet, Candidates
 from unmask.answers.chain_answer import ChainCompletion, ChainFilling, ReadingSeen
 from unmask.answers.completion import complete
 from unmask.answers.constraints import Constraints, FilledBlanks
-from unmask.answers.given_answers import GivenAnswer, ScoredAnswer, rank_bounds, read_answer, with_odds
+from unmask.answers.given_answers import GivenAnswer, Known, ScoredAnswer, rank_bounds, read_answer, with_odds
 from unmask.checks import one_of, real, whole
 from unmask.errors import InputError
-from unmask.joints.chain_search import ChainSearch, Found, log_mean_over_orders, search_fillings
+from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
 from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.readings import MOST_PIECES, Blank, Reading, has_several_lengths, read_blanks, reading_with, readings_of
@@ -36,6 +37,7 @@ from unmask.runs.progress import Progress
 from unmask.tables.exploration import State, Variant
 from unmask.tables.length_fit import length_weights
 from unmask.tables.revealing import Conditionals
+from unmask.tables.rounding import Rounding, log_sum
 from unmask.tables.support import regular_tokens
 
 MANY = 3
@@ -111,25 +113,29 @@ class ChainQuestion:
         """Search its fillings."""
         options, readings, filled = self.options, self.readings, self.filled
         conditionals = Conditionals(self.model, self.support)
-        weights = [1 / len(readings)] * len(readings)
+        weights, beside = [1 / len(readings)] * len(readings), 0
         if options.lengths == "fit":
-            weights = length_weights(conditionals, [reading.cloze for reading in readings])
+            weights, beside = length_weights(conditionals, [reading.cloze for reading in readings]), 2 * len(self.blanks)
         number = {reading.lengths: n for n, reading in enumerate(readings)}
         inside = [(number[answer.lengths], *answer.tokens) for answer in self.given if answer.lengths in number]
         gold = readings[0].cloze.gold
+        if gold and filled.outside([(i,) for i in gold]):
+            gold = None
+        variants = [Variant(r.cloze, weight, filled.allowed(r)) for r, weight in zip(readings, weights, strict=True)]
         found = search_fillings(
             conditionals,
-            [Variant(r.cloze, weight, filled.allowed(r)) for r, weight in zip(readings, weights, strict=True)],
+            variants,
             top=self.top,
             passes=options.passes or PASSES,
             mass=options.mass,
             wanted=[*inside, *([(0, *gold)] if gold else [])],
             accept=filled.accept,
-            also=filled.other_spellings,
+            also=self._other_spellings,
+            rounding=Rounding.of(self.model.dtype, 2 * beside),
             progress=progress,
         )
-        spelled = _Spelled(filled, found)
-        shown = [group for group in spelled.groups if filled.accept(group[0].variant, group[0].tokens)]
+        spelled = _Spelled(filled, found, self._other_spellings, sum(_size(variant, len(self.support)) for variant in variants))
+        shown = [group for group in spelled.groups if _log_sum(group) > float("-inf") or group[0].tokens == gold]
         if not shown:
             raise InputError(
                 f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more passes"
@@ -143,7 +149,7 @@ class ChainQuestion:
             for answer in self.given
         ]
         seen = [
-            ReadingSeen(r.lengths, w, fsum(exp(f.log_prob) for f in found.fillings if f.variant == n))
+            ReadingSeen(r.lengths, w, found.mass_of([f for f in found.fillings if f.variant == n]))
             for n, (r, w) in enumerate(zip(readings, weights, strict=True))
         ]
         return ChainFilling(
@@ -154,10 +160,18 @@ class ChainQuestion:
             readings=seen,
             mass=found.mass,
             bound=found.bound,
-            certain=sum(found.is_certain(group[0]) for group in best),
+            certain=min(found.certain_among([group[0] for group in shown]), len(best)),
             passes=conditionals.passes,
             stopped=found.stopped,
+            exact=found.exact,
+            words=filled.words > 0,
+            alphabet=len(self.support) < len(self.model.regular_ids),
         )
+
+    def _other_spellings(self, filling: State) -> list[State]:
+        """Those of its word, in tokens that may stand in a blank."""
+        known = set(self.support.tolist())
+        return [other for other in self.filled.other_spellings(filling) if known.issuperset(other[1:])]
 
 
 def ask_chain(
@@ -179,6 +193,13 @@ def ask_chain(
     filled = FilledBlanks(model, blanks, readings, options.constraints)
     for reading in readings:
         filled.allowed(reading)
+    named = [(f"answer {g.answer!r}", g.parts) for g in given]
+    if targets is not None and readings[0].cloze.gold is not None:
+        named.append(("target", tuple((i,) for i in readings[0].cloze.gold)))
+    for name, parts in named:
+        why = filled.outside(parts)
+        if why:
+            raise InputError(f"the {name} {why}: leave it out, or loosen the constraints")
     return ChainQuestion(model, text, options, top, blanks, readings, given, filled, support)
 
 
@@ -212,8 +233,9 @@ class _Spelled:
     `groups`: the highest sum first; in each, the tokenizer's own spelling first where it was found.
     """
 
-    def __init__(self, filled: FilledBlanks, found: ChainSearch) -> None:
-        self.filled, self.found = filled, found
+    def __init__(self, filled: FilledBlanks, found: ChainSearch, others: Also, size: int) -> None:
+        self.filled, self.found, self.others, self.size = filled, found, others, size
+        self.states = {(f.variant, *f.tokens) for f in found.fillings}
         by_key: dict[tuple[object, ...], list[Found]] = {}
         for f in found.fillings:
             by_key.setdefault(self._key((f.variant, *f.tokens)), []).append(f)
@@ -238,10 +260,21 @@ class _Spelled:
         """An answer that is a filling of the text as written."""
         mine = self.by_key[self._key(state)]
         log_prob, cloze = _log_sum(mine), self.filled.readings[state[0]].cloze
-        others = [_log_sum(group) for group in self.groups if group is not mine]
-        rank = rank_bounds(log_prob, others, self.found.bound, self.found.exact)
         shown = complete(self.filled.model, cloze, answer.tokens, log_prob, log_prob)
-        return ScoredAnswer(answer.answer, shown.tokens, shown.text, log_prob, mine[0].standard_error, rank)
+        return ScoredAnswer(answer.answer, shown.tokens, shown.text, log_prob, mine[0].standard_error, self._rank(mine))
+
+    def _rank(self, mine: Sequence[Found]) -> tuple[int, int] | None:
+        """Its place among all fillings; of one [WORD], among all words with all their spellings."""
+        if not self.found.exact:
+            return None
+        others = [self._known(group) for group in self.groups if group is not mine]
+        bound = 1.0 if self.filled.words == 1 else self.found.bound
+        return rank_bounds(self._known(mine), others, bound, 1 - self.found.mass, self.size)
+
+    def _known(self, group: Sequence[Found]) -> Known:
+        spellings = self.others((group[0].variant, *group[0].tokens))
+        low, high = log_sum(map(self.found.low, group)), log_sum(map(self.found.high, group))
+        return Known(low, min(high, 0.0), not self.states.issuperset(spellings))
 
     def _key(self, state: State) -> tuple[object, ...]:
         """What the spellings of one filling have in common."""
@@ -263,5 +296,10 @@ def _wider(conditionals: Conditionals, model: MaskedLM, text: str, answer: Given
 
 
 def _log_sum(group: Sequence[Found]) -> float:
-    largest = max(f.log_prob for f in group)
-    return largest if largest == float("-inf") else largest + log(fsum(exp(f.log_prob - largest) for f in group))
+    return log_sum(f.log_prob for f in group)
+
+
+def _size(variant: Variant, support: int) -> int:
+    """No fewer than the fillings of a variant."""
+    masks = variant.allowed or (None,) * variant.sites
+    return prod(support if mask is None else min(support, int(mask.sum())) for mask in masks)

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 class ComparedCompletion:
     """One filling of the blanks and its log-probability under each construction, given that it lies in the candidates.
 
-    orders_log_prob is that of the chain rule averaged over all orders (`unmask.tables.lattice`), over the whole vocabulary.
+    orders_log_prob is that of the chain rule averaged over all orders (`unmask.tables.lattice`), over the whole vocabulary
+    or the alphabet.
     """
 
     tokens: tuple[str, ...]

@@ -104,6 +104,29 @@ class FilledBlanks:
             return False
         return all(self._accept_blank(b, ids) for b, ids in enumerate(read.parts(tokens)))
 
+    def outside(self, parts: Sequence[tuple[int, ...]]) -> str | None:
+        """What leaves a filling out that has these tokens at its blanks, in words; None if nothing does."""
+        gold = self.readings[0].cloze.gold
+        if self.constraints.differ and tuple(i for ids in parts for i in ids) == gold:
+            return "is what stood in the blanks, which differ leaves out"
+        for b, ids in enumerate(parts):
+            text = self.spelled(b, ids)
+            named = f"has {(text or ' '.join(self.model.decode(ids)))!r} at blank {b + 1}, which"
+            if b in self.allowed_ids and ids not in self.allowed_ids[b]:
+                return f"{named} allow does not name"
+            if text.casefold() in self.forbidden:
+                return f"{named} forbid leaves out"
+            if b in self.patterns and self.patterns[b].fullmatch(text) is None:
+                return f"{named} does not match {self.patterns[b].pattern!r}"
+            if not self._accept_blank(b, ids):
+                return f"{named} is not a whole word of this tokenizer"
+        return None
+
+    @property
+    def words(self) -> int:
+        """The number of blanks that take a whole word."""
+        return sum(blank.kind == "word" for blank in self.blanks)
+
     def other_spellings(self, filling: Sequence[int]) -> list[tuple[int, ...]]:
         """The other fillings that spell the same, where the text has one [WORD]; none otherwise."""
         words = [b for b, blank in enumerate(self.blanks) if blank.kind == "word"]

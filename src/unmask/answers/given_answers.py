@@ -4,14 +4,15 @@
     k blanks                  k words with spaces between them, or k parts with " / " between them
     k blanks side by side     also words that make k tokens together
 
-A [MASK] whose word is of several tokens is scored with as many masks. A [WORD] or [GAP] takes what its lengths allow.
+A [MASK] whose word is of several tokens is scored with as many masks. A [WORD] or [GAP] takes what its lengths allow. An answer
+that the constraints leave out is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp, floor, log
+from math import exp, floor
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
@@ -38,8 +39,8 @@ class GivenAnswer:
 class ScoredAnswer:
     """A given answer's probability among all fillings of the text.
 
-    rank     the lowest and the highest place that it can have among all fillings; None where it has more tokens than the
-             blanks, and so is no filling of the text as written
+    rank     the lowest and the highest place that it can have among all fillings that the constraints allow; None where it
+             has more tokens than the blanks, and so is no filling of the text as written, and where orders are sampled
     odds     its probability over that of the most probable answer given
     """
 
@@ -90,19 +91,39 @@ def _parts(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> list[list[i
     )
 
 
-def rank_bounds(log_prob: float, found: Sequence[float], bound: float, exact: bool) -> tuple[int, int]:
-    """The lowest and the highest place of a filling, given the log-probabilities `found` of the others and a bound on the rest.
+@dataclass(frozen=True)
+class Known:
+    """What is known of a filling's log-probability: its ends, and whether spellings that were not found may add to it."""
 
-    Fillings that are not found and lie above it share what mass is left, so there are at most so many of them.
+    low: float
+    high: float
+    grows: bool = False
+
+
+def rank_bounds(mine: Known, others: Sequence[Known], bound: float, left: float, fillings: int) -> tuple[int, int]:
+    """The lowest and the highest place of a filling of which everything is known, among all `fillings`.
+
+    bound   no filling that was not found has more; of words it says nothing (1)
+    left    the mass that was not found. Fillings above `mine` that were not found have at least exp(mine.low) of it each; one
+            that grows has at least what it lacks. So no more of them are above than can be paid for, the cheapest first.
     """
-    above = sum(other > log_prob for other in found)
-    if exact and exp(log_prob) >= bound:
-        return above + 1, above + 1
-    left = max(0.0, 1 - sum(map(exp, found)) - exp(log_prob))
-    return above + 1, above + 1 + floor(left * exp(-log_prob) if log_prob > log(1e-300) else 10**300)
+    first = 1 + sum(other.low > mine.high for other in others)
+    last = 1 + sum(other.high > mine.low for other in others)
+    price = exp(mine.low)
+    if price == 0:
+        return first, fillings
+    lacking = sorted(price - exp(other.high) for other in others if other.grows and other.high <= mine.low)
+    for cost in lacking:
+        if cost > left:
+            break
+        left, last = left - cost, last + 1
+    if bound > price:
+        last += floor(min(left / price, fillings))
+    return first, min(last, fillings)
 
 
 def with_odds(answers: Sequence[ScoredAnswer]) -> list[ScoredAnswer]:
     """The answers, best first, with their odds against the best."""
     ranked = sorted(answers, key=lambda answer: -answer.log_prob)
-    return [replace(answer, odds=exp(answer.log_prob - ranked[0].log_prob)) for answer in ranked]
+    best = ranked[0].log_prob
+    return [replace(answer, odds=1.0 if answer.log_prob == best else exp(answer.log_prob - best)) for answer in ranked]

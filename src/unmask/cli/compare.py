@@ -75,7 +75,8 @@ def _show(comparison: Comparison, console: Console) -> None:
         table.add_row(name, *[terminal.short_percent(p) for p in log_probs])
     console.print(table)
     known = comparison.cloze.gold is not None
-    console.print("all orders: the chain rule averaged over all orders, over the whole vocabulary")
+    some = len(comparison.support) < len(comparison.model.regular_ids)
+    console.print(f"all orders: the chain rule averaged over all orders, over the {'alphabet' if some else 'whole vocabulary'}")
     if known:
         console.print("* the tokens given")
     dependence = "mutual\ninformation" if joint.sites == 2 else "total\ncorrelation"

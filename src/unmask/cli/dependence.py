@@ -69,13 +69,14 @@ def dependence(
 
 def _show(found: Dependence, console: Console) -> None:
     from unmask.cli import terminal
+    from unmask.formats import percent_at_least
 
     names = found.names()
     terminal.print_heading(console, found.text)
     beside = "the other blanks masked" if found.others == "masked" else "the other tokens as they stand"
     console.print(
         f"mutual information of each pair (nats), {beside};\n{found.construction} joints; "
-        f"{terminal.shape([found.candidates] * 2)} tokens hold at least {100 * found.least_mass:.1f} % of a product joint\n"
+        f"{terminal.shape([found.candidates] * 2)} tokens hold at least {percent_at_least(found.least_mass)} of a product joint\n"
     )
     if len(names) <= WIDEST:
         table = terminal.table(*[str(position) for position in found.positions], first="token")

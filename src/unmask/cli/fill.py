@@ -88,9 +88,10 @@ def _show_joint(filling: Filling, console: Console) -> None:
 
 def _show_chain(filling: ChainFilling, console: Console) -> None:
     from unmask.cli import terminal
+    from unmask.formats import count_at_most
 
     console.print(filling.summary + "\n")
-    error = any(c.standard_error for c in filling.completions)
+    error = not filling.exact
     table = terminal.table("probability", "nats", *(["error"] if error else []))
     table.add_column("completion", overflow="fold")
     for completion in filling.completions:
@@ -104,8 +105,9 @@ def _show_chain(filling: ChainFilling, console: Console) -> None:
         table = terminal.table("probability", "nats", "rank", "odds")
         table.add_column("answer", overflow="fold")
         for answer in filling.answers:
-            rank = "-" if answer.rank is None else " to ".join(f"{place:,}" for place in sorted(set(answer.rank)))
-            numbers = [terminal.percent(answer.log_prob), f"{answer.log_prob:.2f}", rank, f"1 : {1 / answer.odds:.3g}"]
+            rank = "-" if answer.rank is None else " to ".join(map(count_at_most, sorted(set(answer.rank))))
+            odds = f"1 : {1 / answer.odds:.3g}" if answer.odds else "0"
+            numbers = [terminal.percent(answer.log_prob), f"{answer.log_prob:.2f}", rank, odds]
             table.add_row(*numbers, answer.answer)
         console.print()
         console.print(table)

@@ -11,6 +11,7 @@ import typer
 
 from unmask.cli import options
 from unmask.errors import InputError
+from unmask.formats import down, up
 from unmask.scoring.registry import SCORES
 
 if TYPE_CHECKING:
@@ -206,6 +207,10 @@ def _print_sentences(found: Scores, rows: str) -> None:
         console.print(table)
         if place + 1 < len(found):
             console.print()
+    if any(row.get("log_prob_exact") is not None and not row["log_prob_exact"] for row in found):
+        from unmask.scoring.annealed_importance import MISSES
+
+        console.print(f"\nlog_prob: {MISSES}")
     if len(found) == 2 and all(row["tokens"] for row in found) and any(SCORES[name].by_token for name in names):
         by_token = [name for name in names if SCORES[name].by_token]
         console.print(f"\nfirst minus second, token by token ({found.shape.unit})")
@@ -222,9 +227,11 @@ def _error(row: Mapping[str, Any], name: str) -> str:
     if f"{name}_se" in row and row[f"{name}_se"] is not None:
         return f"± {row[f'{name}_se']:.3f}" if row[f"{name}_se"] else "exact"
     if f"{name}_worst" in row and row[f"{name}_worst"] is not None:
-        return f"worst {row[f'{name}_worst']:.3f}"
+        return f"worst {down(row[f'{name}_worst'])}"
     if f"{name}_low" in row and row[f"{name}_low"] is not None:
-        return f"{row[f'{name}_low']:.3f} to {row[f'{name}_high']:.3f}"
+        if row[f"{name}_exact"]:
+            return "exact"
+        return f"{down(row[f'{name}_low'])} to {up(row[f'{name}_high'])}"
     return ""
 
 

@@ -103,9 +103,11 @@ def _bar(screen: Console) -> Iterator[Report]:
 
 
 def print_json(value: object, indent: int | None = 2) -> None:
-    """JSON on standard output, exactly as a program wants it; in one line without `indent`."""
+    """JSON on standard output, exactly as a program wants it, infinities as words; in one line without `indent`."""
+    from unmask.runs.files import plain
+
     spelled = (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
-    print(json.dumps(value, indent=indent, ensure_ascii=not spelled, allow_nan=False))
+    print(json.dumps(plain(value), indent=indent, ensure_ascii=not spelled, allow_nan=False))
 
 
 def print_heading(screen: Console, text: str) -> None:

@@ -4,8 +4,10 @@ p(x) needs no normaliser and no candidate sets, only the passes over the 2^k - 1
 search spends its passes in rounds, some on the states where the chain rule comes most often, the others on completing the
 fillings that look best so far, and shares each between all orders and fillings (`unmask.tables.exploration`). It reports
 
-- exact probabilities of every filling whose states are all passed; their sum is the mass seen, never above 1;
-- a bound that no other filling exceeds: fillings at or above it are certain to be the best, in their order.
+- probabilities of every filling whose states are all passed, up to rounding; their sum is the mass seen, never above 1;
+- a bound that no other filling exceeds: fillings above it, and apart from each other, are certain to be the best, in their order.
+
+What rounding may do to each of these, and how it is allowed for, is in `unmask.tables.rounding`.
 
 Beyond EXACT_SITES a filling has too many states. Fillings are then found by beams along a few orders, and their probability
 is the mean over sampled orders, with its standard error; the mass is an estimate too, and no place is certain.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from math import exp, fsum, log
 
 import numpy as np
@@ -26,6 +29,7 @@ from unmask.runs.progress import Progress
 from unmask.tables.exploration import MOST_LISTED, Exploration, State, Variant
 from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals
+from unmask.tables.rounding import Rounding
 
 EXACT_SITES = 8
 """255 passes per filling."""
@@ -40,8 +44,6 @@ LEAST_ORDERS = 8
 MOST_ORDERS = 128
 MOST_BYTES = 2**31
 """What the kept distributions may hold."""
-ROUNDING = 1e-6
-"""Relative error of single-precision log-probabilities, allowed for before a place is called certain."""
 Accept = Callable[[int, tuple[int, ...]], bool]
 """Whether a filling (the number of its variant, its tokens) is wanted."""
 Also = Callable[[State], Sequence[State]]
@@ -66,8 +68,8 @@ class Found:
 class ChainSearch:
     """What a search has found: fillings, best first; `bound` holds for every filling that is not among them.
 
-    stopped     why it ended: "certain" (the best are), "mass" (enough is seen), "exhausted" (nothing is left to look at),
-                "passes" or "memory" (what it may use is used up)
+    stopped     why it ended: "certain" (no other filling is among the best), "mass" (enough is seen), "exhausted" (nothing is
+                left to look at), "passes" or "memory" (what it may use is used up)
     """
 
     fillings: list[Found]
@@ -75,20 +77,42 @@ class ChainSearch:
     passes: int
     stopped: str
     exact: bool
+    rounding: Rounding
 
     @property
     def mass(self) -> float:
-        """The sum of the probabilities found: a lower bound of the mass seen, an estimate where they are."""
-        return fsum(exp(found.log_prob) for found in self.fillings)
+        """The fillings found have this much probability at least; an estimate where theirs are."""
+        return self.mass_of(self.fillings)
 
     @property
     def certain(self) -> int:
         """How many fillings from the top are certain to be the best ones, in this order."""
-        return sum(map(self.is_certain, self.fillings))
+        return self.certain_among(self.fillings)
 
-    def is_certain(self, found: Found) -> bool:
-        """Whether no filling that was not found can be above this one."""
-        return self.exact and exp(found.log_prob) * (1 - ROUNDING) >= self.bound
+    def mass_of(self, fillings: Sequence[Found]) -> float:
+        """What some of the fillings found have together, at least; an estimate where their probabilities are."""
+        return min(1.0, fsum(exp(self.low(found) if self.exact else found.log_prob) for found in fillings))
+
+    def low(self, found: Found) -> float:
+        """No more than its log-probability, whatever was rounded."""
+        return self.rounding.low(found.log_prob, len(found.tokens))
+
+    def high(self, found: Found) -> float:
+        """No less than its log-probability, whatever was rounded."""
+        return self.rounding.high(found.log_prob, len(found.tokens))
+
+    def certain_among(self, listed: Sequence[Found]) -> int:
+        """How many of the list, from its first, are above all that follow in it and above all fillings that were not found."""
+        if not self.exact:
+            return 0
+        lows, highs = [self.low(found) for found in listed], [self.high(found) for found in listed]
+        following = log(self.bound) if self.bound else float("-inf")
+        certain = len(listed)
+        for place in reversed(range(len(listed))):
+            if lows[place] < following:
+                certain = place
+            following = max(following, highs[place])
+        return certain
 
 
 def search_fillings(
@@ -102,6 +126,7 @@ def search_fillings(
     also: Also | None = None,
     orders: int | None = None,
     seed: int = 0,
+    rounding: Rounding | None = None,
     progress: Progress | None = None,
 ) -> ChainSearch:
     """Fillings of the variants, until the `top` best are certain, or with `mass` until so much is seen, within `passes`.
@@ -110,7 +135,7 @@ def search_fillings(
     At the end, those that `also` names for the `top` best and for the wanted ones are scored too, beyond `passes`.
     `orders` and `seed`: of the sampled orders beyond EXACT_SITES; by default as many as let `top` fillings be scored.
     """
-    run = _Run(conditionals, variants, top, passes, accept, also, progress)
+    run = _Run(conditionals, variants, top, passes, accept, also, rounding, progress)
     if max(variant.sites for variant in variants) > EXACT_SITES:
         return run.by_sampled_orders(wanted, orders, torch.Generator().manual_seed(seed))
     return run.best_first(mass, wanted)
@@ -137,12 +162,13 @@ class _Run:
         budget: int,
         accept: Accept | None,
         also: Also | None,
+        rounding: Rounding | None,
         progress: Progress | None,
     ) -> None:
         self.conditionals, self.top, self.budget = conditionals, top, budget
         self.accept, self.also, self.progress = accept, also, progress
         self.before = conditionals.passes
-        self.states = Exploration(conditionals, variants, max(MOST_LISTED, 2 * top))
+        self.states = Exploration(conditionals, variants, max(MOST_LISTED, 2 * top), rounding)
         self.found: dict[int, float] = {}
         self.agreed: set[int] = set()
         self.refused: set[int] = set()
@@ -177,7 +203,7 @@ class _Run:
             shown = dict.fromkeys([*(states.states[x] for x in best), *wanted])
             self._complete([other for filling in shown for other in self.also(filling)])
         fillings = [self._exact(x, log_prob) for x, log_prob in self.found.items()]
-        return ChainSearch(sorted(fillings, key=lambda f: -f.log_prob), bound, self.passes, stopped, exact=True)
+        return self._result(fillings, bound, stopped, exact=True)
 
     def by_sampled_orders(self, wanted: Sequence[State], orders: int | None, generator: torch.Generator) -> ChainSearch:
         """Beams for a third of the passes, then sampled orders, the same ones for all fillings of a variant."""
@@ -195,7 +221,11 @@ class _Run:
             if mine:
                 fillings += self._sampled(variant, mine, orders, generator)
         bound = states.bound(np.array([*chosen, *self.refused], dtype=np.int64))
-        return ChainSearch(sorted(fillings, key=lambda f: -f.log_prob), bound, self.passes, "passes", exact=False)
+        return self._result(fillings, bound, "passes", exact=False)
+
+    def _result(self, fillings: list[Found], bound: float, stopped: str, exact: bool) -> ChainSearch:
+        ordered = sorted(fillings, key=lambda f: -f.log_prob)
+        return ChainSearch(ordered, bound, self.passes, stopped, exact, self.states.rounding)
 
     def _exact(self, x: int, log_prob: float) -> Found:
         state = self.states.states[x]
@@ -204,10 +234,10 @@ class _Run:
     def _enough(self, mass: float | None, bound: float) -> str:
         if bound == 0:
             return "exhausted"
-        if mass is not None and fsum(map(exp, self.found.values())) >= mass:
+        lows = [self.states.rounding.low(value, len(self.states.states[x]) - 1) for x, value in self.found.items()]
+        if mass is not None and fsum(map(exp, lows)) >= mass:
             return "mass"
-        best = sorted(self.found.values(), reverse=True)[: self.top]
-        if mass is None and len(best) == self.top and exp(best[-1]) * (1 - ROUNDING) >= bound:
+        if mass is None and len(lows) >= self.top and nlargest(self.top, lows)[-1] >= log(bound):
             return "certain"
         return "memory" if self.states.bytes >= MOST_BYTES else ""
 
@@ -281,7 +311,7 @@ class _Run:
         sites = torch.tensor([v.cloze.block]).expand(len(fillings), -1)
         log_prob, error = log_mean_of_sampled(along_orders(self.conditionals, texts, sites, drawn))
         return [
-            Found(variant, x, value + log(v.weight), self.states.log_product((variant, *x)), spread)
+            Found(variant, x, value + v.log_weight, self.states.log_product((variant, *x)), spread)
             for x, value, spread in zip(fillings, log_prob.tolist(), error.tolist(), strict=True)
         ]
 

@@ -6,6 +6,7 @@ from html import escape
 from math import exp
 from typing import TYPE_CHECKING
 
+from unmask.formats import percent_at_least
 from unmask.joints.joint import Joint
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def frame(joint: Joint, top: int) -> pandas.DataFrame:
 
 def html(joint: Joint) -> str:
     """The construction, the number of fillings, the share of the product that the candidates hold, and the best fillings."""
-    held = exp(joint.tables.log_mass)
-    share = f"; the candidates hold {held:.1%} of the product joint" if joint.tables.log_mass < -1e-6 else ""
+    held = percent_at_least(exp(joint.tables.log_mass))
+    share = f"; the candidates hold {held} of the product joint" if joint.tables.log_mass < 0 else ""
     fillings = " &times; ".join(map(str, joint.shape))
     heading = f"<p><b>{escape(joint.name)}</b> joint over {fillings} fillings{share}</p>"
     return heading + frame(joint, SHOWN).to_html(index=False)

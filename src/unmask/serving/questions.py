@@ -15,6 +15,7 @@ from unmask.answers.dependence import dependence
 from unmask.answers.filling import Filling, fill
 from unmask.answers.pair_map import pair_map, told_dependence
 from unmask.errors import InputError
+from unmask.formats import percent_at_least
 from unmask.joints.joint import not_converged
 from unmask.joints.registry import CONSTRUCTIONS, named
 from unmask.models.tokenizing import BLANK
@@ -104,7 +105,7 @@ class Questions:
             joint=found.joint.name,
             blanks=found.joint.sites,
             candidates_mass=found.candidates_mass,
-            summary=f"{sizes} tokens hold {100 * found.candidates_mass:.1f} % of the independent blanks' mass",
+            summary=f"{sizes} tokens hold {percent_at_least(found.candidates_mass)} of the independent blanks' mass",
             warning=not_converged([found.joint]),
             completions=[_completion(c) for c in found.completions],
         )

@@ -11,7 +11,7 @@ filling x with probability p(x), the mean over all orders (see `unmask.tables.la
       h = 1 at a state not passed,   h = 0 at a filling set aside,   h(S, x_S) = 1/h sum_i max_v q_i(v | x_S) h(S + i, x_S v),
 
   since p is a mean over the next site of a product, and each factor is replaced by its largest value. h(empty) bounds p(x)
-  of every filling not set aside.
+  of every filling not set aside. It is 0 only if none of them is possible: what underflows counts as LEAST.
 - p(x) itself, once all 2^k - 1 states of x are passed.
 
 Several variants of a text, each with its own blanks (a word of one, two or three tokens) and a weight, are explored together:
@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain as chained
-from math import log
+from math import exp, log
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from torch import Tensor
 from unmask.cloze import Cloze
 from unmask.tables.lattice import Lattice, revealed_sets
 from unmask.tables.revealing import Conditionals
+from unmask.tables.rounding import Rounding
 
 HIDDEN = -1
 State = tuple[int, ...]
@@ -46,6 +47,8 @@ LEAST_LISTED = 8
 """How many of the likeliest tokens of a hidden site become states of their own, at most (if not told) and at least."""
 LEAST_FLOW = 1e-6
 """Below this flow a state is not listed; it still counts in the bound, and in p(x)."""
+LEAST = 1e-300
+"""Stands in the bound for every probability above 0 that is smaller."""
 Numbers = NDArray[np.float64]
 
 
@@ -63,6 +66,10 @@ class Variant:
     @property
     def sites(self) -> int:
         return len(self.cloze.block)
+
+    @property
+    def log_weight(self) -> float:
+        return log(self.weight) if self.weight else float("-inf")
 
 
 @dataclass
@@ -85,8 +92,15 @@ class _Level:
 class Exploration:
     """Passes over states of the variants, and what follows from those made so far."""
 
-    def __init__(self, conditionals: Conditionals, variants: Sequence[Variant], most_listed: int = MOST_LISTED) -> None:
+    def __init__(
+        self,
+        conditionals: Conditionals,
+        variants: Sequence[Variant],
+        most_listed: int = MOST_LISTED,
+        rounding: Rounding | None = None,
+    ) -> None:
         self.conditionals = conditionals
+        self.rounding = rounding or Rounding.of(conditionals.model.dtype)
         self.most_listed = most_listed
         self.variants = list(variants)
         self.states: list[State] = []
@@ -139,13 +153,13 @@ class Exploration:
                 row = self._rows[self.index[state]]
                 log_q[n, s, hidden[s]] = row[np.arange(len(row)), values[hidden[s]]]
         log_mean: list[float] = Lattice(torch.from_numpy(log_q)).log_mean.tolist()
-        return [value + log(self.variants[f[0]].weight) for f, value in zip(fillings, log_mean, strict=True)]
+        return [value + self.variants[f[0]].log_weight for f, value in zip(fillings, log_mean, strict=True)]
 
     def log_product(self, filling: State) -> float:
         """log of weight times the product of the distributions with every blank masked."""
         variant = filling[0]
         row = self._rows[self.roots[variant]]
-        return log(self.variants[variant].weight) + float(row[np.arange(len(row)), np.array(filling[1:])].sum(dtype=np.float64))
+        return self.variants[variant].log_weight + float(row[np.arange(len(row)), np.array(filling[1:])].sum(dtype=np.float64))
 
     def moves(self, state: State, site: int, most: int) -> list[tuple[float, State]]:
         """The likeliest tokens of a hidden site of a passed state: (log q, the state that reveals the token), best first."""
@@ -172,17 +186,24 @@ class Exploration:
         return [x for x in reached.tolist() if ways[x] == sites[self.states[x][0]]]
 
     def bound(self, aside: NDArray[np.int64]) -> float:
-        """No filling but those set `aside` (their numbers) has a probability above this."""
+        """No filling but those set `aside` (their numbers) has a probability above this, whatever was rounded."""
         limit = np.ones(len(self.states))
         limit[aside] = 0
         for hidden in sorted(self._levels):
             level = self._levels[hidden]
             sizes, parents = level.joined("group_size"), level.joined("group_parent")
-            moves = level.joined("probability") * limit[level.joined("child")]
+            after = limit[level.joined("child")]
+            moves = np.maximum(
+                level.joined("probability") * after, np.where((level.joined("probability") > 0) & (after > 0), LEAST, 0)
+            )
             largest = np.maximum(np.maximum.reduceat(moves, np.cumsum(sizes) - sizes), level.joined("group_rest"))
             limit[parents] = 0
             np.add.at(limit, parents, largest / hidden)
-        return max(variant.weight * float(limit[root]) for variant, root in zip(self.variants, self.roots, strict=True))
+        return max(self._outward(variant, float(limit[root])) for variant, root in zip(self.variants, self.roots, strict=True))
+
+    def _outward(self, variant: Variant, limit: float) -> float:
+        total = variant.weight * limit
+        return max(exp(self.rounding.high(log(total), variant.sites)), LEAST) if total > 0 else 0.0
 
     def _refresh(self) -> None:
         """Flows after the last passes; a state that was numbered since has none."""
@@ -222,7 +243,8 @@ class Exploration:
             log_q = log_q.masked_fill(~allowed[places], -torch.inf)
         listed = min(self.most_listed, log_q.shape[2])
         top = log_q.topk(listed)
-        tokens, probability = top.indices.cpu().numpy(), top.values.double().exp().cpu().numpy()
+        tokens, log_probability = top.indices.cpu().numpy(), top.values.double()
+        probability = torch.where(log_probability > -torch.inf, log_probability.exp().clamp(min=LEAST), 0.0).cpu().numpy()
         enough = probability * (flow[numbers][:, None, None] / hidden) >= LEAST_FLOW
         sizes = np.minimum(np.maximum(enough.sum(2), LEAST_LISTED), listed)
         self._list_moves(states, numbers, places.tolist(), tokens, probability, sizes)

@@ -5,7 +5,7 @@ For a text read with a given number of masks, let N be the visible tokens right 
     prod_{j in N} q(x_j | every other visible token, the blanks masked),
 
 what the model makes of the blanks' neighbours when so many tokens stand between them. As weights, fits are divided by their
-sum over the readings. A text without such neighbours gives equal weights.
+sum over the readings. A text without such neighbours, or with impossible ones in every reading, gives equal weights.
 """
 
 from __future__ import annotations
@@ -29,5 +29,8 @@ def length_weights(conditionals: Conditionals, clozes: Sequence[Cloze]) -> list[
         text = torch.tensor([cloze.ids], device=model.device).repeat(len(places), 1)
         rows = text.scatter(1, places[:, None], model.mask_id)
         fits.append(conditionals.log_q(rows, places[:, None], text.gather(1, places[:, None])).sum() if len(places) else 0.0)
-    weights: list[float] = torch.tensor(fits, dtype=torch.float64).softmax(0).tolist()
+    log_fits = torch.tensor(fits, dtype=torch.float64)
+    if float(log_fits.amax()) == -torch.inf:
+        log_fits.zero_()
+    weights: list[float] = log_fits.softmax(0).tolist()
     return weights

@@ -56,7 +56,7 @@ def refuse_what_does_not_fit(settings: TrainSettings, device: torch.device) -> N
     there = _memory(device)
     if needed > there:
         raise InputError(
-            f"{count:,} parameters and batches of {settings.batch_tokens:,} tokens take at least {needed / 1e9:,.0f} GB "
+            f"{count:,} parameters and batches of {settings.batch_tokens:,} tokens take at least {needed // 1e9:,.0f} GB "
             f"to train, and {device} has {there / 1e9:,.0f} GB: give smaller --layers, --width, --vocab or --batch-tokens"
         )
 

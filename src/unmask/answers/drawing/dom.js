@@ -17,6 +17,7 @@ export const h = (tag, props, ...children) => fill(document.createElement(tag), 
 export const svg = (tag, props, ...children) => fill(document.createElementNS(SVG, tag), props, children);
 
 export const percent = (p) => (p >= 0.0995 ? `${(100 * p).toFixed(0)} %` : p >= 0.00095 ? `${(100 * p).toFixed(1)} %` : p > 0 ? `${(100 * p).toPrecision(1)} %` : "0 %");
+export const percentAtLeast = (p) => (p >= 1 ? "100 %" : p >= 0.001 ? `${(Math.floor(1000 * p * (1 - 1e-12)) / 10).toFixed(1)} %` : "0 %");
 export const probability = (logProb) => (logProb === null ? 0 : Math.exp(logProb));
 export const nats = (value, digits = 2) => (value === null || value === undefined ? "–" : value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1"));
 export const shown = (token) => token.trim() || "␣";

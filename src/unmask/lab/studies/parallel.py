@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unmask.formats import at_most
 from unmask.lab import figures
 from unmask.lab.correlation import masked_total_correlation
 from unmask.lab.dynamics import gibbs, parallel_step
@@ -66,7 +67,7 @@ def run(options: Parallel, progress: Progress | None = None) -> Study:
         if largest.tv < 1e-12
         else "**One blank at a time is exact; several at once are not.** The parallel step's stationary law is "
         f"{_near(mine[0].tv)} p at k={mine[0].k} and {_near(largest.tv)} it at k={largest.k} in total variation. The Gibbs "
-        f"step, which draws the block jointly, keeps p at every k (off by at most {max(exact):.0e}).",
+        f"step, which draws the block jointly, keeps p at every k (off by at most {at_most(max(exact))}).",
         "**The error is the dependence inside the block.** It vanishes when the sites are independent (coupling 0) and grows "
         "with the conditional total correlation of what is masked (middle): that is the quantity which one forward pass "
         "ignores.",

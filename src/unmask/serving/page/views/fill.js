@@ -2,7 +2,7 @@
 import { ask, askSlowly, Latest } from "../api.js";
 import { bars } from "../drawing/bars.js";
 import { copying } from "../copy.js";
-import { choices, failure, h, marked, nats, percent, probability, select, shown, Status } from "../drawing/dom.js";
+import { choices, failure, h, marked, nats, percent, percentAtLeast, probability, select, shown, Status } from "../drawing/dom.js";
 import { COLOURINGS, heatKey, heatmap } from "../drawing/heatmap.js";
 import { Sentence } from "../sentence.js";
 import { numbers, typed, write } from "../state.js";
@@ -103,7 +103,7 @@ export function open(root, about, values) {
       h("header", {}, h("h2", {}, "The two blanks together"), choices("colour", state.colour, COLOURINGS, (colour) => { state.colour = colour; save(); draw(); })),
       heatmap(found.map, { colouring: state.colour, pinned: pin, chosen, pin: setPin, choose, look }),
       heatKey(state.colour), readout,
-      h("p", { class: "note" }, `${found.shape.map((n) => n.toLocaleString("en")).join(" × ")} words considered; they hold ${percent(found.candidates_mass)} of the independent blanks’ mass.`));
+      h("p", { class: "note" }, `${found.shape.map((n) => n.toLocaleString("en")).join(" × ")} words considered; they hold ${percentAtLeast(found.candidates_mass)} of the independent blanks’ mass.`));
   }
 
   function pinCard() {

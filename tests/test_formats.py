@@ -1,0 +1,40 @@
+"""Bounds as text: never on the wrong side of what they bound, and less than one digit away from it."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unmask.formats import at_most, count_at_most, down, percent_at_least, percent_at_most, up
+
+
+@given(st.floats(-1e9, 1e9), st.integers(0, 6))
+def test_up_and_down(value, decimals):
+    low, high = Decimal(down(value, decimals)), Decimal(up(value, decimals))
+    assert low <= Decimal(value) <= high
+    assert high - low in (0, Decimal(1).scaleb(-decimals))
+
+
+@given(st.floats(0, 1))
+def test_percentages_of_bounds(share):
+    low, high = (Decimal(text.removesuffix(" %")) for text in (percent_at_least(share), percent_at_most(share)))
+    assert low <= 100 * Decimal(share) <= high <= 100
+    assert high <= Decimal("1.1") * 100 * Decimal(share)
+    assert low >= Decimal("0.9") * 100 * Decimal(share)
+
+
+def test_rounding_to_nearest_would_be_on_the_wrong_side():
+    assert percent_at_most(0.001104) == "0.12 %" and float(f"{0.1104:.2g}") < 0.1104
+    assert at_most(2.41e-16) == "2.5e-16" and at_most(0.0) == "0"
+    assert percent_at_least(0.33349) == "33.3 %" and percent_at_least(0.99999) == "99.9 %"
+
+
+@pytest.mark.parametrize("count, shown", [(7, "7"), (28_996, "28,996"), (1_010 * 10**12, "1.1e+15"), (10**300, "1.0e+300")])
+def test_counts(count, shown):
+    assert count_at_most(count) == shown
+
+
+def test_a_share_that_rounding_put_above_one():
+    assert percent_at_most(1.0000022) == "100 %" and percent_at_least(1.0000022) == "100.0 %"
+    assert percent_at_most(0.0) == percent_at_least(0.0) == "0 %" and up(-1e-9) == "0.000"
