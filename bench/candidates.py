@@ -14,7 +14,8 @@ from torch import Tensor
 
 import unmask
 from unmask.cloze import Cloze
-from unmask.tables.candidates import likely_tokens, regular_tokens
+from unmask.tables.candidates import likely_tokens
+from unmask.tables.support import regular_tokens
 
 SENTENCES = [
     "She plays the [MASK] [MASK] in a band.",

@@ -32,11 +32,11 @@ import unmask
 from unmask.joints.chain_search import search_fillings
 from unmask.models.readings import Blank, Reading, read_blanks, reading_with
 from unmask.models.words import WordMarks
-from unmask.tables.candidates import regular_tokens
 from unmask.tables.exploration import Variant
 from unmask.tables.lattice import lattice
 from unmask.tables.length_fit import length_weights
 from unmask.tables.revealing import Conditionals
+from unmask.tables.support import regular_tokens
 
 PIECES = 3
 METHODS = ("word, uniform", "word, fit", "first piece")

@@ -19,7 +19,8 @@ from unmask.joints import derive
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.dependence_blocks import template_dependence
 from unmask.sampling.target import Target, blank_template
-from unmask.tables.candidates import likely_tokens, regular_tokens
+from unmask.tables.candidates import likely_tokens
+from unmask.tables.support import regular_tokens
 from unmask.tables.unary import unary_tables
 
 CONSTRUCTIONS = ("pseudo_gibbs", "balanced", "arnold_gokhale")

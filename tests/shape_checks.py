@@ -19,6 +19,7 @@ CHECKED = [
     "unmask.tables.candidates",
     "unmask.tables.lattice",
     "unmask.tables.revealing",
+    "unmask.tables.support",
     "unmask.answers.filling",
     "unmask.answers.comparison",
     "unmask.evaluation.table",

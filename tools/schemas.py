@@ -234,7 +234,7 @@ class TrainingRun(TypedDict):
     step: int
     steps: int
     validation: Figures
-    learned: bool
+    learned: bool | None
     parameters: int
     tokens: int
     epochs: float

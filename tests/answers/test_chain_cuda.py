@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import unmask
-from unmask.tables.candidates import regular_tokens
 from unmask.tables.lattice import along_orders, lattice, random_orders
 from unmask.tables.revealing import Conditionals
+from unmask.tables.support import regular_tokens
 
 pytestmark = pytest.mark.gpu
 

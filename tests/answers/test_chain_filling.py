@@ -13,10 +13,10 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 import unmask
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.tables.candidates import regular_tokens
 from unmask.tables.lattice import lattice
 from unmask.tables.length_fit import length_weights
 from unmask.tables.revealing import Conditionals
+from unmask.tables.support import regular_tokens
 
 
 def fill_chain(text, model, passes=1000, **options):
@@ -81,6 +81,21 @@ def test_a_word_blank_sums_over_all_its_splits(small):
     only_canonical = {c.parts[0]: max(map(exp, c.lengths.values())) for c in several}
     assert only_canonical != pytest.approx({word: expected[word] for word in only_canonical}, rel=1e-4)
     assert [reading.weight for reading in found.readings] == [1 / 3] * 3
+
+
+@pytest.mark.parametrize("alphabet", [None, "a,ab,b"])
+@pytest.mark.parametrize("text", ["a [MASK] [MASK] b", "[MASK] a [MASK] [MASK]"])
+def test_a_grid_and_a_search_give_a_filling_one_probability(small, text, alphabet):
+    grid = unmask.fill(text, model=small, joint="chain", exact=True, alphabet=alphabet, top=400)
+    search = fill_chain(text, small, passes=10_000, joint="chain", alphabet=alphabet, top=400)
+    found = {c.tokens: exp(c.log_prob) for c in search.completions}
+    assert sum(found.values()) == pytest.approx(1, abs=1e-5)
+    assert {c.tokens: exp(c.log_prob) for c in grid.completions} == pytest.approx(found, rel=1e-4)
+    few = unmask.fill(text, model=small, joint="chain", candidates=2, alphabet=alphabet, top=400)
+    held = sum(found[c.tokens] for c in few.completions)
+    assert {c.tokens: held * exp(c.log_prob) for c in few.completions} == pytest.approx(
+        {c.tokens: found[c.tokens] for c in few.completions}, rel=1e-4
+    )
 
 
 def test_lengths_by_fit_are_the_neighbours_probabilities(small):

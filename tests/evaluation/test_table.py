@@ -112,3 +112,13 @@ def test_an_evaluation_of_nothing_is_empty():
     found = Evaluation({"constructions": list(NAMES)}, rows(1).iloc[:0].assign(seconds=0.0), 3, [{"pair": 0}])
     assert found.to_frame().empty and found.summary["pairs"] == 0
     assert found.to_dict()["constructions"] == [] and "<table" in found._repr_html_()
+
+
+def test_the_table_counts_the_pairs_on_which_a_construction_did_not_converge():
+    frame = rows(5)
+    settled = as_markdown(summarise(frame, NAMES, resamples=9), {})
+    frame["converged"] = [None if c != "balanced" else p > 1 for p, c in zip(frame["pair"], frame["construction"], strict=True)]
+    summary = summarise(frame, NAMES, resamples=9)
+    assert [row["not_converged"] for row in summary["constructions"]] == [0, 0, 2]
+    assert "Not converged, so that these rows are approximate: balanced on 2 of 5 pairs." in as_markdown(summary, {})
+    assert "Not converged" not in settled

@@ -221,10 +221,11 @@ def test_the_report_says_what_was_done():
     tables = random_tables((2, 5), 1)
     report = balanced(tables).report
     assert set(report) == {
-        "alpha", "restart", "steps", "reads", "change", "error", "converged", "objective", "objective_mean", "log_z"
+        "alpha", "restart", "steps", "reads", "change", "error", "moved", "growth", "converged", "objective", "objective_mean",
+        "log_z",
     }  # fmt: skip
     assert report["converged"] and report["change"] <= report["error"] < 1e-4
-    assert report["reads"] == report["steps"] + 2
+    assert report["reads"] == report["steps"] + 3
     stopped = family(tables, 0.5, tolerance=1e-12, max_reads=3).report
     assert not stopped["converged"] and stopped["steps"] == 3 and stopped["error"] > 1e-12
     assert arnold_gokhale(tables, steps=4).report["converged"] is False

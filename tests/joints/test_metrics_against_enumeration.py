@@ -116,6 +116,13 @@ def tables_with_zeros(seed, ruled_out, everywhere):
     return tables_from([f.log_softmax(t) for t, f in enumerate(logits)])
 
 
+def has_probabilities(joint):
+    try:
+        return bool(joint.dense().exp().sum() > 0)
+    except InputError:
+        return False
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 9999),
@@ -126,7 +133,7 @@ def tables_with_zeros(seed, ruled_out, everywhere):
 )
 def test_tokens_that_the_model_rules_out_add_nothing_to_a_divergence(seed, ruled_out, everywhere, tile_cells, gold):
     tables = tables_with_zeros(seed, ruled_out, everywhere)
-    joints = [joint for joint in all_joints(tables) if not joint.dense().isnan().any()]
+    joints = [joint for joint in all_joints(tables) if has_probabilities(joint)]
     assert {"product", "mrf", "arnold_gokhale", "pseudo_gibbs", "chain"} - {joint.name for joint in joints} == set()
     hold_to_their_sums(joints, gold, tile_cells)
 

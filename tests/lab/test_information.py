@@ -162,3 +162,8 @@ def test_adaptive_masks_have_no_factorised_covariance():
     model = curie_weiss(3, 0.2)
     with pytest.raises(InputError, match="do not look at x"):
         factorised_covariance(model, surprise_masks(model, 2))
+
+
+def test_a_drop_to_or_from_parameters_that_are_not_identified_is_infinite():
+    finite, infinite = np.eye(2), np.full((2, 2), np.inf)
+    assert drops([infinite, infinite, finite, finite / 2, infinite]) == [0.0, np.inf, 0.5, -np.inf]

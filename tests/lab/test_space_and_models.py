@@ -153,3 +153,18 @@ def test_surprise_prefers_the_improbable_token():
     improbable_first = law.given[0, model.space.values[:, 0] == 1]
     np.testing.assert_allclose(improbable_first, (1 / 0.1) / (1 / 0.1 + 1 / 0.5), rtol=1e-12)
     assert adaptive_masks(model.space, 1, lambda mask: np.zeros(4)).given.tolist() == [[0.5] * 4] * 2
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([0.5, float("nan")], "one of its numbers is nan"),
+        ([1.5, -0.5], "one of its numbers is -0.5"),
+        ([0.5, 0.4], "not to 0.9"),
+        ([0.0, 1.0], "one state has all of it"),
+        ([1 - 1e-300, 1e-300], "raise the smallest probabilities, or set them to 0"),
+    ],
+)
+def test_a_table_that_is_no_model_says_why(cells, message):
+    with pytest.raises(InputError, match=message):
+        table_model(cells).p  # noqa: B018

@@ -128,7 +128,7 @@ class StatesTheChain(CachedPairJoint):
         masked = state.ids.scatter(1, positions, self.target.model.mask_id)
         logits = self.passes.logits(masked, positions)
         log_weights = proposal_weights(self.target, self.proposal, logits, sites)
-        stated = _PairProposals(self.rho, log_weights, chain.laws(masked, positions, logits, log_weights))
+        stated = _PairProposals(log_weights, chain.laws(masked, positions, logits, log_weights))
         return move._replace(log_ratio=stated.log_density(state.ids.gather(1, positions)) - stated.log_density(move.tokens))
 
 

@@ -16,7 +16,7 @@ from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, entry_of
 from unmask.sampling.settings import SampleSettings
 
-NOT_SETTINGS = {"target", "passes", "proposal", "early", "rho"}
+NOT_SETTINGS = {"target", "passes", "proposal", "early"}
 
 
 def test_it_loads_without_torch():

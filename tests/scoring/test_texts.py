@@ -9,11 +9,14 @@ import unmask
 from unmask.errors import InputError, UnmaskWarning
 
 
-def masked_log_q(model, ids, hidden, position):
-    """By the network's own forward pass."""
+def masked_log_q(model, ids, hidden, position, regular=False):
+    """By the network's own forward pass, over the whole vocabulary or over the regular tokens."""
     row = torch.tensor([ids])
     row[0, hidden] = model.mask_id
-    return float(model.network(input_ids=row).logits[0, position].log_softmax(0)[ids[position]])
+    logits = model.network(input_ids=row).logits[0, position]
+    if regular:
+        logits[list(model.special_ids)] = -torch.inf
+    return float(logits.log_softmax(0)[ids[position]])
 
 
 @torch.no_grad()
@@ -23,10 +26,13 @@ def test_pieces_of_a_word(pieces):
     assert [token["token"] for token in found[0]["tokens"]] == ["the", "un", "##play", "##ed", "dog", "ran", "."]
     alone = [masked_log_q(pieces, ids, [t], t) for t in range(1, 8)]
     with_later = [masked_log_q(pieces, ids, later, later[0]) for later in ([1], [2, 3, 4], [3, 4], [4], [5], [6], [7])]
-    to_come = [masked_log_q(pieces, ids, list(range(t, 8)), t) for t in range(1, 8)]
+    to_come = [masked_log_q(pieces, ids, list(range(t, 8)), t, regular=True) for t in range(1, 8)]
     for name, terms in (("pll", alone), ("pll_word", with_later), ("left_to_right", to_come)):
         assert found[0][name] == pytest.approx(sum(terms), abs=1e-4)
         assert [-token[f"{name}_surprisal"] for token in found[0]["tokens"]] == pytest.approx(terms, abs=1e-4)
+    whole = sum(masked_log_q(pieces, ids, list(range(t, 8)), t) for t in range(1, 8))
+    assert found[0]["left_to_right"] - found[0]["left_to_right_special"] == pytest.approx(whole, abs=1e-4)
+    assert found[0]["left_to_right_special"] > 0.01
 
 
 def test_words_are_tabulated_as_reading_studies_do(pieces):
@@ -87,8 +93,10 @@ def test_a_text_that_cannot_be_scored_keeps_its_row(pieces):
     assert "U+0007" in reasons[3] and "[SEP]" in reasons[4]
     assert found[1]["pll"] is None and found[1]["any_order_se"] is None
     assert found[5]["unknown"] == 1 and found[5]["pll"] is not None
-    assert found[5]["energy_norm"] is None and "does not know" in reasons[5]
-    assert found[6]["length"] == 1 and found[6]["pll"] == pytest.approx(found[6]["any_order"], abs=1e-5)
+    assert found[5]["energy_norm"] is found[5]["any_order"] is found[5]["any_order_special"] is None
+    assert "does not know" in reasons[5]
+    whole = found[6]["any_order"] - found[6]["any_order_special"]
+    assert found[6]["length"] == 1 and found[6]["pll"] == pytest.approx(whole, abs=1e-5)
 
 
 @pytest.mark.parametrize(

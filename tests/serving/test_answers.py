@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import exp
 
 import numpy as np
 import pytest
 
 import unmask
+from unmask.joints.arnold_gokhale import members_of
 from unmask.sampling.settings import SampleSettings
 
 TWO = "the [MASK] sat on the [MASK] ."
@@ -34,6 +36,13 @@ def test_fill(client, tiny, joint):
     assert [c["log_prob"] for c in found["completions"]] == pytest.approx([c.log_prob for c in best.completions], abs=1e-5)
     assert [c["spans"] for c in found["completions"]] == [[list(s) for s in c.spans] for c in best.completions]
     assert found["candidates_mass"] == pytest.approx(best.candidates_mass)
+
+
+def test_the_page_is_told_what_did_not_converge(client, monkeypatch):
+    """No construction that iterates comes near enough in two reads."""
+    monkeypatch.setattr("unmask.joints.deriving.members_of", partial(members_of, max_reads=2))
+    found = asked(client, "joint", text=TWO, candidates=5)
+    assert found["warning"].startswith("arnold_gokhale, balanced, pseudo_gibbs, restarted did not converge")
 
 
 def test_fill_of_three_blanks_is_the_search_over_the_vocabulary(client, tiny):

@@ -59,7 +59,7 @@ def test_fast_models_get_the_most_and_slow_ones_what_takes_about_two_seconds(bla
         model = Timed(seconds)
         plan = plan_candidates(model, cloze(model, blanks))
         foreseen = seconds / max(2, torch.get_num_threads()) * (plan.passes + pass_count(plan.sizes))
-        assert 2 <= plan.size < before.size and plan.neighbours < before.neighbours
+        assert (plan.size == 2 or 2 < plan.size < before.size) and plan.neighbours < before.neighbours
         assert foreseen <= SECONDS or plan.size <= 3 or pass_count(plan.sizes) <= LEAST_PASSES
         before = plan
 

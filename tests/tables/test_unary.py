@@ -1,7 +1,7 @@
 """The tables against a plain loop, one text and one cell at a time."""
 
-from itertools import product
-from math import prod
+from itertools import combinations, product
+from math import comb, log, prod
 
 import pytest
 import torch
@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
+from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 
@@ -98,25 +99,20 @@ def test_every_cell_equals_a_plain_pass_over_the_text(sites):
 
 
 @pytest.mark.parametrize("sites", [1, 2, 3, 4])
-def test_the_chain_conditions_on_what_stands_before_and_after_and_masks_the_rest(sites):
+def test_the_chain_conditions_on_what_is_revealed_and_masks_the_rest(sites):
     @settings(max_examples=15, deadline=None)
     @given(cases(sites))
     def check(case):
         model, cloze, candidates = build(case)
         tables = unary_tables(model, cloze, candidates)
         axes = candidates or [torch.arange(model.vocab_size)] * sites
-        between = list(range(1, sites - 1))
-        assert len(tables.log_forward) == len(tables.log_backward) == len(between)
+        assert len(tables.log_between) == sum(comb(sites, size) * (sites - size) for size in range(1, sites - 1))
         for place in product(*[range(n) for n in tables.shape]):
-            for n, t in enumerate(between):
-                for tensor, visible in (
-                    (tables.log_forward[n], range(t)),
-                    (tables.log_backward[-1 - n], range(t + 1, sites)),
-                ):
-                    ids = list(cloze.ids)
-                    for s in visible:
-                        ids[cloze.block[s]] = int(axes[s][place[s]])
-                    torch.testing.assert_close(cell(tensor, place), log_probs(model, ids, cloze.block[t])[axes[t][place[t]]])
+            for (visible, t), tensor in tables.log_between.items():
+                ids = list(cloze.ids)
+                for s in visible:
+                    ids[cloze.block[s]] = int(axes[s][place[s]])
+                torch.testing.assert_close(cell(tensor, place), log_probs(model, ids, cloze.block[t])[axes[t][place[t]]])
 
     check()
 
@@ -128,12 +124,34 @@ def test_progress_counts_the_passes_that_are_made(case):
     seen = []
     tables = unary_tables(model, cloze, candidates, progress=lambda done, total, what: seen.append((done, total)))
     sizes, k = tables.shape, tables.sites
-    unary = sum(prod(sizes) // n for n in sizes)
-    chains = sum(prod(sizes[:t]) + prod(sizes[t + 1 :]) for t in range(1, k - 1))
+    revealed = [s for size in range(min(1, k - 1), k) for s in combinations(range(k), size)]
     totals = {total for _, total in seen}
-    assert totals == {1 + unary + chains} == {model.texts}
+    assert totals == {1 + sum((k - len(s)) * prod(sizes[t] for t in s) for s in revealed)} == {model.texts}
     done = [d for d, _ in seen]
     assert done == sorted(done) and done[-1] == model.texts
+
+
+def test_conditionals_are_normalised_over_the_support_and_say_what_lies_outside():
+    model = TabularMLM.random(5, 2, seed=8)
+    model.special_ids = (0,)
+    cloze, sets = Cloze((5, 5), (0, 1)), [torch.tensor([1, 3]), torch.tensor([4, 1, 2, 3])]
+    tables = unary_tables(model, cloze, sets)
+    for t, (tokens, others) in enumerate(zip(sets, reversed(sets), strict=True)):
+        masked = log_probs(model, cloze.ids, t).exp()
+        assert tables.log_masked_support[t] == pytest.approx(log(1 - float(masked[0])))
+        assert tables.log_masked_inside[t] == pytest.approx(log(float(masked[tokens].sum() / masked[1:].sum())), abs=1e-12)
+        for place, token in enumerate(others.tolist()):
+            ids = [token if s != t else 5 for s in range(2)]
+            q = log_probs(model, ids, t).exp()
+            inside = tables.log_inside[t].flatten()[place]
+            torch.testing.assert_close(inside, (q[tokens].sum() / q[1:].sum()).log())
+    assert tables.log_masked_inside[1] == 0 and bool((tables.log_inside[1] == 0).all())
+    assert tables.log_mass < sum(tables.log_masked_inside) < 0
+    letters = unary_tables(model, cloze, sets, support=[torch.tensor([1, 3, 4]), sets[1]])
+    assert letters.log_masked_inside[0] > tables.log_masked_inside[0]
+    assert letters.log_mass == pytest.approx(tables.log_mass), "of the whole vocabulary the candidates hold what they hold"
+    with pytest.raises(InputError, match="candidate 0 is outside the support"):
+        unary_tables(model, cloze, [torch.tensor([0, 1]), sets[1]])
 
 
 def test_one_blank_gives_the_models_own_conditional():

@@ -116,6 +116,7 @@ def test_a_network_that_says_one_token_stutters_everywhere(cache: Path) -> None:
 @pytest.mark.parametrize(
     ("figures", "learned", "doubt"),
     [
+        (Figures(0.0, 0.0, 0, 0.0), None, "was not validated"),
         (Figures(2.0, 0.5, 9, 3.0), True, None),
         (Figures(2.8, 0.5, 9, 3.0), True, "has learned little: validation 2.800 nats, and .* alone have 3.000"),
         (Figures(3.0, 0.5, 9, 3.0), False, "has not learned: validation 3.000 nats, and .* alone have 3.000"),
@@ -125,7 +126,7 @@ def test_a_network_that_says_one_token_stutters_everywhere(cache: Path) -> None:
         (Figures(2.0, 0.5, 9), True, None),
     ],
 )
-def test_what_is_said(figures: Figures, learned: bool, doubt: str | None) -> None:
+def test_what_is_said(figures: Figures, learned: bool | None, doubt: str | None) -> None:
     assert figures.learned == learned
     assert figures.doubt is None if doubt is None else re.search(doubt, figures.doubt or "")
 

@@ -31,6 +31,7 @@ ANSWERS = {
     "[GAP:1-2]": ["a", "b a", "aba", "."],
     "[GAP:2]": ["aba", "b a", "a ."],
 }
+CONSTRAINTS = {"allow", "forbid", "match", "alphabet"}
 WORDS = ["a", "b", "ab", "aba", "bba", "."]
 
 
@@ -106,10 +107,13 @@ def check(question, seen: Counter) -> None:
                 break
             except InputError as error:
                 seen["refused"] += 1
-                if "no filling within" in str(error) or "no token of the model" in str(error) or "allow at blank" in str(error):
+                if options["answers"]:
+                    options = options | {"answers": options["answers"][1:]}
+                elif CONSTRAINTS & set(options):
+                    options = {name: value for name, value in options.items() if name not in CONSTRAINTS}
+                else:
+                    assert "no filling within the constraints was found" in str(error)
                     return
-                assert options["answers"], error
-                options = options | {"answers": options["answers"][1:]}
     named = {name: options[name] for name in ("allow", "forbid", "match", "lengths") if name in options}
     truth = Enumerated(answer.question, **named)
     printed = read_back(as_printed(answer.filling))
@@ -150,12 +154,12 @@ def enough(seen: Counter, cases: int) -> None:
 
 
 def test_two_hundred_cases_without_a_false_claim():
-    enough(sweep(280), 200)
+    enough(sweep(230), 200)
 
 
 @pytest.mark.slow
 def test_two_thousand_cases_without_a_false_claim():
-    seen = sweep(3000)
+    seen = sweep(2300)
     enough(seen, 2000)
     assert seen["exact ranks"] >= 10
 

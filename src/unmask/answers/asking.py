@@ -126,7 +126,8 @@ def answered(model: MaskedLM, questions: Sequence[Asked], progress: Progress | N
     for group in groups:
         report = progress if len(groups) == 1 else None
         candidates = find_candidates(model, [one.plan for one in group], report)
-        tables = tables_of(model, [one.cloze for one in group], candidates, progress=report)
+        supports = [[one.plan.allowed] * len(one.cloze.block) for one in group]
+        tables = tables_of(model, [one.cloze for one in group], candidates, progress=report, supports=supports)
         if progress and report:
             progress(0, 0, "deriving the joint")
         yield from zip(group, tables, strict=True)

@@ -33,11 +33,11 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.readings import Blank, Reading, has_several_lengths, read_blanks, reading_with, readings_of
 from unmask.options.answers import FillOptions
 from unmask.runs.progress import Progress
-from unmask.tables.candidates import regular_tokens
 from unmask.tables.exploration import State, Variant
 from unmask.tables.length_fit import length_weights
 from unmask.tables.revealing import Conditionals
 from unmask.tables.rounding import Rounding, log_sum
+from unmask.tables.support import regular_tokens
 
 MANY = 3
 """From so many blanks on, fillings are searched unless asked otherwise."""

@@ -45,7 +45,8 @@ from unmask.options.answers import DependenceOptions, Others
 from unmask.options.option import documented
 from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
-from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens, regular_tokens
+from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
+from unmask.tables.support import regular_tokens
 from unmask.tables.unary import alike, pass_count, tables_of
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def pair_matrix(
         raise InputError("dependence is between two blanks or more, and there is one: give another")
     if others == "text" and cloze.gold is None:
         raise InputError("the tokens of the other blanks are not known: measure with the others masked, or give a whole text")
-    sets = _CandidateSets(model, cloze, candidates, others, regular_tokens(model) if allowed is None else allowed)
+    allowed = regular_tokens(model) if allowed is None else allowed
+    sets = _CandidateSets(model, cloze, candidates, others, allowed)
     pairs = list(combinations(range(k), 2))
     total, done = sets.passes(pairs), sets.spent
     information, mass = torch.zeros((k, k), dtype=torch.float64), torch.zeros((k, k), dtype=torch.float64)
@@ -106,7 +108,7 @@ def pair_matrix(
         clozes = [pair_cloze(cloze, a, b, others) for a, b in some]
         chosen = [sets.of_pair(a, b, pair) for (a, b), pair in zip(some, clozes, strict=True)]
         large = max(len(c) for both in chosen for c in both) > LARGEST_DOUBLE
-        blocks = tables_of(model, clozes, chosen, dtype=None if large else torch.float64)
+        blocks = tables_of(model, clozes, chosen, None if large else torch.float64, supports=[[allowed] * 2] * len(clozes))
         for members in alike(blocks, lambda tables: tables.shape):
             for i, (joint,) in zip(members, derive_blocks([blocks[i] for i in members], [construction]), strict=True):
                 a, b = some[i]

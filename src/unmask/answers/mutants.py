@@ -214,7 +214,8 @@ def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progre
     for start in range(0, len(sets), TOGETHER):
         group = sets[start : start + TOGETHER]
         clozes = [_masked(wanted.ids, [wanted.where[place - 1] for place in places], model.mask_id) for places in group]
-        tables = tables_of(model, clozes, [[axis] * len(places) for places in group], dtype=torch.float64)
+        axes = [[axis] * len(places) for places in group]
+        tables = tables_of(model, clozes, axes, dtype=torch.float64, supports=axes)
         for places, table in zip(group, tables, strict=True):
             wild = [wanted.allowed.index(wanted.ids[wanted.where[place - 1]]) for place in places]
             found = effects(table, wild, construction)

@@ -195,7 +195,7 @@ class _Rows:
         """All rows, in the order of the pairs and, within a pair, of the constructions asked for."""
         import pyarrow
 
-        frame: pandas.DataFrame = pyarrow.concat_tables(self.tables).to_pandas()
+        frame: pandas.DataFrame = pyarrow.concat_tables(self.tables, promote_options="default").to_pandas()
         order = frame["construction"].map({name: place for place, name in enumerate(constructions)})
         in_order = frame.assign(_order=order).sort_values(["pair", "_order"], kind="stable")
         return in_order.drop(columns="_order").reset_index(drop=True)

@@ -52,6 +52,7 @@ COLUMNS: dict[str, str] = {
     "compatibility": "float64",
     "objective": "float64",
     "steps": "int64",
+    "converged": "bool",
     "seconds": "float64",
 }
 """Column: Arrow type. NLL and KL are in nats at the gold tokens; `seconds` is the time of the whole pair,
@@ -165,7 +166,8 @@ def measure_pairs(
     golds = [cloze.gold for cloze in clozes if cloze.gold is not None]
     if len(golds) < len(clozes):
         raise InputError("the pair's own tokens are not known: give the text without blanks, and the positions")
-    blocks = tables_of(model, clozes, [None if support is None else [support, support]] * len(clozes))
+    over = [None if support is None else [support, support]] * len(clozes)
+    blocks = tables_of(model, clozes, over, supports=over)
     options: dict[str, dict[str, object]] = {"arnold_gokhale": {"steps": arnold_gokhale_steps}} if arnold_gokhale_steps else {}
     derived = halving(lambda some: derive_blocks(some, constructions, options), blocks)
     with_gold = list(zip(derived, golds, strict=True))
@@ -182,6 +184,7 @@ def measure_pairs(
                 "compatibility": metrics.compatibility,
                 "objective": of.objective,
                 "steps": joint.report.get("steps"),
+                "converged": joint.report.get("converged"),
             }
             for of, joint in zip(metrics.joints, joints, strict=True)
         ]

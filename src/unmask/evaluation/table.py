@@ -63,6 +63,7 @@ def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 
         for column in ("steps", "objective"):
             known = columns[name][column].dropna()
             row[column] = float(known.mean()) if len(known) else None
+        row["not_converged"] = int((columns[name].get("converged", np.array([])) == False).sum())  # noqa: E712
         summary.append(row)
     return {"pairs": pairs, "compatibility": numbers["", "compatibility"], "constructions": summary}
 
@@ -112,6 +113,13 @@ def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed:
         "The MLM's U-PPL is that of its own unary conditionals.",
     ]
     lines.append(f"Compatibility of the conditionals (0: compatible): {cell(summary['compatibility'], 'compatibility')}.")
+    stopped = "arnold_gokhale" if settings.get("arnold_gokhale_steps") else None
+    missed = {
+        row["construction"]: row["not_converged"] for row in rows if row["not_converged"] and row["construction"] != stopped
+    }
+    if missed:
+        counts = ", ".join(f"{named(name).label} on {count} of {summary['pairs']} pairs" for name, count in missed.items())
+        lines.append(f"Not converged, so that these rows are approximate: {counts}.")
     return "\n".join(lines) + "\n"
 
 

@@ -27,20 +27,23 @@ event at one blank (or, of k blanks, at k - 1) has a probability that is off by 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import islice, product
 
 import torch
 from torch import Tensor
 
 from unmask.checks import real, whole
-from unmask.joints.faithfulness import read_rules
-from unmask.joints.joint import Joint
+from unmask.errors import UnmaskWarning
+from unmask.joints.faithfulness import Reading, read_rules
+from unmask.joints.joint import Joint, not_converged
 from unmask.joints.registry import CONSTRUCTIONS, Construction, Member, member
 from unmask.joints.solver.marginals import Marginals, flat, start
 from unmask.joints.solver.members import Members
-from unmask.joints.solver.solve import solve
+from unmask.joints.solver.solve import Solution, solve, solve_carefully
+from unmask.joints.solver.standing import Standing, standings
 from unmask.joints.tiles import Index, at, contexts, sum_at, tile_size, tiles
 from unmask.joints.triton.pair_form import Linear, PairForm
 from unmask.tables.unary import Tables
@@ -134,7 +137,8 @@ def family(
     max_reads: int = MAX_READS,
     initial: Marginals | None = None,
 ) -> Joint:
-    """The member with these parameters; its report tells steps, reads, change, error, converged, objective and log_z.
+    """The member with these parameters; its report tells steps, reads, change, error, moved, growth, converged,
+    objective and log_z.
 
     `initial`: log marginals to start from, by default those of the product joint, or uniform ones with `steps`.
     """
@@ -160,13 +164,79 @@ def members_of(
     max_reads: int = MAX_READS,
     initial: Marginals | None = None,
 ) -> list[list[Joint]]:
-    """The same for several blocks of one shape, side by side."""
+    """The same for several blocks of one shape, side by side.
+
+    `converged`: the path's estimated error is below the tolerance, and the marginals that are returned pass the check of
+    `unmask.joints.solver.standing`. Those about to grow are sought again by the careful way.
+    """
     if blocks[0].sites == 1:
         return [[_single(tables, name) for name in asked] for tables in blocks]
-    solutions = solve(Members.of(blocks, list(asked.values())), tolerance, max_reads, initial)
-    numbers = [{field.name: getattr(solution, field.name) for field in fields(solution)} for solution in solutions]
-    found = iter([(n.pop("log_mu"), {**n, "reads": n["reads"] + 1}) for n in numbers])
-    return _joints(blocks, asked, [list(islice(found, len(asked))) for _ in blocks])
+    rows = Members.of(blocks, list(asked.values()))
+    answers = _checked(rows, solve(rows, tolerance, max_reads, initial))
+    if doubtful := [row for row, answer in enumerate(answers) if answer.standing.grows]:
+        some = rows.rows(doubtful)
+        for row, other in zip(doubtful, _checked(some, solve_carefully(some, tolerance, max_reads)), strict=True):
+            answers[row] = answers[row].or_better(other)
+    found = [
+        _joint(name, tables, {**one._asdict(), **at.report(tolerance)}, at.rule, at.reading)
+        for (tables, (name, one)), at in zip(product(blocks, asked.items()), answers, strict=True)
+    ]
+    if said := not_converged(found):
+        warnings.warn(said, UnmaskWarning, stacklevel=2)
+    each = iter(found)
+    return [list(islice(each, len(asked))) for _ in blocks]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A solution, its rule, one read of the tables with it, and how it stands; `before`: steps and reads of another try."""
+
+    solution: Solution
+    rule: FamilyRule
+    reading: Reading
+    standing: Standing
+    before: tuple[int, float] = (0, 0.0)
+
+    def or_better(self, other: _Answer) -> _Answer:
+        """Whichever grows less; NaN loses."""
+        best = self if self.standing.growth <= other.standing.growth else other
+        worse = other if best is self else self
+        return replace(best, before=(worse.solution.steps, worse.solution.reads + READS_AT_THE_END))
+
+    def report(self, tolerance: float) -> dict[str, object]:
+        found, (steps, reads) = self.solution, self.before
+        return {
+            "steps": steps + found.steps,
+            "reads": reads + found.reads + READS_AT_THE_END,
+            "change": found.change,
+            "error": found.error,
+            "moved": self.standing.moved,
+            "growth": self.standing.growth,
+            "converged": found.settled and self.standing.within(tolerance, self.rule.log_q[0].dtype),
+        }
+
+
+READS_AT_THE_END = 2
+"""One for normaliser and objective, which is a plain step too; one sweep for the check."""
+
+
+def _checked(rows: Members, solutions: Sequence[Solution]) -> list[_Answer]:
+    """Rules, readings and standings of all rows; the members of a block share one read of its tables."""
+    marginals = [solution.log_mu for solution in solutions]
+    rules, readings = _read(rows, marginals)
+    return [_Answer(*parts) for parts in zip(solutions, rules, readings, standings(rows, marginals, readings), strict=True)]
+
+
+def _read(rows: Members, marginals: Sequence[Marginals]) -> tuple[list[FamilyRule], list[Reading]]:
+    """The rule of each row and its reading."""
+    rules = FamilyRule.of_rows(rows, marginals)
+    by_block = read_rules([(rows.blocks[block], rules[places]) for block, places in rows.by_block()])
+    return rules, [reading for of_block in by_block for reading in of_block]
+
+
+def _joint(name: str, tables: Tables, report: Mapping[str, object], rule: FamilyRule, reading: Reading) -> Joint:
+    at_the_answer = {"log_z": reading.log_z, "objective": reading.objective, "objective_mean": reading.average_kl}
+    return Joint(name, tables, rule, {**report, **at_the_answer}, reading.log_z)
 
 
 def _one(
@@ -190,25 +260,9 @@ def _one(
         new = plain_step(tables, log_mu, asked)
         change = max(0.5 * float((n.exp() - o.exp()).abs().sum()) for n, o in zip(new, log_mu, strict=True))
         log_mu = new
-    report = {"steps": steps, "reads": steps, "change": change, "converged": False}
-    return _joints([tables], {construction.name: asked}, [[(log_mu, report)]])[0][0]
-
-
-def _joints(
-    blocks: Sequence[Tables], asked: Mapping[str, Member], found: Sequence[Sequence[tuple[Marginals, Mapping[str, object]]]]
-) -> list[list[Joint]]:
-    """With normaliser and objective, from one read of the tables for all members of a block."""
-    rows = Members.of(blocks, list(asked.values()))
-    every = iter(FamilyRule.of_rows(rows, [log_mu for of_block in found for log_mu, _ in of_block]))
-    rules = [list(islice(every, len(asked))) for _ in blocks]
-    readings = read_rules(list(zip(blocks, rules, strict=True)))
-    joints: list[list[Joint]] = []
-    for tables, *of_block in zip(blocks, found, rules, readings, strict=True):
-        joints.append([])
-        for (name, one), (_, report), rule, reading in zip(asked.items(), *of_block, strict=True):
-            at_the_answer = {"log_z": reading.log_z, "objective": reading.objective, "objective_mean": reading.average_kl}
-            joints[-1].append(Joint(name, tables, rule, {**one._asdict(), **report, **at_the_answer}, reading.log_z))
-    return joints
+    (rule,), (reading,) = _read(Members.of([tables], [asked]), [log_mu])
+    report = {**asked._asdict(), "steps": steps, "reads": steps, "change": change, "converged": False}
+    return _joint(construction.name, tables, report, rule, reading)
 
 
 def _single(tables: Tables, name: str) -> Joint:

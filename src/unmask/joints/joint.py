@@ -9,11 +9,11 @@ How a joint shows itself to people is in `unmask.joints.display`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
+from math import isfinite, prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -75,10 +75,19 @@ class Joint:
 
     @cached_property
     def log_z(self) -> float:
-        """log of the rule's normaliser."""
-        if self.known_log_z is not None:
-            return self.known_log_z
-        return float(torch.stack([self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in self._tiles()]).logsumexp(0))
+        """log of the rule's normaliser; an error where there is none, as where a rule divides by the probability of a token that
+        the model rules out.
+        """
+        found = self.known_log_z
+        if found is None:
+            sums = [self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in self._tiles()]
+            found = float(torch.stack(sums).logsumexp(0))
+        if not isfinite(found):
+            raise InputError(
+                f"{self.name} has no joint over these tables: the model rules out tokens that it multiplies or divides by; "
+                "use another construction, such as chain"
+            )
+        return found
 
     def dense(self) -> Tensor:
         """All log-probabilities: prod(shape) numbers."""
@@ -224,3 +233,10 @@ class Joint:
 
     def __repr__(self) -> str:
         return f"Joint({self.name}, shape={self.shape})"
+
+
+def not_converged(joints: Iterable[Joint]) -> str:
+    """A sentence that names the constructions which iterate and did not converge; empty if all did."""
+    names = dict.fromkeys(joint.name for joint in joints if joint.report.get("converged") is False)
+    remedy = "use another construction, or fewer candidates"
+    return f"{', '.join(names)} did not converge, and the probabilities are approximate: {remedy}" if names else ""

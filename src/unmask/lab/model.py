@@ -66,11 +66,13 @@ class LabModel:
         span = float(np.ptp(allowed)) if len(allowed) else np.nan
         if not span <= MAX_SPAN:
             largest = float(np.abs(theta).max(initial=0.0))
-            fits = largest * MAX_SPAN / span if span > 0 else 0.0
+            remedy = "raise the smallest probabilities, or set them to 0"
+            if largest > 0:
+                fits = largest * MAX_SPAN / span if span > 0 else 0.0
+                remedy = f"use couplings and fields smaller than {fits:.3g} (largest now: {largest:.3g})"
             raise InputError(
                 f"{self.name}: log-weights of the states differ by {span:,.0f}, and float64 probabilities hold "
-                f"{MAX_SPAN:.0f}: use couplings and fields smaller than {fits:.3g} "
-                f"(largest now: {largest:.3g})"
+                f"{MAX_SPAN:.0f}: {remedy}"
             )
         return log_weight - logsumexp(log_weight)
 
@@ -89,8 +91,13 @@ class LabModel:
 def table_model(joint: ArrayLike, name: str = "table") -> LabModel:
     """A model given by its probabilities p[x_1, ..., x_N], with one free log-weight per possible state but the last."""
     cells = np.asarray(joint, dtype=np.float64)
-    if cells.ndim < 1 or not np.isfinite(cells).all() or cells.min(initial=0.0) < 0 or not np.isclose(cells.sum(), 1, atol=1e-6):
-        raise InputError(f"{name}: a table of probabilities needs numbers of at least 0 that sum to 1, not to {cells.sum():.6g}")
+    needs = f"{name}: a table of probabilities needs numbers of at least 0 that sum to 1"
+    if unfit := cells[~(np.isfinite(cells) & (cells >= 0))].ravel().tolist():
+        raise InputError(f"{needs}, and one of its numbers is {unfit[0]:.6g}: correct it")
+    if cells.ndim < 1 or not np.isclose(cells.sum(), 1, atol=1e-6):
+        raise InputError(f"{needs}, not to {cells.sum():.6g}")
+    if np.count_nonzero(cells) < 2:
+        raise InputError(f"{needs}, and one state has all of it: give two states a probability above 0")
     space = Space(cells.shape)
     p = cells.ravel() / cells.sum()
     free = np.flatnonzero(p)[:-1]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from unmask.errors import InputError
 from unmask.lab import figures
 from unmask.lab.studies.study import Study, Table, without_markdown
-from unmask.runs.files import read_object, reading, refuse_unmakeable, write_atomically, write_json
+from unmask.runs.files import read_object, reading, write_atomically, write_json
 from unmask.runs.outputs import LAB, output_folder
 
 if TYPE_CHECKING:
@@ -82,7 +82,6 @@ class Report:
 def refuse_other_folders(out: str | os.PathLike[str], table: object = None) -> Path:
     """`out` as a path, if it is new, empty or the lab's and does not hold the `table` that is read; nothing is written."""
     folder = output_folder("out", out, (table,))
-    refuse_unmakeable(folder)
     with reading(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"out {str(folder)!r} is a file: name a new folder")

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unmask.errors import InputError
-from unmask.runs.files import read_object, user_path, writable_file
+from unmask.runs.files import read_object, refuse_unmakeable, user_path, writable_file
 from unmask.runs.lines import STANDARD_INPUT
 
 ANOTHER_FILE, ANOTHER_FOLDER = "name another file", "choose another folder"
@@ -36,6 +36,8 @@ def output_file(name: str, given: str | os.PathLike[str], reads: Iterable[object
     """
     path = user_path(given, name)
     target = writable_file(path)
+    if not target.parent.is_dir():
+        raise InputError(f"folder {str(target.parent)!r} of {name} does not exist: make it first, or name another")
     _refuse_inputs(name, path, target, reads)
     _refuse_place(name, path, target.parent, ANOTHER_FILE)
     if replaces and target.is_file() and target.stat().st_size:
@@ -48,6 +50,7 @@ def output_file(name: str, given: str | os.PathLike[str], reads: Iterable[object
 def output_folder(name: str, given: str | os.PathLike[str], reads: Iterable[object] = ()) -> Path:
     """The path of the option `name`, if a folder may be made there or is there; its content is not looked at."""
     path = user_path(given, name)
+    refuse_unmakeable(path, f"name another {name}")
     target = Path(os.path.realpath(path))
     _refuse_inputs(name, path, target, reads)
     _refuse_place(name, path, target.parent, ANOTHER_FOLDER)

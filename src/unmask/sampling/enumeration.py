@@ -11,7 +11,7 @@ energy terms and kernels too.
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import permutations, product
 
 import torch
 from jaxtyping import Float, Int
@@ -137,7 +137,8 @@ class ScriptedChoices:
         return drawn.to(device)
 
     def permutation(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, "m n"]:
-        raise NotImplementedError("choose the sites outside the step")
+        orders = torch.tensor(list(permutations(range(n))), device=rows.device)
+        return orders[self.integers(rows, len(orders))]
 
     def integers(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, " m"]:
         return self.categorical(rows, torch.zeros((len(rows), n), dtype=torch.float64, device=rows.device))

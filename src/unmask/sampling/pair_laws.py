@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.joints.deriving import derive_blocks
@@ -48,10 +48,11 @@ def pair_laws(
     candidates: int,
     construction: str,
 ) -> PairLaws:
-    """mu of the pair of each text, over the likeliest `candidates` tokens of `log_weights`.
+    """mu of the pair of each text, over the likeliest `candidates` tokens of `log_weights`; its finite cells are the support.
 
     masked   the texts with their pair masked;   logits   the model's at the pair
     """
+    support = log_weights > -torch.inf
     best = log_weights.topk(min(candidates, log_weights.shape[2]), -1)
     possible = best.values > -torch.inf
     tokens = torch.where(possible, best.indices, log_weights.shape[2]).sort(-1).values
@@ -63,7 +64,7 @@ def pair_laws(
         a, b = listed[members[0]]
         rows = torch.tensor(members, device=masked.device)
         axes = tokens[rows, 0, :a], tokens[rows, 1, :b]
-        tables = _tables(passes, masked[rows], positions[rows], logits[rows], axes)
+        tables = _tables(passes, masked[rows], positions[rows], logits[rows], support[rows], axes)
         first[rows, :a], second[rows, :b] = axes
         log_mu[rows, :a, :b] = torch.stack([joint.dense() for (joint,) in derive_blocks(tables, [construction])])
     return PairLaws(first, second, log_mu, sizes)
@@ -74,11 +75,12 @@ def _tables(
     masked: Int[Tensor, "n T"],
     positions: Int[Tensor, "n 2"],
     logits: Float[Tensor, "n 2 V"],
+    support: Bool[Tensor, "n 2 V"],
     axes: tuple[Int[Tensor, "n a"], Int[Tensor, "n b"]],
 ) -> list[Tables]:
     """The tables of each text, with as many candidates in all of them."""
-    first, second = (_conditionals(passes, masked, positions, axes, t) for t in range(2))
-    log_m = [logits[:, t].double().log_softmax(-1).gather(1, axes[t]) for t in range(2)]
+    first, second = (_conditionals(passes, masked, positions, support[:, t], axes, t) for t in range(2))
+    log_m = [torch.where(support, logits.double(), -torch.inf)[:, t].log_softmax(-1).gather(1, axes[t]) for t in range(2)]
     inside = torch.stack([m.logsumexp(-1) for m in log_m], 1).tolist()
     log_m = [m.log_softmax(-1) for m in log_m]
     by_column = [part.transpose(1, 2) for part in first]
@@ -96,19 +98,25 @@ def _tables(
 
 
 def _conditionals(
-    passes: Passes, masked: Int[Tensor, "n T"], positions: Int[Tensor, "n 2"], axes: Sequence[Int[Tensor, "n _"]], t: int
+    passes: Passes,
+    masked: Int[Tensor, "n T"],
+    positions: Int[Tensor, "n 2"],
+    support: Bool[Tensor, "n V"],
+    axes: Sequence[Int[Tensor, "n _"]],
+    t: int,
 ) -> tuple[Float[Tensor, "n o c"], Float[Tensor, "n o 1"], Float[Tensor, "n o 1"]]:
     """Of position t given each candidate of the other: log q within its candidates, their log mass, their logits' total."""
     other, n, count = axes[1 - t], len(masked), axes[1 - t].shape[1]
     where = positions[:, 1 - t].reshape(n, 1, 1).expand(-1, count, -1)
     texts = masked.unsqueeze(1).repeat(1, count, 1).scatter(2, where, other.unsqueeze(2)).flatten(0, 1)
     predict, wanted = (value.repeat_interleave(count, 0) for value in (positions[:, t : t + 1], axes[t]))
+    text = torch.arange(n, device=masked.device).repeat_interleave(count)
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
     for start in range(0, len(texts), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
-        logits = passes.logits(texts[part], predict[part])[:, 0]
-        log_p = logits.log_softmax(-1, dtype=torch.float64)
-        total = logits.amax(-1, keepdim=True).double() - log_p.amax(-1, keepdim=True)
+        logits = torch.where(support[text[part]], passes.logits(texts[part], predict[part])[:, 0].double(), -torch.inf)
+        log_p = logits.log_softmax(-1)
+        total = logits.amax(-1, keepdim=True) - log_p.amax(-1, keepdim=True)
         chosen = log_p.gather(1, wanted[part])
         mass = chosen.logsumexp(-1, keepdim=True)
         parts.append((chosen - mass, mass, total + mass))

@@ -92,7 +92,7 @@ KERNELS: dict[str, Entry] = {
               "a block of tokens, each given those before it", PI, TARGET,
               (*METROPOLIS, *BLOCKS, "block_size", "temperature"), sites=None),
         Entry("pair-joint", "pairs from a joint", f"{HERE}.kernels.pair_joint:PairJoint", "#E69F00",
-              "a pair of tokens from a joint that is derived for it", PI, TARGET,
+              "a pair of tokens, 0.9 from a joint that is derived for it and 0.1 from the product", PI, TARGET,
               (*METROPOLIS, *BLOCKS, "temperature"), sites=2),
         Entry("tempering", "parallel tempering", f"{HERE}.kernels.tempering:ParallelTempering", "#56B4E9",
               "mh on a ladder of replicas that swap", "exp(-E / first temperature of the ladder)", TARGET,

@@ -6,9 +6,9 @@
     margin      i maximises q_i(first) - q_i(second)               the clearest winner first
     open        i maximises the entropy of q_i(. | x_S)            most open first
 
-The rule sees distributions given x_S and never a hidden token, so p is a probability: it is the law of the sampler that fills
-blanks in this order. Ties go to the leftmost site. One pass per token; the three rules choose different orders and share only
-the first pass.
+q runs over the regular tokens, for the rule too. The rule sees distributions given x_S and never a hidden token, so p is a
+probability: it is the law of the sampler that fills blanks in this order. Ties go to the leftmost site. One pass per token; the
+three rules choose different orders and share only the first pass.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from unmask.runs.progress import Progress
 from unmask.scoring.batch import Batch, Scored
 from unmask.scoring.masked_ranges import CPU_LOGITS, GPU_LOGITS
 from unmask.scoring.settings import ScoreSettings
+from unmask.tables.support import lost_nats, outside, regular_tokens
 
 Rule = Callable[[Tensor], Tensor]
 """From log-probabilities (n, h, V) at hidden sites to how eagerly each site should be revealed (n, h)."""
@@ -54,29 +55,33 @@ def score_adaptive(
     parts = [batch.part(slice(start, start + at_once)) for start in range(0, len(batch), at_once)]
     found = {}
     for name in names:
-        by_site = torch.cat([along_rule(model, part, RULES[name]) for part in parts])
-        found[name] = Scored(by_site.sum(1), by_site)
+        by_site, lost = torch.cat([along_rule(model, part, RULES[name]) for part in parts], 1)
+        found[name] = Scored(by_site.sum(1), by_site, {"special": lost.sum(1)})
     return found
 
 
-def along_rule(model: ConditionalModel, batch: Batch, rule: Rule) -> Float[Tensor, "n k"]:
-    """log q(x_i | x_S) of each site i, S being what was revealed when the rule came to it."""
+def along_rule(model: ConditionalModel, batch: Batch, rule: Rule) -> Float[Tensor, "2 n k"]:
+    """log q(x_i | x_S) of each site i, S being what was revealed when the rule came to it; and the nats of special tokens."""
     n, k = batch.sites.shape
     rows = batch.ids.scatter(1, batch.sites, model.mask_id)
     hidden = torch.arange(k, device=batch.ids.device).repeat(n, 1)
-    by_site = torch.empty((n, k), dtype=torch.float64, device=batch.ids.device)
+    found = torch.empty((2, n, k), dtype=torch.float64, device=batch.ids.device)
+    special = outside(model, regular_tokens(model))
     for _ in range(k):
         positions = batch.sites.gather(1, hidden)
         logits = model.logits(rows, positions)
-        log_q = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+        log_p = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+        nats = lost_nats(logits, special, logits.amax(-1) - log_p.amax(-1))
+        log_q = log_p.index_fill_(-1, special, -torch.inf).add_(nats.unsqueeze(-1))
         place = rule(log_q).argmax(1, keepdim=True)
         site, position = hidden.gather(1, place), positions.gather(1, place)
         token = batch.ids.gather(1, position)
-        read = log_q.gather(1, place.unsqueeze(-1).expand(-1, -1, log_q.shape[-1])).squeeze(1).gather(1, token)
-        by_site.scatter_(1, site, read.double())
+        texts = torch.arange(n, device=place.device).unsqueeze(1)
+        read = torch.stack([log_q[texts, place, token], nats[texts, place]])
+        found.scatter_(2, site.expand(2, -1, -1), read.double())
         rows = rows.scatter(1, position, token)
         hidden = _without(hidden, place)
-    return by_site
+    return found
 
 
 def _without(values: Int[Tensor, "n h"], place: Int[Tensor, "n 1"]) -> Int[Tensor, "n g"]:

@@ -5,7 +5,8 @@
 
 Exact up to `exact_tokens` sites (2^k - 1 passes). Beyond, `orders` orders are drawn per text: the mean of p_o is unbiased and
 any_order_se is the standard error of its logarithm; the best and worst of the drawn orders lie within the true bounds, which
-order_bounds_exact = 0 says.
+order_bounds_exact = 0 says. q runs over the regular tokens; any_order_special is by how many nats any_order is lower where it
+runs over the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import Batch, Scored, text_seed
 from unmask.scoring.settings import ScoreSettings
-from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
+from unmask.tables.lattice import along_orders_and_lost, lattice, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals
+from unmask.tables.support import regular_tokens
 
 ROWS_TOGETHER = 2**16
 """Revealed texts made at once, over all texts of a call."""
@@ -40,10 +42,12 @@ def score_orders(
 
 
 def _exact(model: ConditionalModel, batch: Batch, names: Sequence[str]) -> dict[str, Scored]:
-    orders = lattice(Conditionals(model), batch.ids, batch.sites)
+    orders = lattice(Conditionals(model, regular_tokens(model)), batch.ids, batch.sites)
     scored = {}
     if "any_order" in names:
-        scored["any_order"] = _any_order(orders.log_mean, torch.zeros_like(orders.log_mean), orders.mean_log)
+        log_mean = orders.log_mean
+        extra = {"se": torch.zeros_like(log_mean), "mean_log": orders.mean_log, "special": log_mean - orders.whole.log_mean}
+        scored["any_order"] = Scored(log_mean, extra=extra)
     if "order_bounds" in names:
         scored["order_bounds"] = _order_bounds(orders.best()[0], orders.worst()[0], exact=True)
     return scored
@@ -56,16 +60,14 @@ def _sampled(model: ConditionalModel, batch: Batch, settings: ScoreSettings) -> 
         )
         for ids, sites in zip(batch.ids, batch.sites, strict=True)
     ]
-    log_p = along_orders(Conditionals(model), batch.ids, batch.sites, torch.cat(drawn).to(model.device))
+    conditionals = Conditionals(model, regular_tokens(model))
+    log_p, lost = along_orders_and_lost(conditionals, batch.ids, batch.sites, torch.cat(drawn).to(model.device))
     log_mean, se = log_mean_of_sampled(log_p)
+    extra = {"se": se, "mean_log": log_p.mean(1), "special": log_mean - log_mean_of_sampled(log_p - lost)[0]}
     return {
-        "any_order": _any_order(log_mean, se, log_p.mean(1)),
+        "any_order": Scored(log_mean, extra=extra),
         "order_bounds": _order_bounds(log_p.amax(1), log_p.amin(1), exact=False),
     }
-
-
-def _any_order(log_mean: Float[Tensor, " n"], se: Float[Tensor, " n"], mean_log: Float[Tensor, " n"]) -> Scored:
-    return Scored(log_mean, extra={"se": se, "mean_log": mean_log})
 
 
 def _order_bounds(best: Float[Tensor, " n"], worst: Float[Tensor, " n"], exact: bool) -> Scored:

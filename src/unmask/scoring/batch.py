@@ -55,7 +55,7 @@ class Batch:
         """The same on another device."""
         return Batch(self.ids.to(device), self.sites.to(device), self.regular.to(device), self.word_end.to(device))
 
-    def part(self, rows: slice) -> Batch:
+    def part(self, rows: slice | list[int]) -> Batch:
         """Some of the texts."""
         return Batch(self.ids[rows], self.sites[rows], self.regular[rows], self.word_end[rows])
 
@@ -102,7 +102,7 @@ def longest(model: ConditionalModel) -> int | None:
 def score_batch(
     model: ConditionalModel, batch: Batch, settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
-    """All scores of `settings`, each family run once."""
+    """All scores of `settings`, each family run once; twice where texts have tokens that only some of its scores know."""
     batch = batch.to(model.device)
     families: dict[str, list[str]] = {}
     for name in settings.scores:
@@ -110,20 +110,45 @@ def score_batch(
     found: dict[str, Scored] = {}
     limit = longest(model)
     too_long = limit is not None and batch.ids.shape[1] > limit
+    impossible = outside_support(model, batch)
     for family, names in families.items():
         served = [name for name in names if not too_long or (SCORES[name].windows and settings.long == "windows")]
         refused = [name for name in names if name not in served]
         found.update({name: _too_long(batch, name, limit) for name in refused})
-        if served:
-            found.update(_load(family)(model, batch, served, settings, progress))
+        some = [name for name in served if impossible and not SCORES[name].unknown]
+        every = [name for name in served if name not in some]
+        if every:
+            found.update(_load(family)(model, batch, every, settings, progress))
+        if some:
+            possible = [row for row in range(len(batch)) if row not in impossible]
+            part = _load(family)(model, batch.part(possible), some, settings, progress) if possible else _nothing(some)
+            found.update({name: _among(len(batch), possible, scored, impossible) for name, scored in part.items()})
     return {name: found[name] for name in settings.scores}
 
 
+def _nothing(names: Sequence[str]) -> dict[str, Scored]:
+    """The scores of no text."""
+    none = torch.empty(0, dtype=torch.float64)
+    return {name: Scored(none, extra=dict.fromkeys(SCORES[name].extra, none)) for name in names}
+
+
+def _among(n: int, rows: list[int], part: Scored, reasons: Mapping[int, str]) -> Scored:
+    """The score of `rows` among n texts; the others have none, for these reasons."""
+
+    def spread(values: Tensor) -> Tensor:
+        whole = torch.full((n, *values.shape[1:]), torch.nan, dtype=torch.float64, device=values.device)
+        whole[rows] = values.double()
+        return whole
+
+    by_site = None if part.by_site is None else spread(part.by_site)
+    return Scored(spread(part.values), by_site, {suffix: spread(values) for suffix, values in part.extra.items()}, reasons)
+
+
 def outside_support(model: ConditionalModel, batch: Batch) -> dict[int, str]:
-    """Texts with a special token, such as an unknown one, among their sites: exp(-energy) gives them no probability."""
+    """Texts with a special token, such as an unknown one, among their sites: a law over regular tokens gives them nothing."""
     special = torch.tensor(sorted({*model.special_ids, model.mask_id}), device=batch.ids.device)
     rows = torch.isin(batch.ids.gather(1, batch.sites), special).any(1).nonzero().flatten().tolist()
-    return dict.fromkeys(rows, "a token that the model does not know is outside the support of exp(-energy)")
+    return dict.fromkeys(rows, "a token that the model does not know is outside the support of this score: use pll")
 
 
 def _too_long(batch: Batch, name: str, limit: int | None) -> Scored:

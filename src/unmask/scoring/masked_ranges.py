@@ -4,6 +4,9 @@
     pll_word           t and the later pieces of its word masked
     left_to_right      t and everything after it masked           right_to_left   t and everything before it
 
+Pseudo-likelihoods and energies have q over the whole vocabulary, as they are published; the fixed orders, which are
+probabilities, over the regular tokens (`unmask.tables.support`).
+
 One term is one pass: mask a range, read one position. Terms that several scores share (the last piece of a word for pll and
 pll_word, the last token for pll and left_to_right) are passed once.
 
@@ -22,8 +25,10 @@ from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import Batch, Scored, longest, outside_support
+from unmask.scoring.batch import Batch, Scored, longest
+from unmask.scoring.registry import SCORES
 from unmask.scoring.settings import ScoreSettings
+from unmask.tables.support import lost_nats, outside, regular_tokens
 
 CPU_LOGITS = 2**26
 GPU_LOGITS = 2**31
@@ -38,18 +43,17 @@ def score_ranges(
     text = torch.arange(n, device=batch.ids.device).unsqueeze(1).expand(n, k)
     asked = torch.stack([torch.stack([text, *masked_range(batch, name), batch.sites], -1) for name in names]).flatten(0, 2)
     terms, term_of = asked.unique(dim=0, return_inverse=True)
-    log_q, logit = _read(model, batch, terms)
-    parts = term_of.reshape(len(names), n, k)
-    impossible = outside_support(model, batch) if any(name.startswith("energy") for name in names) else {}
+    over_regular = any("special" in SCORES[name].extra for name in names)
+    special = outside(model, regular_tokens(model)) if over_regular else None
+    log_q, logit, lost = _read(model, batch, terms, special)
     found = {}
-    for part, name in zip(parts, names, strict=True):
-        by_site = (logit if name == "energy_raw" else log_q)[part]
-        if not name.startswith("energy"):
+    for part, name in zip(term_of.reshape(len(names), n, k), names, strict=True):
+        by_site = SCORES[name].better * (logit if name == "energy_raw" else log_q)[part]
+        if "special" in SCORES[name].extra:
+            by_site = by_site + lost[part]
+            found[name] = Scored(by_site.sum(1), by_site, {"special": lost[part].sum(1)})
+        else:
             found[name] = Scored(by_site.sum(1), by_site)
-            continue
-        by_site = -by_site
-        by_site[list(impossible)] = torch.nan
-        found[name] = Scored(by_site.sum(1), by_site, reasons=impossible)
     return found
 
 
@@ -63,9 +67,14 @@ def masked_range(batch: Batch, name: str) -> tuple[Int[Tensor, "n k"], Int[Tenso
     return sites, batch.word_end if name == "pll_word" else sites + 1
 
 
-def _read(model: ConditionalModel, batch: Batch, terms: Int[Tensor, "m 4"]) -> tuple[Float[Tensor, " m"], Float[Tensor, " m"]]:
-    """log q and logit of the token at `position` of `text`, the regular positions from `first` to before `after` masked."""
-    log_q, logit = (torch.empty(len(terms), dtype=torch.float64, device=terms.device) for _ in range(2))
+def _read(
+    model: ConditionalModel, batch: Batch, terms: Int[Tensor, "m 4"], special: Int[Tensor, " s"] | None
+) -> Float[Tensor, "3 m"]:
+    """log q and logit of the token at `position` of `text`, the regular positions from `first` to before `after` masked.
+
+    q is over the whole vocabulary; the third row has the nats that the tokens `special` take of it.
+    """
+    log_q, logit, lost = found = torch.zeros((3, len(terms)), dtype=torch.float64, device=terms.device)
     budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS
     at_once = max(1, budget // (4 * model.vocab_size))
     for start in range(0, len(terms), at_once):
@@ -77,8 +86,11 @@ def _read(model: ConditionalModel, batch: Batch, terms: Int[Tensor, "m 4"]) -> t
         logits = model.logits(rows, column)[:, 0]
         chosen = logits.gather(1, batch.ids[text, position].unsqueeze(1)).squeeze(1)
         logit[start : start + at_once] = chosen.double()
-        log_q[start : start + at_once] = (chosen - logits.logsumexp(1)).double()
-    return log_q, logit
+        total = logits.logsumexp(1)
+        log_q[start : start + at_once] = (chosen - total).double()
+        if special is not None:
+            lost[start : start + at_once] = lost_nats(logits, special, total).double()
+    return found
 
 
 def _places(model: ConditionalModel, batch: Batch, text: Int[Tensor, " m"], position: Int[Tensor, " m"]) -> Int[Tensor, "m L"]:

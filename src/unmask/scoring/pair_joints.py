@@ -8,7 +8,7 @@ right were derived in different contexts. It is pll with pairs in the place of t
 that law. For one token it is log q, for two the joint itself, which alone are probabilities.
 
 A joint over `candidates` tokens per site is given that the pair lies among them; it is multiplied by the share of the product
-joint that they hold, so that the score does not rise when there are fewer.
+joint that they hold, so that the score does not rise when there are fewer. All of this is over the regular tokens.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from unmask.joints import Joint, derive
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import Batch, Scored
-from unmask.scoring.masked_ranges import score_ranges
 from unmask.scoring.settings import ScoreSettings
-from unmask.tables.candidates import find_candidates, plan_candidates, regular_tokens
+from unmask.tables.candidates import find_candidates, plan_candidates
+from unmask.tables.revealing import Conditionals
+from unmask.tables.support import regular_tokens
 from unmask.tables.unary import tables_of
 
 
@@ -35,16 +36,10 @@ def score_pairs(
 ) -> dict[str, Scored]:
     """The score `pair`; about 2 `candidates` passes per pair."""
     if batch.sites.shape[1] == 1:
-        return {"pair": Scored(score_ranges(model, batch, ["pll"], settings)["pll"].values)}
-    regular = set(regular_tokens(model).tolist())
-    values, reasons = [], {}
-    for row, (ids, sites) in enumerate(zip(batch.ids, batch.sites, strict=True)):
-        if set(ids[sites].tolist()) <= regular:
-            values.append(float(pair_score(model, ids, sites, settings)))
-        else:
-            values.append(torch.nan)
-            reasons[row] = "a token that the model does not know has no joint with its neighbour"
-    return {"pair": Scored(torch.tensor(values, dtype=torch.float64), reasons=reasons)}
+        masked, tokens = batch.ids.scatter(1, batch.sites, model.mask_id), batch.ids.gather(1, batch.sites)
+        return {"pair": Scored(Conditionals(model, regular_tokens(model)).log_q(masked, batch.sites, tokens)[:, 0])}
+    values = [float(pair_score(model, ids, sites, settings)) for ids, sites in zip(batch.ids, batch.sites, strict=True)]
+    return {"pair": Scored(torch.tensor(values, dtype=torch.float64))}
 
 
 def pair_score(
@@ -67,7 +62,7 @@ def pair_score(
 
 def _logs(joint: Joint, gold: tuple[int, ...]) -> tuple[float, ...]:
     """log mu(x, y) of the two tokens `gold`, and the logs of their marginals."""
-    inside = joint.tables.log_mass
+    inside = sum(joint.tables.log_masked_inside)
     marginals = [
         float(marginal[candidates == token].log())
         for marginal, candidates, token in zip(joint.marginals(), joint.tables.candidates, gold, strict=True)

@@ -16,6 +16,7 @@ from unmask.answers.filling import Filling, fill
 from unmask.answers.pair_map import pair_map, told_dependence
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
+from unmask.joints.joint import not_converged
 from unmask.joints.registry import CONSTRUCTIONS, named
 from unmask.models.tokenizing import BLANK
 from unmask.runs.progress import Progress
@@ -105,6 +106,7 @@ class Questions:
             blanks=found.joint.sites,
             candidates_mass=found.candidates_mass,
             summary=f"{sizes} tokens hold {percent_at_least(found.candidates_mass)} of the independent blanks' mass",
+            warning=not_converged([found.joint]),
             completions=[_completion(c) for c in found.completions],
         )
 
@@ -138,6 +140,7 @@ class Questions:
             candidates_mass=compared.candidates_mass,
             compatibility=_number(compared.compatibility),
             summary=told_dependence(joint, compared.compatibility),
+            warning=not_converged(compared.joints.values()),
             constructions=described,
             completions=[_completion(c) for c in self._filling(compared, chosen.name, asked.top).completions],
             map=None if shown is None else schemas.MapOut.model_validate(shown.to_dict()),

@@ -129,6 +129,7 @@ class Filled(BaseModel):
     """The most probable fillings.
 
     candidates_mass is of a joint over candidate sets; mass, bound and summary are of a search over the whole vocabulary.
+    warning names the constructions that did not converge.
     """
 
     text: str
@@ -138,6 +139,7 @@ class Filled(BaseModel):
     mass: float | None = None
     bound: float | None = None
     summary: str
+    warning: str = ""
     completions: list[Completion]
 
 
@@ -212,6 +214,7 @@ class JointOut(BaseModel):
     candidates_mass: float
     compatibility: float | None
     summary: str
+    warning: str = ""
     constructions: list[Described]
     completions: list[Completion]
     map: MapOut | None

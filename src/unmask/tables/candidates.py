@@ -26,6 +26,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
 from unmask.tables.speed import seconds_per_pass
+from unmask.tables.support import regular_tokens
 from unmask.tables.unary import alike, masked_logits, pass_count, rows_at_once
 
 SMALL_VOCABULARY = 64
@@ -132,13 +133,6 @@ def find_candidates(model: ConditionalModel, plans: Sequence[Plan], progress: Pr
         if progress:
             progress(done, total, "passes for candidates")
     return [sets for sets in found if sets is not None]
-
-
-def regular_tokens(model: ConditionalModel) -> Tensor:
-    """Ids of the tokens that can stand in a text: all but the special ones."""
-    keep = torch.ones(model.vocab_size, dtype=torch.bool)
-    keep[[i for i in model.special_ids if i < model.vocab_size]] = False
-    return keep.nonzero().flatten().to(model.device)
 
 
 def default_size(sites: int, passes: int = MOST_PASSES) -> int:

@@ -3,7 +3,7 @@
 One pass of the model over a text in which the sites outside S are masked gives q(. | x_S) at every hidden site, so its
 cost is shared by all that reveal the same tokens. Only the numbers asked for are kept of a pass; its V logits per position
 are let go. The support of q is the model's whole vocabulary, its special tokens included, unless another one is given:
-q is then renormalised over it.
+q is then renormalised over it (`unmask.tables.support`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
+from unmask.tables.support import lost_nats, outside
 
 CPU_LOGITS = 2**26
 GPU_LOGITS = 2**32
@@ -26,11 +27,7 @@ class Conditionals:
     def __init__(self, model: ConditionalModel, support: Int[Tensor, " s"] | None = None) -> None:
         self.model = model
         self.passes = 0
-        self._outside: Tensor | None = None
-        if support is not None:
-            outside = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
-            outside[support.to(model.device)] = False
-            self._outside = outside.nonzero().flatten()
+        self._outside = torch.empty(0, dtype=torch.long, device=model.device) if support is None else outside(model, support)
 
     def log_q(
         self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"], distinct: bool = False
@@ -39,30 +36,43 @@ class Conditionals:
 
         Equal rows with equal positions are passed once; `distinct` says that there are none, and spares the search for them.
         """
+        return self.log_q_and_lost(rows, positions, targets, distinct)[0]
+
+    def log_q_and_lost(
+        self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"], distinct: bool = False
+    ) -> tuple[Float[Tensor, "n p"], Float[Tensor, "n p"]]:
+        """The same, and how many nats the tokens outside the support take: over the whole vocabulary log q is lower by these."""
         if distinct:
             return self._gathered(rows, positions, torch.arange(len(rows), device=rows.device), targets)
         keys, row_of = torch.unique(torch.cat([rows, positions], 1), dim=0, return_inverse=True)
         length = rows.shape[1]
         return self._gathered(keys[:, :length], keys[:, length:], row_of, targets)
 
-    def _gathered(self, rows: Tensor, positions: Tensor, row_of: Tensor, targets: Tensor) -> Tensor:
+    def _gathered(self, rows: Tensor, positions: Tensor, row_of: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Passes over `rows` in calls of bounded size; entry j reads row row_of[j] at targets[j]."""
-        answer = torch.empty(targets.shape, dtype=torch.float64, device=rows.device)
+        answer, nats = torch.empty((2, *targets.shape), dtype=torch.float64, device=rows.device)
         at_once = self._rows_at_once(positions.shape[1])
         column = torch.arange(positions.shape[1], device=rows.device)
         for start in range(0, len(rows), at_once):
-            log_q = self.distributions(rows[start : start + at_once], positions[start : start + at_once])
-            mine = ((row_of >= start) & (row_of < start + len(log_q))).nonzero().flatten()
-            answer[mine] = log_q[row_of[mine, None] - start, column, targets[mine]].double()
-        return answer
+            logits = self._logits(rows[start : start + at_once], positions[start : start + at_once])
+            log_p = logits.log_softmax(2)
+            lost = lost_nats(logits, self._outside, logits.amax(2) - log_p.amax(2))
+            mine = ((row_of >= start) & (row_of < start + len(log_p))).nonzero().flatten()
+            row = row_of[mine, None] - start
+            nats[mine] = lost[row, column].double()
+            answer[mine] = log_p[row, column, targets[mine]].double() + nats[mine]
+        return answer, nats
 
     def distributions(self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """log q(. | rows) at `positions`, whole, in one call; -inf outside the support."""
-        logits = self.model.logits(rows, positions)
+        logits = self._logits(rows, positions)
+        inside = logits.index_fill(2, self._outside, -torch.inf) if len(self._outside) else logits
+        return inside.log_softmax(2)
+
+    def _logits(self, rows: Tensor, positions: Tensor) -> Tensor:
         self.passes += len(rows)
-        if self._outside is not None:
-            logits = logits.index_fill(2, self._outside, -torch.inf)
-        return logits.log_softmax(2, dtype=torch.promote_types(logits.dtype, torch.float32))
+        logits = self.model.logits(rows, positions)
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def _rows_at_once(self, predicted: int) -> int:
         budget = GPU_LOGITS if self.model.device.type == "cuda" else CPU_LOGITS

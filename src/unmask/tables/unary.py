@@ -2,7 +2,10 @@
 
 For a block of k positions and candidate sets C_1..C_k of tokens, table t holds log q_t(x_t | x_{S\\t}, rest) for all
 x in C_1 x ... x C_k, normalised along axis t *within* C_t. For a pair these are A and B of the paper. They take |C|^(k-1)
-passes of the model per table, one with the whole block masked, and for k > 2 those of the chain.
+passes of the model per table, one with the whole block masked, and for k > 2 those of the chain, between these two.
+
+Candidates are tokens of a support (`unmask.tables.support`), which may have more of them. q is normalised over the support, and a
+table says beside its cells how much of q lies on the candidates.
 
 Several blocks may be asked about at once (`tables_of`): a question of few rows then shares its batches with those of other
 texts of the same length, and the numbers are those of single calls but for the rounding of the last bits. Questions of many rows
@@ -11,10 +14,10 @@ pass by themselves, to the same bits as alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import combinations
 from math import prod
 from typing import TypeVar
 
@@ -27,6 +30,7 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError, ModelError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
+from unmask.tables.support import lost_nats, outside, regular_tokens
 from unmask.tables.switch import triton_wanted
 
 Item = TypeVar("Item")
@@ -42,13 +46,13 @@ class Tables:
 
     candidates      k vectors of token ids: the values of each axis
     log_q           k tensors (n_1..n_k): log q_t, normalised along axis t within the candidates
-    log_inside      k tensors without axis t: log of the mass that q_t puts on the candidates (0 for a whole vocabulary)
+    log_inside      k tensors without axis t: log of the mass that q_t puts on the candidates (0 if they are the support)
     log_total       k tensors without axis t: logsumexp of the logits over the candidates, so logits = log_q + log_total
     log_masked      k vectors: log m_t, the whole block masked, normalised within the candidates
     log_masked_inside  k numbers: log of the mass that m_t puts on the candidates
-    log_forward     log q(x_t | x_{<t}; x_{>t} masked) for t = 2..k-1, shape (n_1..n_t, 1..1); the mass outside is not
-                    renormalised away. Empty for a pair
-    log_backward    the same from the last position down: log q(x_t | x_{>t}; x_{<t} masked), for t = k-1..2
+    log_masked_support  k numbers: log of the mass that m_t, over the whole vocabulary, puts on the support
+    log_between     by (S, t): log q(x_t | x_S; the other positions masked), for S neither empty nor all others; shape n_s for
+                    s in S and t, else 1; the mass outside the candidates is not renormalised away. Empty for a pair
     label           how a token id is shown to people: as the model spells it, or the number itself
 
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
@@ -62,8 +66,8 @@ class Tables:
     log_total: tuple[Tensor, ...]
     log_masked: tuple[Tensor, ...]
     log_masked_inside: tuple[float, ...]
-    log_forward: tuple[Tensor, ...] = ()
-    log_backward: tuple[Tensor, ...] = ()
+    log_masked_support: tuple[float, ...] = ()
+    log_between: Mapping[tuple[tuple[int, ...], int], Tensor] = field(default_factory=dict, compare=False)
     label: Callable[[int], str] = str
 
     @property
@@ -79,8 +83,8 @@ class Tables:
 
     @property
     def log_mass(self) -> float:
-        """Log of the mass that the product joint puts on the candidate sets."""
-        return sum(self.log_masked_inside)
+        """Log of the mass that the product joint over the whole vocabulary puts on the candidate sets."""
+        return sum(self.log_masked_inside) + sum(self.log_masked_support)
 
 
 @checked
@@ -90,8 +94,12 @@ def unary_tables(
     candidates: Sequence[Tensor | Sequence[int]] | None = None,
     dtype: torch.dtype | None = None,
     progress: Progress | None = None,
+    support: Sequence[Tensor] | None = None,
 ) -> Tables:
     """The tables of `cloze`'s block over `candidates` (k vectors of token ids), by default the whole vocabulary.
+
+    support   k vectors of token ids that q is normalised over; by default the regular tokens, or the whole vocabulary where
+              that is what the tables are over
 
     >>> model = unmask.MaskedLM.load()
     >>> cloze = model.cloze("A [MASK] [MASK] here.")
@@ -108,7 +116,7 @@ def unary_tables(
     if dtype is not None and not dtype.is_floating_point:
         raise InputError(f"dtype {dtype} does not hold log-probabilities: give torch.float32 or torch.float64")
     sets = None if candidates is None else _token_sets(candidates, len(cloze.block), model.vocab_size)
-    return tables_of(model, [cloze], [sets], dtype, progress)[0]
+    return tables_of(model, [cloze], [sets], dtype, progress, [support])[0]
 
 
 def _token_sets(given: Sequence[Tensor | Sequence[int]], sites: int, vocabulary: int) -> list[Tensor]:
@@ -130,32 +138,31 @@ def tables_of(
     candidates: Sequence[Sequence[Tensor] | None],
     dtype: torch.dtype | None = None,
     progress: Progress | None = None,
+    supports: Sequence[Sequence[Tensor] | None] | None = None,
 ) -> list[Tables]:
-    """The tables of several blocks, whose passes run together; one entry of `candidates` per cloze."""
-    every = torch.arange(model.vocab_size)
-    sets_of = [given or [every] * len(cloze.block) for cloze, given in zip(clozes, candidates, strict=True)]
-    known = {id(c): _Axis(c.to(model.device), torch.equal(c.to(every.device), every)) for sets in sets_of for c in sets}
-    axes = [tuple(known[id(c)] for c in sets) for sets in sets_of]
-    passes = _Passes(sum(pass_count([len(axis) for axis in sets]) for sets in axes), progress)
-    logits = masked_logits(model, clozes, [pass_count([len(axis) for axis in sets]) >= ENOUGH for sets in axes])
-    masked = [f.to(dtype or torch.promote_types(f.dtype, torch.float32)).log_softmax(-1) for f in logits]
+    """The tables of several blocks, whose passes run together; one entry of `candidates`, and of `supports`, per cloze."""
+    every, regular = torch.arange(model.vocab_size), regular_tokens(model)
+    known: dict[tuple[int, int], _Axis] = {}
+    axes: list[tuple[_Axis, ...]] = []
+    for cloze, given, over in zip(clozes, candidates, supports or [None] * len(clozes), strict=True):
+        sets = given or [every] * len(cloze.block)
+        pairs = list(zip(sets, over or [regular if given else every] * len(sets), strict=True))
+        for c, s in pairs:
+            if (id(c), id(s)) not in known:
+                known[id(c), id(s)] = _Axis.of(model, c, s)
+        axes.append(tuple(known[id(c), id(s)] for c, s in pairs))
+    counts = [pass_count([len(axis) for axis in sets]) for sets in axes]
+    passes = _Passes(sum(counts), progress)
+    masked = [
+        logits.to(dtype or torch.promote_types(logits.dtype, torch.float32))
+        for logits in masked_logits(model, clozes, [count >= ENOUGH for count in counts])
+    ]
     passes.add(len(clozes))
-    blocks = [_Block(cloze, sets, log_m) for cloze, sets, log_m in zip(clozes, axes, masked, strict=True)]
+    blocks = [_Block(cloze, sets, logits) for cloze, sets, logits in zip(clozes, axes, masked, strict=True)]
     _ask(model, [question for block in blocks for question in block.questions], passes)
-    inside = iter(
-        torch.stack([mass for sets, f in zip(axes, logits, strict=True) for mass in _log_mass(sets, f)]).tolist()
-        if blocks
-        else ()
-    )
+    masses = iter(torch.stack([mass for block in blocks for mass in block.masses]).tolist() if blocks else ())
     label = getattr(model, "token", str)
-    return [block.tables(tuple(islice(inside, len(block.axes))), label) for block in blocks]
-
-
-def _log_mass(axes: Sequence[_Axis], logits: Tensor) -> list[Tensor]:
-    """Log of the mass on each axis, in double precision and never above 0; 0 itself for a whole vocabulary."""
-    log_m = logits.double().log_softmax(-1)
-    zero = log_m.new_zeros(())
-    return [zero if axis.whole else m[axis.tokens].logsumexp(0).clamp(max=0) for axis, m in zip(axes, log_m, strict=True)]
+    return [block.tables([next(masses) for _ in block.masses], label) for block in blocks]
 
 
 def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze], alone: Sequence[bool] = ()) -> list[Tensor]:
@@ -174,22 +181,46 @@ def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze], alone: Seque
 
 
 def pass_count(sizes: list[int]) -> int:
-    """Passes of the model that the tables of candidate sets of these sizes take."""
+    """Passes of the model that the tables of candidate sets of these sizes take: (k - |S|) for every S and values of it.
+
+    With e_j the sum over sets S of j positions of the product of their sizes, 1 + sum_{j = 1..k-1} (k - j) e_j.
+    """
     k = len(sizes)
-    unary = sum(prod(sizes[:t] + sizes[t + 1 :]) for t in range(k))
-    chains = sum(prod(sizes[:t]) + prod(sizes[t + 1 :]) for t in range(1, k - 1))
-    return 1 + unary + chains
+    symmetric = [1, *[0] * k]
+    for size in sizes:
+        symmetric = [1, *[symmetric[j] + size * symmetric[j - 1] for j in range(1, k + 1)]]
+    return 1 + (sum((k - j) * symmetric[j] for j in range(1, k)) if k > 1 else 1)
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """Candidates of a blank on the model's device, and whether they are the whole vocabulary in its order."""
+    """Candidates of a blank on the model's device.
+
+    whole     whether they are the whole vocabulary in its order
+    all       whether they are the whole support
+    outside   tokens that are not in the support
+    """
 
     tokens: Tensor
     whole: bool
+    all: bool
+    outside: Tensor
+
+    @classmethod
+    def of(cls, model: ConditionalModel, tokens: Tensor, support: Tensor) -> _Axis:
+        tokens, support = tokens.to(model.device), support.to(model.device)
+        left = outside(model, support)
+        if len(wrong := tokens[torch.isin(tokens, left)]):
+            raise InputError(f"candidate {int(wrong[0])} is outside the support of the model's conditionals: take it out")
+        whole = torch.equal(tokens, torch.arange(model.vocab_size, device=model.device))
+        return cls(tokens, whole, torch.equal(tokens.sort().values, support.sort().values), left)
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def inside(self, logits: Tensor) -> Tensor:
+        """The logits over the support; -inf elsewhere."""
+        return logits.index_fill(-1, self.outside, -torch.inf) if len(self.outside) else logits
 
 
 class _Passes:
@@ -212,33 +243,39 @@ class _Question:
 
     def __init__(self, cloze: Cloze, axes: tuple[_Axis, ...], t: int, given: list[int], dtype: torch.dtype) -> None:
         self.ids, self.vary, self.predict = cloze.ids, [cloze.block[s] for s in given], cloze.block[t]
-        self.t, self.support, self.whole = t, axes[t].tokens, axes[t].whole
+        self.t, self.axis, self.tokens = t, axes[t], axes[t].tokens
         self.values = (
             torch.cartesian_prod(*[axes[s].tokens for s in given]).reshape(-1, len(given))
             if given
-            else self.support.new_empty((1, 0))
+            else self.tokens.new_empty((1, 0))
         )
         self.shape = [len(axes[s]) if s in given else 1 for s in range(len(axes))]
         before = prod(len(axes[s]) for s in given if s < t)
-        self.log_q = torch.empty((before, len(axes[t]), len(self.values) // before), dtype=dtype, device=self.support.device)
-        self.total = torch.empty(len(self.values), dtype=dtype, device=self.support.device)
+        self.log_q = torch.empty((before, len(axes[t]), len(self.values) // before), dtype=dtype, device=self.tokens.device)
+        self.total = torch.empty(len(self.values), dtype=dtype, device=self.tokens.device)
         self.mass = torch.zeros_like(self.total)
 
     def answer(self, rows: slice, logits: Tensor) -> None:
         """Keep what the logits of these rows tell."""
+        if not self.axis.all:
+            logits = self.axis.inside(logits)
         if _filled_by_triton(self.log_q, logits):
             from unmask.tables.filling import fill
 
-            self.total[rows], self.mass[rows] = fill(self.log_q, rows.start, logits, self.support, self.whole)
-            return
-        log_p = torch.log_softmax(logits, -1, dtype=self.total.dtype)
-        self.total[rows] = logits.amax(-1).to(self.total.dtype) - log_p.amax(-1)
-        if not self.whole:
-            log_p = log_p[:, self.support]
-            self.mass[rows] = log_p.logsumexp(-1)
-            self.total[rows] += self.mass[rows]
-            log_p -= self.mass[rows, None]
-        _write(self.log_q, rows, log_p)
+            self.total[rows], mass = fill(self.log_q, rows.start, logits, self.tokens, self.axis.whole)
+        else:
+            log_p = torch.log_softmax(logits, -1, dtype=self.total.dtype)
+            self.total[rows] = logits.amax(-1).to(self.total.dtype) - log_p.amax(-1)
+            if self.axis.whole:
+                mass = torch.zeros_like(self.total[rows])
+            else:
+                log_p = log_p[:, self.tokens]
+                mass = log_p.logsumexp(-1)
+                self.total[rows] += mass
+                log_p -= mass[:, None]
+            _write(self.log_q, rows, log_p)
+        if not self.axis.all:
+            self.mass[rows] = mass
 
     def texts(self, rows: slice) -> Tensor:
         """The rows written out, as token ids."""
@@ -249,39 +286,44 @@ class _Question:
 
     def answers(self) -> tuple[Tensor, Tensor, Tensor]:
         """log q, its log mass inside the candidates, and its logits' total."""
-        cells = self.log_q.reshape([*self.shape[: self.t], len(self.support), *self.shape[self.t + 1 :]])
+        cells = self.log_q.reshape([*self.shape[: self.t], len(self.tokens), *self.shape[self.t + 1 :]])
         return cells, self.mass.reshape(self.shape), self.total.reshape(self.shape)
 
 
 class _Block:
     """The questions of one block, and the tables that their answers make."""
 
-    def __init__(self, cloze: Cloze, axes: tuple[_Axis, ...], log_masked: Tensor) -> None:
+    def __init__(self, cloze: Cloze, axes: tuple[_Axis, ...], logits: Tensor) -> None:
         k = len(axes)
         self.axes = axes
-        self.inside = [log_masked[t][axes[t].tokens] for t in range(k)]
+        self.log_masked, self.masses = [], list[Tensor]()
+        for axis, row in zip(axes, logits, strict=True):
+            inside = axis.inside(row)
+            total, log_m = inside.double().logsumexp(-1), inside[axis.tokens]
+            self.log_masked.append(log_m.log_softmax(-1))
+            held = torch.zeros_like(total) if axis.all else (log_m.double().logsumexp(-1) - total).clamp(max=0)
+            self.masses += [held, -lost_nats(row.double(), axis.outside, row.double().logsumexp(-1))]
 
         def question(t: int, given: Iterable[int]) -> _Question:
-            return _Question(cloze, axes, t, list(given), log_masked.dtype)
+            return _Question(cloze, axes, t, list(given), logits.dtype)
 
-        between = range(1, k - 1)
         self.filled = [question(t, [s for s in range(k) if s != t]) for t in range(k)]
-        self.forward = [question(t, range(t)) for t in between]
-        self.backward = [question(t, range(t + 1, k)) for t in reversed(between)]
-        self.questions = [*self.filled, *self.forward, *self.backward]
+        revealed = [given for size in range(1, k - 1) for given in combinations(range(k), size)]
+        self.between = {(given, t): question(t, given) for given in revealed for t in range(k) if t not in given}
+        self.questions = [*self.filled, *self.between.values()]
 
-    def tables(self, log_masked_inside: tuple[float, ...], label: Callable[[int], str]) -> Tables:
+    def tables(self, masses: Sequence[float], label: Callable[[int], str]) -> Tables:
         log_q, log_inside, log_total = zip(*(question.answers() for question in self.filled), strict=True)
-        forward, backward = ([q + mass for q, mass, _ in (x.answers() for x in part)] for part in (self.forward, self.backward))
+        between = {place: question.answers() for place, question in self.between.items()}
         return Tables(
             candidates=tuple(axis.tokens for axis in self.axes),
             log_q=log_q,
             log_inside=log_inside,
             log_total=log_total,
-            log_masked=tuple(m.log_softmax(-1) for m in self.inside),
-            log_masked_inside=log_masked_inside,
-            log_forward=tuple(forward),
-            log_backward=tuple(backward),
+            log_masked=tuple(self.log_masked),
+            log_masked_inside=tuple(masses[0::2]),
+            log_masked_support=tuple(masses[1::2]),
+            log_between={place: q + mass for place, (q, mass, _) in between.items()},
             label=label,
         )
 

@@ -50,7 +50,7 @@ class TrainingRun:
         return self.status == "finished"
 
     @property
-    def learned(self) -> bool:
+    def learned(self) -> bool | None:
         """Whether the model has learned anything; where it has not, or little, `validation.doubt` says why."""
         return self.validation.learned
 

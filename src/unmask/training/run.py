@@ -17,7 +17,7 @@ from unmask.errors import InputError, UnmaskWarning
 from unmask.models.loading import resolve_device
 from unmask.options.option import documented
 from unmask.options.training import MANY, PAIRS_MASKING, PLAIN_MASKING, TrainOptions
-from unmask.runs.files import read_object, reading, refuse_unmakeable, user_path, write_atomically, write_json
+from unmask.runs.files import read_object, reading, user_path, write_atomically, write_json
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder
 from unmask.runs.outputs import output_folder
@@ -114,8 +114,7 @@ def train(
     """
     given = locals()
     options = TrainOptions.given(given)
-    reads = (corpus, parallel, distil, tokenizer, init, valid)
-    folder = output_folder("out", out, reads)
+    folder = output_folder("out", out, (corpus, parallel, distil, tokenizer, init, valid))
     _refuse_folder(folder, resume)
     pairs = _pairs(parallel, distil, corpus)
     on = resolve_device(device)
@@ -135,7 +134,7 @@ def train(
     presets.refuse_what_does_not_fit(settings, on)
     read = [] if corpus is None else sources(corpus, weight, field)
     held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
-    kept = default_cache() if cache is None else cache_folder(output_folder("cache", cache, reads))
+    kept = default_cache() if cache is None else cache_folder(output_folder("cache", cache))
     spelling = _tokenizer(tokenizer, start, folder if resume else None)
     if pairs:
         prepared = prepare_parallel(pairs, settings, held, kept, on, spelling, progress)
@@ -208,7 +207,6 @@ def _pairs(parallel: Sequence[Side] | None, distil: Name | None, corpus: Given |
 
 def _refuse_folder(out: Path, resume: bool) -> None:
     """A folder with something in it is never written into, unless to go on with the run that it holds."""
-    refuse_unmakeable(out, "name another --out")
     with reading(out):
         used = out.exists() and (not out.is_dir() or any(out.iterdir()))
     if used and not resume:

@@ -46,13 +46,17 @@ class Figures:
     reference_stutter: float | None = None
 
     @property
-    def learned(self) -> bool:
-        """Whether the loss is below that of the frequencies, and a model of pairs says more than one token again and again."""
+    def learned(self) -> bool | None:
+        """Whether the loss is below that of the frequencies, and a model of pairs does not stutter; None without a position."""
+        if not self.positions:
+            return None
         return (self.unigram is None or self.loss < self.unigram) and not self._stutters
 
     @property
     def doubt(self) -> str | None:
         """What to say of a model that has not learned, or little; None of one that has."""
+        if not self.positions:
+            return "was not validated: the held-out texts are too short for a masked token"
         if self._stutters:
             equal, should = f"{self.stutter:.0%}", f"{self.reference_stutter or 0.0:.0%}"
             return f"has not learned to translate: {equal} of neighbouring tokens that it says at once are equal, not {should}"

@@ -34,7 +34,8 @@ from unmask.tables.unary import Tables
 def sweep(members: Members, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
     """New log marginals of every member: m_1.., then a new m_0 from them.
 
-    Without restarts the fixed point is known up to one factor, common to all marginals: the sum of m_0 is made one.
+    Without restarts the fixed point is known up to one factor, common to all marginals: the sum of m_0 is made one. A
+    marginal whose two flows both underflow keeps its value.
     """
     first = members.blocks[0]
     sites, c = members.at(points, first.log_q[0].dtype)
@@ -43,6 +44,8 @@ def sweep(members: Members, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"
     else:
         rows = enumerate(members.owner)
         swept = torch.stack([sweep_sites(members.blocks[owner], [site.member(i) for site in sites]) for i, owner in rows])
+    near = torch.cat([site.near.reshape(len(points), -1) for site in sites], 1)
+    swept = torch.where(swept.isnan(), near, swept)
     log_sum = swept[:, : members.sizes[0]].logsumexp(1, keepdim=True)
     return torch.where(members.restart > 0, swept + c, swept - log_sum).clamp_min(LOWEST)
 

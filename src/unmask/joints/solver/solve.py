@@ -2,11 +2,15 @@
 
 One step is a sweep over the tables (`flow_sweep`, `pair_sweep`) and, of a pair, the likely tokens solved exactly
 (`likely_tokens`). The steps are accelerated and stopped by `anderson`.
+
+Where the model rules tokens out, such a path can end at marginals that do not solve the equations: with u[x] = e^-700 for a u[x]
+of 0.1, a step moves next to nothing in total variation. `members_of` therefore checks the vectors that it returns (`standing`);
+where they fail, `solve_carefully` starts again from the uniform distribution, in float64 and by sweeps alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -15,6 +19,10 @@ from unmask.joints.solver.flow_sweep import sweep
 from unmask.joints.solver.likely_tokens import LikelyTokens
 from unmask.joints.solver.marginals import LOWEST, Marginals, flat, start, unflat
 from unmask.joints.solver.members import Members
+from unmask.tables.unary import Tables
+
+CELLS_IN_FLOAT64 = 1 << 25
+"""Larger tables are swept in their own dtype: a copy in float64 would need too much memory."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +33,7 @@ class Solution:
     reads       cells read over cells of the tables: those of the sweeps and of the likely tokens' strips
     change      total variation that the last iteration moved the marginals by
     error       estimated distance from the fixed point, in total variation
-    converged   whether the error was below the tolerance at several reads in a row
+    settled     whether the error was below the tolerance at several reads in a row
     """
 
     log_mu: Marginals
@@ -33,7 +41,7 @@ class Solution:
     reads: float
     change: float
     error: float
-    converged: bool
+    settled: bool
 
 
 def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals | None = None) -> list[Solution]:
@@ -53,6 +61,28 @@ def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals
         log_mu, reads = unflat(end.log_p, given[owner]), before + end.reads * (1 + share)
         found.append(Solution(log_mu, end.reads, reads, end.change, end.error, end.converged))
     return found
+
+
+def solve_carefully(members: Members, tolerance: float, max_reads: int) -> list[Solution]:
+    """The same from the uniform distribution, by accelerated sweeps in float64 without the likely tokens."""
+    asked = sorted(set(members.owner))
+    blocks = tuple(_in_float64(members.blocks[block]) for block in asked)
+    members = replace(members, blocks=blocks, owner=tuple(asked.index(block) for block in members.owner))
+    given = start(blocks[0], uniform=True)
+    runs = Acceleration(flat(given).repeat(len(members.owner), 1), tolerance, max_reads)
+    running = runs.running
+    while running:
+        runs.receive(sweep(members, runs.z))
+        left = set(runs.running)
+        members = members.rows([place for place, row in enumerate(running) if row in left])
+        running = runs.running
+    return [Solution(unflat(e.log_p, given), e.reads, e.reads, e.change, e.error, e.converged) for e in runs.end()]
+
+
+def _in_float64(tables: Tables) -> Tables:
+    if tables.log_q[0].numel() > CELLS_IN_FLOAT64:
+        return tables
+    return replace(tables, log_q=tuple(log_q.double() for log_q in tables.log_q))
 
 
 def _run(members: Members, runs: Acceleration) -> list[tuple[int, float]]:

@@ -62,8 +62,18 @@ def slow_direction(model: LabModel) -> LabModel:
 
 
 def drops(curve: list[Matrix]) -> list[float]:
-    """Least eigenvalue of Gamma_k - Gamma_{k+1}: negative where more masking made some direction worse."""
-    return [least_eigenvalue(a - b) if np.isfinite(b).all() else -np.inf for a, b in zip(curve, curve[1:], strict=False)]
+    """Least eigenvalue of Gamma_k - Gamma_{k+1}: negative where more masking made some direction worse.
+
+    Where the parameters are not identified Gamma is infinite: the drop to or from it is infinite, and none between two such.
+    """
+    return [_drop(a, b) for a, b in zip(curve, curve[1:], strict=False)]
+
+
+def _drop(a: Matrix, b: Matrix) -> float:
+    before, after = (bool(np.isfinite(gamma).all()) for gamma in (a, b))
+    if before and after:
+        return least_eigenvalue(a - b)
+    return 0.0 if before == after else np.inf if after else -np.inf
 
 
 def run(options: Masking, progress: Progress | None = None) -> Study:

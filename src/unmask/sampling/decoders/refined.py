@@ -1,6 +1,6 @@
 """A draw by the chain rule, refined by a geometric number of Gibbs steps: the near-compatible family at alpha = 1, by sampling.
 
-    x ~ c, the chain rule from the first blank to the last or from the last to the first, each half of the time;
+    x ~ c, the chain rule in an order drawn uniformly from all of them;
     n with P(n) = lambda (1 - lambda)^n;   n times: a blank at random is drawn again from its conditional
 
     law   mu = sum_n lambda (1 - lambda)^n c P^n,   that is   mu = lambda c + (1 - lambda) mu P,
@@ -13,7 +13,7 @@ The draws are independent, so nothing has to mix. Of two blanks the probability 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log1p
 
 import torch
@@ -58,10 +58,9 @@ class Refined:
         return self.target.sites + 1
 
     def init(self, n: int, rng: Randomness) -> DecodeState:
-        """n blank texts, half of them to be filled from the end."""
+        """n blank texts, each with an order of its own."""
         state = DecodeState.blank(self.target, n)
-        backward = rng.integers(state.rows, 2).bool()
-        state.order[backward] = state.order[backward].flip(1)
+        state.order = rng.permutation(state.rows, self.target.sites)
         return state
 
     def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
@@ -114,6 +113,5 @@ def _law(target: Target, restart: float) -> Joint:
     """`family:1,restart` over the allowed tokens, whose chain draws each token among those allowed."""
     positions = tuple(target.free_positions.tolist())
     allowed = [mask.nonzero().squeeze(1) for mask in target.support]
-    tables = unary_tables(target.model, Cloze(tuple(target.template_ids.tolist()), positions), allowed)
-    within = replace(tables, log_inside=tuple(torch.zeros_like(mass) for mass in tables.log_inside))
-    return family(within, 1.0, restart, tolerance=1e-12 if tables.log_q[0].dtype == torch.float64 else 1e-6)
+    tables = unary_tables(target.model, Cloze(tuple(target.template_ids.tolist()), positions), allowed, support=allowed)
+    return family(tables, 1.0, restart, tolerance=1e-12 if tables.log_q[0].dtype == torch.float64 else 1e-6)

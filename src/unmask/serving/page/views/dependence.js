@@ -94,7 +94,7 @@ export function open(root, about, values) {
       }
       const pairJoint = kept.get(key(pair));
       off.set(key(pair), pairJoint.compatibility);
-      tell(h("p", { class: "note" }, `${pairJoint.summary} All other words as they stand.`), pairJoint.map ? heatmap(pairJoint.map, { small: true, colouring: "joint" }) : null);
+      tell(h("p", { class: "note" }, `${pairJoint.summary} All other words as they stand. ${pairJoint.warning}`.trim()), pairJoint.map ? heatmap(pairJoint.map, { small: true, colouring: "joint" }) : null);
     } catch (error) {
       if (error.name !== "AbortError") tell(failure(error));
     }

@@ -73,14 +73,14 @@ export function open(root, about, values) {
     const filled = await ask("fill", { text: text(), top: 12, joint: blanks() === 1 && !whole() ? state.joint : null }, signal);
     found = null;
     status.say("");
-    lead.textContent = filled.mass === null ? "" : filled.summary.charAt(0).toUpperCase() + filled.summary.slice(1) + ".";
+    lead.textContent = filled.mass === null ? filled.warning : filled.summary.charAt(0).toUpperCase() + filled.summary.slice(1) + ".";
     answer.className = "stack";
     answer.replaceChildren(completions(filled.completions, filled.blanks > 1 || whole() ? "chain" : "probability", filled.blanks > 1 && !whole()));
   }
 
   function show(joint) {
     found = joint;
-    lead.textContent = joint.summary;
+    lead.textContent = `${joint.summary} ${joint.warning}`.trim();
     draw();
   }
 

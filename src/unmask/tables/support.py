@@ -1,0 +1,47 @@
+"""The support of q: the tokens that may stand in a text, over which the model's conditionals are renormalised.
+
+A model gives some of its probability to special tokens ([CLS], [PAD], [MASK], [UNK], ...) and to columns that no token uses. None
+can stand in a filled text. Every law of this project that sums to 1 therefore has
+
+    q(v | context) = exp f(v) / sum of exp f(w) over w in the support,
+
+at each step of it: over the regular tokens, or over an alphabet where one is given.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.models.conditional_model import ConditionalModel
+
+
+def regular_tokens(model: ConditionalModel) -> Int[Tensor, " s"]:
+    """Ids of the tokens that can stand in a text: all but the special ones."""
+    keep = torch.ones(model.vocab_size, dtype=torch.bool)
+    keep[[i for i in model.special_ids if i < model.vocab_size]] = False
+    return keep.nonzero().flatten().to(model.device)
+
+
+def outside(model: ConditionalModel, support: Int[Tensor, " s"]) -> Int[Tensor, " r"]:
+    """Ids of the model's output columns that are not in the support."""
+    left = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
+    left[support.to(model.device)] = False
+    return left.nonzero().flatten()
+
+
+def lost_nats(logits: Float[Tensor, "*n V"], outside: Int[Tensor, " r"], log_total: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+    """-log of the share of the model's probability that the support holds; `log_total`: logsumexp of all logits.
+
+    -log(1 - s), s the share of the columns `outside`, which are few as a rule. Where s is above a half, 1 - s would lose
+    digits, and the support is summed instead.
+    """
+    log_share = logits[..., outside].logsumexp(-1) - log_total
+    nats = -torch.log1p(-log_share.exp())
+    heavy = log_share > -log(2)
+    if bool(heavy.any()):
+        nats[heavy] = log_total[heavy] - logits[heavy].index_fill(-1, outside, -torch.inf).logsumexp(-1)
+    return nats

@@ -1,0 +1,272 @@
+"""One law per name: every code path that claims a law has it, on a model that gives most of its mass to special tokens."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from math import exp, log
+
+import pytest
+import torch
+
+from unmask.answers.mutants import effects
+from unmask.cloze import Cloze
+from unmask.evaluation.measure import measure_pair
+from unmask.joints import derive
+from unmask.joints.arnold_gokhale import family
+from unmask.joints.chain import chain
+from unmask.joints.chain_search import search_fillings
+from unmask.models.tabular import TabularMLM
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.energy import Energy
+from unmask.sampling.kernels.block import proposal_weights
+from unmask.sampling.kernels.pair_joint import PairJoint, _PairProposals
+from unmask.sampling.pair_laws import pair_laws
+from unmask.sampling.passes import Passes
+from unmask.sampling.target import Target
+from unmask.scoring.batch import Batch, score_batch
+from unmask.scoring.registry import SCORES
+from unmask.scoring.settings import ScoreSettings
+from unmask.tables.exploration import Variant
+from unmask.tables.revealing import Conditionals
+from unmask.tables.unary import unary_tables
+
+SPECIAL = (0, 3)
+REGULAR = (1, 2, 4)
+LETTERS = (4, 1)
+VOCABULARY = 5
+EXACT = 1e-10
+PROBABILITIES = [name for name, score in SCORES.items() if score.probability]
+
+
+def special_model(length, seed):
+    """Random conditionals that give about nine tenths of their mass to special tokens, more or less as the context has it."""
+    model = TabularMLM.random(VOCABULARY, length, seed)
+    model.table[..., list(SPECIAL)] += 3
+    model.special_ids = SPECIAL
+    return model
+
+
+def log_q(model, text, revealed, site, support):
+    """log q(x_site | x_revealed), normalised over `support`, read from the table."""
+    row = tuple(token if t in revealed else model.mask_id for t, token in enumerate(text))
+    logits = model.table[(site, *row)]
+    return float(logits[text[site]] - logits[list(support)].logsumexp(0))
+
+
+def along(model, text, order, support):
+    return sum(log_q(model, text, order[:step], site, support) for step, site in enumerate(order))
+
+
+def over_orders(model, text, support, orders=None):
+    """log of the mean over orders of the chain rule's probability, order by order."""
+    orders = orders or list(permutations(range(len(text))))
+    return log(sum(exp(along(model, text, order, support)) for order in orders) / len(orders))
+
+
+def law(model, support, **options):
+    """The mean over orders for every text over `support`, one axis per site."""
+    length = model.length
+    cells = [over_orders(model, text, support, **options) for text in product(support, repeat=length)]
+    return torch.tensor(cells, dtype=torch.float64).reshape([len(support)] * length).exp()
+
+
+def blanks(model):
+    return Cloze((model.mask_id,) * model.length, tuple(range(model.length)))
+
+
+def on_grid(model, support, candidates=None):
+    """The construction `chain` over candidates, all of the support if left out."""
+    sets = [torch.tensor(c) for c in candidates or [support] * model.length]
+    tables = unary_tables(model, blanks(model), sets, support=[torch.tensor(support)] * model.length)
+    return derive(tables, "chain")
+
+
+def searched(model, support):
+    """What a search that ends with nothing left finds: the probability of every filling."""
+    conditionals = Conditionals(model, torch.tensor(support))
+    found = search_fillings(conditionals, [Variant(blanks(model))], top=10**4, passes=10**5)
+    assert len(found.fillings) >= len(support) ** model.length
+    return {f.tokens: exp(f.log_prob) for f in found.fillings if set(f.tokens) <= set(support)}
+
+
+def scored(model, name, texts, **options):
+    return score_batch(model, Batch.of(torch.tensor(texts)), ScoreSettings((name,), **options))[name]
+
+
+@pytest.mark.parametrize("name", PROBABILITIES)
+@pytest.mark.parametrize("length", [1, 3])
+def test_scores_that_are_probabilities_sum_to_one_over_the_texts_of_regular_tokens(name, length):
+    model = special_model(length, seed=length)
+    found = scored(model, name, list(product(REGULAR, repeat=length)))
+    assert float(found.values.exp().sum()) == pytest.approx(1, abs=EXACT)
+    if "special" in found.extra:
+        whole = (found.values - found.extra["special"]).exp()
+        assert float(whole.sum()) < 0.5, "control: over the whole vocabulary the mass of special tokens is missing"
+
+
+@pytest.mark.parametrize("energy", ["raw", "norm"])
+def test_log_prob_sums_to_one_with_either_energy(energy):
+    model = special_model(3, seed=5)
+    found = scored(model, "log_prob", list(product(REGULAR, repeat=3)), energy=energy)
+    assert float(found.values.exp().sum()) == pytest.approx(1, abs=EXACT)
+
+
+def test_nats_that_special_tokens_take_lead_to_the_whole_vocabulary():
+    model, everything = special_model(3, seed=2), range(VOCABULARY)
+    texts = list(product(REGULAR, repeat=3))
+    for name, whole in {
+        "left_to_right": lambda text: along(model, text, (0, 1, 2), everything),
+        "right_to_left": lambda text: along(model, text, (2, 1, 0), everything),
+        "any_order": lambda text: over_orders(model, text, everything),
+    }.items():
+        for options in [{}, {"exact_tokens": 0, "orders": 400}] if name == "any_order" else [{}]:
+            found = scored(model, name, texts, **options)
+            expected = torch.tensor([whole(text) for text in texts], dtype=torch.float64)
+            atol = 0.3 if options else EXACT
+            torch.testing.assert_close(found.values - found.extra["special"], expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("orders", [{"exact_tokens": 14}, {"exact_tokens": 0, "orders": 3}])
+def test_a_text_outside_the_support_has_no_probability_and_its_neighbour_keeps_its_own(orders):
+    model = special_model(3, seed=4)
+    for name in PROBABILITIES:
+        options = orders if name == "any_order" else {}
+        found = scored(model, name, [[1, 2, 4], [1, 3, 4], [2, 2, 1]], **options)
+        assert found.values.isnan().tolist() == [False, True, False] and set(found.reasons) == {1}, name
+        alone = scored(model, name, [[2, 2, 1]], **options)
+        assert float(found.values[2]) == pytest.approx(float(alone.values[0]), abs=EXACT), name
+        none = scored(model, name, [[1, 3, 4]], **options)
+        assert none.values.isnan().tolist() == [True] and set(none.extra) == set(SCORES[name].extra), name
+
+
+def test_pseudo_likelihoods_and_energies_keep_the_whole_vocabulary():
+    model, text = special_model(3, seed=6), (1, 4, 2)
+    pll = sum(log_q(model, text, [s for s in range(3) if s != t], t, range(VOCABULARY)) for t in range(3))
+    for name in ("pll", "pll_word", "energy_norm"):
+        assert SCORES[name].better * float(scored(model, name, [text]).values[0]) == pytest.approx(pll, abs=EXACT), name
+
+
+@pytest.mark.parametrize("sites", [2, 3, 4])
+@pytest.mark.parametrize("support", [REGULAR, LETTERS])
+def test_grid_search_and_score_have_the_law_of_the_chain(sites, support):
+    model = special_model(sites, seed=10 + sites)
+    expected = law(model, support)
+    assert float(expected.sum()) == pytest.approx(1, abs=EXACT)
+    assert float((on_grid(model, support).dense().exp() - expected).abs().max()) < EXACT
+    texts = list(product(support, repeat=sites))
+    by_search = searched(model, support)
+    found = torch.tensor([by_search[text] for text in texts], dtype=torch.float64)
+    assert float((found - expected.flatten()).abs().max()) < EXACT
+    if support == REGULAR:
+        by_score = scored(model, "any_order", texts).values.exp()
+        assert float((by_score - expected.flatten()).abs().max()) < EXACT
+    if sites < 4:
+        once = law(model, range(VOCABULARY))
+        for t in range(sites):
+            once = once.index_select(t, torch.tensor(support))
+        assert float((once / once.sum() - expected).abs().max()) > 1e-3, "control: restricted once is another law"
+    if sites > 2:
+        two = [tuple(range(sites)), tuple(reversed(range(sites)))]
+        assert float((law(model, support, orders=two) - expected).abs().max()) > 1e-3, "control: two orders are another law"
+
+
+@pytest.mark.parametrize("sites", [2, 3, 4])
+@pytest.mark.parametrize("support", [REGULAR, (*LETTERS, 2)])
+def test_over_candidates_the_chain_is_the_same_law_given_them(sites, support):
+    model = special_model(sites, seed=20 + sites)
+    candidates = [[4, 2], [1], [2, 1], [4, 1]][:sites]
+    expected = law(model, sorted(support))
+    for t, tokens in enumerate(candidates):
+        expected = expected.index_select(t, torch.tensor([sorted(support).index(token) for token in tokens]))
+    joint = on_grid(model, support, candidates)
+    assert float((joint.dense().exp() - expected / expected.sum()).abs().max()) < EXACT
+    by_search = searched(model, support)
+    ratio = [float(joint.log_prob(x)) - log(by_search[x]) for x in product(*candidates)]
+    assert max(ratio) - min(ratio) < EXACT
+
+
+@pytest.mark.parametrize("sites", [2, 3, 4])
+def test_members_that_restart_use_the_same_chain(sites):
+    model = special_model(sites, seed=30 + sites)
+    tables = unary_tables(model, blanks(model), [torch.tensor(REGULAR)] * sites)
+    assert float((family(tables, 0.3, 1.0).dense().exp() - law(model, REGULAR)).abs().max()) < EXACT
+
+
+@pytest.mark.parametrize("sites", [2, 3])
+def test_one_order_is_the_law_of_ancestral_draws_and_of_the_fixed_orders(sites):
+    model = special_model(sites, seed=40 + sites)
+    texts = torch.tensor(list(product(REGULAR, repeat=sites)))
+    tables = unary_tables(model, blanks(model), [torch.tensor(REGULAR)] * sites)
+    decoder = Ancestral(Target(model, [model.mask_id] * sites, Energy()), Passes(model))
+    for way, score, order in (("forward", "left_to_right", range(sites)), ("backward", "right_to_left", reversed(range(sites)))):
+        order = tuple(order)
+        expected = torch.tensor([along(model, text, order, REGULAR) for text in texts.tolist()], dtype=torch.float64)
+        drawn = decoder.log_prob(texts, torch.tensor(order).expand(len(texts), -1))
+        for found in (chain(tables, way).dense().flatten(), scored(model, score, texts.tolist()).values, drawn):
+            torch.testing.assert_close(found, expected, rtol=0, atol=EXACT)
+
+
+def test_rules_that_choose_the_order_look_at_the_regular_tokens():
+    eager = {
+        "confident": lambda q: float(q.max()),
+        "margin": lambda q: float(q.topk(2).values[0] - q.topk(2).values[1]),
+        "open": lambda q: float(torch.special.entr(q).sum()),
+    }
+    model = special_model(3, seed=50)
+    for name, rule in eager.items():
+        for text in product(REGULAR, repeat=3):
+            revealed, total = [], 0.0
+            while len(revealed) < 3:
+                row = tuple(token if t in revealed else model.mask_id for t, token in enumerate(text))
+                hidden = [t for t in range(3) if t not in revealed]
+                site = max(hidden, key=lambda t: rule(model.table[(t, *row)][list(REGULAR)].softmax(0)))  # noqa: B023
+                total += log_q(model, text, revealed, site, REGULAR)
+                revealed.append(site)
+            assert float(scored(model, name, [text]).values[0]) == pytest.approx(total, abs=EXACT), name
+
+
+def test_the_chain_of_evaluate_mutants_and_the_pair_score_is_that_law():
+    model = special_model(2, seed=60)
+    expected, gold = law(model, REGULAR), (4, 1)
+    (row,) = measure_pair(model, Cloze((5, 5), (0, 1), gold), ["chain"], support=torch.tensor(REGULAR))
+    assert row["pair_nll"] == pytest.approx(-log(expected[2, 0]), abs=EXACT)
+    tables = unary_tables(model, blanks(model), [torch.tensor(REGULAR)] * 2)
+    assert float((effects(tables, [0, 1], "chain").log_prob.exp() - expected).abs().max()) < EXACT
+    texts = list(product(REGULAR, repeat=2))
+    by_score = scored(model, "pair", texts, joint="chain").values.exp()
+    assert float((by_score - expected.flatten()).abs().max()) < EXACT
+    one = special_model(1, seed=61)
+    by_token = [float(scored(one, "pair", [[token]]).values[0]) for token in REGULAR]
+    assert by_token == pytest.approx([log_q(one, [token], [], 0, REGULAR) for token in REGULAR], abs=EXACT)
+
+
+def test_pairs_that_a_kernel_proposes_from_have_that_chain_given_their_candidates():
+    model = special_model(2, seed=70)
+    masked, positions = torch.tensor([[5, 5]]), torch.tensor([[0, 1]])
+    logits = model.logits(masked, positions)
+    outside = torch.tensor(SPECIAL)
+    laws = pair_laws(
+        Passes(model), masked, positions, logits, logits.index_fill(2, outside, -torch.inf).log_softmax(2), 2, "chain"
+    )
+    joint = on_grid(model, REGULAR, [laws.first[0].tolist(), laws.second[0].tolist()])
+    assert float((laws.log_mu[0] - joint.dense()).abs().max()) < EXACT
+
+
+def test_a_pair_kernel_proposes_nine_tenths_of_the_joint_and_one_tenth_of_the_product():
+    model = special_model(2, seed=80)
+    target = Target(model, [model.mask_id] * 2, Energy())
+    kernel = PairJoint(target, Passes(model), joint="family:1,0.1", candidates=2)
+    pairs = torch.tensor(list(product(REGULAR, repeat=2)))
+    masked, positions = target.template_ids.repeat(len(pairs), 1), torch.tensor([[0, 1]]).expand(len(pairs), -1)
+    logits = model.logits(masked, positions)
+    log_weights = proposal_weights(target, kernel.proposal, logits, positions)
+    laws = kernel.laws(masked, positions, logits, log_weights)
+    found = _PairProposals(log_weights, laws).log_density(pairs).exp()
+    tables = unary_tables(model, blanks(model), [laws.first[0], laws.second[0]])
+    mu = torch.zeros((VOCABULARY, VOCABULARY), dtype=torch.float64)
+    mu[laws.first[0][:, None], laws.second[0]] = family(tables, 1.0, 0.1, tolerance=1e-12).dense().exp()
+    masked_alone = logits[0].index_fill(1, torch.tensor(SPECIAL), -torch.inf).softmax(1)
+    expected = 0.9 * mu + 0.1 * masked_alone[0][:, None] * masked_alone[1]
+    assert float(found.sum()) == pytest.approx(1, abs=EXACT)
+    torch.testing.assert_close(found, expected[pairs[:, 0], pairs[:, 1]], rtol=0, atol=1e-7)
+    assert float((found - mu[pairs[:, 0], pairs[:, 1]]).abs().max()) > 0.01, "control: it is not the joint alone"
