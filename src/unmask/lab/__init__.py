@@ -81,9 +81,13 @@ def _function(name: str) -> Callable[..., Study]:
 
     kind = STUDIES[name]
     given = {"out": None, **kind.signature(), "progress": None}
-    by_name = Parameter.KEYWORD_ONLY
+    hints = {"out": "str | os.PathLike[str] | None", "progress": "Progress | None"}
+    by_name = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints.get(name, Parameter.empty))
+        for name, default in given.items()
+    ]
     call.__name__ = call.__qualname__ = name
-    call.__signature__ = Signature([Parameter(name, by_name, default=default) for name, default in given.items()])  # type: ignore[attr-defined]
+    call.__signature__ = Signature(by_name)  # type: ignore[attr-defined]
     call.__doc__ = f"{kind.__doc__} With `out`, leaves figure and numbers in that folder."
     return documented(kind)(call)
 
