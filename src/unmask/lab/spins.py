@@ -18,8 +18,8 @@ from jaxtyping import Float
 from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.lab.model import LabModel, Theta
-from unmask.lab.options import GRAPHS
 from unmask.lab.space import Space
+from unmask.options.lab import GRAPHS
 
 Fields = Float[np.ndarray, " N"]
 """A number per site."""

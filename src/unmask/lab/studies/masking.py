@@ -27,10 +27,10 @@ from unmask.lab.information import (
 )
 from unmask.lab.mask_law import uniform_masks
 from unmask.lab.model import LabModel
-from unmask.lab.options import Masking
 from unmask.lab.spectrum import slowest
 from unmask.lab.studies.settings import ModelSettings
 from unmask.lab.studies.study import Study, Table
+from unmask.options.lab import Masking
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
