@@ -30,8 +30,8 @@ from scipy.stats import spearmanr
 
 import unmask
 from unmask.joints.chain_search import search_fillings
-from unmask.models.readings import Blank, Reading, read_blanks, reading_with
-from unmask.models.words import WordMarks
+from unmask.models.text.readings import Blank, Reading, read_blanks, reading_with
+from unmask.models.text.words import WordMarks
 from unmask.tables.exploration import Variant
 from unmask.tables.lattice import lattice
 from unmask.tables.length_fit import length_weights

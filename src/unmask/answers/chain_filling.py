@@ -1,6 +1,6 @@
 """`fill` by the chain rule over all orders: many blanks, whole words and gaps, over the whole vocabulary.
 
-A text with [WORD] or [GAP:2-5] is read with every number of tokens that its blanks may have (`unmask.models.readings`). With
+A text with [WORD] or [GAP:2-5] is read with every number of tokens that its blanks may have (`unmask.models.text.readings`). With
 n readings and weights w, the probability of a filling x of reading r is w_r p_r(x), where p_r is the chain rule averaged over
 orders in the text with that many masks, over all regular tokens:
 
@@ -28,9 +28,9 @@ from unmask.answers.constraints import FilledBlanks
 from unmask.answers.given_answers import GivenAnswer, Known, ScoredAnswer, rank_bounds, read_answer, with_odds
 from unmask.errors import InputError
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
-from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.readings import Blank, Reading, has_several_lengths, read_blanks, reading_with, readings_of
+from unmask.models.text.alphabet import alphabet_ids, alphabet_tokens
+from unmask.models.text.readings import Blank, Reading, has_several_lengths, read_blanks, reading_with, readings_of
 from unmask.options.answers import FillOptions
 from unmask.runs.progress import Progress
 from unmask.tables.exploration import State, Variant

@@ -29,7 +29,7 @@ from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.tokenizing import TextTokenizer
+from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.options.answers import CheckOptions
 from unmask.options.option import documented
 from unmask.runs.files import user_path

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.readings import Blank, Reading
-from unmask.models.words import WordMarks
+from unmask.models.text.readings import Blank, Reading
+from unmask.models.text.words import WordMarks
 from unmask.options.answers import FillOptions
 
 

@@ -15,8 +15,8 @@ from unmask.evaluation.measure import COLUMNS, about_pair, as_table, schema
 from unmask.evaluation.pairs import Pair, choose_pairs
 from unmask.evaluation.pairs_file import pairs_as_lines, read_pairs
 from unmask.joints.registry import all_named
-from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.alphabet import alphabet_ids, alphabet_tokens
 from unmask.options.evaluation import EvaluateOptions
 from unmask.runs.fingerprint import content_hash
 

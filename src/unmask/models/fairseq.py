@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.models.vocabulary import tokenizer_from_vocabulary
+from unmask.models.text.vocabulary import tokenizer_from_vocabulary
 from unmask.runs.outputs import output_folder
 
 NAMES = {

@@ -18,10 +18,10 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from unmask.errors import InputError, ModelError
-from unmask.models.folder_tokenizer import FolderTokenizer, given_special_tokens, tokenizer_config
 from unmask.models.processes import LOADING
 from unmask.models.source import Source, first_line
-from unmask.models.vocabulary import special_tokens
+from unmask.models.text.folder_tokenizer import FolderTokenizer, given_special_tokens, tokenizer_config
+from unmask.models.text.vocabulary import special_tokens
 from unmask.models.weights import (
     read_tensors,
     refuse_misfit,

@@ -18,7 +18,7 @@ from unmask.errors import ModelError
 from unmask.models.own_bert import read_own_bert
 from unmask.models.processes import LOADING
 from unmask.models.source import Source
-from unmask.models.tokenizer_loading import load_tokenizer
+from unmask.models.text.loading import load_tokenizer
 from unmask.models.weights import refuse_non_finite
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}

@@ -22,7 +22,6 @@ from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.batching import RowBatches, RowCost, default_budget
-from unmask.models.blanks import cloze_of
 from unmask.models.bundled import english_model_path
 from unmask.models.encoder.head import HALF_TYPES, head_of, widen_output
 from unmask.models.encoder.one_position import hidden_at, hidden_at_one
@@ -31,7 +30,8 @@ from unmask.models.encoder.substitution import Substitution
 from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
 from unmask.models.pair_layout import is_pair_model
 from unmask.models.passes import passes
-from unmask.models.tokenizing import TextTokenizer, refuse_foreign_tokenizer, tokenizer_json
+from unmask.models.text.blanks import cloze_of
+from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer, tokenizer_json
 from unmask.runs.fingerprint import fingerprint
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from unmask.arguments import checked
 from unmask.checks import shown
 from unmask.errors import InputError
-from unmask.models.alphabet import alphabet_tokens
+from unmask.models.text.alphabet import alphabet_tokens
 from unmask.options.option import documented
 from unmask.options.sampling import SampleOptions
 from unmask.runs.files import user_path

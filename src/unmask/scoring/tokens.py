@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from unmask.errors import InputError
-from unmask.models.tokenizing import BLANK, TextTokenizer
+from unmask.models.text.text_tokenizer import BLANK, TextTokenizer
 from unmask.scoring.batch import Batch
 from unmask.scoring.reading import Item
 

@@ -18,7 +18,7 @@ from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.joint import not_converged
 from unmask.joints.registry import CONSTRUCTIONS, named
-from unmask.models.tokenizing import BLANK
+from unmask.models.text.text_tokenizer import BLANK
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
 from unmask.scoring.results import Scores

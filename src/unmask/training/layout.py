@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from unmask.training.tokenizer import special_id
+from unmask.models.text.word_pieces import special_id
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from tokenizers import Tokenizer
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.causal_pairs import load_causal_pairs
 from unmask.models.pair_layout import SHORTEST, PairLayout
+from unmask.models.text.word_pieces import load_tokenizer, special_id
 from unmask.runs.files import read_json, user_path, write_json
 from unmask.runs.fingerprint import content_hash, file_hash
 from unmask.runs.lines import text_lines
@@ -34,7 +35,6 @@ from unmask.training.prepare import Held, PairTokens, Prepared, trained_tokenize
 from unmask.training.segments import Segmentation
 from unmask.training.settings import TrainSettings
 from unmask.training.token_store import TokenPart, id_type
-from unmask.training.tokenizer import load_tokenizer, special_id
 from unmask.training.validation import validation_rows
 
 Side = str | os.PathLike[str] | Sequence[str]

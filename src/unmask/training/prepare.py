@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.pair_layout import PairLayout
+from unmask.models.text.word_pieces import count_words, load_tokenizer, special_id, train_tokenizer
 from unmask.runs.files import write_atomically
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Progress
@@ -21,7 +22,6 @@ from unmask.training.packing import PackedRows, pack_cached
 from unmask.training.segments import Segmentation
 from unmask.training.settings import TrainSettings
 from unmask.training.token_store import StoredTokens, TokenPart, tokenise
-from unmask.training.tokenizer import count_words, load_tokenizer, special_id, train_tokenizer
 from unmask.training.validation import validation_rows
 
 _FORMAT = 3

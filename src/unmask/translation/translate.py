@@ -24,10 +24,10 @@ from unmask.translation.settings import REVISE, TranslateSettings
 
 if TYPE_CHECKING:
     from unmask.models.pair_layout import PairLayout
+    from unmask.models.text.spelling import Spelling
     from unmask.translation.drafts import Draft, Drafting
     from unmask.translation.pair_model import PairModel
     from unmask.translation.result import Translations
-    from unmask.translation.spelling import Spelling
 
 Texts = str | os.PathLike[str] | Sequence[str]
 
@@ -118,8 +118,8 @@ def _is_causal(model: Any) -> bool:
 
 def _encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> list[tuple[int, ...]]:
     """The sources' tokens; one that has no room in the model is refused with its line."""
-    from unmask.models.tokenizing import refuse_hopeless
-    from unmask.translation.spelling import UNKNOWN
+    from unmask.models.text.spelling import UNKNOWN
+    from unmask.models.text.text_tokenizer import refuse_hopeless
 
     for line, source in enumerate(sources, 1):
         refuse_hopeless(source, layout.longest_source, f"line {line}")
@@ -158,8 +158,8 @@ def _by_a_causal_model(
 ) -> Found:
     from unmask.models.causal_pairs import load_causal_pairs
     from unmask.models.loading import resolve_device, resolve_dtype
+    from unmask.models.text.spelling import Spelling
     from unmask.sampling.beam_search import beam_search
-    from unmask.translation.spelling import Spelling
 
     if not isinstance(model, str | os.PathLike):
         raise InputError(f"{settings.method} takes the folder of a causal model, not a masked one: give its path")

@@ -9,7 +9,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from unmask.errors import InputError
-from unmask.training.wordpiece import CONTINUES, learn_pieces
+from unmask.models.text.learning import CONTINUES, learn_pieces
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MOST_LETTERS = 256

@@ -8,9 +8,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from unmask.errors import InputError
-from unmask.models.readings import read_blanks, readings_of
-from unmask.models.tokenizing import TextTokenizer
-from unmask.models.words import WordMarks
+from unmask.models.text.readings import read_blanks, readings_of
+from unmask.models.text.text_tokenizer import TextTokenizer
+from unmask.models.text.words import WordMarks
 
 
 def sentence_piece():

@@ -1,7 +1,7 @@
 """Blanks of one token, of a whole word, or of several tokens, and the ways to read a text that has them.
 
     [MASK]       one token
-    [WORD]       one whole word of 1 to `pieces` tokens, by the tokenizer's own marking (`unmask.models.words`)
+    [WORD]       one whole word of 1 to `pieces` tokens, by the tokenizer's own marking (`unmask.models.text.words`)
     [GAP:2-5]    any two to five tokens; [GAP:3] any three
 
 A reading fixes the number of tokens of every blank: a text with as many masks. All readings of a text together are the
@@ -22,7 +22,7 @@ from typing import Literal
 from unmask.checks import whole
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.models.tokenizing import BLANK, TextTokenizer, refuse_hopeless
+from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, refuse_hopeless
 from unmask.options.answers import MOST_PIECES
 
 logger = logging.getLogger(__name__)

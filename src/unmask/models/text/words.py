@@ -19,7 +19,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.models.tokenizing import TextTokenizer
+from unmask.models.text.text_tokenizer import TextTokenizer
 
 CONTINUED = "##"
 

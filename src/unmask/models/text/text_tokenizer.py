@@ -24,7 +24,7 @@ from torch import Tensor
 from unmask import checks
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.source import first_line
-from unmask.models.vocabulary import are_letters
+from unmask.models.text.vocabulary import are_letters
 
 BLANK = "[MASK]"
 SHOWN = 5

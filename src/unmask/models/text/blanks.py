@@ -9,8 +9,8 @@ from itertools import pairwise
 from unmask import checks
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.models.readings import has_several_lengths
-from unmask.models.tokenizing import BLANK, TextTokenizer, refuse_hopeless, shortened
+from unmask.models.text.readings import has_several_lengths
+from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, refuse_hopeless, shortened
 
 
 def cloze_of(

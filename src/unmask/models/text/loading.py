@@ -14,9 +14,9 @@ from typing import Any
 from tokenizers import normalizers
 
 from unmask.errors import ModelError
-from unmask.models.folder_tokenizer import FolderTokenizer, given_special_tokens, read_folder_tokenizer, tokenizer_config
 from unmask.models.source import Source
-from unmask.models.vocabulary import SPELLINGS, are_letters, is_bracketed, read_vocabulary, tokenizer_from_vocabulary
+from unmask.models.text.folder_tokenizer import FolderTokenizer, given_special_tokens, read_folder_tokenizer, tokenizer_config
+from unmask.models.text.vocabulary import SPELLINGS, are_letters, is_bracketed, read_vocabulary, tokenizer_from_vocabulary
 
 FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
 OWN_CLASSES = ("EsmTokenizer", "BertJapaneseTokenizer", "RoFormerTokenizer")

@@ -3,7 +3,7 @@
 import pytest
 
 from unmask.errors import InputError
-from unmask.models.alphabet import alphabet_ids, alphabet_tokens
+from unmask.models.text.alphabet import alphabet_ids, alphabet_tokens
 
 
 @pytest.mark.parametrize(

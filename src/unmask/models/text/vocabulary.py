@@ -20,8 +20,8 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from unmask.errors import InputError, ModelError
-from unmask.models.folder_tokenizer import NAMES, FolderTokenizer
 from unmask.models.source import first_line
+from unmask.models.text.folder_tokenizer import NAMES, FolderTokenizer
 
 SPELLINGS = {
     "mask": ("[MASK]", "<mask>"),

@@ -1,0 +1,1 @@
+"""How a text becomes tokens and back: the only room that knows tokenizers."""
