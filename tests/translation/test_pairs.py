@@ -9,9 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.models.causal_pairs import CausalPairs
 from unmask.models.encoder.bert import BertMaskedLM
-from unmask.models.pair_layout import PairLayout
+from unmask.models.pairs import CausalPairs, PairLayout
 from unmask.models.tabular import TabularMLM
 from unmask.models.text.spelling import joined
 from unmask.sampling.beam_search import beam_search

@@ -24,8 +24,7 @@ from unmask.joints.triton.rehearsal import Launch, rehearse
 from unmask.models.batching import halving
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.substitution import launches
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.tables.switch import triton_wanted
 from unmask.tables.unary import tables_of
 

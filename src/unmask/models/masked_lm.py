@@ -7,7 +7,9 @@ q_t(x | rest) = softmax f_t(. | rest)[x]. All of `unmask` reads the model throug
 from __future__ import annotations
 
 import logging
+import os
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,22 +23,25 @@ from unmask import checks
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.batching import RowBatches, RowCost, default_budget
+from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.bundled import english_model_path
 from unmask.models.encoder.head import HALF_TYPES, head_of, widen_output
 from unmask.models.encoder.one_position import hidden_at, hidden_at_one
 from unmask.models.encoder.post_norm_encoder import find_post_norm_encoder
 from unmask.models.encoder.substitution import Substitution
 from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
-from unmask.models.pair_layout import is_pair_model
-from unmask.models.passes import passes
+from unmask.models.pairs import is_pair_model
+from unmask.models.source import LOADING
 from unmask.models.text.blanks import cloze_of
-from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer, tokenizer_json
+from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer
 from unmask.runs.fingerprint import fingerprint
 
 logger = logging.getLogger(__name__)
 LARGEST_DIFFERENCE = 1e-3
 """In log-probability, between the fast path and the network's own forward pass, before the fast path is given up."""
+KEPT = 2
+_loaded: OrderedDict[object, MaskedLM] = OrderedDict()
+"""Models that were given by name: the KEPT that were used last, shared between threads."""
 
 
 class MaskedLM:
@@ -122,7 +127,7 @@ class MaskedLM:
     @cached_property
     def fingerprint(self) -> str:
         """Identifies the model: all its weights, and its tokenizer."""
-        return fingerprint(self.network.state_dict(), tokenizer_json(self.tokenizer))
+        return fingerprint(self.network.state_dict(), self.words.serialised())
 
     @checked
     def cloze(self, text: str, positions: Sequence[int] | None = None, targets: Sequence[str] | None = None) -> Cloze:
@@ -338,3 +343,39 @@ def _refuse_outside(ids: Tensor, positions: Tensor, input_size: int) -> None:
                 checks.whole(what, value, 0, size - 1)
     if len(ids) != len(positions):
         raise InputError(f"{len(ids)} texts and {len(positions)} rows of positions were given: give one row for each text")
+
+
+def as_model(
+    model: MaskedLM | str | Path | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    rename: Mapping[str, str] | None = None,
+) -> MaskedLM:
+    """The model itself, or the one that its name or folder leads to; None is the bundled English model.
+
+    `device`, `dtype` and `rename` are those of `MaskedLM.load`, and do not touch a model that is given as an object. A model
+    that is given by name is loaded once per process, and a folder whose files have changed is read again.
+    """
+    if isinstance(model, MaskedLM):
+        return model
+    where = str(english_model_path() if model is None else model)
+    with LOADING:
+        key = (_state(where), resolve_device(device), resolve_dtype(dtype), tuple((rename or {}).items()))
+        if key not in _loaded:
+            _loaded[key] = MaskedLM.load(where, device=device, dtype=dtype, rename=rename)
+            while len(_loaded) > KEPT:
+                _loaded.popitem(last=False)
+        _loaded.move_to_end(key)
+        return _loaded[key]
+
+
+def _state(where: str) -> tuple[object, ...]:
+    """A hub name; or a folder, with the size and date of each of its files."""
+    folder = os.path.expanduser(where)
+    if not os.path.isdir(folder):
+        return (where,)
+    folder = os.path.realpath(folder)
+    files = [entry for entry in os.scandir(folder) if entry.is_file()]
+    above = Path(folder).parent / "vocab.txt"
+    dates = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in files)
+    return (folder, *dates, above.stat().st_mtime_ns if above.is_file() else None)

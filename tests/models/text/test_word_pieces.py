@@ -11,7 +11,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.models.text.learning import join, learn_pieces
+from unmask.models.text.word_pieces import join, learn_pieces
 
 WORDS = st.dictionaries(st.text("aabbcdé", min_size=1, max_size=7), st.integers(1, 9), min_size=1, max_size=12)
 

@@ -5,7 +5,7 @@ Layer       a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),   h' = LayerN
 Head        logits = D LayerNorm(act(W h)) + b                       (D: the word embeddings, where the two are tied)
 
 The forward pass is the plain definition, without dropout; where `BertEncoder.unseen` names a token, no position looks at that
-token (padding between a source and its translation, see `pair_layout`). It serves without importing transformers, which takes
+token (padding between a source and its translation, see `models/pairs`). It serves without importing transformers, which takes
 more processor time than a small model's answer. `BertShape.of` is strict: a configuration with anything in it that this file
 does not know gives None, and the caller takes transformers' own code instead.
 """

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-
-from tokenizers import Tokenizer
+from typing import Any
 
 from unmask.errors import InputError
+from unmask.models.source import Source
+from unmask.models.text.loading import load_tokenizer
+from unmask.models.text.text_tokenizer import core_of
 
 UNKNOWN = "[UNK]"
 INSIDE_WORDS = re.compile(r"(?<=\w) ([-'’/]) (?=\w)")
@@ -20,11 +22,14 @@ QUOTED = re.compile(r'" ([^"]*?) "')
 
 
 class Spelling:
-    """A tokenizer.json, used without special tokens."""
+    """The tokenizer of a model of pairs, used without special tokens."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self.special = tokenizer.get_vocab()
+    def __init__(self, tokenizer: Any) -> None:
+        """`tokenizer`: one with Hugging Face's interface."""
+        core = core_of(tokenizer)
+        assert core is not None
+        self.tokenizer, self.core = tokenizer, core
+        self.special = core.get_vocab()
         self.unknown = self.special.get(UNKNOWN)
 
     @classmethod
@@ -32,18 +37,15 @@ class Spelling:
         """The tokenizer of a model folder."""
         if not folder.is_dir():
             raise InputError(f"model {str(folder)!r} is not a folder: give one of `unmask train --parallel`")
-        try:
-            return cls(Tokenizer.from_file(str(folder / "tokenizer.json")))
-        except Exception as error:
-            raise InputError(f"no tokenizer.json that can be read in {str(folder)!r} ({error}): train the model again") from None
+        return cls(load_tokenizer(Source(str(folder))))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text."""
-        return [encoding.ids for encoding in self.tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+        return [encoding.ids for encoding in self.core.encode_batch(list(texts), add_special_tokens=False)]
 
     def text(self, ids: Sequence[int]) -> str:
         """The sentence that the ids spell."""
-        return joined(self.tokenizer.decode(list(ids)))
+        return joined(self.core.decode(list(ids)))
 
 
 def joined(text: str) -> str:

@@ -1,25 +1,39 @@
-"""The tokenizer of a trained model: cased WordPiece, in the layout that BERT models use."""
+"""The tokenizer of a trained model: cased WordPiece in the layout of BERT, its vocabulary learned from word counts.
+
+Every word starts as its characters, all but the first marked by ##. The most frequent pair of neighbouring pieces is joined
+wherever it occurs,
+
+    (l, r) = argmax  sum_words count(word) * #{neighbours (l, r) in word},
+
+and the joined piece enters the vocabulary, until it is full or no pair is left. Ties go to the pair that is first in
+alphabetical order, so equal counts give an equal vocabulary, in any process and on any machine.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from unmask.errors import InputError
-from unmask.models.text.learning import CONTINUES, learn_pieces
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MOST_LETTERS = 256
-"""Of the alphabet, and at most a third of the vocabulary, since letters stand in it alone and inside words."""
+"""Of the alphabet, and at most a third of the vocabulary, since it holds each letter twice: alone and inside words."""
 LONGEST_WORD = 100
 """Characters; a longer word is unknown."""
+CONTINUES = "##"
+"""Before a piece that continues a word."""
+
+Pair = tuple[str, str]
 
 
 def count_words(lines: Iterable[tuple[str, int]]) -> Counter[str]:
-    """How often each word occurs in lines that count so many times each; punctuation marks are words of their own."""
+    """How often each word occurs, in lines with their counts; a punctuation mark is a word."""
     normalizer, splitter = _normalizer(), pre_tokenizers.BertPreTokenizer()
     chunks: Counter[str] = Counter()
     for line, times in lines:
@@ -50,7 +64,7 @@ def train_tokenizer(words: Mapping[str, int], vocab_size: int) -> Tokenizer:
     return tokenizer
 
 
-def load_tokenizer(path: Path) -> Tokenizer:
+def load_word_pieces(path: Path) -> Tokenizer:
     """A tokenizer.json (or the folder that holds one) with the special tokens that training needs."""
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
@@ -66,14 +80,14 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 
 def special_id(tokenizer: Tokenizer, token: str) -> int:
-    """The id of a special token, which `load_tokenizer` and `train_tokenizer` have made sure of."""
+    """The id of a special token, which `load_word_pieces` and `train_tokenizer` guarantee."""
     token_id = tokenizer.token_to_id(token)
     assert token_id is not None
     return token_id
 
 
 def tokenizer_config(max_length: int, causal: bool) -> dict[str, object]:
-    """What tokenizer_config.json says, so that AutoTokenizer loads the folder; a causal model's texts begin and end."""
+    """The content of tokenizer_config.json for AutoTokenizer; a causal model's names its first and last token too."""
     names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
     ends = {"bos_token": "[CLS]", "eos_token": "[SEP]"} if causal else {}
     return {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **names, **ends}
@@ -81,3 +95,89 @@ def tokenizer_config(max_length: int, causal: bool) -> dict[str, object]:
 
 def _normalizer() -> normalizers.Normalizer:
     return normalizers.BertNormalizer(strip_accents=False, lowercase=False)
+
+
+def learn_pieces(words: Mapping[str, int], size: int, alphabet: int) -> list[str]:
+    """At most `size` pieces of the `words` (word: count): the `alphabet` most frequent characters first, then joined pieces.
+
+    A word with a character outside that alphabet is skipped: it will be unknown as a whole.
+    """
+    letters = _letters(words, alphabet)
+    spelled = [(_spell(word), count) for word, count in words.items() if letters.issuperset(word)]
+    single = {piece for pieces, _ in spelled for piece in pieces if piece.startswith(CONTINUES)}
+    found = dict.fromkeys([*sorted(letters), *sorted(single - letters)])
+    counts, where = _pairs(spelled)
+    queue = [(-count, pair) for pair, count in counts.items()]
+    heapq.heapify(queue)
+    while queue and len(found) < size:
+        negative, pair = heapq.heappop(queue)
+        if counts[pair] != -negative:
+            continue
+        found[join(pair)] = None
+        for changed in _join_everywhere(pair, spelled, counts, where):
+            if counts[changed] > 0:
+                heapq.heappush(queue, (-counts[changed], changed))
+    return list(found)[:size]
+
+
+def join(pair: Pair) -> str:
+    """The piece that two neighbours make: un and ##do make undo."""
+    return pair[0] + pair[1].removeprefix(CONTINUES)
+
+
+def _letters(words: Mapping[str, int], most: int) -> set[str]:
+    seen: Counter[str] = Counter()
+    for word, count in words.items():
+        for letter in word:
+            seen[letter] += count
+    return set(sorted(seen, key=lambda letter: (-seen[letter], letter))[:most])
+
+
+def _spell(word: str) -> list[str]:
+    return [word[0], *(CONTINUES + letter for letter in word[1:])]
+
+
+def _pairs(spelled: list[tuple[list[str], int]]) -> tuple[Counter[Pair], dict[Pair, list[int]]]:
+    """How often each pair of neighbours occurs, and in which words."""
+    counts: Counter[Pair] = Counter()
+    where: dict[Pair, list[int]] = defaultdict(list)
+    for index, (pieces, count) in enumerate(spelled):
+        for pair in pairwise(pieces):
+            counts[pair] += count
+            where[pair].append(index)
+    return counts, where
+
+
+def _join_everywhere(
+    pair: Pair, spelled: list[tuple[list[str], int]], counts: Counter[Pair], where: dict[Pair, list[int]]
+) -> list[Pair]:
+    """Join one pair in all words, from the left; returns the pairs whose counts changed."""
+    left, right = pair
+    joined = join(pair)
+    change: dict[Pair, int] = defaultdict(int)
+    for index in where.pop(pair):
+        pieces, count = spelled[index]
+        for at in _places(pieces, left, right):
+            change[pair] -= count
+            if at:
+                change[pieces[at - 1], left] -= count
+                change[pieces[at - 1], joined] += count
+                where[pieces[at - 1], joined].append(index)
+            if at + 2 < len(pieces):
+                change[right, pieces[at + 2]] -= count
+                change[joined, pieces[at + 2]] += count
+                where[joined, pieces[at + 2]].append(index)
+            pieces[at : at + 2] = [joined]
+    changed = [key for key, by in change.items() if by]
+    for key in changed:
+        counts[key] += change[key]
+    return changed
+
+
+def _places(pieces: list[str], left: str, right: str) -> Iterator[int]:
+    """The places of `left` before `right`; the caller joins each pair before it asks for the next place."""
+    at = 0
+    while at < len(pieces) - 1:
+        if pieces[at] == left and pieces[at + 1] == right:
+            yield at
+        at += 1

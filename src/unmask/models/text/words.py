@@ -10,9 +10,12 @@ first, so it is told by its characters.
 
 from __future__ import annotations
 
+import os
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import torch
 from jaxtyping import Bool
@@ -111,3 +114,57 @@ class WordMarks:
 def is_word(text: str) -> bool:
     """Whether a text is made of letters, digits and combining marks only, and of one at least."""
     return bool(text) and all(c.isalnum() or unicodedata.category(c).startswith("M") for c in text)
+
+
+def alphabet_tokens(alphabet: str | os.PathLike[str] | Sequence[str]) -> tuple[str, ...]:
+    """The tokens that an alphabet names, each once, in the order given."""
+    if isinstance(alphabet, str | os.PathLike):
+        tokens = _split(_content(alphabet))
+    else:
+        tokens = [str(token).strip() for token in _listed(alphabet)]
+    found = tuple(dict.fromkeys(token for token in tokens if token))
+    if not found:
+        raise InputError(f"alphabet {alphabet!r} names no token: give letters, words with commas between them, or a file")
+    return found
+
+
+def alphabet_ids(words: TextTokenizer, tokens: Sequence[str], name: str = "alphabet") -> list[int]:
+    """The ids of the tokens; where a token can be spelled with and without a space before it, both.
+
+    One that is no single token of the model is refused, under the argument's `name`.
+    """
+    found: dict[int, None] = {}
+    for token in tokens:
+        try:
+            spellings = [words.encode_word(token, at_start, after_space) for at_start, after_space in _PLACES]
+        except InputError:
+            raise InputError(f"{name}: {token!r} is no word of the model: leave it out (no file was found either)") from None
+        single = [ids[0] for ids in spellings if len(ids) == 1]
+        if not single:
+            raise InputError(f"{name}: {token!r} is {len(spellings[0])} tokens of the model, and one is needed: leave it out")
+        found.update(dict.fromkeys(single))
+    return list(found)
+
+
+def _listed(given: object) -> list[object]:
+    return list(given) if isinstance(given, Iterable) else []
+
+
+_PLACES = ((True, False), (False, True), (False, False))
+
+
+def _content(given: str | os.PathLike[str]) -> str:
+    path = Path(os.path.expanduser(given))
+    try:
+        if isinstance(given, str) and not os.path.isfile(path):
+            return given
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"alphabet file {str(path)!r} is not UTF-8 text: convert it") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"alphabet file {str(path)!r} cannot be read ({error}): check the path") from None
+
+
+def _split(text: str) -> list[str]:
+    words = [word for word in re.split(r"[,\s]+", text) if word]
+    return list(words[0]) if len(words) == 1 else words
