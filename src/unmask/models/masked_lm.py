@@ -25,6 +25,7 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.bundled import english_model_path
+from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.head import HALF_TYPES, head_of, widen_output
 from unmask.models.encoder.one_position import hidden_at, hidden_at_one
 from unmask.models.encoder.post_norm_encoder import find_post_norm_encoder
@@ -44,8 +45,8 @@ _loaded: OrderedDict[object, MaskedLM] = OrderedDict()
 """Models that were given by name: the KEPT that were used last, shared between threads."""
 
 
-class MaskedLM:
-    """A masked language model and its tokenizer; satisfies `ConditionalModel`.
+class MaskedLM(ConditionalModel):
+    """A masked language model and its tokenizer.
 
     Positions count the model's tokens from 0, its start token included. `special_ids` are the ids that cannot stand in
     for a word: the tokenizer's special tokens, and ids of the model that the tokenizer has no token for.
@@ -138,6 +139,12 @@ class MaskedLM:
     def token(self, token_id: int) -> str:
         """Readable text of one token; a space before a word shows as a space, "##" as it is."""
         return self.words.token(token_id)
+
+    def around(self) -> tuple[list[int], list[int]]:
+        """The special ids that the tokenizer puts before and after a text."""
+        special = set(self.special_ids)
+        before, after = self.words.around()
+        return [i for i in before if i in special], [i for i in after if i in special]
 
     @checked
     def decode(self, ids: Sequence[int] | Tensor) -> list[str]:
@@ -232,7 +239,7 @@ class MaskedLM:
     def unchecked_substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
-        """The same for a caller that itself looks for logits that are no numbers: a GPU is not waited for."""
+        """`substitutions` without the check for NaN, for which a GPU is waited for."""
         self._refuse_too_long(len(ids))
         text = torch.as_tensor(ids, dtype=torch.long, device=self.device)
         values = values.to(self.device)
