@@ -266,7 +266,7 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
             except InputError as error:
                 refused, why = refused + 1, why or str(error)
                 continue
-            unknown += ids.count(unknown_id)
+            unknown += sum(i == unknown_id for i in ids)
             tokens += sum(i not in special or i == unknown_id for i in ids)
             too_long += model.max_length is not None and len(ids) > model.max_length
             rows.append(ids[: model.max_length])

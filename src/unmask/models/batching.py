@@ -11,9 +11,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 from unmask.errors import ModelError
 
@@ -27,6 +30,8 @@ CPU_CACHE = 6 * 2**20
 """Bytes of the widest activation of a batch on a CPU: more rows than this leave the caches and gain nothing."""
 GPU_TOKENS = 2**18
 """Tokens of a batch on a GPU: more gain nothing, and half as many leave a small model waiting for its launches."""
+TRITON_DEVICES = {"cuda"}
+"""Kinds of devices on which Triton's programs run; tests add the CPU, where Triton interprets them."""
 
 
 @contextmanager
@@ -45,6 +50,16 @@ def passes() -> Iterator[None]:
     finally:
         if planned:
             torch.backends.cuda.enable_cudnn_sdp(True)
+
+
+def triton_wanted(tensor: Tensor) -> bool:
+    """Whether Triton's programs are to read or write this tensor."""
+    return tensor.device.type in TRITON_DEVICES and _triton_installed()
+
+
+@cache
+def _triton_installed() -> bool:
+    return find_spec("triton") is not None
 
 
 def default_budget(device: torch.device) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
@@ -28,6 +29,11 @@ class ConditionalModel(ABC):
     device: torch.device
     dtype: torch.dtype
     max_length: int | None = None
+
+    @cached_property
+    def input_size(self) -> int:
+        """How many ids a text may have, the mask's among them: 0 to `input_size` - 1."""
+        return max(self.vocab_size, self.mask_id + 1)
 
     @abstractmethod
     def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:

@@ -26,9 +26,9 @@ from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.bundled import english_model_path
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.encoder.head import HALF_TYPES, head_of, widen_output
-from unmask.models.encoder.one_position import hidden_at, hidden_at_one
-from unmask.models.encoder.post_norm_encoder import find_post_norm_encoder
+from unmask.models.encoder.encoder import find_encoder
+from unmask.models.encoder.fused_linear import HALF_TYPES
+from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.encoder.substitution import Substitution
 from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
 from unmask.models.pairs import is_pair_model
@@ -82,7 +82,7 @@ class MaskedLM(ConditionalModel):
             raise ModelError(f"the tokenizer of {name} has only special tokens: use the one that the model was trained with")
         self.batches = RowBatches(memory_budget or default_budget(self.device))
         self.cost = RowCost.of(network, self.vocab_size)
-        self.encoder = find_post_norm_encoder(network)
+        self.encoder = find_encoder(network)
         self._checked_lengths: set[int] = set()
         self._checked_for_one: set[int] = set()
 
@@ -193,9 +193,7 @@ class MaskedLM(ConditionalModel):
     def states(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p d"]:
         """Last hidden states at `positions`, in one call and without waiting for a GPU; see `offers_states`."""
         assert self.encoder
-        if positions.shape[1] == 1:
-            return hidden_at_one(self.encoder, ids, positions[:, 0]).unsqueeze(1)
-        return hidden_at(self.encoder, ids, positions)
+        return self.encoder.hidden_at(ids, positions)
 
     @passes()
     def logits_of(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:
@@ -214,7 +212,7 @@ class MaskedLM(ConditionalModel):
 
     def _at_one(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> Float[Tensor, "n 1 V"]:
         assert self.encoder
-        return self.head.of_hidden(hidden_at_one(self.encoder, ids, positions[:, 0]).unsqueeze(1))
+        return self.head.of_hidden(self.encoder.hidden_at(ids, positions))
 
     def _one_position_serves(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> bool:
         """Whether the last layer may run at one position only: known architecture, and the same answer on a first row."""

@@ -25,7 +25,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -226,10 +225,11 @@ class CausalPairs:
         bert = self.network.bert
         states, there = bert.embeddings(rooms), rooms != self.layout.pad
         keys, values = [], []
-        for layer in bert.encoder.layer:
-            keys.append(_split(layer, "key", states))
-            values.append(_split(layer, "value", states))
-            states = layer(states, there[:, None, None, :])
+        for layer in bert.layers:
+            query, key, value = layer.project(states)
+            states = layer.after_attention(states, layer.attend(query, key, value, there))
+            keys.append(key)
+            values.append(value)
         last = there.sum(1) - 1
         first = self._log_probs(states[torch.arange(len(rooms), device=self.device), last])
         return Read(keys, values, there), first
@@ -237,17 +237,14 @@ class CausalPairs:
     @torch.no_grad()
     def step(self, read: Read, tokens: Int[Tensor, " n"], place: int) -> Float[Tensor, "n V"]:
         """Read one more token of each translation, its `place`-th from 0; log-probabilities of the one after it."""
-        embeddings = self.network.bert.embeddings
-        states = embeddings.word_embeddings(tokens) + embeddings.token_type_embeddings.weight[0]
-        states = embeddings.LayerNorm(states + embeddings.position_embeddings.weight[self.layout.source_length + place])
-        states = states.unsqueeze(1)
+        bert = self.network.bert
+        states = bert.embeddings(tokens.unsqueeze(1), self.layout.source_length + place)
         read.seen = torch.cat([read.seen, read.seen.new_ones(len(tokens), 1)], 1)
-        for number, layer in enumerate(self.network.bert.encoder.layer):
-            read.keys[number] = torch.cat([read.keys[number], _split(layer, "key", states)], 2)
-            read.values[number] = torch.cat([read.values[number], _split(layer, "value", states)], 2)
-            query, mask = _split(layer, "query", states), read.seen[:, None, None, :]
-            mixed = functional.scaled_dot_product_attention(query, read.keys[number], read.values[number], attn_mask=mask)
-            states = layer.after_attention(states, mixed)
+        for number, layer in enumerate(bert.layers):
+            query, key, value = layer.project(states)
+            read.keys[number] = torch.cat([read.keys[number], key], 1)
+            read.values[number] = torch.cat([read.values[number], value], 1)
+            states = layer.after_attention(states, layer.attend(query, read.keys[number], read.values[number], read.seen))
         return self._log_probs(states[:, 0])
 
     def _log_probs(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:
@@ -265,8 +262,3 @@ def load_causal_pairs(folder: Path, tokenizer: Tokenizer, device: torch.device, 
     refuse_other_tokens(folder, tokenizer.get_vocab(), network.config.vocab_size)
     special = [i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special]
     return CausalPairs(network.to(device), layout, torch.tensor(special))
-
-
-def _split(layer: Any, name: str, states: Float[Tensor, "n t d"]) -> Float[Tensor, "n h t e"]:
-    split: Tensor = layer.attention.self[name](states).unflatten(-1, (layer.heads, -1)).transpose(1, 2)
-    return split

@@ -28,10 +28,10 @@ from unmask import checks
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError, ModelError
+from unmask.models.batching import triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.tables.support import lost_nats, outside, regular_tokens
-from unmask.tables.switch import triton_wanted
 
 Item = TypeVar("Item")
 ROWS = 256
@@ -108,7 +108,7 @@ def unary_tables(
     >>> [tuple(table.shape) for table in tables.log_q]
     [(2, 2), (2, 2)]
     """
-    most = getattr(model, "input_size", max(model.vocab_size, model.mask_id + 1))
+    most = model.input_size
     for token in cloze.ids:
         checks.whole("token id of the cloze", token, 0, most - 1)
     if model.max_length is not None and len(cloze.ids) > model.max_length:

@@ -20,9 +20,9 @@ from torch.nn import functional
 
 from unmask.errors import ModelError
 from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.encoder.fused_linear import HALF_TYPES
 
 logger = logging.getLogger(__name__)
-HALF_TYPES = (torch.bfloat16, torch.float16)
 TENSOR_CORE_ROWS = 64
 BIAS_COLUMNS = 8
 """Columns beside a weight that hold its bias: three in use, and as many as keep lines aligned."""

@@ -98,7 +98,7 @@ class TextTokenizer:
         """The parts of the text that became the unknown token; only their number if the tokenizer has no spans."""
         spans = self.spans(text)
         if spans is None:
-            return [f"{ids.count(self.unknown_id)} of its words"]
+            return [f"{sum(i == self.unknown_id for i in ids)} of its words"]
         return [text[start:stop] for (start, stop), i in zip(spans, ids, strict=True) if i == self.unknown_id and stop > start]
 
     def spans(self, text: str) -> list[tuple[int, int]] | None:
