@@ -81,7 +81,7 @@ def _by_transformers(source: Source) -> Any:
         built = core_of(tokenizer)
         try:
             if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
-                return _from_the_file(path, tokenizer_config(source))
+                return as_it_is(Tokenizer.from_file(str(path)), tokenizer_config(source))
         except Exception as error:
             tokenizer, failed = None, first_line(error)
     if tokenizer is None:
@@ -89,8 +89,8 @@ def _by_transformers(source: Source) -> Any:
     return tokenizer
 
 
-def _from_the_file(path: Path, config: Mapping[str, Any]) -> FolderTokenizer:
-    core = Tokenizer.from_file(str(path))
+def as_it_is(core: Tokenizer, config: Mapping[str, Any]) -> FolderTokenizer:
+    """A tokenizer.json without any change, its special tokens named by `config` or by their usual spellings."""
     named = special_tokens(core.get_vocab(), given_special_tokens(config))
     core.add_special_tokens(list(named.values()))
     return FolderTokenizer(core, named, config)

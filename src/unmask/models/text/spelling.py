@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from tokenizers import Tokenizer
 
 from unmask.errors import InputError
 from unmask.models.source import Source
-from unmask.models.text.loading import load_tokenizer
-from unmask.models.text.text_tokenizer import core_of
+from unmask.models.text.folder_tokenizer import FolderTokenizer, tokenizer_config
+from unmask.models.text.loading import as_it_is
 
 UNKNOWN = "[UNK]"
 INSIDE_WORDS = re.compile(r"(?<=\w) ([-'’/]) (?=\w)")
@@ -24,12 +25,9 @@ QUOTED = re.compile(r'" ([^"]*?) "')
 class Spelling:
     """The tokenizer of a model of pairs, used without special tokens."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        """`tokenizer`: one with Hugging Face's interface."""
-        core = core_of(tokenizer)
-        assert core is not None
-        self.tokenizer, self.core = tokenizer, core
-        self.special = core.get_vocab()
+    def __init__(self, tokenizer: FolderTokenizer) -> None:
+        self.tokenizer, self.core = tokenizer, tokenizer.backend_tokenizer
+        self.special = self.core.get_vocab()
         self.unknown = self.special.get(UNKNOWN)
 
     @classmethod
@@ -37,7 +35,11 @@ class Spelling:
         """The tokenizer of a model folder."""
         if not folder.is_dir():
             raise InputError(f"model {str(folder)!r} is not a folder: give one of `unmask train --parallel`")
-        return cls(load_tokenizer(Source(str(folder))))
+        try:
+            core = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as error:
+            raise InputError(f"no tokenizer.json that can be read in {str(folder)!r} ({error}): train the model again") from None
+        return cls(as_it_is(core, tokenizer_config(Source(str(folder)))))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text."""
