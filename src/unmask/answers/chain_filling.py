@@ -184,9 +184,8 @@ def _read(
     if positions is None and targets is None:
         return read_blanks(model.words, text, pieces), [TextReading(cloze, (1,) * len(cloze.block))]
     first = model.words.encode("a").index(cloze.ids[0]) if cloze.ids[0] in model.special_ids else -1
-    return [Blank("token", 1, 1, p == first + 1, p != first + 1) for p in cloze.block], [
-        TextReading(cloze, (1,) * len(cloze.block))
-    ]
+    blanks = [Blank("token", 1, 1, p == first + 1, p != first + 1) for p in cloze.block]
+    return blanks, [TextReading(cloze, (1,) * len(cloze.block))]
 
 
 class _Spelled:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -25,9 +26,9 @@ QUOTED = re.compile(r'" ([^"]*?) "')
 class Spelling:
     """The tokenizer of a model of pairs, used without special tokens."""
 
-    def __init__(self, tokenizer: FolderTokenizer) -> None:
-        self.tokenizer, self.core = tokenizer, tokenizer.backend_tokenizer
-        self.special = self.core.get_vocab()
+    def __init__(self, folder: Path, core: Tokenizer) -> None:
+        self.folder, self.core = folder, core
+        self.special = core.get_vocab()
         self.unknown = self.special.get(UNKNOWN)
 
     @classmethod
@@ -36,10 +37,14 @@ class Spelling:
         if not folder.is_dir():
             raise InputError(f"model {str(folder)!r} is not a folder: give one of `unmask train --parallel`")
         try:
-            core = Tokenizer.from_file(str(folder / "tokenizer.json"))
+            return cls(folder, Tokenizer.from_file(str(folder / "tokenizer.json")))
         except Exception as error:
             raise InputError(f"no tokenizer.json that can be read in {str(folder)!r} ({error}): train the model again") from None
-        return cls(as_it_is(core, tokenizer_config(Source(str(folder)))))
+
+    @cached_property
+    def tokenizer(self) -> FolderTokenizer:
+        """The same, with special tokens: the model's own."""
+        return as_it_is(self.core, tokenizer_config(Source(str(self.folder))))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text."""
