@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from unmask.models.encoder.encoder import bert_layer
+from unmask.models.encoder.encoder import BERT, layer_of
 from unmask.models.encoder.layers import Layer
 
 ACTIVATIONS = {"gelu": nn.GELU(), "gelu_new": nn.GELU("tanh"), "gelu_pytorch_tanh": nn.GELU("tanh"), "relu": nn.ReLU()}
@@ -232,7 +232,7 @@ class BertLayer(nn.Module):
         self.intermediate = nn.ModuleDict({"dense": _linear(width, inner), "intermediate_act_fn": ACTIVATIONS[config.hidden_act]})
         self.output = nn.ModuleDict({"dense": _linear(inner, width), "LayerNorm": _norm(config)})
 
-        self.parts = bert_layer(self, config.num_attention_heads, fused=False)
+        self.parts = layer_of(self, BERT, config.num_attention_heads, fused=False)
 
     def forward(self, states: Float[Tensor, "n T d"], seen: Bool[Tensor, "n T"] | None = None) -> Float[Tensor, "n T d"]:
         """The states after this layer, each of which attends to the positions that are `seen`."""

@@ -9,8 +9,9 @@ modules, never copies of their weights, so that a network that is trained furthe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -20,6 +21,40 @@ from torch import Tensor, nn
 from unmask.models.encoder.layers import Layer
 
 BERT_NAMED = {"bert", "roberta", "xlm-roberta", "camembert", "electra"}
+BERT = {
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "attention_out": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "inner": "intermediate.dense",
+    "activation": "intermediate.intermediate_act_fn",
+    "outer": "output.dense",
+    "norm": "output.LayerNorm",
+}
+"""The parts of a `Layer`, and their names in the modules of an architecture."""
+DISTILBERT = {
+    "query": "attention.q_lin",
+    "key": "attention.k_lin",
+    "value": "attention.v_lin",
+    "attention_out": "attention.out_lin",
+    "attention_norm": "sa_layer_norm",
+    "inner": "ffn.lin1",
+    "activation": "ffn.activation",
+    "outer": "ffn.lin2",
+    "norm": "output_layer_norm",
+}
+ALBERT = {
+    "query": "attention.query",
+    "key": "attention.key",
+    "value": "attention.value",
+    "attention_out": "attention.dense",
+    "attention_norm": "attention.LayerNorm",
+    "inner": "ffn",
+    "activation": "activation",
+    "outer": "ffn_output",
+    "norm": "full_layer_layer_norm",
+}
 
 
 @dataclass(frozen=True)
@@ -75,14 +110,13 @@ def find_encoder(network: Any) -> Encoder | None:
     if getattr(config, "position_embedding_type", "absolute") != "absolute" or getattr(config, "is_decoder", False):
         return None
     try:
-        heads = config.num_attention_heads
         if kind in BERT_NAMED:
-            layers = [bert_layer(layer, heads) for layer in base.encoder.layer]
-            projection = getattr(base, "embeddings_project", None)
+            modules, names, projection = base.encoder.layer, BERT, getattr(base, "embeddings_project", None)
         elif kind == "distilbert":
-            layers, projection = [_distilbert_layer(layer, heads) for layer in base.transformer.layer], None
+            modules, names, projection = base.transformer.layer, DISTILBERT, None
         elif kind == "albert":
-            layers, projection = _albert_layers(base.encoder, config), base.encoder.embedding_hidden_mapping_in
+            modules, names = _albert_modules(base.encoder, config), ALBERT
+            projection = base.encoder.embedding_hidden_mapping_in
         else:
             return None
         embeddings = base.embeddings
@@ -94,7 +128,7 @@ def find_encoder(network: Any) -> Encoder | None:
             token_type=getattr(embeddings, "token_type_embeddings", None),
             embedding_norm=embeddings.LayerNorm,
             projection=projection,
-            layers=tuple(layers),
+            layers=tuple(layer_of(module, names, config.num_attention_heads) for module in modules),
             position_offset=position.padding_idx + 1 if counts_tokens else 0,
             pad_id=position.padding_idx if counts_tokens else None,
             unseen=getattr(base, "unseen", None),
@@ -104,62 +138,15 @@ def find_encoder(network: Any) -> Encoder | None:
     return found if _square(found) else None
 
 
-def bert_layer(layer: Any, heads: int, fused: bool = True) -> Layer:
-    """A layer whose parts have the names of Hugging Face's BERT."""
-    attention, out = layer.attention.self, layer.attention.output
-    return Layer(
-        query=attention.query,
-        key=attention.key,
-        value=attention.value,
-        attention_out=out.dense,
-        attention_norm=out.LayerNorm,
-        inner=layer.intermediate.dense,
-        activation=layer.intermediate.intermediate_act_fn,
-        outer=layer.output.dense,
-        norm=layer.output.LayerNorm,
-        heads=heads,
-        fused=fused,
-    )
+def layer_of(module: Any, names: Mapping[str, str], heads: int, fused: bool = True) -> Layer:
+    """A layer whose parts are those of `module` with these names."""
+    return Layer(**{part: attrgetter(name)(module) for part, name in names.items()}, heads=heads, fused=fused)
 
 
-def _distilbert_layer(layer: Any, heads: int) -> Layer:
-    attention = layer.attention
-    return Layer(
-        query=attention.q_lin,
-        key=attention.k_lin,
-        value=attention.v_lin,
-        attention_out=attention.out_lin,
-        attention_norm=layer.sa_layer_norm,
-        inner=layer.ffn.lin1,
-        activation=layer.ffn.activation,
-        outer=layer.ffn.lin2,
-        norm=layer.output_layer_norm,
-        heads=heads,
-    )
-
-
-def _albert_layers(encoder: Any, config: Any) -> list[Layer]:
+def _albert_modules(encoder: Any, config: Any) -> list[Any]:
     """ALBERT runs the layers of one group several times."""
-    layers = []
-    for depth in range(config.num_hidden_layers):
-        group = encoder.albert_layer_groups[int(depth * config.num_hidden_groups / config.num_hidden_layers)]
-        for layer in group.albert_layers:
-            attention = layer.attention
-            layers.append(
-                Layer(
-                    query=attention.query,
-                    key=attention.key,
-                    value=attention.value,
-                    attention_out=attention.dense,
-                    attention_norm=attention.LayerNorm,
-                    inner=layer.ffn,
-                    activation=layer.activation,
-                    outer=layer.ffn_output,
-                    norm=layer.full_layer_layer_norm,
-                    heads=config.num_attention_heads,
-                )
-            )
-    return layers
+    groups = [int(depth * config.num_hidden_groups / config.num_hidden_layers) for depth in range(config.num_hidden_layers)]
+    return [layer for group in groups for layer in encoder.albert_layer_groups[group].albert_layers]
 
 
 def _square(encoder: Encoder) -> bool:
