@@ -91,7 +91,7 @@ def at_most(budget: int | None, device: torch.device) -> Iterator[None]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed, on a GPU or on the CPU (where torch raises a plain RuntimeError)."""
+    """Whether an allocation failed, on a GPU or on the CPU (for which torch raises a plain RuntimeError)."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     message = str(error).lower()
@@ -101,7 +101,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def halving(work: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]) -> list[Result]:
-    """work(items), or, where memory runs out, that of one half and then of the other, and so on down to single items."""
+    """work(items); if memory runs out, that of one half and then of the other, and so on down to single items."""
     try:
         return work(items)
     except (RuntimeError, MemoryError) as error:
@@ -121,7 +121,7 @@ def release_memory() -> None:
 
 @dataclass(frozen=True)
 class RowCost:
-    """What a row costs, from the network's shapes."""
+    """The cost of a row, from the network's shapes."""
 
     width: int
     inner: int

@@ -1,4 +1,4 @@
-"""What the rest of `unmask` asks of a masked language model."""
+"""The model protocol: everything that the rest of `unmask` asks of a masked language model."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ DEVICES = "use auto, cpu, cuda or cuda:N"
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """The device named; "auto" is CUDA where there is one, else the CPU. Others that torch knows are refused."""
+    """The device named; "auto" is CUDA if there is a GPU, else the CPU. Others that torch knows are refused."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -86,7 +86,7 @@ def load_network(source: Source, device: torch.device, dtype: torch.dtype, renam
 def read_own_bert(
     source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None, decoder: bool = False
 ) -> BertMaskedLM | None:
-    """The network, or None where the folder holds anything else than exactly its tensors: transformers reads it then.
+    """The network, or None if the folder does not hold exactly its tensors: transformers reads it then.
 
     Tensors that logits do not use (pooler, next sentence) may lie beside. `rename`: see `weights.renamed`.
     `decoder`: read a causal model's weights, whose caller does not let positions look ahead.
@@ -127,7 +127,7 @@ def _new_name(name: str) -> str:
 
 
 def longest_text(network: Any, tokenizer: Any) -> int | None:
-    """The most tokens a row may have, start and end included; None where nothing limits it.
+    """The most tokens a row may have, start and end included; None: no limit.
 
     RoBERTa and its kin number positions from padding_idx + 1, so their table of 514 positions takes 512 tokens.
     """

@@ -48,8 +48,8 @@ _loaded: OrderedDict[object, MaskedLM] = OrderedDict()
 class MaskedLM(ConditionalModel):
     """A masked language model and its tokenizer.
 
-    Positions count the model's tokens from 0, its start token included. `special_ids` are the ids that cannot stand in
-    for a word: the tokenizer's special tokens, and ids of the model that the tokenizer has no token for.
+    Positions count the model's tokens from 0, its start token included. `special_ids` are the ids that cannot
+    replace a word: the tokenizer's special tokens, and ids of the model that the tokenizer has no token for.
 
     >>> model = unmask.MaskedLM.load()
     >>> model.vocab_size, model.cloze("A [MASK] barked.").block
@@ -98,16 +98,16 @@ class MaskedLM(ConditionalModel):
     ) -> MaskedLM:
         """Load a checkpoint from a folder, or from the hub by name; with no name, the bundled English model.
 
-        A folder is read without touching the network. `device` "auto" is CUDA where there is one. `dtype` "auto" is
+        A folder is read without touching the network. `device` "auto" is CUDA if there is a GPU. `dtype` "auto" is
         float32 everywhere, also for weights stored in half precision: tables are compared to 1e-4 in log-probability,
-        which half precision cannot hold. Ask for "float16" or "bfloat16" (rounded eight times as coarsely) where speed
+        which half precision cannot hold. Ask for "float16" or "bfloat16" (rounded eight times as coarsely) if speed
         counts more; normalisations, softmax and logits are then still computed in float32. `memory_budget`: bytes for the
         activations of one batch of rows. `rename`: other names for tensors of a folder, {"lm_head": "cls.predictions"}.
         """
         where = english_model_path() if name_or_path is None else name_or_path
         if is_pair_model(Path(where)):
             warnings.warn(
-                f"model {str(where)!r} was trained to translate, and a text without its source is none of what it has seen: "
+                f"model {str(where)!r} was trained to translate and never saw a text without its source: "
                 "use it with unmask translate",
                 UnmaskWarning,
                 stacklevel=3,
@@ -121,7 +121,7 @@ class MaskedLM(ConditionalModel):
 
     @cached_property
     def regular_ids(self) -> tuple[int, ...]:
-        """The token ids that can stand in a text: all but `special_ids`."""
+        """The token ids that a text can have: all except `special_ids`."""
         special = set(self.special_ids)
         return tuple(i for i in range(self.vocab_size) if i not in special)
 
@@ -164,7 +164,7 @@ class MaskedLM(ConditionalModel):
         self._refuse_too_long(ids.shape[1])
         ids, positions = ids.to(self.device), positions.to(self.device)
         n, p = positions.shape
-        forward = self._at_one if p == 1 and n and self._one_position_serves(ids, positions) else self.head
+        forward = self._at_one if p == 1 and n and self._one_position_works(ids, positions) else self.head
         parts = self.batches.run(
             n,
             self.cost.bytes(ids.shape[1], p),
@@ -183,9 +183,9 @@ class MaskedLM(ConditionalModel):
 
     @passes()
     def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
-        """Whether `states` and `logits_of` serve for texts like these: a known architecture that gave the right answer here."""
+        """Whether `states` and `logits_of` work for texts like these: a known architecture that gave the right answer here."""
         first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
-        if not self._one_position_serves(first, ends[:, :1]):
+        if not self._one_position_works(first, ends[:, :1]):
             return False
         return self._agree(self.logits_of(self.states(first, ends)[0]), self.head(first, ends)[0])
 
@@ -201,7 +201,7 @@ class MaskedLM(ConditionalModel):
         return self.head.of_hidden(states.unsqueeze(1))[:, 0]
 
     def multiplications(self, tokens: int) -> int:
-        """About how many numbers a pass of a text of so many tokens multiplies: the encoder's matrices at every token."""
+        """About how many numbers a pass of a text of `tokens` tokens multiplies: the encoder's matrices at every token."""
         tables = {id(part.weight) for part in self.network.modules() if isinstance(part, nn.Embedding)}
         encoder = sum(w.numel() for w in self.head.encoder.parameters() if w.dim() > 1 and id(w) not in tables)
         return tokens * encoder + self.cost.width * self.vocab_size
@@ -214,7 +214,7 @@ class MaskedLM(ConditionalModel):
         assert self.encoder
         return self.head.of_hidden(self.encoder.hidden_at(ids, positions))
 
-    def _one_position_serves(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> bool:
+    def _one_position_works(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> bool:
         """Whether the last layer may run at one position only: known architecture, and the same answer on a first row."""
         encoder = self.encoder
         if encoder is None or not self.head.position_by_position:
@@ -251,7 +251,7 @@ class MaskedLM(ConditionalModel):
         return self.batches.run(len(values), self.cost.bytes(len(text), 1), compute, self.cost.rows(len(text)))
 
     def _finite(self, parts: Iterator[tuple[slice, Tensor]]) -> Iterator[tuple[slice, Tensor]]:
-        """The same parts; raises at the end where a logit was infinite or not a number (-inf, a token ruled out, may be).
+        """The same parts; raises at the end if a logit was NaN or +inf (-inf, for an excluded token, is allowed).
 
         The end is the only moment at which a GPU is waited for.
         """
@@ -274,7 +274,7 @@ class MaskedLM(ConditionalModel):
         return logits_of
 
     def _shared(self, text: Tensor, vary: list[int], values: Tensor, predict: int) -> Callable[[Tensor], Tensor] | None:
-        """Logits at `predict` with what all rows share computed once; None where the architecture does not allow it."""
+        """Logits at `predict` with what all rows share computed once; None if the architecture does not allow it."""
         encoder = self.encoder
         if encoder is None or encoder.unseen is not None:
             return None
@@ -326,7 +326,7 @@ class MaskedLM(ConditionalModel):
 
 
 def _refuse_unusable(network: object, tokenizer: object) -> None:
-    """Raise where the two are not a model and a tokenizer of transformers, or of our own that are like them."""
+    """Raise if the two are not a model and a tokenizer of transformers, or of our own that are like them."""
     for what, given, needs in (
         ("network", network, ("config", "base_model", "get_input_embeddings")),
         ("tokenizer", tokenizer, ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")),

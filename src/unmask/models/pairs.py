@@ -198,13 +198,13 @@ def pooled_states(encoder: BertEncoder, rooms: Int[Tensor, "n W"], pad: int) -> 
 
 
 class Read:
-    """What has been read of n pairs: keys and values of each layer, and which places hold something that may be seen."""
+    """The cache of n pairs: keys and values of each layer, and which places may be attended to."""
 
     def __init__(self, keys: list[Tensor], values: list[Tensor], seen: Bool[Tensor, "n L"]) -> None:
         self.keys, self.values, self.seen = keys, values, seen
 
     def take(self, rows: Int[Tensor, " m"]) -> Read:
-        """What has been read of some rows, which may be named several times."""
+        """The cache of some rows, which may be named several times."""
         return Read([k[rows] for k in self.keys], [v[rows] for v in self.values], self.seen[rows])
 
 

@@ -47,7 +47,7 @@ class Source:
 
     @property
     def folder(self) -> Path:
-        """The folder, where the source is one."""
+        """The folder, if the source is one."""
         return Path(self.name)
 
     @cached_property
@@ -57,7 +57,7 @@ class Source:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """What the folder's config.json says; empty for a hub name."""
+        """The content of the folder's config.json; empty for a hub name."""
         if not self.local:
             return {}
         path = self.folder / "config.json"

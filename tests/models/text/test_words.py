@@ -180,7 +180,7 @@ def test_ids_are_single_regular_tokens(tiny):
     with pytest.raises(InputError, match="2 tokens of the model"):
         alphabet_ids(tiny.words, ["cat dog"])
     for wrong in ("zebra", "[SEP]"):
-        with pytest.raises(InputError, match="is no word of the model"):
+        with pytest.raises(InputError, match="is not a word of the model"):
             alphabet_ids(tiny.words, [wrong])
 
 

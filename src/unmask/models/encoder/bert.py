@@ -2,7 +2,7 @@
 
 Embedding   e_j = LayerNorm(word[x_j] + type[0] + position[j])
 Layer       a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),   h' = LayerNorm(a + W_2 act(W_1 a))
-Head        logits = D LayerNorm(act(W h)) + b                       (D: the word embeddings, where the two are tied)
+Head        logits = D LayerNorm(act(W h)) + b                       (D: the word embeddings, if the two are tied)
 
 The forward pass is the plain definition, without dropout; if `BertEncoder.unseen` names a token, no position attends to that
 token (padding between a source and its translation, see `models/pairs`). It needs no import of transformers, which takes more
@@ -198,7 +198,7 @@ class BertEncoder(nn.Module):
 
     @property
     def layers(self) -> list[Layer]:
-        """What the layers compute, by plain operations."""
+        """The computations of the layers, by plain operations."""
         return [layer.parts for layer in self.encoder.layer]
 
 

@@ -1,4 +1,4 @@
-"""y = act(x W^T + b) and y = x W^T + b + r in one pass over y, where oneDNN offers it; the plain operations elsewhere.
+"""y = act(x W^T + b) and y = x W^T + b + r in one pass over y, if oneDNN offers it; else the plain operations.
 On a GPU the first, for GELU, if there are many rows (`triton_programs`).
 
 On a CPU the plain `linear` writes the bias, then the product, then reads all of it again for the activation. For a

@@ -3,7 +3,7 @@
     a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),   h' = LayerNorm(a + W_2 act(W_1 a))
 
 A layer runs at every token, at some of them, at one of each text, or at new tokens that attend to a cache of keys and values.
-It does so by fused operations, where there are any (oneDNN on a CPU, Triton on a GPU), or by torch's plain ones: the reference
+It does so by fused operations, if there are any (oneDNN on a CPU, Triton on a GPU), or by torch's plain ones: the reference
 that the fused ones are checked against.
 """
 

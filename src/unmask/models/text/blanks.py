@@ -131,7 +131,7 @@ def _gap(written: str) -> tuple[int, int]:
 
 
 def _refuse_touching(text: str, before: str, after: str) -> None:
-    """A word has nothing of a word right beside it; scripts without spaces aside."""
+    """Refuse a [WORD] with a letter right beside it, except in scripts without spaces."""
     for beside in (before[-1:], after[:1]):
         if beside.isalnum() and unicodedata.east_asian_width(beside) not in "WF":
             raise InputError(
@@ -148,7 +148,7 @@ def cloze_of(
 ) -> Cloze:
     """The cloze of a text with blanks in it, or of a plain text whose tokens at `positions` become the blanks.
 
-    With blanks, `targets` may name the words that stand there, as gold. One target a blank: a word of m tokens turns its
+    With blanks, `targets` may name the words that are there, as gold. One target per blank: a word of m tokens turns its
     blank into m consecutive ones. Fewer targets than blanks: their tokens must fill the blanks exactly, each word in
     consecutive ones. With positions (in tokens, the start token being 0), the tokens that stood there are the gold.
     """

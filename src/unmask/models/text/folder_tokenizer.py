@@ -1,8 +1,8 @@
 """A folder's tokenizer.json read by `tokenizers` itself, without importing transformers.
 
 tokenizer.json states the whole rule; tokenizer_config.json names the special tokens and may overrule three options of BERT's
-normaliser. `read_folder_tokenizer` is strict: where the two say anything that this file does not know, it gives None, and the
-caller asks transformers instead.
+normaliser. `read_folder_tokenizer` is strict: for any unrecognised setting it gives None, and the caller asks transformers
+instead.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ WITHOUT_EFFECT = frozenset(
     """.split()
 )
 LARGEST_VOCABULARY = 100_000
-"""Above this, transformers looks for vocabularies that were published with a wrong regular expression, and mends them."""
+"""Above this, transformers looks for vocabularies that were published with a wrong regular expression, and repairs them."""
 UNLIMITED = 10**30
 GLUED = {mark: mark.strip() for mark in (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")}
-"""What stands without a space in English; decoders of word pieces put one there."""
+"""Written without a space in English; decoders of word pieces put one there."""
 
 
 class FolderTokenizer:
@@ -98,7 +98,7 @@ class FolderTokenizer:
         return self.backend_tokenizer.get_vocab(with_added_tokens=True)
 
     def convert_ids_to_tokens(self, ids: int | Sequence[int]) -> Any:
-        """The token of an id, None where there is none; a list for several."""
+        """The token of an id, or None if it is missing; a list for several."""
         return (
             self.backend_tokenizer.id_to_token(ids)
             if isinstance(ids, int)
@@ -106,7 +106,7 @@ class FolderTokenizer:
         )
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
-        """The id of a token, that of the unknown token where there is none; a list for several."""
+        """The id of a token, that of the unknown token if it is missing; a list for several."""
         if not isinstance(tokens, str):
             return [self.convert_tokens_to_ids(token) for token in tokens]
         found = self.backend_tokenizer.token_to_id(tokens)
@@ -132,7 +132,7 @@ class FolderTokenizer:
 
 
 def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
-    """The tokenizer of a BERT checkpoint's folder, or None where its files say anything that is not understood here."""
+    """The tokenizer of a BERT checkpoint's folder, or None if its files have any unrecognised setting."""
     if (folder / "added_tokens.json").exists() or not (folder / "tokenizer.json").is_file():
         return None
     try:
@@ -152,12 +152,12 @@ def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
 
 
 def tokenizer_config(source: Source) -> dict[str, Any]:
-    """What a folder's tokenizer_config.json says; empty where there is none."""
+    """The content of a folder's tokenizer_config.json; empty if it is missing."""
     path = source.folder / "tokenizer_config.json"
     try:
         return _read_if_there(path)
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{str(path)!r} cannot be read ({first_line(error)}): mend it, or take it away") from None
+        raise ModelError(f"{str(path)!r} cannot be read ({first_line(error)}): repair it, or remove it") from None
 
 
 def given_special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
@@ -174,7 +174,7 @@ def _read_if_there(path: Path) -> dict[str, Any]:
 
 
 def _special_tokens(raw: Mapping[str, Any], config: Mapping[str, Any], legacy: Mapping[str, Any]) -> dict[str, str] | None:
-    """The named special tokens, where all files agree on them and on how they are split off the text."""
+    """The named special tokens, or None if the files disagree on them or on how they are split off the text."""
     kind = config.get("tokenizer_class", BERT_CLASSES[0])
     known = {f"{name}_token" for name in NAMES} | set(NORMALISER_OPTIONS) | set(ONLY_AS_HERE) | WITHOUT_EFFECT
     if kind not in BERT_CLASSES + PLAIN_CLASSES or set(config) - known - {"added_tokens_decoder"}:

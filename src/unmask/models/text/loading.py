@@ -36,7 +36,7 @@ ADVICE = "make tokenizer.json with the rule that the model was trained with (doc
 
 
 def load_tokenizer(source: Source) -> Any:
-    """The tokenizer of a folder or a hub name; refused where it cannot be the model's."""
+    """The tokenizer of a folder or a hub name; refused if it cannot be the model's."""
     tokenizer = _load(source)
     if tokenizer.mask_token_id is None:
         raise ModelError(f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer")
@@ -116,7 +116,7 @@ def vocabulary_file(folder: Path) -> Path | None:
 
 
 def _from_vocabulary(source: Source, kind: str) -> FolderTokenizer | None:
-    """The tokenizer of a bare vocab.txt, or None where transformers has a rule of its own for it."""
+    """The tokenizer of a bare vocab.txt, or None if transformers has its own rule for it."""
     path = vocabulary_file(source.folder)
     if path is None:
         raise ModelError(f"folder {source.name!r} has no tokenizer: put tokenizer.json (or vocab.txt) beside the weights")
@@ -161,7 +161,7 @@ def _refuse_other_vocabulary(tokenizer: Any, source: Source) -> None:
 
 
 def _listed_ids(folder: Path) -> dict[str, int]:
-    """What a vocab.txt or a vocab.json beside the weights says."""
+    """The tokens and ids of a vocab.txt or vocab.json beside the weights."""
     if (folder / "vocab.txt").is_file():
         return {token: i for i, token in enumerate(read_vocabulary(folder / "vocab.txt"))}
     try:
@@ -173,7 +173,7 @@ def _listed_ids(folder: Path) -> dict[str, int]:
 
 
 def _refuse_lost_capitals(tokenizer: Any, source: Source) -> None:
-    """A tokenizer that lowers the text, over a vocabulary with capitals: most of it could never be met."""
+    """A tokenizer that lowers the text, over a vocabulary with capitals: most of it could never occur."""
     regular = [t for t in sorted(tokenizer.get_vocab()) if t not in tokenizer.all_special_tokens and not is_bracketed(t)]
     capital = [t for t in regular if t.isalpha() and t.isascii() and t != t.lower()]
     if len(capital) < max(3, 0.05 * len(regular)):

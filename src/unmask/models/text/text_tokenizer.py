@@ -2,8 +2,8 @@
 
 Five rules on top of a Hugging Face tokenizer:
 
-- `[MASK]` stands for the model's own mask token, whatever that is.
-- A space before a blank belongs to the token that fills it, where tokens carry their space ("Ġthe", "▁the").
+- `[MASK]` means the model's own mask token.
+- A space before a blank belongs to the token that fills it, if tokens carry their space ("Ġthe", "▁the").
 - A vocabulary whose regular tokens are all single characters (amino acids; names in brackets such as "<null_1>" aside) is
   read character by character; a character outside it is refused, since a text of unknowns would be scored without a warning.
 - Control characters are refused: tokenizers drop them silently, and positions would shift.
@@ -141,7 +141,7 @@ class TextTokenizer:
             )
 
     def prepared(self, text: str) -> str:
-        """The text as the tokenizer wants it: checked, blanks in the model's spelling, characters apart."""
+        """The text as the tokenizer needs it: checked, with the model's mask tokens, and spaces between single characters."""
         refuse_unreadable(text)
         text = text.replace(BLANK, self.mask_token)
         if self.by_character:
@@ -199,7 +199,7 @@ class TextTokenizer:
 
     @cached_property
     def kind(self) -> str:
-        """What the tokens are, in words."""
+        """A description of the tokens."""
         if self.by_character:
             return "letters"
         if self.byte_level:
@@ -218,7 +218,7 @@ class TextTokenizer:
 
     @cached_property
     def joined(self) -> bool:
-        """Whether neighbouring tokens of a text need no space between them, as where a regular expression cuts them."""
+        """Whether neighbouring tokens of a text need no space between them, as for tokens cut by a regular expression."""
         if self.core is None or type(self.core.model).__name__ != "WordLevel" or self.core.decoder is not None:
             return False
         some = [(token, i) for token, i in self.regular_tokens.items() if token.isalnum()][:4]
@@ -245,7 +245,7 @@ class TextTokenizer:
         return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     def _spread(self, text: str) -> str:
-        """Each character and each special token of the text apart."""
+        """The text with a space between its characters and special tokens."""
         specials = sorted(self.special_tokens, key=len, reverse=True)
         pieces = re.split("(" + "|".join(re.escape(token) for token in specials) + ")", text)
         spread, place = [], 0

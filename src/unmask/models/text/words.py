@@ -1,11 +1,11 @@
 """Whole words in tokens: which tokens begin a word and which go on with it, by the tokenizer's own marking.
 
     WordPiece            "##lin" goes on with a word; every other token begins one
-    byte-level BPE       "Ġvio" begins a word after a space, "lin" goes on with it (or begins one where no space is before it)
+    byte-level BPE       "Ġvio" begins a word after a space, "lin" goes on with it (or begins one without a space before it)
     SentencePiece        the same with "▁"
 
-A word is made of letters, digits and combining marks. Punctuation is unmarked in the last two, and stands for itself in the
-first, so it is told by its characters.
+A word is made of letters, digits and combining marks. Punctuation has no mark in the last two, and is
+a token like others in the first, so it is recognised by its characters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONTINUED = "##"
 
 
 class WordMarks:
-    """The marking of a tokenizer's words; raises where there is none that is known."""
+    """The marking of a tokenizer's words; raises if there is no known marking."""
 
     def __init__(self, words: TextTokenizer, vocab_size: int) -> None:
         self.words = words
@@ -51,7 +51,7 @@ class WordMarks:
         return self._pieces["" if self.space else CONTINUED]
 
     def spelled(self, ids: Sequence[int]) -> str:
-        """The word that pieces spell, without its marks; "" where they do not spell one."""
+        """The word that pieces spell, without its marks; "" if they do not spell one."""
         if self.space:
             text = str(self.words.tokenizer.decode(list(ids), clean_up_tokenization_spaces=False)).strip()
         else:
@@ -129,16 +129,16 @@ def alphabet_tokens(alphabet: str | os.PathLike[str] | Sequence[str]) -> tuple[s
 
 
 def alphabet_ids(words: TextTokenizer, tokens: Sequence[str], name: str = "alphabet") -> list[int]:
-    """The ids of the tokens; where a token can be spelled with and without a space before it, both.
+    """The ids of the tokens; both, if a token can be spelled with and without a space before it.
 
-    One that is no single token of the model is refused, under the argument's `name`.
+    Raises for one that is not a single token of the model, under the argument's `name`.
     """
     found: dict[int, None] = {}
     for token in tokens:
         try:
             spellings = [words.encode_word(token, at_start, after_space) for at_start, after_space in _PLACES]
         except InputError:
-            raise InputError(f"{name}: {token!r} is no word of the model: leave it out (no file was found either)") from None
+            raise InputError(f"{name}: {token!r} is not a word of the model: leave it out (no file was found either)") from None
         single = [ids[0] for ids in spellings if len(ids) == 1]
         if not single:
             raise InputError(f"{name}: {token!r} is {len(spellings[0])} tokens of the model, and one is needed: leave it out")
