@@ -20,10 +20,8 @@ from scipy.special import rel_entr
 
 from unmask.errors import InputError
 from unmask.lab.correlation import Entropies
-from unmask.lab.dynamics import parallel_step, product_conditional
-from unmask.lab.mask_law import uniform_masks
-from unmask.lab.model import LabModel
-from unmask.lab.space import Vector
+from unmask.lab.dynamics import parallel_step, product_conditional, uniform_masks
+from unmask.lab.model import LabModel, Vector
 
 Schedule = tuple[tuple[int, ...], ...]
 

@@ -15,13 +15,10 @@ from jaxtyping import Float
 
 from unmask.lab import figures
 from unmask.lab.correlation import Entropies
-from unmask.lab.dynamics import gibbs
-from unmask.lab.information import block_covariance, fisher_information, worst_cost
-from unmask.lab.mask_law import uniform_masks
-from unmask.lab.model import LabModel
+from unmask.lab.dynamics import gibbs, mixing_time, spectral_gap, uniform_masks
+from unmask.lab.estimation import block_covariance, fisher_information, worst_cost
+from unmask.lab.model import LabModel, Vector
 from unmask.lab.options import Dependence
-from unmask.lab.space import Vector
-from unmask.lab.spectrum import mixing_time, spectral_gap
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
 from unmask.lab.studies.study import Study, Table
 from unmask.runs.progress import Progress

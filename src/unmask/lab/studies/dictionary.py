@@ -12,15 +12,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unmask.lab import figures
-from unmask.lab.dynamics import Transition, block_dynamics, naive_dynamics
-from unmask.lab.information import Matrix, block_covariance, block_information, fisher_information, mean_cost, worst_cost
-from unmask.lab.mask_law import MaskLaw, surprise_masks, uniform_masks
+from unmask.lab.correlation import tensorisation_constant
+from unmask.lab.dynamics import (
+    MaskLaw,
+    Transition,
+    block_dynamics,
+    dirichlet_form,
+    mixing_time,
+    naive_dynamics,
+    spectral_gap,
+    stationary_law,
+    surprise_masks,
+    total_variation,
+    uniform_masks,
+)
+from unmask.lab.estimation import Matrix, block_covariance, block_information, fisher_information, mean_cost, worst_cost
 from unmask.lab.model import LabModel, Theta
 from unmask.lab.options import Dictionary
-from unmask.lab.spectrum import dirichlet_form, mixing_time, spectral_gap, stationary_law, total_variation
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
 from unmask.lab.studies.study import Study, Table
-from unmask.lab.tensorisation import tensorisation_constant
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:

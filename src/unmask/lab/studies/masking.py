@@ -15,20 +15,20 @@ import numpy as np
 
 from unmask.errors import InputError
 from unmask.lab import figures
-from unmask.lab.dynamics import gibbs
-from unmask.lab.fitting import Learning, Loss, learn
-from unmask.lab.information import (
+from unmask.lab.dynamics import gibbs, slowest, uniform_masks
+from unmask.lab.estimation import (
+    Learning,
+    Loss,
     Matrix,
     averaged_block_covariance,
     block_covariance,
     factorised_covariance,
     fisher_information,
+    learn,
     least_eigenvalue,
 )
-from unmask.lab.mask_law import uniform_masks
 from unmask.lab.model import LabModel
 from unmask.lab.options import Masking
-from unmask.lab.spectrum import slowest
 from unmask.lab.studies.settings import ModelSettings
 from unmask.lab.studies.study import Study, Table
 from unmask.runs.progress import Progress

@@ -14,10 +14,8 @@ import numpy as np
 from unmask.formats import at_most
 from unmask.lab import figures
 from unmask.lab.correlation import masked_total_correlation
-from unmask.lab.dynamics import gibbs, parallel_step
-from unmask.lab.mask_law import uniform_masks
+from unmask.lab.dynamics import gibbs, parallel_step, stationary_law, total_variation, uniform_masks
 from unmask.lab.options import Parallel
-from unmask.lab.spectrum import stationary_law, total_variation
 from unmask.lab.studies.dependence import Counted, agreement_law
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
 from unmask.lab.studies.study import Study, Table

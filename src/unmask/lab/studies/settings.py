@@ -11,10 +11,8 @@ import numpy as np
 
 from unmask import checks
 from unmask.errors import InputError
-from unmask.lab.model import LabModel, table_model
+from unmask.lab.model import MAX_STATES, LabModel, curie_weiss, ising, parse_fields, potts, refuse_too_many, table_model
 from unmask.lab.options import MOST_VALUES, SpinOptions
-from unmask.lab.space import MAX_STATES, refuse_too_many
-from unmask.lab.spins import curie_weiss, ising, parse_fields, potts
 from unmask.runs.files import parse_json, read_bytes, reading, user_path
 
 LARGEST_FILE = 1 << 20

@@ -14,12 +14,19 @@ import numpy as np
 from unmask.errors import InputError
 from unmask.lab import figures
 from unmask.lab.correlation import Entropies
-from unmask.lab.dynamics import Transition, block_dynamics, gibbs, parallel_step, product_conditional
-from unmask.lab.mask_law import uniform_masks
-from unmask.lab.model import LabModel, table_model
+from unmask.lab.dynamics import (
+    Transition,
+    block_dynamics,
+    gibbs,
+    mixing_time,
+    parallel_step,
+    product_conditional,
+    stationary_law,
+    total_variation,
+    uniform_masks,
+)
+from unmask.lab.model import LabModel, Space, Vector, table_model
 from unmask.lab.options import Stutter
-from unmask.lab.space import Space, Vector
-from unmask.lab.spectrum import mixing_time, stationary_law, total_variation
 from unmask.lab.studies.study import Study, Table
 from unmask.runs.progress import Progress
 

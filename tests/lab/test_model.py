@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from random_models import random_table
 
 from unmask.errors import InputError
-from unmask.lab.mask_law import MaskLaw, adaptive_masks, surprise_masks, uniform_masks, weighted_masks
-from unmask.lab.model import random_table, table_model
-from unmask.lab.space import Space
-from unmask.lab.spins import curie_weiss, edges, ising, parse_fields, potts
+from unmask.lab.dynamics import MaskLaw, adaptive_masks, surprise_masks, uniform_masks, weighted_masks
+from unmask.lab.model import Space, curie_weiss, edges, ising, parse_fields, potts, table_model
 from unmask.lab.studies.settings import ModelSettings, load_table, parse_numbers, parse_sizes
 
 
