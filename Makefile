@@ -6,7 +6,7 @@
 # make bench      the side-by-side benchmarks
 # make docs       build the documentation site in build/site: strict, offline
 # make test-release  build a wheel, install it into an empty environment, use it there; run the notebooks
-# make refresh    run every command that README and docs/ show again, redraw the figures, write the notebooks
+# make refresh    run every command that README and docs/ show again, redraw the figures, write the notebooks and the tables of options
 #
 # Every install takes its versions from constraints.txt. PYTHON chooses the interpreter (3.11 or newer).
 
@@ -96,6 +96,7 @@ docs: $(VENV)/.installed-docs
 
 refresh: $(VENV)/.installed-docs
 	$(BIN)/python tools/import_graph.py docs/figures/imports.svg
+	$(BIN)/python tools/option_tables.py
 	$(BIN)/python tools/shown.py
 	$(BIN)/python tools/notebooks.py
 	$(BIN)/unmask compare "She plays the [MASK] [MASK] in a band." --figure docs/figures/joint_of_two_blanks.png

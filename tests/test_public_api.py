@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import unmask
-from unmask.cli.app import command
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,37 +34,6 @@ def test_every_public_name_explains_itself(name):
     """Its docstring has words that its name has not."""
     said = set(re.findall(r"[a-z]+", (inspect.getdoc(getattr(unmask, name)) or "").lower()))
     assert len(said - set(re.findall(r"[a-z]+", name.lower()))) >= 6
-
-
-VERBS = {
-    "check",
-    "compare",
-    "dependence",
-    "diagnose",
-    "evaluate",
-    "fill",
-    "mutants",
-    "sample",
-    "score",
-    "serve",
-    "train",
-    "translate",
-}
-ON_THE_COMMAND_LINE = {"as_json", "file", "json"}
-IN_PYTHON = {"progress", "ready"}
-OTHERWISE = {"sample": (set(), {"user_terms"}), "score": ({"definitions", "inputs"}, {"sink", "texts"})}
-"""Options without an argument, and arguments without an option, of single commands."""
-
-
-@pytest.mark.parametrize("verb", sorted(VERBS))
-def test_a_command_and_its_function_take_the_same_arguments(verb):
-    options, arguments = (
-        {option.name for option in command(verb).params},
-        set(inspect.signature(getattr(unmask, verb)).parameters),
-    )
-    only_options, only_arguments = OTHERWISE.get(verb, (set(), set()))
-    assert options - arguments - ON_THE_COMMAND_LINE == only_options
-    assert arguments - options - IN_PYTHON == only_arguments
 
 
 ANSWERS = [

@@ -3,7 +3,8 @@
     name     what it is        lines of names with two spaces or more after them become a table
     >>> example                becomes a block of code, up to the next empty line
 
-A function that takes one text or a list of them (`one_or_many`) is shown with both.
+A function that takes one text or a list of them (`one_or_many`) is shown with both. The arguments of a verb (`documented`) are
+those of its table of options.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import griffe
+
+from unmask.options import table as options_of
+from unmask.options.option import with_arguments
 
 ROW = re.compile(r"^(?P<name>[A-Za-z_`][\w`,. ()]*?) {2,}(?P<meaning>\S.*)$")
 EXAMPLE = ">>> "
@@ -61,9 +65,12 @@ class DocstringTables(griffe.Extension):
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite the docstring, and the signature of a function of one text or many."""
+        decorators = [str(d.value) for d in getattr(obj, "decorators", ())]
         if obj.docstring:
-            obj.docstring.value = markdown(obj.docstring.value)
-        if isinstance(obj, griffe.Function) and any(str(d.value) == "one_or_many" for d in obj.decorators):
+            verb = any(name.startswith("documented(") for name in decorators)
+            said = with_arguments(obj.docstring.value, options_of(obj.name)) if verb else obj.docstring.value
+            obj.docstring.value = markdown(said)
+        if isinstance(obj, griffe.Function) and "one_or_many" in decorators:
             answer = re.sub(r"^Iterator\[(.*)\]$", r"\1", str(obj.returns))
             obj.parameters[0].annotation = "str | Sequence[str]"
             obj.returns = f"{answer} | list[{answer}]"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from unmask.cli.app import COMMANDS, command
+from unmask.cli.app import command
+from unmask.options import VERBS
 
 FINE = {
     "fill": "fill 'the [MASK] sat' --model {model}",
@@ -34,7 +35,7 @@ FINE = {
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Every command, those of `lab` too, by name."""
-    for name in COMMANDS:
+    for name in VERBS:
         found = command(name)
         inner = getattr(found, "commands", None)
         yield from [(name, found)] if inner is None else [(f"{name} {part}", one) for part, one in inner.items()]

@@ -15,6 +15,7 @@ from command_lines import FINE, commands
 from refusals import TooLate, given, refusal, trees
 
 import unmask
+from unmask.options.kinds import File
 
 SECONDS = 10
 """Of one refusal, on a busy machine; most take a hundredth of one."""
@@ -42,12 +43,15 @@ FREE = {
 """Options whose text may be anything, and why."""
 
 
-def kind(option: Any) -> str:
+PATHS = {(name, row.name) for name, one in commands() for row in one.table.declared() if isinstance(row.kind, File)}
+
+
+def kind(command: str, option: Any) -> str:
     if option.name in ("device", "dtype"):
         return str(option.name)
     if getattr(option, "is_flag", False) or option.type_descriptor.annotation in (int, float, list[float]):
         return "number"
-    if "Path" in str(option.type_descriptor.annotation):
+    if (command, option.name) in PATHS:
         return "path"
     return "list" if option.type_descriptor.annotation == list[str] else "text"
 
@@ -57,7 +61,7 @@ def must_refuse(command: str, option: Any) -> list[str]:
     if (command, option.opts[0]) in FREE:
         return []
     by_kind = {"device": DEVICES, "dtype": DTYPES, "path": NAMELESS, "text": TEXTS, "list": NUMBERED}
-    return by_kind.get(kind(option), [])
+    return by_kind.get(kind(command, option), [])
 
 
 def line_of(command: str, option: Any, value: str) -> list[str]:
@@ -75,8 +79,8 @@ COMMANDS = dict(commands())
 def test_every_command_is_there_with_its_devices_and_paths():
     found = [(command, option) for command, one in COMMANDS.items() for option in one.params]
     assert set(COMMANDS) == set(FINE) and len(found) > 300
-    assert sum(kind(option) == "device" for _, option in found) >= 11
-    paths = {option.opts[0] for _, option in found if kind(option) == "path"}
+    assert sum(kind(command, option) == "device" for command, option in found) >= 11
+    paths = {option.opts[0] for command, option in found if kind(command, option) == "path"}
     assert paths >= {"--out", "--file", "--figure", "--init", "--runs", "--table", "--cache", "corpus", "texts", "run"}
     assert {(command, option.opts[0]) for command, option in found} >= set(FREE)
 
@@ -85,10 +89,10 @@ def test_every_command_is_there_with_its_devices_and_paths():
 def test_what_nobody_should_give_is_refused(refused, command):
     tried = 0
     for option in COMMANDS[command].params:
-        for value in must_refuse(command, option)[: FEW.get(kind(option), 0)]:
+        for value in must_refuse(command, option)[: FEW.get(kind(command, option), 0)]:
             said = refused(line_of(command, option, value), seconds=SECONDS if tried else 6 * SECONDS)
             tried += 1
-            assert len(said) < 1000 and (kind(option) not in ("device", "dtype") or f"{option.name} " in said)
+            assert len(said) < 1000 and (kind(command, option) not in ("device", "dtype") or f"{option.name} " in said)
     assert tried >= 4
 
 

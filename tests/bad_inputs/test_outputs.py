@@ -15,8 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import COMMANDS, app, command
+from unmask.cli.app import app, command
 from unmask.errors import InputError
+from unmask.options import VERBS
 
 FILES = {
     "compare --figure": ("compare --file {input} --alphabet {words} --model {model} --figure {to}", ".png"),
@@ -200,7 +201,7 @@ def test_every_option_that_names_a_path_is_swept() -> None:
     read = {"file", "alphabet", "pairs", "init", "data", "pairs_file", "mutations", "distil", "tokenizer", "valid", "model"}
     read |= {"texts", "reference", "corpus", "parallel", "run", "table", "judge", "inputs"}
     swept = {tuple(option.split()[i] for i in (0, -1)) for option in (*FILES, *FOLDERS)}
-    for name in set(COMMANDS) - {"lab", "serve"}:
+    for name in set(VERBS) - {"lab", "serve"}:
         for parameter in command(name).params:
             takes_path = parameter.name in ("out", "figure", "cache") or _takes_path(parameter)
             if takes_path and parameter.name not in read:

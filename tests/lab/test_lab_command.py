@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from unmask import lab
 from unmask.cli.app import app
 from unmask.errors import InputError
-from unmask.lab.options import BOUNDS, STUDIES
 from unmask.lab.report import markdown
 from unmask.lab.studies.study import Table, show
+from unmask.options.lab import STUDIES
 
 SMALL = {
     "dictionary": ["--sites", "3", "--couplings", "0,0.3"],
@@ -82,7 +82,6 @@ def test_functions_have_the_options_of_their_commands():
         for field in fields(kind):
             assert signature.parameters[field.name].default == field.default
             assert f"--{field.name.replace('_', '-')}" in command(name, "--help")
-    assert set(BOUNDS) <= {field.name for kind in STUDIES.values() for field in fields(kind)}
 
 
 def test_a_table_may_be_an_array_and_nothing_is_written_without_out(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams
-from unmask.sampling.registry import KERNELS, entry_of, refuse_unused, used_by
+from unmask.sampling.registry import KERNELS, entry_of
 from unmask.sampling.settings import SampleSettings
 
 NOT_SETTINGS = {"target", "passes", "proposal", "early"}
@@ -70,10 +70,10 @@ def test_unknown_names_are_refused_with_the_nearest():
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_options_that_a_kernel_does_not_use_are_refused(kernel):
-    special = {option for entry in KERNELS.values() for option in entry.options}
-    refuse_unused(kernel, KERNELS[kernel].options)
-    refuse_unused(kernel, ["energy", "chains", "seed", "template"])
+    special, reads = {option for entry in KERNELS.values() for option in entry.options}, SampleSettings.reads[0]
+    reads.refuse_unread(KERNELS[kernel].options, kernel)
+    reads.refuse_unread(["energy", "chains", "seed", "template"], kernel)
     for option in special - set(KERNELS[kernel].options):
         with pytest.raises(InputError, match=f"{option} was given, which kernel {kernel} does not use"):
-            refuse_unused(kernel, [option])
-        assert kernel not in used_by(option)
+            reads.refuse_unread([option], kernel)
+        assert kernel not in reads.users(option)

@@ -10,20 +10,13 @@ import time
 import numpy as np
 import pandas
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from unmask.cli.app import OneLineErrors
-from unmask.cli.diagnose import diagnose
-from unmask.cli.sample import sample
+from unmask.cli.app import app
 from unmask.sampling.draw import draw
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run import load_run
 from unmask.sampling.settings import SampleSettings
-
-app = typer.Typer(cls=OneLineErrors)
-app.command()(sample)
-app.command()(diagnose)
 
 
 def unmask(*arguments):

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 ADDITIONS = sorted((ROOT / "docs" / "examples" / "additions").glob("*.diff"))
 
 CHECK = """
+import json
 import sys
 
 import torch
@@ -49,6 +50,16 @@ expected = float((torch.softmax(-energies, 0) * energies).sum())
 late = run.samples[run.samples["sweep"] > 10]["energy"]
 assert abs(late.mean() - expected) < 0.35, (late.mean(), expected)
 
+from typer.testing import CliRunner
+
+from unmask.cli.app import app
+
+plain, before = unmask.fill("the [MASK] sat .", model=model), unmask.fill("[MASK] sat .", model=model, prefix="the ")
+assert before.to_dict() == plain.to_dict() != unmask.fill("[MASK] sat .", model=model).to_dict()
+typed = ["fill", "[MASK] sat .", "--prefix", "the ", "--model", sys.argv[1], "--device", "cpu", "--json"]
+assert json.loads(CliRunner().invoke(app, typed).stdout) == plain.to_dict()
+assert "Put this before every text" in unmask.fill.__doc__
+
 run = unmask.sample("the [MASK] [MASK] .", kernel="leftmost", model=model, chains=4, sweeps=1, decoding_steps=2)
 assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
 """
@@ -69,7 +80,11 @@ def test_the_additions_apply_and_work(tmp_path, tiny_folder):
 def test_contributing_shows_every_addition_as_it_is():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     shown = re.findall(r"```diff\n(.*?)```", text, re.DOTALL)
-    assert len(ADDITIONS) == 4
-    assert [diff for diff in shown] == [
-        (ROOT / "docs/examples/additions" / f"{name}.diff").read_text() for name in ("construction", "kernel", "decoder", "score")
-    ]
+    assert len(ADDITIONS) == 5
+    names = ("construction", "kernel", "decoder", "score", "option")
+    assert shown == [(ROOT / "docs/examples/additions" / f"{name}.diff").read_text() for name in names]
+
+
+@pytest.mark.parametrize("addition", ADDITIONS, ids=lambda addition: addition.stem)
+def test_an_addition_touches_two_files(addition):
+    assert len(re.findall(r"^\+\+\+ b/src/", addition.read_text(), re.MULTILINE)) == 2

@@ -27,6 +27,11 @@ def test_every_import_leads_to_the_left():
     assert TOOL["faults"](found) == []
 
 
+def test_every_room_has_one_place():
+    rooms = [room for place in TOOL["ORDER"] for room in place]
+    assert len(rooms) == len(set(rooms))
+
+
 def test_what_the_order_allows(tmp_path):
     source = tree(
         tmp_path,
@@ -34,6 +39,8 @@ def test_what_the_order_allows(tmp_path):
         tables__unary="import unmask.errors",
         checks="from unmask.errors import InputError",
         errors="",
+        options__fill="from unmask.joints.registry import CHAIN",
+        joints__registry="CHAIN = 'unmask.joints.chain:chain'",
     )
     assert TOOL["faults"](TOOL["imports"](source)) == []
 
@@ -45,6 +52,9 @@ def test_what_the_order_allows(tmp_path):
         ("tables__unary", "def f():\n    import unmask.joints.chain", "joints is not to the left of tables"),
         ("tables__unary", "if TYPE_CHECKING:\n    from unmask.joints import chain", "joints is not to the left of tables"),
         ("tables__unary", "RULE = 'unmask.joints.chain:chain'", "joints is not to the left of tables"),
+        ("joints__registry", "from unmask.joints.chain import chain", "joints is not to the left of registries"),
+        ("joints__registry", "RULE = 'unmask.training.loop:Trainer'", "training is not to the left of registries"),
+        ("options__fill", "from unmask.joints.chain import chain", "joints is not to the left of options"),
         ("lab__space", "from unmask.training.loop import Trainer", "training is not to the left of lab"),
         ("attic__old", "from unmask.errors import InputError", "attic, which has no place"),
     ],

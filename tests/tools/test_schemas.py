@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from unmask.cli.app import COMMANDS as COMMAND_NAMES
 from unmask.cli.app import app
 from unmask.cli.app import command as loaded_command
+from unmask.options import VERBS
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ def test_a_missing_key_an_unknown_one_and_a_wrong_type_are_told(printed):
 
 
 def test_every_command_with_json_has_a_schema_and_was_run(printed):
-    commands = {name: loaded_command(name) for name in COMMAND_NAMES}
+    commands = {name: loaded_command(name) for name in VERBS}
     with_json = {
         name
         for name, loaded in commands.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import shlex
 from pathlib import Path
@@ -12,9 +11,7 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-import unmask
 from unmask.cli.app import app
-from unmask.cli.train import train as command
 from unmask.models.masked_lm import MaskedLM
 
 OPTIONS = ["--layers", "1", "--width", "16", "--heads", "2", "--vocab", "160", "--max-length", "32", "--segment-lengths", "16,32"]
@@ -50,14 +47,6 @@ def test_the_model_card_has_a_command_that_makes_the_same_weights(corpus: Path, 
     assert code == 0 and json.loads(printed)["status"] == "finished"
     first, second = load_file(out / "model.safetensors"), load_file(again / "model.safetensors")
     assert first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
-
-
-def test_the_command_has_the_arguments_of_the_function_with_their_defaults() -> None:
-    options, arguments = inspect.signature(command).parameters, inspect.signature(unmask.train).parameters
-    assert set(options) - {"as_json"} == set(arguments) - {"progress"}
-    for name, argument in arguments.items():
-        if name != "progress":
-            assert options[name].default == argument.default, name
 
 
 def test_a_paused_run_says_how_to_go_on(corpus: Path, tmp_path: Path) -> None:

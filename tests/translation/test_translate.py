@@ -20,11 +20,12 @@ from unmask.cli.app import app
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
+from unmask.options.translation import DECODERS, MARKOV
 from unmask.sampling.energy import energy_terms
 from unmask.sampling.registry import entry_of
 from unmask.translation.drafts import Draft, Drafting
 from unmask.translation.pair_model import PairModel
-from unmask.translation.settings import DECODERS, MARKOV, REVISE, TranslateSettings
+from unmask.translation.settings import REVISE, TranslateSettings
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
 
@@ -128,7 +129,7 @@ def test_a_translation_of_one_token_is_no_reason_to_stop(masked: Path, name: str
     pair = PairModel.load(masked, "cpu")
     source, tokens = tuple(pair.spelling.encode(SOURCES[:1])[0]), pair.model.regular_ids[-4:]
     drafts = [Draft(0, source, 1, 0.0, tokens[:1]), Draft(1, source, 4, 0.0, tokens)]
-    moved = Drafting(pair, 0).moved(drafts, TranslateSettings(name, 2).sampling)
+    moved = Drafting(pair, 0).moved(drafts, TranslateSettings(kernel=name, steps=2).sampling)
     assert [len(draft.tokens) for draft in moved] == [1, 4] and all(draft.passes > 0 for draft in moved)
 
 
@@ -209,12 +210,12 @@ def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Pat
         ({"kernel": "mh", "gamma": 1.0}, "gamma was given, which kernel mh does not use"),
         ({"reference": ["one"]}, "24 sources and 1 references"),
         ({"choose": "best"}, "choose 'best' is unknown"),
-        ({"beam": 3}, "beam was given, which mask-predict does not use"),
-        ({"start": "random"}, "start was given, which mask-predict does not use"),
-        ({"decoder": "ancestral", "steps": 3}, "steps was given, which ancestral does not use"),
-        ({"kernel": "mh", "start": "random", "start_steps": 3}, "start_steps was given, which mh does not use"),
-        ({"decoder": "beam", "lengths": 3}, "lengths was given, which beam does not use"),
-        ({"decoder": "greedy", "beam": 3}, "beam was given, which greedy does not use"),
+        ({"beam": 3}, "beam was given, which decoder mask-predict does not use"),
+        ({"start": "random"}, "start was given, which decoder mask-predict does not use"),
+        ({"decoder": "ancestral", "steps": 3}, "steps was given, which decoder ancestral does not use"),
+        ({"kernel": "mh", "start": "random", "start_steps": 3}, "start_steps was given, which start random does not use"),
+        ({"decoder": "beam", "lengths": 3}, "lengths was given, which decoder beam does not use"),
+        ({"decoder": "greedy", "beam": 3}, "beam was given, which decoder greedy does not use"),
     ],
 )
 def test_what_cannot_be_is_refused(masked: Path, options: dict[str, Any], message: str) -> None:
@@ -331,10 +332,16 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
         ({"parallel": (tmp_path / "s.de", tmp_path / "t.en")}, "s.de has 3 lines and .*t.en 2"),
         ({"parallel": (tmp_path / "s.de", tmp_path / "no.en")}, "is not a file"),
         ({}, "give one of the two"),
-        ({"corpus": ["a"], "distil": masked}, "distil belongs to models that translate"),
-        ({"corpus": ["a"], "mask_source": 0.1}, "mask_source belongs to models that translate"),
+        (
+            {"corpus": ["a"], "distil": masked},
+            "which a CORPUS of texts does not use: leave it out, or use --parallel SOURCE TARGET",
+        ),
+        ({"corpus": ["a"], "mask_source": 0.1}, "mask_source was given, which a CORPUS of texts does not use"),
         ({"parallel": (["a b"], ["c d"]), "distil": masked}, "is a masked model"),
-        ({"parallel": (["a b"], ["c d"]), "segment_lengths": "16"}, "pairs are not cut"),
+        (
+            {"parallel": (["a b"], ["c d"]), "segment_lengths": "16"},
+            "which --parallel SOURCE TARGET does not use",
+        ),
         ({"parallel": (["a b"], ["c d"]), "valid_share": 1e-9}, "give more pairs or a larger --valid-share"),
     ):
         with pytest.raises(InputError, match=message):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from inspect import signature
+from inspect import Signature, signature
 from math import prod
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
@@ -63,7 +63,16 @@ def one_or_many(each: Callable[Concatenate[Sequence[str], Options], Iterator[Ans
         return list(each(text, *rest, **options))
 
     function.each = each  # type: ignore[attr-defined]
+    function.__signature__ = _of_one_or_many(signature(each))  # type: ignore[attr-defined]
     return cast(OneOrMany[Options, Answer], function)
+
+
+def _of_one_or_many(each: Signature) -> Signature:
+    """The signature that `help` shows: one text and its answer, or a list of texts and theirs."""
+    first, *rest = each.parameters.values()
+    answer = str(each.return_annotation).removeprefix("Iterator[").removesuffix("]")
+    shown = [first.replace(annotation="str | Sequence[str]"), *rest]
+    return each.replace(parameters=shown, return_annotation=f"{answer} | list[{answer}]")
 
 
 class Asked(NamedTuple):

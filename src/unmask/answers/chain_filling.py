@@ -22,17 +22,16 @@ from math import log, prod
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Candidates
 from unmask.answers.chain_answer import ChainCompletion, ChainFilling, ReadingSeen
 from unmask.answers.completion import complete
-from unmask.answers.constraints import Constraints, FilledBlanks
+from unmask.answers.constraints import FilledBlanks
 from unmask.answers.given_answers import GivenAnswer, Known, ScoredAnswer, rank_bounds, read_answer, with_odds
-from unmask.checks import one_of, real, whole
 from unmask.errors import InputError
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
 from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.readings import MOST_PIECES, Blank, Reading, has_several_lengths, read_blanks, reading_with, readings_of
+from unmask.models.readings import Blank, Reading, has_several_lengths, read_blanks, reading_with, readings_of
+from unmask.options.answers import FillOptions
 from unmask.runs.progress import Progress
 from unmask.tables.exploration import State, Variant
 from unmask.tables.length_fit import length_weights
@@ -42,57 +41,27 @@ from unmask.tables.support import regular_tokens
 
 MANY = 3
 """From so many blanks on, fillings are searched unless asked otherwise."""
-LENGTHS = ("uniform", "fit")
 PASSES = 1000
 """What a default answer may cost: a few seconds of the bundled model on a CPU."""
-MOST_PASSES = 10**7
 
 
-@dataclass(frozen=True)
-class ChainOptions:
-    """What `fill` was asked for beyond the text and the model; see there."""
-
-    pieces: int = 3
-    lengths: str = "uniform"
-    answers: tuple[str, ...] = ()
-    constraints: Constraints = Constraints()
-    passes: int | None = None
-    mass: float | None = None
-
-    def __post_init__(self) -> None:
-        one_of("lengths", self.lengths, LENGTHS)
-        whole("pieces", self.pieces, 1, MOST_PIECES)
-        if self.passes is not None:
-            whole("passes", self.passes, 1, MOST_PASSES)
-        if self.mass is not None:
-            real("mass", self.mass, 0, 1, above=True)
-
-    def searches(
-        self,
-        model: MaskedLM,
-        text: str,
-        construction: str | None,
-        candidates: Candidates,
-        exact: bool,
-        positions: Sequence[int] | None,
-        targets: Sequence[str] | None,
-    ) -> bool:
-        """Whether a text is answered by searching its fillings; refuses what would need both that and a grid of candidates."""
-        needed = [
-            (has_several_lengths(text), "[WORD] or [GAP]"),
-            (bool(self.answers), "answers"),
-            (bool(self.constraints), "allow, forbid, match or differ"),
-            (self.passes is not None or self.mass is not None, "passes or mass"),
-        ]
-        why = next((name for needs, name in needed if needs), None)
-        grid = "exact" if exact else "candidates" if candidates is not None else None
-        other = construction if construction not in (None, "chain") else None
-        if why and (grid or other):
-            given = grid or f"joint {other}"
-            raise InputError(f"{why} and {given} were given: fillings over the whole vocabulary are by chain; leave {given} out")
-        if why or grid or other:
-            return bool(why)
-        return len(model.cloze(text, positions, targets).block) >= MANY
+def searches(options: FillOptions, model: MaskedLM, text: str, construction: str | None) -> bool:
+    """Whether a text is answered by searching its fillings; refuses what would need both that and a grid of candidates."""
+    needed = [
+        (has_several_lengths(text), "[WORD] or [GAP]"),
+        (bool(options.answers), "answers"),
+        (options.constrained, "allow, forbid, match or differ"),
+        (options.passes is not None or options.mass is not None, "passes or mass"),
+    ]
+    why = next((name for needs, name in needed if needs), None)
+    grid = "exact" if options.exact else "candidates" if options.candidates is not None else None
+    other = construction if construction not in (None, "chain") else None
+    if why and (grid or other):
+        given = grid or f"joint {other}"
+        raise InputError(f"{why} and {given} were given: fillings over the whole vocabulary are by chain; leave {given} out")
+    if why or grid or other:
+        return bool(why)
+    return len(model.cloze(text, options.positions, options.targets).block) >= MANY
 
 
 @dataclass(frozen=True)
@@ -101,8 +70,7 @@ class ChainQuestion:
 
     model: MaskedLM
     text: str
-    options: ChainOptions
-    top: int
+    options: FillOptions
     blanks: list[Blank]
     readings: list[Reading]
     given: list[GivenAnswer]
@@ -125,7 +93,7 @@ class ChainQuestion:
         found = search_fillings(
             conditionals,
             variants,
-            top=self.top,
+            top=options.top,
             passes=options.passes or PASSES,
             mass=options.mass,
             wanted=[*inside, *([(0, *gold)] if gold else [])],
@@ -140,8 +108,8 @@ class ChainQuestion:
             raise InputError(
                 f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more passes"
             )
-        best = shown[: self.top]
-        last = [group for group in shown[self.top :] if gold and group[0].tokens == gold]
+        best = shown[: options.top]
+        last = [group for group in shown[options.top :] if gold and group[0].tokens == gold]
         scored = [
             spelled.answer(answer, (number[answer.lengths], *answer.tokens))
             if answer.lengths in number
@@ -174,33 +142,25 @@ class ChainQuestion:
         return [other for other in self.filled.other_spellings(filling) if known.issuperset(other[1:])]
 
 
-def ask_chain(
-    model: MaskedLM,
-    text: str,
-    options: ChainOptions,
-    top: int = 10,
-    positions: Sequence[int] | None = None,
-    targets: Sequence[str] | None = None,
-    alphabet: Alphabet = None,
-) -> ChainQuestion:
+def ask_chain(model: MaskedLM, text: str, options: FillOptions) -> ChainQuestion:
     """Read a text; everything that can be refused is refused here, before any pass of the model."""
-    blanks, readings = _read(model, text, positions, targets, options.pieces)
-    letters = None if alphabet is None else alphabet_ids(model.words, alphabet_tokens(alphabet))
+    blanks, readings = _read(model, text, options.positions, options.targets, options.pieces)
+    letters = None if options.alphabet is None else alphabet_ids(model.words, alphabet_tokens(options.alphabet))
     support = regular_tokens(model) if letters is None else torch.tensor(letters)
-    given = [read_answer(model, blanks, answer) for answer in options.answers]
+    given = [read_answer(model, blanks, answer) for answer in options.answers or ()]
     _refuse_outside(model, support, [(f"answer {g.answer!r}", g.tokens) for g in given])
     _refuse_outside(model, support, [("target", readings[0].cloze.gold or ())])
-    filled = FilledBlanks(model, blanks, readings, options.constraints)
+    filled = FilledBlanks(model, blanks, readings, options)
     for reading in readings:
         filled.allowed(reading)
     named = [(f"answer {g.answer!r}", g.parts) for g in given]
-    if targets is not None and readings[0].cloze.gold is not None:
+    if options.targets is not None and readings[0].cloze.gold is not None:
         named.append(("target", tuple((i,) for i in readings[0].cloze.gold)))
     for name, parts in named:
         why = filled.outside(parts)
         if why:
             raise InputError(f"the {name} {why}: leave it out, or loosen the constraints")
-    return ChainQuestion(model, text, options, top, blanks, readings, given, filled, support)
+    return ChainQuestion(model, text, options, blanks, readings, given, filled, support)
 
 
 def _refuse_outside(model: MaskedLM, support: Tensor, named: Sequence[tuple[str, Sequence[int]]]) -> None:

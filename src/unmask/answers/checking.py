@@ -30,6 +30,8 @@ from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tokenizing import TextTokenizer
+from unmask.options.answers import CheckOptions
+from unmask.options.option import documented
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, told
 from unmask.runs.progress import Progress
@@ -169,6 +171,7 @@ class Check:
         )
 
 
+@documented(CheckOptions)
 @checked
 def check(
     model: MaskedLM | str | Path | None = None,
@@ -180,14 +183,10 @@ def check(
 ) -> Check:
     """What was understood of a model, and what looks wrong; on the user's texts too, if `data` has them.
 
-    model     a MaskedLM, a folder, a name on the hub, or None for the bundled English model
-    data      a file with one text per line or FASTA, or a list of texts, of the kind that the model was trained on
-    device, dtype, rename   as in `MaskedLM.load`
-    progress  called with (positions done, positions in all, what is counted)
-
     >>> unmask.check().concerns
     ()
     """
+    CheckOptions.given(locals())
     texts = None if data is None else _texts(data)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UnmaskWarning)

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask import checks
 from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, one_or_many, told_mass
 from unmask.answers.completion import complete
 from unmask.answers.excerpt import around_blanks
-from unmask.answers.filling import MOST_SHOWN, with_gold
+from unmask.answers.filling import with_gold
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
@@ -33,6 +32,8 @@ from unmask.joints.metrics import block_metrics
 from unmask.joints.registry import all_named, named
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.options.answers import CompareOptions
+from unmask.options.option import documented
 from unmask.runs.progress import Progress
 from unmask.tables.lattice import lattice
 from unmask.tables.revealing import Conditionals
@@ -206,6 +207,7 @@ class Comparison:
 
 
 @one_or_many
+@documented(CompareOptions)
 @checked
 def compare(
     text: Sequence[str],
@@ -227,11 +229,6 @@ def compare(
 ) -> Iterator[Comparison]:
     """The joints of the blanks of a text, two or more, by every construction, or those named in `joints`.
 
-    joints      names of constructions, in a list or with commas between them; "all" of them if left out
-    joint       the construction by which completions are ranked: restarted if left out, or the last one compared
-    figure      a file (png, pdf, svg) to draw the joint of two blanks to, independent and by the default
-    text, model and the other options are those of `fill`.
-
     The tokens that stood in the blanks are known where `positions` of a whole text are given, or `targets`, one per blank;
     then the metrics are those of these tokens.
 
@@ -239,11 +236,11 @@ def compare(
     >>> list(found.joints), found.ranked_by
     (['product', 'mrf', 'chain'], 'chain')
     """
+    CompareOptions.given(locals())
     names = [construction.name for construction in all_named(joints)]
     ranked_by = named(joint, "joint").name if joint is not None else DEFAULT if DEFAULT in names else names[-1]
     if ranked_by not in names:
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
-    checks.whole("top", top, 1, MOST_SHOWN)
     where = None if figure is None else figure_path(figure, len(text), (model, alphabet))
     lm = as_model(model, device, dtype, rename)
     questions = asked(lm, text, positions, targets, candidates, exact, force, alphabet)

@@ -6,77 +6,36 @@ A constraint only leaves fillings out. Those that remain keep their probability 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TypeVar
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from unmask import checks
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.readings import Blank, Reading
 from unmask.models.words import WordMarks
-
-Given = TypeVar("Given")
-MOST_BLANKS = 10**6
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """What `fill` calls allow, forbid, match and differ; blanks are numbered from 1, and 0 in `match` stands for all."""
-
-    allow: Mapping[int, Sequence[str]] = field(default_factory=dict)
-    forbid: Sequence[str] = ()
-    match: Mapping[int, str] = field(default_factory=dict)
-    differ: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        allow: Mapping[int, Sequence[str]] | None,
-        forbid: Sequence[str] | None,
-        match: str | Mapping[int, str] | None,
-        differ: bool,
-    ) -> Constraints:
-        """Constraints as a user gives them."""
-        by_blank = _by_blank("allow", allow, {1: ["red", "green"]})
-        allowed = {number: word_list(f"allow at blank {number}", words) for number, words in by_blank.items()}
-        patterns = {0: match} if isinstance(match, str) else _by_blank("match", match, {1: ".*ing"})
-        forbidden = word_list("forbid", forbid or ())
-        if not all(str(word).strip() for word in forbidden):
-            raise InputError(f"forbid {list(forbidden)} has an empty word: name the words, or leave it out")
-        return cls(allowed, forbidden, patterns, differ)
-
-    def __bool__(self) -> bool:
-        return bool(self.allow or self.forbid or self.match or self.differ)
-
-
-def _by_blank(name: str, given: Mapping[int, Given] | None, example: Mapping[int, Given]) -> dict[int, Given]:
-    """What is given for blanks, by their numbers."""
-    if given is not None and not isinstance(given, Mapping):
-        raise InputError(f"{name} {given!r} does not say which blank: give a mapping such as {example!r}")
-    return {checks.whole(f"the blank of {name}", number, 0, MOST_BLANKS): value for number, value in (given or {}).items()}
+from unmask.options.answers import FillOptions
 
 
 class FilledBlanks:
     """The blanks of a text under constraints: what their tokens spell, which tokens they may take, which fillings pass."""
 
-    def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[Reading], constraints: Constraints) -> None:
-        self.model, self.blanks, self.readings, self.constraints = model, blanks, readings, constraints
-        self.forbidden = {word.strip().casefold() for word in constraints.forbid}
-        for name, numbers in (("allow", constraints.allow), ("match", [n for n in constraints.match if n != 0])):
+    def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[Reading], options: FillOptions) -> None:
+        self.model, self.blanks, self.readings, self.differ = model, blanks, readings, options.differ
+        self.forbidden = {word.strip().casefold() for word in options.forbid or ()}
+        allow, match = options.allow or {}, options.match or {}
+        for name, numbers in (("allow", allow), ("match", [n for n in match if n != 0])):
             for number in numbers:
                 if not 1 <= number <= len(blanks):
                     raise InputError(f"{name} names blank {number}, and the text has {len(blanks)}: number them from 1")
-        every = {b: constraints.match[0] for b in range(len(blanks)) if 0 in constraints.match}
-        named = {b - 1: pattern for b, pattern in constraints.match.items() if b != 0}
+        every = {b: match[0] for b in range(len(blanks)) if 0 in match}
+        named = {b - 1: pattern for b, pattern in match.items() if b != 0}
         self.patterns = {b: _compiled(pattern) for b, pattern in (every | named).items()}
-        self.allowed_ids = {b - 1: self._allowed_ids(b - 1, words) for b, words in constraints.allow.items()}
-        if constraints.differ and readings[0].cloze.gold is None:
+        self.allowed_ids = {b - 1: self._allowed_ids(b - 1, words) for b, words in allow.items()}
+        if options.differ and readings[0].cloze.gold is None:
             raise InputError("differ was asked for, and what stood in the blanks is not known: give a whole text and positions")
 
     @cached_property
@@ -100,14 +59,14 @@ class FilledBlanks:
     def accept(self, reading: int, tokens: Sequence[int]) -> bool:
         """Whether a filling passes, as far as its tokens alone do not tell."""
         read = self.readings[reading]
-        if self.constraints.differ and tuple(tokens) == read.cloze.gold:
+        if self.differ and tuple(tokens) == read.cloze.gold:
             return False
         return all(self._accept_blank(b, ids) for b, ids in enumerate(read.parts(tokens)))
 
     def outside(self, parts: Sequence[tuple[int, ...]]) -> str | None:
         """What leaves a filling out that has these tokens at its blanks, in words; None if nothing does."""
         gold = self.readings[0].cloze.gold
-        if self.constraints.differ and tuple(i for ids in parts for i in ids) == gold:
+        if self.differ and tuple(i for ids in parts for i in ids) == gold:
             return "is what stood in the blanks, which differ leaves out"
         for b, ids in enumerate(parts):
             text = self.spelled(b, ids)
@@ -190,13 +149,6 @@ class FilledBlanks:
                 f"{blank.least} to {blank.most}: use [WORD] or [GAP], or more pieces"
             )
         return found
-
-
-def word_list(name: str, given: Sequence[str]) -> tuple[str, ...]:
-    """The words; a single string is refused, since its letters would be taken for words."""
-    if isinstance(given, str):
-        raise InputError(f"{name} {given!r} is one string: give a list of them")
-    return tuple(given)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -22,7 +22,7 @@ from html import escape
 from itertools import combinations
 from math import exp
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -41,8 +41,11 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tokenizing import refuse_hopeless, shortened
+from unmask.options.answers import DependenceOptions, Others
+from unmask.options.option import documented
+from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
-from unmask.tables.candidates import MAX_PASSES, MOST_CANDIDATES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
+from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
 from unmask.tables.support import regular_tokens
 from unmask.tables.unary import alike, pass_count, tables_of
 
@@ -50,7 +53,6 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-Others = Literal["masked", "text"]
 DEFAULT_CONSTRUCTION = "pseudo_gibbs"
 LARGEST_DOUBLE = 2048
 """Tables of more candidates keep the model's own precision: float64 would take gigabytes."""
@@ -253,6 +255,7 @@ class Dependence:
 
 
 @one_or_many
+@documented(DependenceOptions)
 @checked
 def dependence(
     text: Sequence[str],
@@ -272,25 +275,12 @@ def dependence(
 ) -> Iterator[Dependence]:
     """The mutual information of every pair of blanks of a text, or of positions of a whole text.
 
-    text        a text with [MASK] at two blanks or more, or a whole text; or a list of texts, for a list of answers
-    model       a MaskedLM, a folder, a name on the hub, or None for the bundled English model
-    positions   which tokens of a whole text; all but the special ones if left out
-    joint       the construction of each pair's joint, one of `unmask.CONSTRUCTIONS`
-    others      "masked" (the default for blanks) or "text" (the default for a whole text)
-    candidates  how many tokens of each position to consider; exact: every regular token
-    alphabet    the only tokens that may stand at a position: letters, words with commas between them, a file, or a list
-    figure      a file (png, pdf, svg) to draw the matrix to
-    rename      names of tensors in the model's file, and the names that the model knows them by
-    force       go on beyond 200,000 passes
+    One text gives one answer, a list of texts a list of them.
 
     >>> unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16).tokens
     ('[MASK]', '[MASK]')
     """
-    named(joint, "joint")
-    if others is not None:
-        checks.one_of("others", others, get_args(Others))
-    if candidates is not None:
-        checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
+    DependenceOptions.given(locals())
     if exact and candidates is not None:
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
     where = None if figure is None else figure_path(figure, len(text), (model, alphabet))

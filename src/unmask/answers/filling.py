@@ -13,24 +13,22 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from unmask import checks
 from unmask.answers.asking import Alphabet, Asked, Candidates, Model, answered, asked, for_each, one_or_many, told_mass
 from unmask.answers.chain_answer import ChainFilling
-from unmask.answers.chain_filling import ChainOptions, ChainQuestion, ask_chain
+from unmask.answers.chain_filling import ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
-from unmask.answers.constraints import Constraints, word_list
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.joints import DEFAULT, Joint, derive
 from unmask.joints.registry import named
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.options.answers import FillOptions
+from unmask.options.option import documented
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
-
-MOST_SHOWN = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -101,6 +99,7 @@ class Filling:
 
 
 @one_or_many
+@documented(FillOptions)
 @checked
 def fill(
     text: Sequence[str],
@@ -129,48 +128,24 @@ def fill(
 ) -> Iterator[Filling | ChainFilling]:
     """The most probable completions of a text's blanks, under a joint of them.
 
-    text        a text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens; or a whole text
-                with the token `positions` to blank out; or a list of texts, whose passes run together, for a list of answers
-                (`fill.each` gives them one by one)
-    model       a MaskedLM, a folder, a name on the hub, or None for the bundled English model
-    joint       the construction, one of `unmask.CONSTRUCTIONS`; with one blank all of them are the model's own conditional.
-                If left out: "restarted" for one or two blanks, "chain" from three on
-    candidates  how many tokens of each blank to consider, or the token ids themselves; see `unmask.tables.candidates`
-    exact       consider every regular token at every blank; special tokens are outside the support of a filled text
-    top         how many completions to show
-    targets     words that belong in the blanks: they are among the candidates, and their completion is shown too
-    alphabet    the only tokens that may stand in a blank: letters, words with commas between them, a file, or a list
-    rename      names of tensors in the model's file, and the names that the model knows them by
-    force       go on where the number of passes or cells is beyond the limits
-    progress    called with (passes done, passes in all, what is counted)
+    One text gives one answer; a list of texts, whose passes run together, gives a list. Special tokens are outside the support of
+    a filled text. With one blank all constructions are the model's own conditional.
 
     From three blanks on by "chain" without candidates, fillings are searched over the whole vocabulary, and the answer is a
     `ChainFilling`: it says how much of the mass was seen and what is certain. So it is for any number of blanks with [WORD]
-    and [GAP], and with the options that follow.
-
-    answers     fillings to score beside the best, each with its rank and the odds between them; of any number of tokens
-    pieces      the most tokens of a [WORD]
-    lengths     how lengths of [WORD] and [GAP] are weighed: "uniform", or by "fit" (`unmask.tables.length_fit`)
-    allow       blank number (from 1) to the only words that it may take
-    forbid      words that no blank may take, whatever their case
-    match       a regular expression that every blank's filling must match as a whole, or blank number to one
-    differ      leave out the tokens that stood at `positions`
-    passes      the most passes that the search may take (1,000 if left out)
-    mass        search until fillings with so much probability are found, not only until the `top` best are certain
+    and [GAP], and with answers, allow, forbid, match, differ, passes or mass.
 
     >>> found = unmask.fill("She drank a cup of [MASK].", top=2)
     >>> [completion.text for completion in found.completions]
     ['She drank a cup of tea.', 'She drank a cup of coffee.']
     """
-    checks.whole("top", top, 1, MOST_SHOWN)
+    options = FillOptions.given(locals())
     construction = None if joint is None else named(joint, "joint").name
-    constraints = Constraints.of(allow, forbid, match, differ)
-    chosen = ChainOptions(pieces, lengths, word_list("answers", answers or ()), constraints, passes, mass)
     lm = as_model(model, device, dtype, rename)
 
     def ask(one: str) -> Asked | ChainQuestion:
-        if chosen.searches(lm, one, construction, candidates, exact, positions, targets):
-            return ask_chain(lm, one, chosen, top, positions, targets, alphabet)
+        if searches(options, lm, one, construction):
+            return ask_chain(lm, one, options)
         return asked(lm, [one], positions, targets, candidates, exact, force, alphabet)[0]
 
     for searched, questions in groupby(for_each(text, ask), lambda question: isinstance(question, ChainQuestion)):

@@ -26,11 +26,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask import checks
 from unmask.answers.asking import Alphabet, Model, for_each, one_or_many
 from unmask.answers.excerpt import excerpt
-from unmask.answers.filling import MOST_SHOWN
-from unmask.answers.mutations import MOST_CHANGES, Wanted, allowed_tokens, listed
+from unmask.answers.mutations import Wanted, allowed_tokens, listed
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
@@ -39,6 +37,8 @@ from unmask.joints import derive
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.options.answers import MUTANT_NUMBERS, MutantsOptions
+from unmask.options.option import documented
 from unmask.runs.files import user_path, write_table
 from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 TOGETHER = 64
 """Sets of positions whose passes run together."""
-COLUMNS = ("log_prob", "effect", "singles", "epistasis", "interaction")
 
 
 @dataclass(frozen=True)
@@ -154,6 +153,7 @@ class Mutants:
 
 
 @one_or_many
+@documented(MutantsOptions)
 @checked
 def mutants(
     sequence: Sequence[str],
@@ -175,25 +175,14 @@ def mutants(
 ) -> Iterator[Mutants]:
     """Log-probabilities of mutants of a sequence, the sum of their single effects, and the difference: epistasis.
 
-    sequence    such as a protein in letters, its first residue being 1; or a list of sequences, for a list of answers
-    mutations   which mutants: names such as "A24G" and "A24G+L30V" in a list, with commas between them, or in a file
-    positions   or a scan: the residues to change, such as [24, 30] or "24,30-33", or "all"
-    changes     how many residues of a scan change together, 1 to 4
-    joint       the construction, one of `unmask.CONSTRUCTIONS`
-    alphabet    the tokens that may stand at a position; every regular token where the vocabulary is small
-    top, by     how many to show, and the number by which they are ranked: effect, epistasis, ...
-    out         a Parquet file for the numbers
-    figure      a file (png, pdf, svg) for a heat map
-    model, device, dtype, rename and force are those of `fill`.
+    One sequence gives one answer, a list of sequences a list of them. Give mutations or positions.
 
     >>> found = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
     >>> found.to_frame()["mutant"].tolist()
     ['cat2dog']
     """
+    MutantsOptions.given(locals())
     construction = named(joint, "joint").name
-    checks.whole("changes", changes, 1, MOST_CHANGES)
-    checks.whole("top", top, 1, MOST_SHOWN)
-    checks.one_of("by", by, COLUMNS)
     if (mutations is None) == (positions is None):
         given = (
             "mutations and positions were both given" if positions is not None else "neither mutations nor positions were given"
@@ -220,7 +209,7 @@ def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progre
     total = sum(pass_count([len(wanted.allowed)] * len(places)) for places in sets)
     axis = torch.tensor(wanted.allowed, device=model.device)
     changes: list[tuple[tuple[int, str], ...]] = []
-    numbers: dict[str, list[float]] = {name: [] for name in COLUMNS}
+    numbers: dict[str, list[float]] = {name: [] for name in MUTANT_NUMBERS}
     done = 0
     for start in range(0, len(sets), TOGETHER):
         group = sets[start : start + TOGETHER]
@@ -234,7 +223,7 @@ def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progre
             chosen = _all_changed(wild, len(wanted.allowed)) if cells is None else torch.tensor(cells)
             for row in chosen.tolist():
                 changes.append(tuple((place, wanted.tokens[i]) for place, i in zip(places, row, strict=True)))
-            for name in COLUMNS:
+            for name in MUTANT_NUMBERS:
                 numbers[name] += getattr(found, name).cpu()[tuple(chosen.T)].tolist()
         done += sum(pass_count([len(wanted.allowed)] * len(places)) for places in group)
         if progress:

@@ -17,12 +17,12 @@ from unmask.errors import InputError
 from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tokenizing import refuse_hopeless
+from unmask.options.answers import MOST_CHANGES
 from unmask.runs.files import user_path
 from unmask.runs.lines import STANDARD_INPUT, numbered_lines
 from unmask.tables.candidates import MAX_PASSES, SMALL_VOCABULARY
 from unmask.tables.unary import pass_count
 
-MOST_CHANGES = 4
 MOST_ROWS = 5_000_000
 NAMED = re.compile(r"(?P<old>\D+)(?P<place>\d+)(?P<new>\D+)")
 

@@ -1,6 +1,6 @@
 """The command line: `unmask COMMAND`. Whatever the user can mend ends in one line on standard error and exit code 2, here.
 
-A command is `unmask.cli.<name>.<name>`, loaded when it is called: the help of `unmask` needs its name and first line only.
+A command is built from its options when it is called: the help of `unmask` needs its name and first line only.
 """
 
 from __future__ import annotations
@@ -12,55 +12,30 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from unmask import __version__
 from unmask.cli import process
 from unmask.errors import InputError
+from unmask.options import VERBS, table
 
-COMMANDS = {
-    "fill": "Fill the blanks of a text by their joint probability, beside what independent blanks would give.",
-    "compare": "Put the joints of all constructions side by side: completions, entropy, dependence, faithfulness to the model.",
-    "dependence": "Measure how much blanks, or tokens, depend on each other: the mutual information of every pair.",
-    "mutants": "Log-probabilities of mutants of a sequence, the sum of their single effects, and the difference: epistasis.",
-    "evaluate": "Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of the paper.",
-    "score": "Score sentences: pseudo-likelihoods, chain rules over orders, energies, and a normalised log-probability.",
-    "sample": "Sample texts by Markov chains or decoders, and say how far to trust them.",
-    "diagnose": "Acceptance and novelty, R-hat and effective sample sizes, repetition, and what they mean; writes figures too.",
-    "train": "Train a masked language model from plain text, or with --objective causal a causal one.",
-    "translate": "Translate with a model that `unmask train --parallel` has made: JSON lines, one per source.",
-    "check": "Say what was understood of a model (tokenizer, mask, head, longest text, speed) and what looks wrong.",
-    "serve": "Open a page on this machine that shows joints, dependence, chains and scores of a model.",
-    "lab": "The theory of generative masked language models, computed exactly on small models.",
+PRINTED_BY = {
+    "answers": ("fill", "compare", "dependence", "mutants", "check"),
+    "runs": ("evaluate", "train", "translate", "serve"),
+    "sampling": ("sample", "diagnose"),
+    "score": ("score",),
 }
-"""Each command, and the first line of its help."""
-
-
-SEVERAL_VALUES = ("score", "joints", "positions", "targets", "answers", "forbid", "length", "mutations")
-"""Options that take several values with commas between them."""
-
-
-class ListsOnce(TyperCommand):
-    """A command that refuses to be given a list of values in pieces, of which the parser would keep the last."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, and refuse what was given twice."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        names = [option.name for option in order if option.name in SEVERAL_VALUES and not option.multiple]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice:
-            raise InputError(f"--{twice} was given twice: give its values once, with commas between them")
-        return super().parse_args(ctx, args)
+"""The modules that call the function of a verb and print what it returns, by functions of the verbs' names."""
 
 
 def command(name: str) -> Any:
     """The command of this name, with its options."""
-    module = import_module(f"unmask.cli.{name}")
     if name == "lab":
-        return typer.main.get_command(module.app)
-    alone = typer.Typer(add_completion=False)
-    alone.command(name, cls=ListsOnce)(getattr(module, name))
-    return typer.main.get_command(alone)
+        return import_module("unmask.cli.lab").group()
+    from unmask.cli.build import command as build
+
+    module = next(module for module, verbs in PRINTED_BY.items() if name in verbs)
+    return build(name, VERBS[name], table(name), getattr(import_module(f"unmask.cli.{module}"), name))
 
 
 class OneLineErrors(TyperGroup):
@@ -101,7 +76,7 @@ class OneLineErrors(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called, loaded now."""
         name, found, rest = super().resolve_command(ctx, args)
-        return name, command(name) if name in COMMANDS else found, rest
+        return name, command(name) if name in VERBS else found, rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an end of file or of the reader is not the end of the user's patience, as the parser thinks."""
@@ -138,7 +113,7 @@ def _root(
         typer.echo(context.get_help())
 
 
-for _name, _says in COMMANDS.items():
+for _name, _says in VERBS.items():
     app.command(_name, help=_says)(lambda: None)
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from unmask.cli import options
+from unmask.cli import terminal
 from unmask.errors import InputError
 from unmask.formats import down, up
+from unmask.options.scoring import ScoreOptions
+from unmask.runs.files import user_path
 from unmask.scoring.registry import SCORES
 
 if TYPE_CHECKING:
@@ -19,79 +22,17 @@ if TYPE_CHECKING:
     from unmask.scoring.results import Scores
 
 
-def score(
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE|-|SENTENCE...",
-            help="A file with one text per line, or .jsonl; - for standard input; or sentences themselves. Two sentences are "
-            "compared token by token.",
-            show_default=False,
-        ),
-    ] = None,
-    score: Annotated[str, typer.Option("--score", "-s", help=f"Names with commas between them: {', '.join(SCORES)}.")] = "pll",
-    pairs: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--pairs",
-            parser=options.path,
-            metavar="PATH",
-            help="Minimal pairs instead: .jsonl with sentence_good and sentence_bad, or a folder of such files.",
-        ),
-    ] = None,
-    definitions: Annotated[bool, typer.Option("--definitions", help="Print what each score is, and leave.")] = False,
-    model: options.Model = None,
-    rows: Annotated[str, typer.Option("--rows", help="What a row is: texts, words or tokens.")] = "texts",
-    tokens: Annotated[bool, typer.Option("--tokens", help="Put each text's words and tokens into its row.")] = False,
-    unit: Annotated[str, typer.Option("--unit", help="nats or bits.")] = "nats",
-    long: Annotated[
-        str, typer.Option("--long", help="Texts longer than the model: refuse (a row with a reason) or windows.")
-    ] = "refuse",
-    input: Annotated[
-        str | None, typer.Option("--input", help="How lines are read: text or jsonl; as the file's name says if left out.")
-    ] = None,
-    exact_tokens: Annotated[
-        int | None, typer.Option("--exact-tokens", help="any_order, order_bounds: exact up to so many tokens (14).")
-    ] = None,
-    orders: Annotated[
-        int | None, typer.Option("--orders", help="any_order, order_bounds: orders sampled for longer texts (64).")
-    ] = None,
-    joint: Annotated[str | None, typer.Option("--joint", "-j", help="pair: how joints are derived (balanced).")] = None,
-    candidates: Annotated[int | None, typer.Option("--candidates", "-n", help="pair: tokens considered per site (64).")] = None,
-    energy: Annotated[str | None, typer.Option("--energy", help="log_prob: raw or norm (norm).")] = None,
-    chains: Annotated[int | None, typer.Option("--chains", help="log_prob: annealing runs in each direction (32).")] = None,
-    anneals: Annotated[
-        int | None, typer.Option("--anneals", help="log_prob: distributions on the way; more make tighter bounds (20).")
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of sampled orders and of annealing (0).")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            parser=options.path,
-            metavar="FOLDER",
-            help="Folder of the run; the same command continues one that was stopped.",
-        ),
-    ] = None,
-    format: Annotated[str, typer.Option("--format", help="jsonl, csv, or (with --out) parquet.")] = "jsonl",
-    engine: Annotated[str, typer.Option("--engine", help="local (this process), or ray (with --out).")] = "local",
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Workers on Ray.")] = None,
-    device: options.Device = "auto",
-    dtype: options.Dtype = "auto",
-    rename: options.Rename = None,
-    json: options.Json = False,
-) -> None:
-    """Score sentences: pseudo-likelihoods, chain rules over orders, energies, and a normalised log-probability."""
-    given = options.arguments(locals())
-    from unmask.cli import terminal
-
-    if definitions:
+def score(given: dict[str, Any]) -> None:
+    """Print scores: as rows of a file, as tables of sentences, or as accuracies of pairs."""
+    if given.pop("definitions", False):
         _print_definitions()
         return
-    texts = _texts(inputs or [], pairs)
+    json, inputs = given.pop("json", False), given.pop("inputs", [])
+    asked = ScoreOptions.given(given)
+    out, rows, format = asked.out, asked.rows, asked.format
+    texts = _texts(inputs, asked.pairs)
     from_file = isinstance(texts, Path)
-    with_tokens = tokens or (not from_file and not pairs and rows == "texts" and format == "jsonl")
-    given = {name: value for name, value in given.items() if name not in ("inputs", "definitions")} | {"tokens": with_tokens}
+    given["tokens"] = asked.tokens or (not from_file and not asked.pairs and rows == "texts" and format == "jsonl")
     with terminal.progress(quiet=json, lines=out is not None) as report:
         from unmask.scoring.output import LineWriter, check_format
         from unmask.scoring.results import Scores
@@ -99,11 +40,11 @@ def score(
         from unmask.scoring.score import score as score_texts
         from unmask.scoring.settings import ScoreSettings
 
-        check_format(format, tokens, on_stream=out is None)
+        check_format(format, asked.tokens, on_stream=out is None)
         seen = _Rows()
         lines = from_file and out is None and not json
         if lines:
-            columns = RowShape(rows, unit, tokens).columns(ScoreSettings.of(score))
+            columns = RowShape(rows, asked.unit, asked.tokens).columns(asked.part(ScoreSettings))
             seen.write = LineWriter(sys.stdout.write, columns.names, format)
         try:
             found = score_texts(texts, **given, sink=seen.see if lines else None, progress=report)
@@ -120,7 +61,7 @@ def score(
     if not lines:
         for number, row in enumerate(found.rows, 1):
             seen.see(row, number)
-    seen.tell_missing("pair" if pairs else "text")
+    seen.tell_missing("pair" if asked.pairs else "text")
     if out is not None:
         terminal.messages().print(f"rows are in {out / f'scores.{format}'}")
     if seen.failed:
@@ -151,8 +92,6 @@ class _Rows:
         return not self.scored or any(reason != EMPTY for reason in self.items.values())
 
     def tell_missing(self, what: str) -> None:
-        from unmask.cli import terminal
-
         if self.items:
             item, reason = next(iter(self.items.items()))
             count = f"1 {what} lacks" if len(self.items) == 1 else f"{len(self.items):,} {what}s lack"
@@ -169,17 +108,24 @@ def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[s
         raise InputError("no text was given: give a file, - for standard input, sentences, or --pairs")
     if not all(given.strip() for given in inputs):
         raise InputError("a text is empty: give a file, - for standard input, or sentences")
-    files = [given for given in inputs if given == "-" or options.names_a_file(given)]
+    files = [given for given in inputs if given == "-" or _names_a_file(given)]
     if not files:
         return list(inputs)
     if len(inputs) > 1:
         raise InputError(f"{files[0]!r} is a file, or one word, among {len(inputs)} texts: give one file, or sentences")
-    return Path("-") if files[0] == "-" else options.path(files[0])
+    return Path("-") if files[0] == "-" else user_path(files[0])
+
+
+def _names_a_file(given: str) -> bool:
+    """Whether a text is a file that exists, or could be the path of one: it has no space, and no part is too long for a name."""
+    could_be = (
+        not any(c.isspace() for c in given.strip())
+        and max(len(part.encode(errors="replace")) for part in given.split("/")) <= 255
+    )
+    return could_be or os.path.isfile(os.path.expanduser(given))
 
 
 def _print_definitions() -> None:
-    from unmask.cli import terminal
-
     console = terminal.console(at_least=80)
     for score in SCORES.values():
         console.print(f"{score.name}: {score.definition}")
@@ -187,8 +133,6 @@ def _print_definitions() -> None:
 
 
 def _print_sentences(found: Scores, rows: str) -> None:
-    from unmask.cli import terminal
-
     console = terminal.console(at_least=80)
     names = found.settings.scores
     if rows != "texts":
@@ -236,8 +180,6 @@ def _error(row: Mapping[str, Any], name: str) -> str:
 
 
 def _print_pairs(found: PairScores) -> None:
-    from unmask.cli import terminal
-
     console = terminal.console(at_least=80)
     for level, title in (("set", "set"), ("phenomenon", "phenomenon"), ("all", "all pairs")):
         lines = [row for row in found.accuracy if row["level"] == level]

@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.arguments import checked
-from unmask.checks import memory as budget
-from unmask.checks import one_of, whole
 from unmask.errors import InputError
 from unmask.evaluation.batches import InBatches
 from unmask.evaluation.evaluation import Evaluation
@@ -28,6 +26,8 @@ from unmask.evaluation.pairs_file import pairs_as_lines
 from unmask.evaluation.plan import SAME_CONTENT, Plan, Request, make_plan, support_of
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.options.evaluation import EvaluateOptions
+from unmask.options.option import documented
 from unmask.runs.engines import Engine, OnRay, ray_has_gpus, start_ray
 from unmask.runs.files import read_bytes, write_atomically, writing
 from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
@@ -39,11 +39,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 KIND = "evaluate"
-ENGINES = ("local", "ray")
-MOST_WORKERS = 10_000
 MOST_ROWS_PER_PART = 4096
 
 
+@documented(EvaluateOptions)
 @checked
 def evaluate(
     data: str | os.PathLike[str] | Sequence[str] | None = None,
@@ -68,39 +67,13 @@ def evaluate(
 ) -> Evaluation:
     """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of the paper.
 
-    data                  texts: a list; a file with one per line, .conllu, .fasta; or the name snli or xsum
-    pairs_file            pairs instead of texts: JSON Lines, {"text": ..., "block": [i, j]}, positions in tokens
-    model                 folder, hub name, or a model that is loaded already; the bundled English model if left out
-    scheme, pairs, seed   how pairs are chosen in texts: `random` or `contiguous` positions, how many, with which seed
-    joints                constructions: all, or some of them, as a list or with commas between them
-    arnold_gokhale_steps  stop Arnold-Gokhale after so many steps (the paper: 50); run to convergence if left out
-    support               what the joints run over: `regular` tokens, or `all` columns of the model's output (the paper)
-    alphabet              only these tokens: letters, words with commas between them, or a file of them
-    out                   folder that keeps the run; the same call continues it. Left out, the result is in memory only
-    engine, workers       `local`, or `ray` with so many workers
-    memory                what the run may keep on the device: "20GB", bytes, or a share such as 0.5. As many pairs as fit are
-                          measured at once; left out, half of a GPU's free memory, and one pair at a time on a CPU
-    rename                names of tensors in the model's file, and the names that the model knows them by
-
     A pair that fails is listed in the result and left out of the table.
 
     >>> texts, words = ["The cat sat on the mat.", "The dog sat on the bed."], "cat,dog,sat,lay,mat,bed"
     >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
     2
     """
-    one_of("engine", engine, ENGINES)
-    if workers is not None:
-        workers = whole("workers", workers, 1, MOST_WORKERS)
-        if engine != "ray":
-            raise InputError(f"workers {workers} was given, but engine {engine} has none: give engine ray, or leave them out")
-    if isinstance(model, MaskedLM) and engine == "ray":
-        raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
-    if memory is not None:
-        budget("memory", memory, 1)
-        if engine == "ray":
-            raise InputError(f"memory {memory} was given, but the workers of engine ray measure one pair at a time: leave it out")
-    name = "bundled" if model is None else "a loaded model" if isinstance(model, MaskedLM) else os.fspath(model)
-    request = Request(name, data, pairs_file, scheme, pairs, seed, joints, arnold_gokhale_steps, support, alphabet)
+    request = Request.given(locals())
     folder = None if out is None else output_folder("out", out, (data, pairs_file, alphabet, model))
     if folder is not None:
         refuse_foreign(folder, KIND)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 
@@ -18,12 +18,11 @@ from unmask.checks import one_of, whole
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.evaluation.datasets import Text
+from unmask.options.evaluation import MOST_PAIRS, Scheme
+from unmask.options.shared import LARGEST_SEED
 
-Scheme = Literal["random", "contiguous"]
 Encode = Callable[[str], Sequence[int]]
-SCHEMES: tuple[Scheme, ...] = ("random", "contiguous")
-MOST_PAIRS = 10_000_000
-LARGEST_SEED = 2**63 - 1
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
 @dataclass(frozen=True)

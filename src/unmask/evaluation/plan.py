@@ -8,59 +8,47 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from unmask.checks import one_of, whole
 from unmask.errors import InputError
 from unmask.evaluation.conllu import Parse
 from unmask.evaluation.datasets import Text, read_texts
 from unmask.evaluation.measure import COLUMNS, about_pair, as_table, schema
-from unmask.evaluation.pairs import LARGEST_SEED, MOST_PAIRS, SCHEMES, Pair, choose_pairs
+from unmask.evaluation.pairs import Pair, choose_pairs
 from unmask.evaluation.pairs_file import pairs_as_lines, read_pairs
 from unmask.joints.registry import all_named
 from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
+from unmask.options.evaluation import EvaluateOptions
 from unmask.runs.fingerprint import content_hash
 
-SUPPORTS = ("regular", "all")
-MOST_STEPS = 1_000_000
 SAME_CONTENT = {"model": "weights", "data": "data_sha256", "pairs_file": "pairs_sha256"}
 """Settings that may be written differently as long as what they name is the same: setting, and the one that is compared."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """What the user asked for; see `unmask.evaluate`. Checked when it is made, before a model is loaded."""
-
-    model: str
-    data: str | os.PathLike[str] | Sequence[str] | None
-    pairs_file: str | os.PathLike[str] | None
-    scheme: str
-    pairs: int
-    seed: int
-    joints: str | Sequence[str]
-    arnold_gokhale_steps: int | None
-    support: str
-    alphabet: str | os.PathLike[str] | Sequence[str] | None
+class Request(EvaluateOptions):
+    """What the user asked for, checked before a model is loaded."""
 
     def __post_init__(self) -> None:
-        """Refuse what can be refused without a model; whole numbers of any kind become int."""
+        super().__post_init__()
         if (self.data is None) == (self.pairs_file is None):
             given = "neither data nor pairs_file was given" if self.data is None else "data and pairs_file were both given"
             raise InputError(f"{given}: give one of the two")
-        one_of("scheme", self.scheme, SCHEMES)
-        one_of("support", self.support, SUPPORTS)
         if self.alphabet is not None and self.support != "regular":
             raise InputError(f"alphabet and support {self.support} exclude each other: leave one out")
-        numbers = {"pairs": whole("pairs", self.pairs, 1, MOST_PAIRS), "seed": whole("seed", self.seed, 0, LARGEST_SEED)}
-        names = self.constructions
-        if self.arnold_gokhale_steps is not None:
-            numbers["arnold_gokhale_steps"] = whole("arnold_gokhale_steps", self.arnold_gokhale_steps, 1, MOST_STEPS)
-            if "arnold_gokhale" not in names:
-                raise InputError(
-                    f"arnold_gokhale_steps was given, but arnold_gokhale is not among {', '.join(names)}: "
-                    "add it, or leave the steps out"
-                )
-        for name, value in numbers.items():
-            object.__setattr__(self, name, value)
+        if self.arnold_gokhale_steps is not None and "arnold_gokhale" not in self.constructions:
+            raise InputError(
+                f"arnold_gokhale_steps was given, but arnold_gokhale is not among {', '.join(self.constructions)}: "
+                "add it, or leave the steps out"
+            )
+        if isinstance(self.model, MaskedLM) and self.engine == "ray":
+            raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
+
+    @property
+    def model_name(self) -> str:
+        """The model as settings name it."""
+        return (
+            "bundled" if self.model is None else "a loaded model" if isinstance(self.model, MaskedLM) else os.fspath(self.model)
+        )
 
     @property
     def constructions(self) -> list[str]:
@@ -98,7 +86,7 @@ def make_plan(request: Request, model: MaskedLM, support: Support, device: str) 
     settings: dict[str, Any] = {
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": device,
-        "model": request.model,
+        "model": request.model_name,
         "weights": model.fingerprint,
         "constructions": request.constructions,
         "arnold_gokhale_steps": request.arnold_gokhale_steps,

@@ -3,7 +3,7 @@
 Models (`space`, `model`, `spins`), masks (`mask_law`), samplers (`dynamics`, `spectrum`, `schedules`), dependence
 (`correlation`, `tensorisation`), estimators (`information`, `losses`, `fitting`), and the studies built on them.
 
-Each study is a function with the name and the options of its command (`options`):
+Each study is a function with the name and the options of its command (`unmask.options.lab`):
 
 >>> from unmask import lab
 >>> lab.dependence(sites=3, couplings=[0, 0.3], table_couplings=[0.3], k=1).to_frame()["coupling"].tolist()
@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import fields
 from importlib import import_module
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 from unmask import checks
 from unmask.arguments import checked
-from unmask.lab.options import STUDIES
+from unmask.options.lab import STUDIES, AllOptions
+from unmask.options.option import documented
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def study(name: str, *, out: str | os.PathLike[str] | None = None, progress: Pro
     """Compute the study `name`, one of STUDIES, with its own `options`; with `out`, leave figure and numbers in that folder."""
     kind = STUDIES[checks.one_of("study", name, STUDIES)]
     for option in options:
-        checks.one_of(f"option of {name}", option, (field.name for field in fields(kind)))
+        checks.one_of(f"option of {name}", option, kind.signature())
     chosen = kind(**options)
     from unmask.lab import report
 
@@ -59,13 +59,13 @@ def all_studies(
     """
     from unmask.lab import report
 
-    given = {"fits": checks.whole("fits", fits, 2, 100_000), "seed": checks.whole("seed", seed, 0, 2**63 - 1)}
+    given = vars(AllOptions(fits=fits, seed=seed))
     folder = None if out is None else report.refuse_other_folders(out)
     studies = []
     for name, kind in STUDIES.items():
-        taken = {field.name for field in fields(kind)}
-        studies.append(study(name, out=folder, progress=progress, **{k: v for k, v in given.items() if k in taken}))
-    usual = {"fits": 300, "seed": 0}
+        taken = {name: value for name, value in given.items() if name in kind.signature()}
+        studies.append(study(name, out=folder, progress=progress, **taken))
+    usual = AllOptions.signature()
     command = "unmask lab all" + "".join(f" --{name} {value}" for name, value in given.items() if value != usual[name])
     made = report.Report(studies, command)
     if folder is not None:
@@ -80,14 +80,16 @@ def _function(name: str) -> Callable[..., Study]:
         return study(name, **options)
 
     kind = STUDIES[name]
-    given = [Parameter("out", Parameter.KEYWORD_ONLY, default=None, annotation="str | os.PathLike[str] | None")]
-    given += [Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default) for one in fields(kind)]
-    given.append(Parameter("progress", Parameter.KEYWORD_ONLY, default=None, annotation="Progress | None"))
+    given = {"out": None, **kind.signature(), "progress": None}
+    hints = {"out": "str | os.PathLike[str] | None", "progress": "Progress | None"}
+    by_name = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints.get(name, Parameter.empty))
+        for name, default in given.items()
+    ]
     call.__name__ = call.__qualname__ = name
-    call.__signature__ = Signature(given)  # type: ignore[attr-defined]
-    listed = "\n".join(f"    {field.name}: {field.metadata['help']}" for field in fields(kind))
-    call.__doc__ = f"{kind.__doc__}\n\n{listed}\n    out: Folder for figure and numbers; none are written if left out."
-    return call
+    call.__signature__ = Signature(by_name)  # type: ignore[attr-defined]
+    call.__doc__ = f"{kind.__doc__} With `out`, leaves figure and numbers in that folder."
+    return documented(kind)(call)
 
 
 def __getattr__(name: str) -> object:

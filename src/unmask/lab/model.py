@@ -37,7 +37,7 @@ from scipy.special import logsumexp
 
 from unmask.checks import one_of
 from unmask.errors import InputError
-from unmask.lab.options import GRAPHS
+from unmask.options.lab import GRAPHS
 
 Vector = Float[np.ndarray, " S"]
 """A number per state."""

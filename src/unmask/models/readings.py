@@ -23,10 +23,10 @@ from unmask.checks import whole
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.tokenizing import BLANK, TextTokenizer, refuse_hopeless
+from unmask.options.answers import MOST_PIECES
 
 logger = logging.getLogger(__name__)
 WORD = "[WORD]"
-MOST_PIECES = 8
 MOST_READINGS = 64
 LONGEST_GAP = 100_000
 """Tokens; no model takes more."""

@@ -42,7 +42,7 @@ def user_path(given: str | os.PathLike[str], name: str = "path") -> Path:
     if not isinstance(given, str | os.PathLike):
         raise InputError(f"{name} {given!r} is not a path: give one as text")
     text = os.fspath(given)
-    if not text or "\0" in text:
+    if not text.strip() or "\0" in text:
         raise InputError(f"{name} {text!r} names no file: give a path")
     try:
         return Path(text).expanduser()

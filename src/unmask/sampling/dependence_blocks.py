@@ -28,9 +28,9 @@ from torch import Tensor
 from unmask.answers.dependence import PairMatrix, pair_matrix
 from unmask.cloze import Cloze
 from unmask.errors import InputError
+from unmask.options.sampling import BlockShape, Scan
 from unmask.sampling.randomness import Randomness
 from unmask.sampling.scan import SweepPlan
-from unmask.sampling.settings import BlockShape, Scan
 from unmask.sampling.target import Target
 from unmask.tables.kept import kept_with_first
 

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from unmask.arguments import checked
 from unmask.errors import InputError
+from unmask.options.option import documented
+from unmask.options.sampling import DiagnoseOptions
 from unmask.runs.files import atomic_path, write_json
 from unmask.sampling.run import SampleRun, load_run
 from unmask.sampling.text_statistics import distinct, self_bleu, stutter_rate, stutters
@@ -122,13 +124,12 @@ class Diagnosis:
         return f"<ul>{said}</ul>{self.to_frame().to_html(index=False, float_format='{:.3f}'.format)}"
 
 
+@documented(DiagnoseOptions)
 @checked
 def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, device: str = "auto") -> Diagnosis:
     """How far to trust the samples of a run, or of the folder that it left.
 
     A run that has a folder gets diagnostics.json and figures/chains.png there.
-
-    judge   a causal language model, by name or folder, that scores the texts, on `device`
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
     >>> unmask.diagnose(run).draws

@@ -20,7 +20,7 @@ from torch import Tensor
 from unmask.checks import one_of, real
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
-from unmask.sampling.settings import HOTTEST, EnergyKind
+from unmask.options.sampling import HOTTEST, EnergyKind
 from unmask.sampling.token_draw import Drawn
 
 UserTerm = Callable[[Tensor], Tensor]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from unmask.checks import real, whole
 from unmask.errors import UnmaskWarning
-from unmask.sampling.settings import HOTTEST
+from unmask.options.sampling import HOTTEST
 
 
 class ReducibleChainWarning(UnmaskWarning):

@@ -6,12 +6,10 @@ imports no torch. A new kernel is a file of its own and one entry here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from unmask.checks import one_of
-from unmask.errors import InputError
 
 PROPOSAL = ("proposal_temperature", "top_k", "nucleus")
 CHAIN = ("init", "random_start", "scan", *PROPOSAL)
@@ -127,19 +125,3 @@ KERNELS: dict[str, Entry] = {
 def entry_of(kernel: object) -> Entry:
     """The entry of a name; an unknown one is refused, with the nearest."""
     return KERNELS[one_of("kernel", kernel, KERNELS)]
-
-
-def used_by(option: str) -> list[str]:
-    """The kernels that use an option; all of them for one that is common to all."""
-    users = [name for name, entry in KERNELS.items() if option in entry.options]
-    return users or list(KERNELS)
-
-
-def refuse_unused(kernel: str, given: Iterable[str]) -> None:
-    """Refuse options that the kernel would ignore."""
-    entry = entry_of(kernel)
-    for option in given:
-        if option not in entry.options and (users := used_by(option)) != list(KERNELS):
-            raise InputError(
-                f"{option} was given, which kernel {kernel} does not use: leave it out, or use kernel {' or '.join(users)}"
-            )

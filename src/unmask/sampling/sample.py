@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unmask.arguments import checked
-from unmask.checks import shown, whole
+from unmask.checks import shown
 from unmask.errors import InputError
 from unmask.models.alphabet import alphabet_tokens
+from unmask.options.option import documented
+from unmask.options.sampling import SampleOptions
 from unmask.runs.files import user_path
 from unmask.runs.folder import refuse_foreign
 from unmask.runs.lines import text_lines, told
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.sampling.settings import LONGEST, MOST_CHAINS, SampleSettings
+from unmask.sampling.settings import SampleSettings
 
 if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 
+@documented(SampleOptions)
 @checked
 def sample(
     template: str | None = None,
@@ -74,58 +76,19 @@ def sample(
 ) -> SampleRun:
     """Sample texts, and say how far to trust them (`.diagnosis`); arguments are the options of `unmask sample`.
 
-    template         a text with [MASK] where tokens are sampled; the rest is held. Without one, texts of `length` blanks
-    kernel           what moves the chains, or a decoder: a name of `unmask.sampling.registry.KERNELS`
-    length           free tokens of a text (12), or several lengths that the chains take in turn
-    init             texts to start from, or a file with one per line; otherwise blanks are filled one by one
-    allow            tokens allowed at positions: {3: ["red", "green"]} or ["3=red,green"]; [CLS] is position 0
-    alphabet         tokens allowed at every site: letters, words, or a file of them
-    user_terms       functions from token ids (n, T) to n numbers that are added to the energy
-    out              keep the run in this folder, with its diagnosis and figures; the same call continues a run that stopped
-    rename           names of tensors in the model's file, and the names that the model knows them by
-    chains_at_once   chains side by side; changes memory and speed, not the samples
-    memory           for what the chains keep: bytes, "2GB", or a share such as 0.5; what does not fit is computed again
-
-    Options left out take the defaults of `SampleSettings`. One that the chosen kernel does not use is refused.
+    Without a template, texts have `length` blanks. An option that the chosen kernel does not use is refused.
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
     >>> len(run.to_frame())
     6
     """
-    settings = SampleSettings.given(
-        kernel=kernel,
-        energy=energy,
-        length=_listed("length", length),
-        chains=chains,
-        sweeps=sweeps,
-        seed=seed,
-        burn_in=burn_in,
-        thin=thin,
-        init=None if init is None else read_init(init, whole("chains", chains, 1, MOST_CHAINS)),
-        random_start=random_start,
-        template=template,
-        allow=None if allow is None else read_allow(allow),
-        alphabet=None if alphabet is None else alphabet_tokens(alphabet),
-        temperature=temperature,
-        scan=scan,
-        block_size=block_size,
-        block_shape=block_shape,
-        delayed=_listed("delayed", delayed),
-        proposal_temperature=proposal_temperature,
-        top_k=top_k,
-        nucleus=nucleus,
-        ladder=_listed("ladder", ladder),
-        hot=hot,
-        cold=cold,
-        joint=joint,
-        candidates=candidates,
-        decoding_steps=decoding_steps,
-        schedule=schedule,
-        decoding_temperature=decoding_temperature,
-        gamma=gamma,
-        order=order,
-        restart=restart,
-    )
+    given = locals()
+    SampleOptions.given(given)
+    if init is not None:
+        given["init"] = read_init(init, chains)
+    if alphabet is not None:
+        given["alphabet"] = alphabet_tokens(alphabet)
+    settings = SampleSettings.given(given)
     for term in user_terms:
         if not callable(term):
             raise InputError(f"user_terms has {shown(term)}, which is not a function: give functions of token ids")
@@ -166,34 +129,3 @@ def read_init(init: str | os.PathLike[str] | Sequence[str], most: int) -> tuple[
     if not texts:
         raise InputError(f"no text to start from: {where} has none; give one text per line")
     return tuple(texts[:most])
-
-
-def read_allow(allow: Mapping[int, Sequence[str]] | Sequence[str]) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """Allowed tokens by position; a position that is named twice allows both."""
-    found: dict[int, dict[str, None]] = {}
-    given = [allow] if isinstance(allow, str) else allow
-    items = given.items() if isinstance(given, Mapping) else [_position_and_tokens(item) for item in given]
-    for position, tokens in items:
-        named = [tokens] if isinstance(tokens, str) else tokens
-        place = whole("the position of allow", position, 0, LONGEST)
-        found.setdefault(place, {}).update(dict.fromkeys(str(token) for token in named))
-    return tuple((position, tuple(tokens)) for position, tokens in sorted(found.items()))
-
-
-def _position_and_tokens(text: Any) -> tuple[int, list[str]]:
-    """ "3=red,green" as (3, ["red", "green"])."""
-    position, found, tokens = str(text).partition("=")
-    if not found or not position.strip().isdecimal() or len(position) > 9:
-        raise InputError(f"allow {text!r} is not understood: give a position and tokens, such as 3=red,green")
-    return int(position), [token.strip() for token in tokens.split(",") if token.strip()]
-
-
-def _listed(name: str, values: object) -> tuple[Any, ...] | None:
-    """Several values as a tuple; one length is several lengths, too."""
-    if values is None:
-        return None
-    if name == "length" and isinstance(values, Integral):
-        return (int(values),)
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InputError(f"{name} {values!r} is not a list of numbers: give one, such as [1, 3]")
-    return tuple(values)

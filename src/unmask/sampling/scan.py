@@ -20,8 +20,8 @@ from torch import Tensor
 
 from unmask.checks import one_of
 from unmask.errors import InputError
+from unmask.options.sampling import BlockShape, Scan
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.settings import BlockShape, Scan
 
 
 class SweepPlan:

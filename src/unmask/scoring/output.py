@@ -16,7 +16,6 @@ from unmask.scoring.rows import FLAGS, columns_of, share_column
 if TYPE_CHECKING:
     import pyarrow
 
-FORMATS = ("jsonl", "csv", "parquet")
 WORD = {"word_number": "int64", "word": "string", "start": "int64", "end": "int64", "length": "int64"}
 TOKEN = {
     "token_number": "int64",

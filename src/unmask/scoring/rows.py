@@ -20,7 +20,6 @@ from unmask.scoring.reading import Item
 from unmask.scoring.registry import SCORES
 from unmask.scoring.tokens import Encoded, spaced_words, word_of_site
 
-ROWS = ("texts", "words", "tokens")
 UNITS = {"nats": 1.0, "bits": log(2)}
 FLAGS = ("order_bounds_exact", "log_prob_exact")
 """Columns that say yes or no."""

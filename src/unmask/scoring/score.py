@@ -9,29 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from unmask.arguments import checked
-from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.options.option import documented
+from unmask.options.scoring import ScoreOptions
 from unmask.runs.engines import ray_has_gpus, start_ray
 from unmask.runs.files import write_json
 from unmask.runs.folder import RunFolder, refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 from unmask.scoring.minimal_pairs import PairScores, compare_pairs
-from unmask.scoring.output import FORMATS, check_format
+from unmask.scoring.output import check_format
 from unmask.scoring.reading import Texts, items_again, pairs_of
 from unmask.scoring.results import Scores
-from unmask.scoring.rows import ROWS, UNITS
 from unmask.scoring.run import RayPool, RowShape, count_and_hash, run_in_folder, stream
 from unmask.scoring.settings import ScoreSettings
 
 KIND = "score"
-ENGINES = ("local", "ray")
-INPUTS = ("text", "jsonl")
 NO_TEXT = "there is no text to score: give at least one"
 
 
+@documented(ScoreOptions)
 @checked
 def score(
     texts: Texts | None = None,
@@ -64,33 +63,15 @@ def score(
 ) -> Scores | PairScores:
     """Scores of texts, or of minimal pairs; `unmask.scoring.registry.SCORES` has their names and definitions.
 
-    texts      one text, several, or mappings (see `reading`); a `Path` is a file, `Path("-")` standard input
-    score      names, as a list or with commas between them
-    pairs      minimal pairs instead of texts: files of JSON Lines, folders of them, or mappings
-    model      a MaskedLM, a folder, a name on the hub, or None for the bundled English model
-    rows       what a row is: texts, words (surprisals, as reading-time studies tabulate them) or tokens
-    tokens     put each text's words and tokens into its row
-    unit       nats or bits
-    long       texts longer than the model: "refuse" (a row with a reason) or "windows" (see `masked_ranges`)
-    input      how lines are read: text or jsonl; by default as the file's name says
-    exact_tokens .. seed   options of single scores, see `ScoreSettings`
-    out        a folder: rows are kept there as they come, the same call goes on after an interrupt, and at the end there is
-               scores.jsonl, scores.csv or scores.parquet (`format`); for pairs also accuracy.json
-    engine     "local", or "ray" (with `out`): `workers` processes, each with the model
-    rename     names of tensors in the model's file, and the names that the model knows them by
-    sink       called with each row as it comes; rows are then not kept in memory
-    progress   called with (texts done, texts in all, "texts")
+    With `out`, rows are kept in that folder as they come, the same call goes on after an interrupt, and at the end there is
+    scores.jsonl, scores.csv or scores.parquet (`format`); for pairs also accuracy.json.
 
     >>> found = unmask.score(["The cats sit here.", "The cats sits here."])
     >>> found.rows[0]["pll"] > found.rows[1]["pll"]
     True
     """
-    options = {"exact_tokens": exact_tokens, "orders": orders, "joint": joint, "candidates": candidates}
-    options |= {"energy": energy, "chains": chains, "anneals": anneals, "seed": seed}
-    settings = ScoreSettings.of(score, long, **options)
-    shape = RowShape(one_of("rows", rows, ROWS), one_of("unit", unit, UNITS), tokens)
-    one_of("format", format, FORMATS)
-    one_of("engine", engine, ENGINES)
+    settings = ScoreOptions.given(locals()).part(ScoreSettings)
+    shape = RowShape(rows, unit, tokens)
     if (texts is None) == (pairs is None):
         given_both = "neither texts nor pairs were given" if texts is None else "texts and pairs were both given"
         raise InputError(f"{given_both}: give one of the two")
@@ -100,15 +81,13 @@ def score(
         raise InputError(f"tokens within rows and rows per {rows[:-1]} were both asked for: choose one")
     if engine == "ray" and out is None:
         raise InputError("engine ray needs an out folder, where its workers' rows are kept: give one")
-    if engine == "local" and workers is not None:
-        raise InputError(f"workers {workers} belong to engine ray: leave them out, or use engine ray")
     if input is not None and not isinstance(texts, Path):
-        raise InputError(f"input {one_of('input', input, INPUTS)} says how a file is read, and no file was given: leave it out")
+        raise InputError(f"input {input} says how a file is read, and no file was given: leave it out")
     check_format(format, tokens, on_stream=False)
     if out is not None:
         files = texts if isinstance(texts, Path) else None
         refuse_foreign(output_folder("out", out, (files, pairs, model)), KIND)
-    json_lines = None if input is None else one_of("input", input, INPUTS) == "jsonl"
+    json_lines = None if input is None else input == "jsonl"
     listed = None if pairs is None else list(pairs_of(pairs))
     given: Texts = [sentence for pair in listed or () for sentence in (pair.good, pair.bad)] if texts is None else texts
     source = items_again(given, json_lines, keep=out is not None)

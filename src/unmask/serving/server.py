@@ -6,15 +6,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError
+from unmask.options.option import documented
+from unmask.options.serving import ServeOptions
 
 LOOPBACK_HOST = "127.0.0.1"
 PATIENCE = 1.0
 """Seconds that requests under way have to end in when the server is interrupted."""
 
 
+@documented(ServeOptions)
 @checked
 def serve(
     model: str | Path | None = None,
@@ -29,15 +31,9 @@ def serve(
 ) -> None:
     """Serve a page that shows joints, dependence, chains and scores of one model, until Ctrl-C.
 
-    model         a folder, a name on the hub, or None for the bundled English model; it is loaded once, before the page is up
-    host          where to listen: this machine alone, unless another address is given; there is no password
-    port          of the page; 0 takes a free one
-    runs          folders of finished `unmask evaluate` and `unmask sample` runs to look at
-    open_browser  open the page in the default browser
-    device, dtype, rename   as in `fill`
-    ready         called with the page's address once it can be opened; otherwise the address is printed
+    The model is loaded once, before the page is up.
     """
-    checks.whole("port", port, 0, 65535)
+    ServeOptions.given(locals())
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401

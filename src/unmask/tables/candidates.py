@@ -23,6 +23,7 @@ from unmask import checks
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
+from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
 from unmask.tables.speed import seconds_per_pass
 from unmask.tables.support import regular_tokens
@@ -35,7 +36,6 @@ MOST_PASSES = 1500
 LEAST_PASSES = 24
 SECONDS = 3.5
 """What a default answer may cost: at most so many passes, and so many seconds as `speed` foresees them: mostly about two."""
-MOST_CANDIDATES = 10**7
 MAX_PASSES = 200_000
 MAX_CELLS = 1_000_000_000
 """Beyond these a joint is refused unless asked for with force: hours on a CPU, and gigabytes for each table."""

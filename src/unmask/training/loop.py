@@ -19,7 +19,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask import checks
 from unmask.training import compatibility
 from unmask.training.arithmetic import one_order
 from unmask.training.batches import Batch, BatchPlan, seed_for
@@ -34,7 +33,7 @@ from unmask.training.optimiser import make_optimisers, rate_at
 from unmask.training.packing import PackedRows
 from unmask.training.prepare import Prepared
 from unmask.training.refinement import filled_in
-from unmask.training.settings import MANY, TrainSettings
+from unmask.training.settings import TrainSettings
 from unmask.training.validation import Figures, validate
 
 _FLUSH_STEPS = 50
@@ -61,12 +60,6 @@ class Pace:
     valid_every: int = 0
     checkpoint_every: int = 0
     max_minutes: float | int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("valid_every", "checkpoint_every"):
-            checks.whole(name, getattr(self, name), 0, MANY)
-        if self.max_minutes is not None:
-            checks.real("max_minutes", self.max_minutes, 0, 1e7)
 
     def validates(self, done: int, steps: int) -> bool:
         """Whether to validate after so many steps."""

@@ -19,17 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from unmask.models.conditional_model import ConditionalModel
+from unmask.options.training import LossName
 from unmask.training.layout import PackedText
 from unmask.training.masking import noise
-
-LossName = Literal["factorised", "block"]
 
 
 def hide(

@@ -19,8 +19,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
+from unmask.options.training import LossName
 from unmask.training.layout import PackedText, Vocabulary
-from unmask.training.losses import LossName, hide
+from unmask.training.losses import hide
 from unmask.training.masking import FixedRate, MaskingScheme, Replacement, capacity, noise, parse_replacement, parse_scheme
 from unmask.training.settings import TrainSettings
 

@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from math import cos, pi
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-OptimiserName = Literal["adamw", "muon"]
+from unmask.options.training import OptimiserName
+
 _NEWTON_SCHULZ = ((3.4445, -4.7750, 2.0315),) * 5
 
 

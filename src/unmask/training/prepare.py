@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
-from unmask import checks
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.pair_layout import PairLayout
 from unmask.runs.files import write_atomically
@@ -41,11 +40,8 @@ class Held:
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        share = checks.real("valid_share", self.share, 0, 1)
-        if self.source is None and not 0 < share < 1:
+        if self.source is None and not 0 < self.share < 1:
             raise InputError(f"valid_share {self.share:g} is out of range: give a share between 0 and 1, or a --valid file")
-        if self.max_tokens is not None:
-            checks.whole("valid_max_tokens", self.max_tokens, 3, 1 << 20)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import torch
 
 from unmask import checks
 from unmask.errors import InputError
-from unmask.training.settings import COUNTS, TrainSettings
+from unmask.options.training import MOST_TOKENS
+from unmask.training.settings import TrainSettings
 
 
 class Preset(NamedTuple):
@@ -28,14 +29,13 @@ SIZES = {
     "small": Preset(6, 256, 4, 8192, 65536, 4e-3),
     "base": Preset(12, 768, 12, 28672, 65536, 1e-3),
 }
-TRAINED_VOCAB = (64, COUNTS["vocab"][1])
+TRAINED_VOCAB = (64, MOST_TOKENS)
 """Least and most tokens of a tokenizer that is trained; with --init the model's own number, whatever it is, is taken."""
 FIXED_BY_A_MODEL = ("layers", "width", "heads", "vocab")
 
 
 def choose(size: str, device: torch.device, given: dict[str, Any], init: dict[str, int] | None, name: str = "") -> dict[str, Any]:
     """Every field of a preset: as `given`, else as in the model to start from (`init`, at `name`), else as in the size."""
-    checks.one_of("size", size, ("auto", *SIZES))
     preset = SIZES[("small" if device.type == "cuda" else "tiny") if size == "auto" else size]
     chosen = preset._asdict()
     for option, value in given.items():

@@ -15,6 +15,8 @@ from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.loading import resolve_device
+from unmask.options.option import documented
+from unmask.options.training import MANY, PAIRS_MASKING, PLAIN_MASKING, TrainOptions
 from unmask.runs.files import read_object, reading, user_path, write_atomically, write_json
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder
@@ -33,7 +35,7 @@ from unmask.training.model import Start
 from unmask.training.parallel import Parallel, Side, prepare_parallel
 from unmask.training.prepare import Held, Prepared, prepare
 from unmask.training.result import TrainingRun
-from unmask.training.settings import COUNTS, MANY, PAIRS_MASKING, PLAIN_MASKING, TrainSettings
+from unmask.training.settings import TrainSettings
 from unmask.training.tokenizer import load_tokenizer
 from unmask.training.validation import Figures
 
@@ -43,6 +45,7 @@ SEGMENTS = (24, 64)
 """Lengths that lines are cut to by default, beside --max-length."""
 
 
+@documented(TrainOptions)
 @checked
 def train(
     corpus: Given | None = None,
@@ -65,12 +68,12 @@ def train(
     segment_lengths: str | Sequence[int] | None = None,
     buckets: str | Sequence[int] | None = None,
     masking: str | None = None,
-    mask_source: float = 0.0,
-    refinement: float = 0.0,
-    replacement: str = "1,0,0",
-    loss: str = "factorised",
-    compatibility: float = 0.0,
-    compatibility_rows: int = 0,
+    mask_source: float | None = None,
+    refinement: float | None = None,
+    replacement: str | None = None,
+    loss: str | None = None,
+    compatibility: float | None = None,
+    compatibility_rows: int | None = None,
     optimiser: str = "muon",
     lr: float | None = None,
     warmup: int = 500,
@@ -101,10 +104,6 @@ def train(
 ) -> TrainingRun:
     """Train a masked language model (or a causal one) from text, and leave it in the folder `out`.
 
-    `corpus` is a file, several files or a list of texts; instead of it, `parallel` is a file of sources and one of their
-    translations, or two lists of texts. Every other argument is the option of `unmask train` with that name (`unmask train
-    --help`, docs/training.md, docs/translation.md). `progress` is called with (steps done, steps in all, what happens).
-
     An interrupt (Ctrl-C) ends the run after its step with a checkpoint and a usable model; `resume=True` goes on with it.
 
     >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
@@ -114,41 +113,24 @@ def train(
     'finished'
     """
     given = locals()
+    options = TrainOptions.given(given)
     folder = output_folder("out", out, (corpus, parallel, distil, tokenizer, init, valid))
     _refuse_folder(folder, resume)
-    pairs = _pairs(parallel, distil, corpus, weight, valid)
+    pairs = _pairs(parallel, distil, corpus)
     on = resolve_device(device)
     start = None if init is None else Start.read(user_path(init, "init"), objective == "causal", rename)
     if rename and not start:
         raise InputError("rename was given without a model to start from: give --init, or leave it out")
     asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab, "batch_tokens": batch_tokens, "lr": lr}
-    settings = TrainSettings(
+    settings = options.part(
+        TrainSettings,
         **presets.choose(size, on, asked, start.shape if start else None, str(init)),
-        max_length=max_length,
         segment_lengths=_segment_lengths(segment_lengths, max_length, parallel is not None),
         buckets=_lengths("buckets", (max_length,) if buckets is None else buckets),
-        objective=objective,  # type: ignore[arg-type]
         masking=_masking(objective, parallel is not None) if masking is None else masking,
-        replacement=replacement,
-        loss=loss,  # type: ignore[arg-type]
-        compatibility=compatibility,
-        compatibility_rows=compatibility_rows,
-        optimiser=optimiser,  # type: ignore[arg-type]
-        warmup=warmup,
-        steps=steps,
-        weight_decay=weight_decay,
-        beta2=beta2,
-        clip=clip,
-        precision=precision,  # type: ignore[arg-type]
-        seed=seed,
-        dropout=dropout,
-        label_smoothing=label_smoothing,
         parallel=parallel is not None,
-        mask_source=mask_source,
-        refinement=refinement,
     )
     pace = Pace(valid_every, checkpoint_every, max_minutes)
-    checks.real("epochs", epochs, 0, 1e6, above=True)
     presets.refuse_what_does_not_fit(settings, on)
     read = [] if corpus is None else sources(corpus, weight, field)
     held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
@@ -216,22 +198,11 @@ def warn_of_unlearned(made: TrainingRun) -> None:
         warnings.warn(f"after {done} the model {doubt}; {MORE}", UnmaskWarning, stacklevel=3)
 
 
-def _pairs(
-    parallel: Sequence[Side] | None, distil: Name | None, corpus: Given | None, weight: object, valid: object
-) -> Parallel | None:
-    """The parallel corpus, if one is given; what it does not go together with is refused."""
+def _pairs(parallel: Sequence[Side] | None, distil: Name | None, corpus: Given | None) -> Parallel | None:
+    """The parallel corpus, if one is given instead of a corpus of texts."""
     if (parallel is None) == (corpus is None):
         raise InputError("train takes a corpus or --parallel SOURCE TARGET: give one of the two")
-    if parallel is None:
-        if distil is not None:
-            raise InputError("distil belongs to models that translate: leave it out, or give --parallel SOURCE TARGET")
-        return None
-    for name, given in (("weight", weight), ("valid", valid)):
-        if given is not None:
-            raise InputError(
-                f"{name} was given, which a parallel corpus does not use: leave it out; --valid-share holds out pairs"
-            )
-    return Parallel.of(parallel, distil)
+    return None if parallel is None else Parallel.of(parallel, distil)
 
 
 def _refuse_folder(out: Path, resume: bool) -> None:
@@ -279,10 +250,7 @@ def _masking(objective: str, parallel: bool) -> str:
 def _segment_lengths(given: str | Sequence[int] | None, max_length: int, parallel: bool) -> tuple[int, ...]:
     """Lengths that lines are cut to: as given, else short ones and the longest. Pairs are not cut."""
     if given is None:
-        longest = checks.whole("max_length", max_length, *COUNTS["max_length"])
-        return (longest,) if parallel else (*(length for length in SEGMENTS if length < longest), longest)
-    if parallel:
-        raise InputError("segment_lengths was given, and pairs are not cut: leave it out; --max-length is the longest pair")
+        return (max_length,) if parallel else (*(length for length in SEGMENTS if length < max_length), max_length)
     return _lengths("segment_lengths", given)
 
 

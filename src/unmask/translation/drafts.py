@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from unmask.options.sampling import EnergyKind
 from unmask.runs.progress import Progress
 from unmask.sampling.decoder_run import DecoderRun
 from unmask.sampling.decoders.ancestral import Ancestral
@@ -28,7 +29,7 @@ from unmask.sampling.memory_plan import CPU_BYTES, chain_cost
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import ChainStreams
-from unmask.sampling.settings import EnergyKind, SampleSettings
+from unmask.sampling.settings import SampleSettings
 from unmask.sampling.starts import random_texts
 from unmask.sampling.state import ChainState
 from unmask.sampling.target import Target

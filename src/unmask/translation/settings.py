@@ -2,76 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from unmask.checks import one_of, real, whole
 from unmask.errors import InputError
-from unmask.sampling.registry import KERNELS, entry_of
-from unmask.sampling.settings import HOTTEST, LARGEST_SEED, SampleSettings
+from unmask.options.translation import AUTOREGRESSIVE, MARKOV, RANDOM, Translating, in_steps
+from unmask.sampling.registry import entry_of
+from unmask.sampling.settings import SampleSettings
 
-AUTOREGRESSIVE = ("greedy", "beam")
-DECODERS = tuple(name for name, entry in KERNELS.items() if entry.decodes)
-MARKOV = tuple(name for name, entry in KERNELS.items() if not entry.decodes)
-SCORES = ("norm", "raw", "any-order")
-RANDOM, REVISE = "random", "revise"
-STEPS = 10
+REVISE = "revise"
+DECIDED = ("steps", "start", "start_steps", "lengths", "choose", "per_token", "orders", "beam", "penalty", "energy", "seed")
 
 
 @dataclass(frozen=True)
-class TranslateSettings:
-    """What `unmask translate` takes, checked.
-
-    method          a decoder, a kernel, or of a causal model greedy or beam
-    steps           of a decoder, or sweeps of a kernel
-    start           where a kernel starts: a decoder, after start_steps, or "random"
-    lengths         how many of the likeliest lengths are decoded
-    choose          by which score the best of them is taken; divided by its tokens, with `per_token`
-    orders          random orders that the any-order log-probability averages over
-    beam, penalty   of a causal model's search: log p / tokens^penalty
-    options         further settings of `SampleSettings`
-    """
-
-    method: str = "mask-predict"
-    steps: int = STEPS
-    start: str = "mask-predict"
-    start_steps: int = STEPS
-    lengths: int = 5
-    choose: str = "raw"
-    per_token: bool = True
-    orders: int = 1
-    beam: int = 5
-    penalty: float = 1.0
-    energy: str = "norm"
-    seed: int = 0
-    options: dict[str, Any] = field(default_factory=dict)
+class TranslateSettings(Translating):
+    """The options of `unmask translate` that decide its translations."""
 
     def __post_init__(self) -> None:
-        one_of("decoder or kernel", self.method, (*DECODERS, *MARKOV, *AUTOREGRESSIVE))
-        one_of("start", self.start, (*DECODERS, RANDOM))
-        one_of("choose", self.choose, SCORES)
-        for name, most in (("steps", 10**6), ("start_steps", 10**6), ("lengths", 10**4), ("orders", 10**4), ("beam", 10**3)):
-            whole(name, getattr(self, name), 1, most)
-        whole("seed", self.seed, 0, LARGEST_SEED - 1)
-        real("penalty", self.penalty, 0, HOTTEST)
-        for name in self._unused:
-            if getattr(self, name) != getattr(type(self), name):
-                raise InputError(f"{name} was given, which {self.method} does not use: leave it out")
-        if self.autoregressive and self.options:
-            raise InputError(f"{next(iter(self.options))} was given, which {self.method} does not use: leave it out")
+        super().__post_init__()
+        if self.decoder is not None and self.kernel is not None:
+            raise InputError(f"decoder {self.decoder} and kernel {self.kernel} were both given: leave one out")
+        if self.moves and self.start_steps != type(self).start_steps and not in_steps(self.start):
+            raise InputError(f"start_steps was given, which start {self.start} does not use: leave it out")
         if not self.autoregressive:
             _ = self.sampling, self.starting
 
     @property
-    def _unused(self) -> tuple[str, ...]:
-        """Settings that this method has no use for."""
-        search, beginning = ("beam", "penalty"), ("start", "start_steps")
-        if self.autoregressive:
-            masked = ("steps", *beginning, "lengths", "choose", "per_token", "orders", "energy")
-            return masked if self.method == "beam" else (*masked, *search)
-        if self.moves:
-            return search if _in_steps(self.start) else (*search, "start_steps")
-        return (*search, *beginning) if _in_steps(self.method) else (*search, *beginning, "steps")
+    def method(self) -> str:
+        """The decoder or the kernel; of a causal model greedy or beam."""
+        return self.kernel or self.decoder or "mask-predict"
 
     @property
     def autoregressive(self) -> bool:
@@ -82,6 +41,12 @@ class TranslateSettings:
     def moves(self) -> bool:
         """Whether a Markov kernel moves the translations after they were started."""
         return self.method in MARKOV
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What was given of the kernel's or decoder's own options."""
+        names = [row.name for row in self.declared() if row.name not in ("decoder", "kernel", *DECIDED)]
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     @property
     def sampling(self) -> SampleSettings:
@@ -97,12 +62,7 @@ class TranslateSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return asdict(self)
-
-
-def _in_steps(decoder: str) -> bool:
-    """Whether a decoder takes a number of steps."""
-    return decoder != RANDOM and "decoding_steps" in entry_of(decoder).options
+        return {"method": self.method, **{name: getattr(self, name) for name in DECIDED}, "options": self.options}
 
 
 def _sampling(name: str, steps: int, energy: str, seed: int, options: dict[str, Any]) -> SampleSettings:

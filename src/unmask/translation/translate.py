@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.arguments import checked
-from unmask.checks import one_of
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.pair_layout import FILE, is_pair_model
+from unmask.options.option import documented
+from unmask.options.translation import TranslateOptions
 from unmask.runs.files import read_object, user_path
 from unmask.runs.lines import STANDARD_INPUT, text_lines, told
 from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.sampling.text_statistics import stutters
-from unmask.translation.settings import AUTOREGRESSIVE, DECODERS, MARKOV, REVISE, STEPS, TranslateSettings
+from unmask.translation.settings import REVISE, TranslateSettings
 
 if TYPE_CHECKING:
     from unmask.models.pair_layout import PairLayout
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Texts = str | os.PathLike[str] | Sequence[str]
 
 
+@documented(TranslateOptions)
 @checked
 def translate(
     texts: Texts,
@@ -38,16 +40,16 @@ def translate(
     model: str | os.PathLike[str] | PairModel,
     decoder: str | None = None,
     kernel: str | None = None,
-    steps: int = STEPS,
-    start: str = "mask-predict",
-    start_steps: int = STEPS,
-    lengths: int = 5,
-    choose: str = "raw",
+    steps: int | None = None,
+    start: str | None = None,
+    start_steps: int | None = None,
+    lengths: int | None = None,
+    choose: str | None = None,
     per_token: bool = True,
-    orders: int = 1,
-    beam: int = 5,
-    penalty: float = 1.0,
-    energy: str = "norm",
+    orders: int | None = None,
+    beam: int | None = None,
+    penalty: float | None = None,
+    energy: str | None = None,
     seed: int = 0,
     temperature: float | None = None,
     proposal_temperature: float | None = None,
@@ -67,43 +69,10 @@ def translate(
 ) -> Translations:
     """Translate the lines of a file, or a list of texts; arguments are the options of `unmask translate`.
 
-    model       a folder of `unmask train --parallel`, or one that was loaded (`PairModel.load`)
-    decoder     mask-predict if left out (of a causal model, beam): any decoder of `unmask.sampling.registry`, or of a causal
-                model greedy or beam
-    kernel      instead: a Markov kernel of that registry, which moves the translations that `start` begins with
-    lengths     how many of the likeliest lengths are decoded; the best by `choose` is kept
-    reference   a translation of each source, to measure against (`.figures`)
-    out         a file for the translations, as JSON lines
-
     An empty source has an empty translation.
     """
-    given = {
-        "temperature": temperature,
-        "proposal_temperature": proposal_temperature,
-        "block_size": block_size,
-        "hot": hot,
-        "cold": cold,
-        "schedule": schedule,
-        "decoding_temperature": decoding_temperature,
-        "gamma": gamma,
-        "order": order,
-        "restart": restart,
-    }
-    settings = TranslateSettings(
-        _method(decoder, kernel, model),
-        steps,
-        start,
-        start_steps,
-        lengths,
-        choose,
-        per_token,
-        orders,
-        beam,
-        penalty,
-        energy,
-        seed,
-        {name: value for name, value in given.items() if value is not None},
-    )
+    usual = "beam" if decoder is None and kernel is None and _is_causal(model) else decoder
+    settings = TranslateOptions.given(locals() | {"decoder": usual}).part(TranslateSettings)
     from unmask.translation.result import BEGINNING, Translations
 
     file = None if out is None else output_file("out", out, (texts, reference, model), BEGINNING)
@@ -141,17 +110,10 @@ def read_lines(texts: Texts, name: str) -> list[str]:
     return lines
 
 
-def _method(decoder: str | None, kernel: str | None, model: Any) -> str:
-    """The decoder or kernel by name; what the model's kind decodes with, where none is named."""
-    if decoder is not None and kernel is not None:
-        raise InputError(f"decoder {decoder} and kernel {kernel} were both given: leave one out")
-    if kernel is not None:
-        return one_of("kernel", kernel, MARKOV)
-    if decoder is not None:
-        return one_of("decoder", decoder, (*DECODERS, *AUTOREGRESSIVE))
+def _is_causal(model: Any) -> bool:
+    """Whether it is the folder of a causal model."""
     folder = None if not isinstance(model, str | os.PathLike) else user_path(model, "model")
-    causal = folder is not None and is_pair_model(folder) and read_object(folder / FILE).get("objective") == "causal"
-    return "beam" if causal else "mask-predict"
+    return folder is not None and is_pair_model(folder) and read_object(folder / FILE).get("objective") == "causal"
 
 
 def _encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> list[tuple[int, ...]]:

@@ -28,9 +28,9 @@ from unmask.lab.dynamics import (
 )
 from unmask.lab.estimation import Matrix, block_covariance, block_information, fisher_information, mean_cost, worst_cost
 from unmask.lab.model import LabModel, Theta
-from unmask.lab.options import Dictionary
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
 from unmask.lab.studies.study import Study, Table
+from unmask.options.lab import Dictionary
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from unmask.lab.estimation import (
     least_eigenvalue,
 )
 from unmask.lab.model import LabModel
-from unmask.lab.options import Masking
 from unmask.lab.studies.settings import ModelSettings
 from unmask.lab.studies.study import Study, Table
+from unmask.options.lab import Masking
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:

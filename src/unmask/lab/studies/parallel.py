@@ -15,10 +15,10 @@ from unmask.formats import at_most
 from unmask.lab import figures
 from unmask.lab.correlation import masked_total_correlation
 from unmask.lab.dynamics import gibbs, parallel_step, stationary_law, total_variation, uniform_masks
-from unmask.lab.options import Parallel
 from unmask.lab.studies.dependence import Counted, agreement_law
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
 from unmask.lab.studies.study import Study, Table
+from unmask.options.lab import Parallel
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from unmask.errors import InputError
 from unmask.lab import figures
 from unmask.lab.correlation import Entropies, masked_cross_entropy
 from unmask.lab.model import LabModel
-from unmask.lab.options import Schedule
 from unmask.lab.schedules import (
     contiguous,
     extreme_schedule,
@@ -29,6 +28,7 @@ from unmask.lab.schedules import (
 )
 from unmask.lab.studies.settings import ModelSettings
 from unmask.lab.studies.study import Study, Table
+from unmask.options.lab import Schedule
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:

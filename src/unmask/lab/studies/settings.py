@@ -12,7 +12,7 @@ import numpy as np
 from unmask import checks
 from unmask.errors import InputError
 from unmask.lab.model import MAX_STATES, LabModel, curie_weiss, ising, parse_fields, potts, refuse_too_many, table_model
-from unmask.lab.options import MOST_VALUES, SpinOptions
+from unmask.options.lab import MOST_VALUES, SpinOptions
 from unmask.runs.files import parse_json, read_bytes, reading, user_path
 
 LARGEST_FILE = 1 << 20

@@ -26,8 +26,8 @@ from unmask.lab.dynamics import (
     uniform_masks,
 )
 from unmask.lab.model import LabModel, Space, Vector, table_model
-from unmask.lab.options import Stutter
 from unmask.lab.studies.study import Study, Table
+from unmask.options.lab import Stutter
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.checks import one_of
+from unmask.options.sampling import Order
 from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.settings import Order
 from unmask.sampling.target import Target
 from unmask.sampling.token_draw import Conditionals
 

@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.checks import real, whole
+from unmask.options.sampling import HOTTEST
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.settings import HOTTEST
 from unmask.sampling.state import refuse_nan
 from unmask.sampling.target import Target
 

@@ -16,11 +16,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from unmask.checks import real
+from unmask.options.sampling import HOTTEST
 from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.settings import HOTTEST
 from unmask.sampling.target import Target
 
 

@@ -17,9 +17,9 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from unmask.checks import one_of
+from unmask.options.sampling import Schedule
 from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, ParallelDecoder, highest
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.settings import Schedule
 
 
 def blanks_left(sites: int, step: int, steps: int, schedule: Schedule) -> int:

@@ -6,7 +6,7 @@
     law   mu = sum_n lambda (1 - lambda)^n c P^n,   that is   mu = lambda c + (1 - lambda) mu P,
 
 P the random-scan Gibbs step: the construction `family:1,LAMBDA`. A text of F blanks costs F + (1 - lambda) / lambda passes on
-average, so lambda has a least value (`checked_restart`).
+average, so lambda has a least value (`unmask.options.sampling`).
 The draws are independent, so nothing has to mix. Of two blanks the probability of each draw is known, from the tables of the pair
 (two passes per token, once for all draws), each step being restricted to the tokens that are allowed.
 """
@@ -24,11 +24,11 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints.arnold_gokhale import family
 from unmask.joints.joint import Joint
+from unmask.options.sampling import RESTART
 from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
 from unmask.sampling.passes import Passes
 from unmask.sampling.proposal import Proposal
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.settings import checked_restart
 from unmask.sampling.target import Target
 from unmask.tables.kept import kept_with_first
 from unmask.tables.unary import unary_tables
@@ -45,7 +45,7 @@ class Refined:
     restart: float = 0.1
 
     def __post_init__(self) -> None:
-        checked_restart(self.restart)
+        RESTART.check("restart", self.restart)
 
     @property
     def exact(self) -> bool:

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from unmask.checks import whole
 from unmask.errors import InputError
+from unmask.options.sampling import MOST_SWEEPS
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.randomness import Randomness
-from unmask.sampling.settings import MOST_SWEEPS
 from unmask.sampling.state import ChainState, StepInfo
 
 

@@ -1,52 +1,65 @@
-"""`unmask diagnose`: how far to trust the chains of a run."""
+"""`unmask sample` and `unmask diagnose`: what chains drew, and how far to trust it."""
 
 from __future__ import annotations
 
 from math import isnan
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from unmask.cli import options
+from unmask.cli import process, terminal
 
 if TYPE_CHECKING:
     from unmask.sampling.diagnostics import Diagnosis
+    from unmask.sampling.run import SampleRun
+
+SHOWN = 5
+"""Texts that are printed when the run is done."""
 
 
-def diagnose(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            help="The --out folder of an `unmask sample` run, finished or not.",
-            parser=options.path,
-            metavar="FOLDER",
-            show_default=False,
-        ),
-    ],
-    judge: Annotated[
-        str | None,
-        typer.Option("--judge", help="A causal language model, by name or folder, that scores the texts.", show_default=False),
-    ] = None,
-    device: options.Device = "auto",
-    json: options.Json = False,
-) -> None:
-    """Acceptance and novelty, R-hat and effective sample sizes, repetition, and what they mean; writes figures too."""
-    from unmask.cli import terminal
+def sample(given: dict[str, Any]) -> None:
+    """Draw samples and print their diagnosis."""
+    json, out = given.pop("json", False), given.get("out")
+    with terminal.progress(quiet=json) as report:
+        from unmask.sampling.sample import sample as draw
+
+        try:
+            run = draw(**given, progress=report)
+        except KeyboardInterrupt:
+            kept = f"what was sampled is kept in {out}, and the same command goes on" if out else "nothing is kept without --out"
+            process.tell(f"stopped; {kept}")
+            raise
+    if json:
+        terminal.print_json(run.to_dict())
+    else:
+        _print_run(run)
+
+
+def diagnose(given: dict[str, Any]) -> None:
+    """Print the diagnosis of a run."""
     from unmask.sampling.diagnostics import diagnose as measure
 
-    found = measure(run, judge=judge, device=device)
+    json = given.pop("json", False)
+    found = measure(**given)
     if json:
         terminal.print_json(found.to_dict())
     else:
-        print_diagnosis(found)
-        terminal.messages().print(f"figures are in {run / 'figures'}")
+        _print_diagnosis(found)
+        terminal.messages().print(f"figures are in {given['run'] / 'figures'}")
 
 
-def print_diagnosis(found: Diagnosis) -> None:
+def _print_run(run: SampleRun) -> None:
+    _print_diagnosis(run.diagnosis)
+    console, screen = terminal.console(), terminal.messages()
+    screen.print(f"{run.memory}; {run.remembered:,} passes came from memory")
+    for row in run.last.head(SHOWN).itertuples():
+        console.print(f"{row.energy:8.2f}  {row.text}", soft_wrap=True)
+    if run.folder is None:
+        screen.print(f"{len(run.samples):,} samples were drawn and none is kept: give --out FOLDER to keep them")
+    else:
+        screen.print(f"{len(run.samples):,} samples are in {run.folder / 'samples.parquet'}, figures in {run.folder / 'figures'}")
+
+
+def _print_diagnosis(found: Diagnosis) -> None:
     """Tables and the verdict."""
-    from unmask.cli import terminal
-
     console = terminal.console()
     rates = [f"{found.chains} chains of {found.draws} draws, {found.passes:,} passes"]
     if not isnan(found.acceptance):

@@ -1,0 +1,231 @@
+"""`unmask fill`, `compare`, `dependence` and `mutants`: texts in, answers printed as they are ready, files last; and `check`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unmask.cli import terminal
+from unmask.errors import InputError
+from unmask.formats import count_at_most, percent_at_least
+from unmask.runs.lines import STANDARD_INPUT, plain_texts, told
+from unmask.runs.outputs import output_file
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unmask.answers.chain_answer import ChainFilling
+    from unmask.answers.comparison import Comparison
+    from unmask.answers.dependence import Dependence
+    from unmask.answers.filling import Filling
+    from unmask.answers.mutants import Mutants
+
+OUTPUTS = ("figure", "out")
+WIDEST = 10
+"""Positions whose matrix fits into 80 columns; of more, the strongest pairs are listed."""
+LISTED = 20
+NARROW = {
+    "product": "prod-\nuct",
+    "arnold_gokhale": "arn.\ngokh.",
+    "balanced": "bal-\nanced",
+    "pseudo_gibbs": "ps.\ngibbs",
+    "restarted": "re-\nstart",
+}
+"""Names as the heads of columns, where the registry's are too wide for all of them in 80 columns."""
+
+
+def _answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, Any]) -> None:
+    """Call `unmask.<verb>` on the texts and print its answers: by `show`, or as JSON, one line per text of a file.
+
+    An answer is printed before the files that belong to it are written (see `one_or_many`), so that a full disk costs only these.
+    """
+    json = given.pop("json", False)
+    text, file = given.pop("text", given.pop("sequence", None)), given.pop("file", None)
+    for name in OUTPUTS:
+        if name in given:
+            output_file(name, given[name], (file, STANDARD_INPUT if text == "-" else None))
+    found = _read_texts(text, file)
+    texts, many = (found, True) if isinstance(found, list) else ([found], False)
+    console = terminal.console(at_least=terminal.USUAL)
+    with ExitStack() as bar:
+        report = bar.enter_context(terminal.progress(quiet=sys.stdout.isatty() if many else json))
+        import unmask
+
+        for number, one in enumerate(getattr(unmask, verb).each(texts, progress=report, **given)):
+            ready = one.to_dict()
+            if not many:
+                bar.close()
+            if json:
+                terminal.print_json(ready, indent=None if many else 2)
+            else:
+                console.print(end="\n" if number else "")
+                show(one, console)
+
+
+def _read_texts(text: str | None, file: Path | None) -> str | list[str]:
+    """The text itself; or a list, one per line that is not blank, of a file or of standard input (-)."""
+    if (text is None) == (file is None):
+        given = "TEXT and --file were both given" if file is not None else "no text was given"
+        raise InputError(f"{given}: give a text, - for standard input, or --file with one text per line")
+    if text is not None and text != "-":
+        return text
+    source = file or STANDARD_INPUT
+    texts = list(plain_texts(source))
+    if not texts:
+        raise InputError(f"{told(source)!r} has no text: give one text per line")
+    return texts
+
+
+def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
+    from unmask.answers.chain_answer import ChainFilling
+
+    terminal.print_heading(console, filling.text)
+    if isinstance(filling, ChainFilling):
+        _show_chain(filling, console)
+    else:
+        _show_joint(filling, console)
+    if any(completion.is_gold for completion in filling.completions):
+        console.print("* the tokens given")
+
+
+def _show_joint(filling: Filling, console: Console) -> None:
+    from unmask.answers.asking import told_mass
+
+    sites = filling.joint.sites
+    kind = "distribution of 1 blank" if sites == 1 else f"{filling.joint.name} joint of {sites} blanks"
+    console.print(f"{kind}; {terminal.shape(filling.joint.shape)} {told_mass(filling.candidates_mass, sites)}\n")
+    table = terminal.table("probability", "nats", *([] if sites == 1 else ["product"]))
+    table.add_column("completion", overflow="fold")
+    width = max(24, console.width - (24 if sites == 1 else 36))
+    for completion in filling.completions:
+        numbers = [terminal.percent(completion.log_prob), f"{completion.log_prob:.2f}"]
+        if sites > 1:
+            numbers.append(terminal.percent(completion.product_log_prob))
+        shown = terminal.marked(completion.text, completion.spans, width - 2 * completion.is_gold)
+        table.add_row(*numbers, shown.append(" *" if completion.is_gold else ""))
+    console.print(table)
+
+
+def _show_chain(filling: ChainFilling, console: Console) -> None:
+    console.print(filling.summary + "\n")
+    error = not filling.exact
+    table = terminal.table("probability", "nats", *(["error"] if error else []))
+    table.add_column("completion", overflow="fold")
+    for completion in filling.completions:
+        numbers = [terminal.percent(completion.log_prob), f"{completion.log_prob:.2f}"]
+        if error:
+            numbers.append(f"{completion.standard_error:.2f}")
+        shown = terminal.marked(completion.text, completion.spans, max(24, console.width - 30 - 2 * completion.is_gold))
+        table.add_row(*numbers, shown.append(" *" if completion.is_gold else ""))
+    console.print(table)
+    if filling.answers:
+        table = terminal.table("probability", "nats", "rank", "odds")
+        table.add_column("answer", overflow="fold")
+        for answer in filling.answers:
+            rank = "-" if answer.rank is None else " to ".join(map(count_at_most, sorted(set(answer.rank))))
+            odds = f"1 : {1 / answer.odds:.3g}" if answer.odds else "0"
+            numbers = [terminal.percent(answer.log_prob), f"{answer.log_prob:.2f}", rank, odds]
+            table.add_row(*numbers, answer.answer)
+        console.print()
+        console.print(table)
+
+
+def _show_comparison(comparison: Comparison, console: Console) -> None:
+    from unmask.answers.asking import told_mass
+
+    joint = next(iter(comparison.joints.values()))
+    terminal.print_heading(console, comparison.text)
+    console.print(f"{joint.sites} blanks; {terminal.shape(joint.shape)} {told_mass(comparison.candidates_mass, joint.sites)}\n")
+    console.print(f"Probability of a completion (%) under each construction, the best by {comparison.ranked_by}")
+    names = [NARROW.get(name, name.replace("_", "\n")) for name in comparison.joints]
+    table = terminal.table(*names, "all\nord.", first="completion")
+    for completion in comparison.completions:
+        name = terminal.tokens(completion.tokens) + (" *" if completion.is_gold else "")
+        log_probs = [*completion.log_probs.values(), completion.orders_log_prob]
+        table.add_row(name, *[terminal.short_percent(p) for p in log_probs])
+    console.print(table)
+    known = comparison.cloze.gold is not None
+    some = len(comparison.support) < len(comparison.model.regular_ids)
+    console.print(f"all orders: the chain rule averaged over all orders, over the {'alphabet' if some else 'whole vocabulary'}")
+    if known:
+        console.print("* the tokens given")
+    dependence = "mutual\ninformation" if joint.sites == 2 else "total\ncorrelation"
+    console.print("\nEntropy, dependence, and divergence from the model's own conditionals (nats)")
+    columns = ["entropy", dependence, "A-KL", *(["G-KL", "U-PPL", "P-PPL"] if known else [])]
+    table = terminal.table(*columns, first="construction")
+    for construction, row in comparison.descriptions.items():
+        in_nats = [row.entropy, row.total_correlation, row.a_kl, *([row.g_kl] if row.g_kl is not None else [])]
+        perplexities = [terminal.perplexity(p) for p in (row.u_ppl, row.p_ppl) if p is not None]
+        table.add_row(construction, *map(terminal.nats, in_nats), *perplexities)
+    console.print(table)
+    console.print(f"\ncompatibility {terminal.nats(comparison.compatibility)} (0: one joint has all these conditionals)")
+
+
+def _show_dependence(found: Dependence, console: Console) -> None:
+    names = found.names()
+    terminal.print_heading(console, found.text)
+    beside = "the other blanks masked" if found.others == "masked" else "the other tokens as they stand"
+    console.print(
+        f"mutual information of each pair (nats), {beside};\n{found.construction} joints; "
+        f"{terminal.shape([found.candidates] * 2)} tokens hold at least {percent_at_least(found.least_mass)} of a product joint\n"
+    )
+    if len(names) <= WIDEST:
+        table = terminal.table(*[str(position) for position in found.positions], first="token")
+        for i, name in enumerate(names):
+            row = [terminal.nats(value) if i != j else "-" for j, value in enumerate(found.matrix[i].tolist())]
+            table.add_row(name, *row)
+    else:
+        table = terminal.table("nats", first="pair")
+        for i, j, value in found.pairs()[:LISTED]:
+            table.add_row(f"{names[i]} - {names[j]}", terminal.nats(value))
+    console.print(table)
+    if len(names) > WIDEST:
+        console.print(
+            f"\nthe {min(LISTED, len(found.pairs()))} strongest of {len(found.pairs())} pairs; --figure and --json have all"
+        )
+
+
+def _show_mutants(found: Mutants, console: Console) -> None:
+    terminal.print_heading(console, found.sequence)
+    console.print(f"{len(found):,} mutants; {found.joint} joint; {len(found.alphabet)} tokens per residue; in nats\n")
+    best = found.best()
+    table = terminal.table("log-prob.", "effect", "singles", "epistasis", "interaction", first="mutant")
+    for i, name in enumerate(best.mutants):
+        table.add_row(name, *[f"{best.numbers[column][i]:.3f}" for column in best.numbers])
+    console.print(table)
+    if len(best) < len(found):
+        console.print(f"\nthe {len(best)} of largest {found.by}; --out and --json have all")
+
+
+fill = partial(_answer, "fill", _show_filling)
+compare = partial(_answer, "compare", _show_comparison)
+dependence = partial(_answer, "dependence", _show_dependence)
+mutants = partial(_answer, "mutants", _show_mutants)
+
+
+def check(given: dict[str, Any]) -> None:
+    """Print what was understood of a model."""
+    json = given.pop("json", False)
+    with terminal.progress(quiet=json) as report:
+        import unmask
+
+        found = unmask.check(**given, progress=report)
+    if json:
+        terminal.print_json(found.to_dict())
+        return
+    console = terminal.console()
+    table = terminal.table()
+    for name in ("name", "found"):
+        table.add_column(name, overflow="fold")
+    table.show_header = False
+    for row in found.rows():
+        table.add_row(*row)
+    console.print(table)
+    for concern in found.concerns:
+        console.print(f"\nlooks wrong: {concern}", soft_wrap=True)
+    if not found.concerns:
+        console.print("\nnothing looks wrong" + ("" if "data" in given else "; give --data to measure it on your texts"))

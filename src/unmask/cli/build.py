@@ -1,0 +1,80 @@
+"""Commands made from the tables of `unmask.options`: names, defaults and help are those of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from unmask.errors import InputError
+from unmask.options.kinds import Flag
+from unmask.options.option import Options, Row
+
+Run = Callable[[dict[str, Any]], None]
+"""Runs a command: it is given the options that were typed, by name, as the function of the verb takes them."""
+
+
+def command(name: str, help: str, options: type[Options], run: Run) -> Any:
+    """The command of a table of options."""
+    rows = options.declared()
+
+    def call(**typed: Any) -> None:
+        given = [(row, typed[row.name]) for row in rows if typed[row.name] is not _left_out(row) and typed[row.name] != []]
+        run({row.name: row.kind.parse(row.name, value) for row, value in given})
+
+    parameters = [
+        Parameter(row.name, Parameter.KEYWORD_ONLY, default=_left_out(row), annotation=_typed(row, options)) for row in rows
+    ]
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+
+    class Command(TyperCommand):
+        """Refuses a list of values that is given in pieces, of which the parser would keep the last."""
+
+        table = options
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            names = [option.name for option in order]
+            for row in rows:
+                if row.kind.commas and names.count(row.name) > 1:
+                    raise InputError(f"{row.flags[0]} was given twice: give its values once, with commas between them")
+            return super().parse_args(ctx, args)
+
+    alone = typer.Typer(add_completion=False)
+    said = "\n\n".join(filter(None, [help, options.more]))
+    examples = "\n\n".join(["Examples:", *options.examples]) if options.examples else None
+    alone.command(name, cls=Command, help=_plain(said), epilog=_plain(examples))(call)
+    return typer.main.get_command(alone)
+
+
+def _left_out(row: Row) -> Any:
+    """What the parser gives where an option is left out; the function has the defaults, the yes and no of flags excepted."""
+    if row.required in ("command", "both"):
+        return Parameter.empty
+    return row.default if isinstance(row.kind, Flag) else None
+
+
+def _typed(row: Row, table: type[Options]) -> Any:
+    """The parameter of a row, for Typer."""
+    typed = row.kind.typed if row.required in ("command", "both") else row.kind.typed | None
+    default = f" [default: {row.shown_default}]" if row.shown_default else ""
+    said = row.command_help() + table.readers(row.name) + default
+    metavar = row.metavar or (row.name.upper() if row.argument else row.kind.metavar)
+    shown: dict[str, Any] = {
+        "help": _plain(said),
+        "show_default": False,
+        "metavar": metavar or None,
+        "parser": getattr(row.kind, "word", None),
+    }
+    if row.argument:
+        return Annotated[typed, typer.Argument(**shown)]
+    return Annotated[typed, typer.Option(*row.flags, rich_help_panel=_plain(row.group), **shown)]
+
+
+def _plain(text: str | None) -> str | None:
+    """Brackets as they are, no markup."""
+    return text.replace("[", "\\[") if text else None

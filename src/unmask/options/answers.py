@@ -1,0 +1,170 @@
+"""Options of `fill`, `compare`, `dependence`, `mutants` and `check`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from unmask.joints.registry import DEFAULT_OF_MUTANTS, FORMS
+from unmask.options.kinds import (
+    AllowedWords,
+    Alphabet,
+    Choice,
+    Construction,
+    Constructions,
+    File,
+    Flag,
+    ForbiddenWords,
+    Listed,
+    Numbers,
+    Patterns,
+    Real,
+    TextFile,
+    Whole,
+    Words,
+)
+from unmask.options.option import grouped, option, output_row
+from unmask.options.shared import ALPHABET, MOST_CANDIDATES, Drawn, Grid, Loaded, Printed, Targets, Texts, grid_row, texts
+
+Others = Literal["masked", "text"]
+MUTANT_NUMBERS = ("log_prob", "effect", "singles", "epistasis", "interaction")
+MOST_SHOWN = 1_000_000
+MOST_PIECES, MOST_PASSES, MOST_CHANGES = 8, 10**7, 4
+search_row = grouped("Search over the whole vocabulary")
+DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
+
+
+def _top(what: str, count: int) -> Any:
+    return output_row(count, Whole(1, MOST_SHOWN), f"How many {what}.", "-t")
+
+
+@dataclass(frozen=True)
+class FillOptions(Printed, Loaded, Grid, Targets, Texts):
+    """Options of `fill`."""
+
+    more = (
+        "From three blanks on by chain without --candidates, with [WORD] and [GAP:2-5], and with the options of a search, "
+        "fillings are searched over the whole vocabulary, and the answer says how much of the mass was seen."
+    )
+    examples = (
+        "unmask fill 'The [MASK] [MASK] at the casino.'",
+        "unmask fill 'She [WORD] the door.' --forbid closed,opened --top 5",
+    )
+    text: Any = texts("Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens.")
+    joint: str | None = grid_row(
+        None, Construction(), DERIVED, "-j", otherwise="restarted for one or two blanks, chain from three on"
+    )
+    answers: Sequence[str] | None = search_row(
+        None, Words(), "Fillings to score beside the best, each with its rank and odds; of any length."
+    )
+    pieces: int = search_row(3, Whole(1, MOST_PIECES), "The most tokens of a [WORD].")
+    lengths: str = search_row("uniform", Choice(("uniform", "fit")), "How the lengths of [WORD] and [GAP:2-5] are weighed")
+    allow: Mapping[int, Sequence[str]] | None = search_row(
+        None, AllowedWords(), "The only words of a blank, such as 2=red,green."
+    )
+    forbid: Sequence[str] | None = search_row(None, ForbiddenWords(), "Words that no blank may take, whatever their case.")
+    match: Mapping[int, str] | None = search_row(
+        None, Patterns(), "What a blank's filling must match as a whole, such as 2=.*ing."
+    )
+    differ: bool = search_row(False, Flag(), "Leave out the tokens that stood at --positions.")
+    passes: int | None = search_row(None, Whole(1, MOST_PASSES), "The most passes of the search.", otherwise="1,000")
+    mass: float | None = search_row(None, Real(0, 1, above=True), "Search until this much probability is found, such as 0.5.")
+    top: int = _top("completions to show", 10)
+
+    @property
+    def constrained(self) -> bool:
+        """Whether some fillings are left out, however probable."""
+        return bool(self.allow or self.forbid or self.match or self.differ)
+
+
+@dataclass(frozen=True)
+class CompareOptions(Printed, Drawn, Loaded, Grid, Targets, Texts):
+    """Options of `compare`."""
+
+    more = "The figure shows the joint of two blanks, independent and by the default."
+    examples = (
+        "unmask compare 'The [MASK] [MASK] at the casino.'",
+        "unmask compare 'The [MASK] [MASK] at the casino.' --targets man,is --joints product,mrf,restarted",
+    )
+    text: Any = texts("Text with [MASK] at each blank.")
+    joints: Any = grid_row("all", Constructions(), f"all, or some of {', '.join(FORMS)}.")
+    joint: str | None = grid_row(
+        None, Construction(), "The construction by which completions are ranked.", "-j", otherwise="restarted"
+    )
+    top: int = _top("completions to show", 10)
+
+
+@dataclass(frozen=True)
+class DependenceOptions(Printed, Drawn, Loaded, Grid, Texts):
+    """Options of `dependence`."""
+
+    more = "The figure shows the matrix as a heat map."
+    examples = (
+        "unmask dependence 'The [MASK] [MASK] at the [MASK].'",
+        "unmask dependence 'She put the keys on the table.' --positions 2,4,7 --figure dependence.png",
+    )
+    text: Any = texts("Text with [MASK] at two blanks or more, or a whole text.")
+    joint: str = grid_row("pseudo_gibbs", Construction(), DERIVED, "-j")
+    others: Others | None = option(
+        None,
+        Choice(("masked", "text")),
+        "What stands at the other positions while a pair is measured: masked, or the text itself (text).",
+        otherwise="masked for blanks, text for a whole text",
+    )
+    candidates: int | None = grid_row(
+        None,
+        Whole(1, MOST_CANDIDATES),
+        "Tokens to consider at each position.",
+        "-n",
+        otherwise="32 to 256, by how many positions",
+    )
+    positions: Sequence[int] | None = option(
+        None,
+        Numbers(int),
+        "Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0.",
+        otherwise="all but special ones",
+    )
+    force: bool = grid_row(False, Flag(), "Go on where there are more than 200,000 passes.")
+
+
+@dataclass(frozen=True)
+class MutantsOptions(Printed, Drawn, Loaded, Texts):
+    """Options of `mutants`."""
+
+    more = (
+        "Exact over the alphabet for up to four changes. "
+        "The figure is a heat map: effects of single changes, or epistasis of pairs."
+    )
+    examples = (
+        "unmask mutants 'the cat sat' --mutations cat2dog --alphabet cat,dog,man",
+        "unmask mutants 'the cat sat' --positions all --changes 2 --alphabet the,cat,dog,sat --by epistasis",
+    )
+    sequence: Any = texts("A sequence, such as a protein.")
+    mutations: Any = option(
+        None, Listed(), "Mutants by name, such as A24G,A24G+L30V, or a file of them, one per line.", python="Or a list of names."
+    )
+    positions: Any = option(
+        None, Listed(), "Or residues to scan, such as 24,30-33, or all; the first is 1.", python="Or a list of numbers."
+    )
+    changes: int = option(1, Whole(1, MOST_CHANGES), "How many residues of a scan change together, 1 to 4.")
+    joint: str = option(DEFAULT_OF_MUTANTS, Construction(), DERIVED, "-j")
+    alphabet: Any = option(
+        None,
+        Alphabet(),
+        f"The tokens that may stand at a position: {ALPHABET}.",
+        otherwise="every regular token of a small vocabulary",
+    )
+    force: bool = option(False, Flag(), "Go on beyond 200,000 passes or five million mutants.")
+    out: Any = output_row(None, File(), "Parquet file for all mutants and their numbers.")
+    top: int = _top("mutants to print, best first", 20)
+    by: str = output_row("effect", Choice(MUTANT_NUMBERS), "What ranks them")
+
+
+@dataclass(frozen=True)
+class CheckOptions(Printed, Loaded):
+    """Options of `check`."""
+
+    more = "With --data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy."
+    examples = ("unmask check", "unmask check --model bert-base-cased --data texts.txt")
+    data: Any = option(None, TextFile(), "Texts of the kind it was trained on: one per line, or .fasta; - is standard input.")

@@ -1,0 +1,161 @@
+"""Options of `sample` and `diagnose`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from unmask.errors import InputError
+from unmask.joints.registry import FORMS
+from unmask.options.kinds import (
+    AllowedTokens,
+    Alphabet,
+    Choice,
+    Construction,
+    File,
+    Flag,
+    Memory,
+    Numbers,
+    Real,
+    Text,
+    TextFile,
+    Whole,
+)
+from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
+from unmask.options.shared import LARGEST_SEED, Loaded, Printed
+from unmask.sampling.registry import KERNELS
+
+EnergyKind = Literal["raw", "norm"]
+Scan = Literal["random", "fixed", "permutation"]
+BlockShape = Literal["window", "scattered", "dependent", "independent"]
+Schedule = Literal["linear", "cosine"]
+Order = Literal["random", "left-to-right", "right-to-left"]
+
+HOTTEST = 1e6
+MOST_CHAINS, MOST_SWEEPS, LONGEST = 10**6, 10**9, 10**5
+MOST_REFINEMENTS = 1_000
+"""Gibbs steps of a refined draw on average; it is not kept, nor reported on, before all of them are done."""
+TEMPERATURE = Real(0, HOTTEST, above=True)
+start_row, moves_row, blocks_row, decoding_row = map(grouped, ("Start and support", "Moves", "Blocks", "Decoding"))
+
+
+class Restart(Real):
+    """A probability of stopping before each Gibbs step, if the steps, 1 / restart on average, end in reasonable time."""
+
+    def check(self, name: str, given: Any) -> float:
+        restart = super().check(name, given)
+        if restart * MOST_REFINEMENTS < 1:
+            raise InputError(
+                f"{name} {restart:g} takes {1 / restart:.3g} passes per text on average, over the limit of {MOST_REFINEMENTS:,}: "
+                f"give {1 / MOST_REFINEMENTS:g} or more"
+            )
+        return restart
+
+
+RESTART = Restart(0, 1, above=True)
+
+
+@dataclass(frozen=True)
+class Sampling(Options):
+    """Everything that decides which samples a run draws; see `unmask.sampling.settings`."""
+
+    reads = (Reads("kernel", {name: entry.options for name, entry in KERNELS.items()}),)
+
+    kernel: str = option("mh", Choice(tuple(KERNELS)), "What moves the chains, or a decoder")
+    energy: EnergyKind = option("norm", Choice(get_args(EnergyKind)), "Which energy the chains sample")
+    temperature: float = moves_row(1.0, TEMPERATURE, "Of the energy: exp(-E / temperature).")
+    length: tuple[int, ...] = option(
+        (12,), Numbers(int, Whole(1, LONGEST), alone=True), "Tokens per text, or several lengths such as 8,12,16.", left_out=None
+    )
+    chains: int = option(64, Whole(1, MOST_CHAINS), "How many chains (or texts decoded side by side).")
+    sweeps: int = option(100, Whole(1, MOST_SWEEPS), "How often each chain redraws all of its tokens.")
+    seed: int = option(0, Whole(0, LARGEST_SEED), "Seed of all random choices.")
+    burn_in: int = option(0, Whole(0, MOST_SWEEPS), "Sweeps at the beginning that are not kept.")
+    thin: int = option(1, Whole(1, MOST_SWEEPS), "Keep every n-th sweep.")
+    init: tuple[str, ...] = start_row(
+        (),
+        TextFile(),
+        "File of texts to start from, one per line; chains take them in turn.",
+        otherwise="blanks are filled one by one",
+    )
+    random_start: bool = start_row(False, Flag(), "Start from tokens drawn uniformly.")
+    template: str | None = option(
+        None, Text(), "A text with [MASK] where tokens are sampled; the rest is held. Instead of --length."
+    )
+    allow: tuple[tuple[int, tuple[str, ...]], ...] = start_row(
+        (), AllowedTokens(LONGEST), "Tokens allowed at a position, such as 3=red,green; [CLS] is position 0.", left_out=None
+    )
+    alphabet: tuple[str, ...] = start_row(
+        (), Alphabet(), "Tokens allowed at every site: letters (ACDE), words with commas, or a file of them.", left_out=None
+    )
+    scan: Scan = moves_row("permutation", Choice(get_args(Scan)), "Order of the updates of a sweep")
+    block_size: int = blocks_row(2, Whole(1, LONGEST), "Tokens that a step redraws at once.")
+    block_shape: BlockShape = blocks_row(
+        "window",
+        Choice(get_args(BlockShape)),
+        f"{', '.join(get_args(BlockShape))}: neighbours, any positions, or those that depend most or least on each other, as "
+        "measured at the start.",
+    )
+    proposal_temperature: float = moves_row(1.0, TEMPERATURE, "Of the proposed tokens.")
+    top_k: int | None = moves_row(None, Whole(1, 10**9), "Propose the likeliest tokens only; the chain is then reducible.")
+    nucleus: float | None = moves_row(
+        None, Real(0, 1, above=True), "Propose the likeliest share of tokens only; the chain is then reducible."
+    )
+    delayed: tuple[int, ...] = moves_row(
+        (), Numbers(int, Whole(0, LONGEST)), "Delayed acceptance: decide in stages that end at these distances, such as 1,3."
+    )
+    ladder: tuple[float, ...] = moves_row(
+        (1.0, 1.5, 2.25), Numbers(float, TEMPERATURE), "Temperatures, rising; the first is sampled."
+    )
+    hot: float = moves_row(2.0, TEMPERATURE, "First temperature.")
+    cold: float = moves_row(0.1, TEMPERATURE, "Last temperature.")
+    joint: str = blocks_row(
+        "pseudo_gibbs", Construction(), f"Construction of pairs, and of measured dependence: {', '.join(FORMS)}."
+    )
+    candidates: int = blocks_row(16, Whole(1, 10**5), "Tokens per position of pairs, and of measured dependence.")
+    decoding_steps: int = decoding_row(10, Whole(1, 10**6), "Steps to a whole text.")
+    schedule: Schedule = decoding_row("linear", Choice(get_args(Schedule)), "How many blanks are left after each step")
+    decoding_temperature: float = decoding_row(1.0, Real(0, HOTTEST), "Of the predicted tokens; 0 takes the likeliest.")
+    gamma: float = decoding_row(
+        1.0, Real(0, HOTTEST), "Nats of dependence that one step may lose: more is fewer steps; 0 fills one by one."
+    )
+    order: Order = decoding_row("random", Choice(get_args(Order)), "In which blanks are filled")
+    restart: float = decoding_row(0.1, RESTART, "Of refined draws: the probability of stopping before each Gibbs step.")
+
+
+@dataclass(frozen=True)
+class SampleOptions(Printed, Loaded, Sampling):
+    """Options of `sample`."""
+
+    examples = (
+        "unmask sample --template 'The [MASK] sat on the [MASK].' --chains 8 --sweeps 50 --seed 1",
+        "unmask sample --kernel mask-predict --length 12 --chains 16 --sweeps 1 --out texts",
+    )
+    python_only = {
+        "user_terms": "Functions from token ids (n, T) to n numbers that are added to the energy.",
+        **Options.python_only,
+    }
+    out: Any = output_row(None, File(), "Keep the run in this folder; the same command continues a run that was stopped.")
+    chains_at_once: int | None = model_row(
+        None, Whole(1, MOST_CHAINS), "Chains side by side; changes memory and speed, not the samples."
+    )
+    memory: Any = model_row(None, Memory(), "For what the chains keep, such as 2GB or 0.5; the rest is computed again.")
+
+
+@dataclass(frozen=True)
+class DiagnoseOptions(Printed):
+    """Options of `diagnose`."""
+
+    examples = ("unmask diagnose run", "unmask diagnose run --judge gpt2 --json")
+    python_only = {}
+    run: Any = option(
+        None,
+        File(),
+        "The --out folder of an `unmask sample` run, finished or not.",
+        required="both",
+        argument=True,
+        metavar="FOLDER",
+        python="Or what `sample` returned.",
+    )
+    judge: str | None = option(None, Text(), "A causal language model, by name or folder, that scores the texts.")
+    device: str = model_row("auto", Text(), "Of the judge: auto, cpu, cuda or cuda:N.")

@@ -1,0 +1,145 @@
+"""Options of `train`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+from unmask.options.kinds import Choice, File, Files, Flag, Numbers, Real, Renames, Text, TwoFiles, Weights, Whole
+from unmask.options.option import Options, Reads, grouped, option, output_row
+from unmask.options.shared import LARGEST_SEED, Printed
+
+Objective = Literal["masked", "causal"]
+LossName = Literal["factorised", "block"]
+OptimiserName = Literal["muon", "adamw"]
+Precision = Literal["auto", "float32", "bfloat16"]
+MANY = 10**9
+"""More steps, rows or tokens than anyone waits for."""
+MASKED_ONLY = ("masking", "replacement", "loss", "compatibility", "compatibility_rows", "mask_source", "refinement")
+PAIRS_ONLY = ("mask_source", "refinement")
+PLAIN_MASKING, PAIRS_MASKING = "uniform:0.05-0.45", "uniform:0-1"
+"""Where none is given. In translations every number of masked tokens is equally likely, none and all included."""
+MOST_TOKENS = 1 << 24
+TEXTS, PAIRS = "a CORPUS of texts", "--parallel SOURCE TARGET"
+shape_row, cut_row, objective_row = map(grouped, ("Shape", "Texts", "Objective"))
+optimisation_row, validation_row, run_row = map(grouped, ("Optimisation", "Validation", "Run"))
+
+
+BY_SIZE = {"left_out": None, "otherwise": "by --size"}
+
+
+@dataclass(frozen=True)
+class Training(Options):
+    """What decides the weights of a run; see `unmask.training.settings`."""
+
+    reads: ClassVar[tuple[Reads, ...]] = (Reads("objective", {"masked": MASKED_ONLY, "causal": ()}),)
+
+    layers: int = shape_row(6, Whole(1, 1024), "Encoder layers.", **BY_SIZE)
+    width: int = shape_row(256, Whole(1, 1 << 16), "Hidden size.", **BY_SIZE)
+    heads: int = shape_row(4, Whole(1, 1 << 10), "Attention heads.", **BY_SIZE)
+    vocab: int = shape_row(8192, Whole(1, MOST_TOKENS), "Tokens of the vocabulary, where a tokenizer is trained.", **BY_SIZE)
+    max_length: int = cut_row(128, Whole(8, 1 << 16), "Longest text in tokens, start and end tokens included.")
+    segment_lengths: tuple[int, ...] = cut_row(
+        (24, 64, 128),
+        Numbers(int),
+        "Lengths that lines are cut to, one drawn for each line.",
+        left_out=None,
+        otherwise="24, 64 and --max-length",
+    )
+    buckets: tuple[int, ...] = cut_row(
+        (128,),
+        Numbers(int),
+        "Row lengths that segments are packed into; the last is --max-length.",
+        left_out=None,
+        otherwise="--max-length",
+    )
+    objective: Objective = objective_row(
+        "masked", Choice(get_args(Objective)), "masked, or causal: a model of the next token, of the same shape."
+    )
+    masking: str = objective_row(
+        PLAIN_MASKING,
+        Text(),
+        "fixed:R, uniform:A-B, k:N, span:R, words:R, or a mixture W*..+W*...",
+        otherwise=f"{PLAIN_MASKING}, of translations {PAIRS_MASKING}",
+    )
+    replacement: str = objective_row("1,0,0", Text(), "Shares of masked tokens shown as mask, random token, themselves.")
+    loss: LossName = objective_row(
+        "factorised", Choice(get_args(LossName)), "factorised, or block (chain rule inside the masked block)."
+    )
+    compatibility: float = objective_row(0.0, Real(0, 1e6), "Weight of the compatibility regulariser.")
+    compatibility_rows: int = objective_row(0, Whole(0, MANY), "Rows of each batch it looks at; 0 is an eighth.")
+    optimiser: OptimiserName = optimisation_row(
+        "muon", Choice(get_args(OptimiserName)), "muon (orthogonalised steps for the layers' matrices), or adamw for all."
+    )
+    lr: float = optimisation_row(4e-3, Real(0, 10, above=True), "Peak learning rate.", **BY_SIZE)
+    warmup: int = optimisation_row(500, Whole(0, MANY), "Steps of rising learning rate; at most a tenth of all steps.")
+    steps: int = optimisation_row(0, Whole(0, MANY), "Optimisation steps; 0 takes them from --epochs.")
+    batch_tokens: int = optimisation_row(65536, Whole(8, MANY), "Tokens of each step.", **BY_SIZE)
+    weight_decay: float = optimisation_row(0.01, Real(0, 1), "Weight decay of matrices.")
+    beta2: float = optimisation_row(0.98, Real(0, 0.999999, above=True), "AdamW's second beta.")
+    clip: float = optimisation_row(1.0, Real(0, 1e6, above=True), "Largest norm of the gradient.")
+    precision: Precision = optimisation_row(
+        "auto", Choice(get_args(Precision)), "Of matrix products: float32, bfloat16, or auto (bfloat16 on a GPU)."
+    )
+    seed: int = option(0, Whole(0, LARGEST_SEED), "Seed of weights, order and masks.")
+    dropout: float = optimisation_row(0.0, Real(0, 0.9), "Share of each layer's output that training drops.")
+    label_smoothing: float = optimisation_row(0.0, Real(0, 0.9), "Share of each answer spread over the vocabulary.")
+    mask_source: float = objective_row(0.0, Real(0, 0.9), "Rate at which source tokens are masked, too.")
+    refinement: float = objective_row(0.0, Real(0, 1e3), "Weight of learning to correct one's own one-step output.")
+
+
+@dataclass(frozen=True)
+class TrainOptions(Printed, Training):
+    """Options of `train`."""
+
+    more = (
+        "Writes a folder that `unmask fill --model OUT` and Hugging Face's AutoModelForMaskedLM load (a causal one: "
+        "`unmask diagnose --judge OUT` and AutoModelForCausalLM), with a model card. "
+        "Ctrl-C leaves a checkpoint; --resume goes on from there with the same numbers."
+    )
+    examples = (
+        "unmask train corpus.txt --out model",
+        "unmask train --parallel sources.txt targets.txt --out translator --size small --epochs 10",
+    )
+    reads = (*Training.reads, Reads("", {TEXTS: ("weight", "valid", "segment_lengths"), PAIRS: ("distil", *PAIRS_ONLY)}))
+    corpus: Any = option(
+        None,
+        Files(),
+        "Text files, one text per line: .txt, .txt.xz, .txt.gz or .jsonl.",
+        argument=True,
+        metavar="CORPUS...",
+        python="Or a list of texts.",
+    )
+    parallel: Any = option(None, TwoFiles(), "Instead of CORPUS: a file of sources and one of their translations, line by line.")
+    distil: Any = option(None, File(), "Train on the translations of the causal model in this folder.")
+    weight: Any = option(None, Weights(), "How often an epoch sees each CORPUS file; one per file, in order.")
+    field: str = option("text", Text(), "Field of a .jsonl line that holds the text.")
+    size: str = shape_row(
+        "auto",
+        Choice(("auto", "tiny", "small", "base")),
+        "Default shape: tiny, small, base, or auto (tiny on a CPU, small on a GPU).",
+    )
+    tokenizer: Any = shape_row(None, File(), "A tokenizer.json, or a model folder, to use instead of training one.")
+    init: Any = shape_row(None, File(), "A model folder to start from; its shape and tokenizer are taken with its weights.")
+    rename: Mapping[str, str] | None = shape_row(None, Renames(), "A tensor of --init that the model has under another name.")
+    epochs: float = optimisation_row(3.0, Real(0, 1e6, above=True), "Passes over the corpus, where --steps is 0.")
+    valid: Any = validation_row(None, File(), "Held-out text.", otherwise="a share of the corpus")
+    valid_share: float = validation_row(0.02, Real(0, 1), "Share of the corpus' lines held out, where there is no --valid.")
+    valid_max_tokens: int | None = validation_row(None, Whole(3, 1 << 20), "Validate on segments of at most this many tokens.")
+    valid_every: int = validation_row(0, Whole(0, MANY), "Steps between validations; 0 is a tenth of the run.")
+    checkpoint_every: int = run_row(0, Whole(0, MANY), "Steps between checkpoints; 0 is a twentieth of the run.")
+    max_minutes: float | None = run_row(None, Real(0, 1e7), "Pause after this time, with a checkpoint for --resume.")
+    resume: bool = run_row(False, Flag(), "Go on with the run in --out.")
+    keep_checkpoints: bool = run_row(False, Flag(), "Keep the last checkpoints of a finished run.")
+    device: str = run_row("auto", Text(), "cpu, cuda or auto.")
+    compile: bool | None = run_row(None, Flag(), "Compile the model.", otherwise="on a GPU")
+    cache: Any = run_row(None, File(), "Folder for tokenised corpora.", otherwise="~/.cache/unmask")
+    out: Any = output_row(None, File(), "Folder for the model; must not exist, unless --resume.", required="both")
+    half: bool = output_row(False, Flag(), "Write the weights in float16.")
+    licence: str = output_row("unknown", Text(), "Licence of the data, for the model card.")
+
+    @classmethod
+    def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """The objective, or what is trained on."""
+        return super().chosen(what, given) if what else (PAIRS if given.get("parallel") is not None else TEXTS,)

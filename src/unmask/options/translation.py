@@ -1,0 +1,110 @@
+"""Options of `translate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, get_args
+
+from unmask.checks import one_of
+from unmask.options.kinds import Choice, File, Flag, Real, Text, TextFile, Whole
+from unmask.options.option import Options, Reads, grouped, like, model_row, option, output_row
+from unmask.options.sampling import HOTTEST, EnergyKind, Sampling
+from unmask.options.shared import LARGEST_SEED
+from unmask.sampling.registry import KERNELS
+
+AUTOREGRESSIVE = ("greedy", "beam")
+DECODERS = tuple(name for name, entry in KERNELS.items() if entry.decodes)
+MARKOV = tuple(name for name, entry in KERNELS.items() if not entry.decodes)
+SCORES = ("norm", "raw", "any-order")
+RANDOM = "random"
+lengths_row, start_row, causal_row = map(grouped, ("Lengths", "Start of a kernel", "Causal models"))
+of_sampling = partial(like, Sampling, group="Of single kernels and decoders")
+
+
+def in_steps(decoder: str) -> bool:
+    """Whether a decoder takes a number of steps."""
+    return decoder != RANDOM and "decoding_steps" in KERNELS[decoder].options
+
+
+def _read(name: str) -> tuple[str, ...]:
+    """The options that a kernel or decoder reads."""
+    started = ("start", "start_steps") if name in MARKOV else ()
+    steps = ("steps",) if name in MARKOV or in_steps(name) else ()
+    return ("lengths", "choose", "per_token", "orders", "energy", *started, *steps, *KERNELS[name].options)
+
+
+METHODS = {f"decoder {name}": _read(name) for name in DECODERS} | {f"kernel {name}": _read(name) for name in MARKOV}
+METHODS |= {"decoder greedy": (), "decoder beam": ("beam", "penalty")}
+
+
+@dataclass(frozen=True)
+class Translating(Options):
+    """Everything that decides which translations come out; see `unmask.translation.settings`."""
+
+    reads = (Reads("", METHODS),)
+
+    decoder: str | None = option(
+        None,
+        Choice((*DECODERS, *AUTOREGRESSIVE)),
+        f"{', '.join(DECODERS)}; of a causal model {' or '.join(AUTOREGRESSIVE)}.",
+        otherwise="mask-predict, of a causal model beam",
+    )
+    kernel: str | None = option(None, Choice(MARKOV), "Instead: a Markov kernel, which moves what --start begins with")
+    steps: int = option(10, Whole(1, 10**6), "Steps of the decoder, or sweeps of the kernel.")
+    start: str = start_row("mask-predict", Choice((*DECODERS, RANDOM)), f"A decoder, or {RANDOM}.")
+    start_steps: int = start_row(10, Whole(1, 10**6), "Steps of that decoder.")
+    lengths: int = lengths_row(5, Whole(1, 10**4), "How many of the likeliest lengths are decoded.")
+    choose: str = lengths_row("raw", Choice(SCORES), "By what the best of them is taken")
+    per_token: bool = lengths_row(True, Flag(), "Divide that by the number of tokens.")
+    orders: int = lengths_row(1, Whole(1, 10**4), "Random orders that any-order log-probabilities average over.")
+    beam: int = causal_row(5, Whole(1, 10**3), "Width of a causal model's beam.")
+    penalty: float = causal_row(1.0, Real(0, HOTTEST), "A beam's scores are divided by tokens to this power.")
+    energy: str = option("norm", Choice(get_args(EnergyKind)), "Energy of kernels and of the output")
+    seed: int = option(0, Whole(0, LARGEST_SEED - 1), "Seed of all random choices.")
+    temperature: float | None = of_sampling("temperature")
+    proposal_temperature: float | None = of_sampling("proposal_temperature")
+    block_size: int | None = of_sampling("block_size")
+    hot: float | None = of_sampling("hot")
+    cold: float | None = of_sampling("cold")
+    schedule: str | None = of_sampling("schedule")
+    decoding_temperature: float | None = of_sampling("decoding_temperature", otherwise="0")
+    gamma: float | None = of_sampling("gamma")
+    order: str | None = of_sampling("order")
+    restart: float | None = of_sampling("restart")
+
+    @classmethod
+    def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """The decoder or the kernel."""
+        if given.get("kernel") is not None:
+            return (f"kernel {one_of('kernel', given['kernel'], MARKOV)}",)
+        return (f"decoder {one_of('decoder', given.get('decoder') or 'mask-predict', (*DECODERS, *AUTOREGRESSIVE))}",)
+
+
+@dataclass(frozen=True)
+class TranslateOptions(Translating):
+    """Options of `translate`."""
+
+    more = (
+        "Each has text, energy, log_prob (any-order; of a causal model its own), passes, stutter, tokens and length. --reference "
+        "prints BLEU and chrF, stutter, acceptance, and passes and seconds per sentence."
+    )
+    examples = (
+        "unmask translate sources.txt --model translator",
+        "unmask translate sources.txt --model translator --kernel mh --steps 20 --reference targets.txt --out translations.jsonl",
+    )
+    texts: Any = option(
+        None, TextFile(), "Sources, one per line; - reads standard input.", required="both", argument=True, metavar="FILE"
+    )
+    model: Any = model_row(
+        None,
+        File(),
+        "A folder of `unmask train --parallel`.",
+        required="both",
+        python="Or one that was loaded (`PairModel.load`).",
+    )
+    device: str = model_row("auto", Text(), "auto, cpu, cuda or cuda:N.")
+    dtype: str = model_row("auto", Text(), "auto, float32, bfloat16, float16 or float64.")
+    reference: Any = output_row(None, TextFile(), "A translation of each source, to measure against.")
+    out: Any = output_row(None, File(), "Write the JSON lines here, not to standard output.")
