@@ -33,9 +33,18 @@ CHECKED = [
     ),
     *(
         f"unmask.training.{name}"
-        for name in ("batches", "compatibility", "encoder", "layout", "loop", "losses", "masking", "objectives", "optimiser")
+        for name in (
+            "compatibility",
+            "encoder",
+            "loop",
+            "masking",
+            "objectives",
+            "optimiser",
+            "packing",
+            "token_store",
+            "validation",
+        )
     ),
-    *(f"unmask.training.{name}" for name in ("packing", "token_store", "validation")),
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""
 CHECKS = 2000

@@ -8,7 +8,7 @@ import pytest
 from made_up import made_up_lines
 from tokenizers import Tokenizer
 
-from unmask.training.layout import Vocabulary
+from unmask.training.packing import Vocabulary
 from unmask.training.tokenizer import count_words, train_tokenizer
 
 

@@ -19,9 +19,9 @@ from unmask.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.judge import CausalJudge
 from unmask.training.encoder import PackedBert
-from unmask.training.layout import PackedText
 from unmask.training.model import new_model
 from unmask.training.objectives import Causal
+from unmask.training.packing import PackedText
 from unmask.training.settings import TrainSettings
 
 VOCABULARY = toy_vocabulary()

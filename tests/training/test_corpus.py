@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError
-from unmask.training.corpus import Source, sources
-from unmask.training.segments import Segmentation, Segmenter, sentences
+from unmask.training.corpus import Segmentation, Segmenter, Source, sentences, sources
 
 TEXT = "Grüße aus dem Hafen.\n\n  The second line.  \nThe last line"
 LINES = ["Grüße aus dem Hafen.", "The second line.", "The last line"]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from made_up import packed_text, toy_vocabulary
 
 from unmask.errors import InputError
-from unmask.training.layout import PackedText
 from unmask.training.masking import (
     ExactlyK,
     FixedRate,
@@ -26,6 +25,7 @@ from unmask.training.masking import (
     parse_replacement,
     parse_scheme,
 )
+from unmask.training.packing import PackedText
 
 VOCABULARY = toy_vocabulary()
 ROWS = st.lists(

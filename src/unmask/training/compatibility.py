@@ -1,9 +1,14 @@
-"""The compatibility regulariser inside training: one pair of positions in every segment of some packed rows.
+"""The compatibility regulariser: a penalty on pairs of conditionals that no joint distribution has.
 
-For a segment with tokens (x, y) at two random positions a, b, other values x', y' are drawn from the model itself with
-both masked (so that the penalty looks at values that compete), and the squared gap of the two log cross-ratios (`losses`)
-is averaged over segments. Five passes over the rows, one of them without gradient; segments do not see each other, so all
-segments of a row are varied at once. Only the logits of the drawn tokens are computed, never a whole vocabulary's.
+The two unary conditionals of a pair of positions (a, b), the rest of the text shown, come from one joint if and only if, for all
+x, x', y, y', the log cross-ratios agree:
+
+    log [q_a(x|y) q_a(x'|y') / (q_a(x'|y) q_a(x|y'))]  =  log [q_b(y|x) q_b(y'|x') / (q_b(y'|x) q_b(y|x'))].
+
+Normalisers cancel, so logits suffice. In training, every segment of some packed rows gives one random pair. Its tokens are x, y;
+x', y' are drawn from the model itself with both masked, so that the values compete. The penalty is the mean squared gap over
+segments. It takes five passes over the rows, one of them without gradient; segments do not see each other, so all segments of a
+row are varied at once. Only the logits of the drawn tokens are computed, never a whole vocabulary's.
 """
 
 from __future__ import annotations
@@ -16,9 +21,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from unmask.training.encoder import PackedBert, Slots
-from unmask.training.layout import PackedText, Vocabulary
 from unmask.training.masking import ExactlyK, noise
 from unmask.training.masking import capacity as masked_capacity
+from unmask.training.packing import PackedText, Vocabulary
 
 
 def first_rows(text: PackedText, rows: int) -> PackedText:

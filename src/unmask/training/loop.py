@@ -20,21 +20,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.training import compatibility
-from unmask.training.arithmetic import one_order
-from unmask.training.batches import Batch, BatchPlan, seed_for
-from unmask.training.checkpoint import CheckpointFolder, TrainingError
-from unmask.training.encoder import PackedBert, Slots
-from unmask.training.layout import PackedText, Vocabulary
-from unmask.training.learned import log_unigram, stutter
-from unmask.training.log import RunLog
+from unmask.training.encoder import PackedBert, Slots, one_order
 from unmask.training.model import Start, new_model
 from unmask.training.objectives import Task, objective_of
 from unmask.training.optimiser import make_optimisers, rate_at
-from unmask.training.packing import PackedRows
+from unmask.training.packing import Batch, BatchPlan, PackedRows, PackedText, Vocabulary, seed_for
 from unmask.training.prepare import Prepared
+from unmask.training.records import CheckpointFolder, RunLog, TrainingError
 from unmask.training.refinement import filled_in
 from unmask.training.settings import TrainSettings
-from unmask.training.validation import Figures, validate
+from unmask.training.validation import Figures, log_unigram, stutter, validate
 
 _FLUSH_STEPS = 50
 _FLUSH_SECONDS = 2.0

@@ -25,7 +25,7 @@ from torch import Generator, Tensor
 
 from unmask.checks import numbers
 from unmask.errors import InputError
-from unmask.training.layout import PackedText, Vocabulary
+from unmask.training.packing import PackedText, Vocabulary
 
 
 class Moments(NamedTuple):

@@ -27,15 +27,12 @@ from unmask.runs.fingerprint import content_hash, file_hash
 from unmask.runs.lines import text_lines
 from unmask.runs.progress import Progress
 from unmask.sampling.beam_search import beam_search
-from unmask.training.cache import cached
-from unmask.training.corpus import Source
-from unmask.training.packing import pack
+from unmask.training.corpus import Segmentation, Source
+from unmask.training.packing import pack, validation_rows
 from unmask.training.prepare import Held, PairTokens, Prepared, trained_tokenizer, warn_of_unknown
-from unmask.training.segments import Segmentation
 from unmask.training.settings import TrainSettings
-from unmask.training.token_store import TokenPart, id_type
+from unmask.training.token_store import TokenPart, cached, id_type
 from unmask.training.tokenizer import load_tokenizer, special_id
-from unmask.training.validation import validation_rows
 
 Side = str | os.PathLike[str] | Sequence[str]
 """One side of a parallel corpus, as a user names it: a file, or a list of texts."""

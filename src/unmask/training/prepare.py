@@ -15,14 +15,11 @@ from unmask.models.pair_layout import PairLayout
 from unmask.runs.files import write_atomically
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Progress
-from unmask.training.cache import cached
-from unmask.training.corpus import Source
-from unmask.training.packing import PackedRows, pack_cached
-from unmask.training.segments import Segmentation
+from unmask.training.corpus import Segmentation, Source
+from unmask.training.packing import PackedRows, pack_cached, validation_rows
 from unmask.training.settings import TrainSettings
-from unmask.training.token_store import StoredTokens, TokenPart, tokenise
+from unmask.training.token_store import StoredTokens, TokenPart, cached, tokenise
 from unmask.training.tokenizer import count_words, load_tokenizer, special_id, train_tokenizer
-from unmask.training.validation import validation_rows
 
 _FORMAT = 3
 """Of cached tokenizers: 1 was trained with ties broken at random, 2 with fewer letters."""

@@ -22,20 +22,17 @@ from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.training import presets
-from unmask.training.batches import BatchPlan
-from unmask.training.cache import cache_folder, default_cache
-from unmask.training.checkpoint import CheckpointFolder
 from unmask.training.corpus import Given, Source, sources
-from unmask.training.export import export_model, model_card
 from unmask.training.length_fit import fit_length_head
-from unmask.training.log import RunLog
 from unmask.training.loop import Pace, Trainer, run
 from unmask.training.model import Start
+from unmask.training.packing import BatchPlan
 from unmask.training.parallel import Parallel, Side, prepare_parallel
 from unmask.training.prepare import Held, Prepared, prepare
-from unmask.training.result import TrainingRun
-from unmask.training.settings import TrainSettings
+from unmask.training.records import CheckpointFolder, RunLog
+from unmask.training.result import TrainingRun, export_model, model_card
+from unmask.training.settings import TrainSettings, choose_shape, refuse_what_does_not_fit
+from unmask.training.token_store import cache_folder, default_cache
 from unmask.training.tokenizer import load_tokenizer
 from unmask.training.validation import Figures
 
@@ -124,14 +121,14 @@ def train(
     asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab, "batch_tokens": batch_tokens, "lr": lr}
     settings = options.part(
         TrainSettings,
-        **presets.choose(size, on, asked, start.shape if start else None, str(init)),
+        **choose_shape(size, on, asked, start.shape if start else None, str(init)),
         segment_lengths=_segment_lengths(segment_lengths, max_length, parallel is not None),
         buckets=_lengths("buckets", (max_length,) if buckets is None else buckets),
         masking=_masking(objective, parallel is not None) if masking is None else masking,
         parallel=parallel is not None,
     )
     pace = Pace(valid_every, checkpoint_every, max_minutes)
-    presets.refuse_what_does_not_fit(settings, on)
+    refuse_what_does_not_fit(settings, on)
     read = [] if corpus is None else sources(corpus, weight, field)
     held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
     kept = default_cache() if cache is None else cache_folder(output_folder("cache", cache))

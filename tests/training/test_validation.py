@@ -23,17 +23,16 @@ from unmask.cli.app import app
 from unmask.errors import InputError, UnmaskWarning
 from unmask.training.corpus import sources
 from unmask.training.encoder import PackedBert
-from unmask.training.layout import Vocabulary
-from unmask.training.learned import log_unigram, stutter
 from unmask.training.loop import Trainer
 from unmask.training.masking import FixedRate
 from unmask.training.model import new_model
 from unmask.training.objectives import Causal, Masked
+from unmask.training.packing import Vocabulary
 from unmask.training.parallel import Parallel, prepare_parallel
 from unmask.training.prepare import Held, Prepared, prepare
 from unmask.training.settings import TrainSettings
 from unmask.training.tokenizer import special_id
-from unmask.training.validation import Figures, validate
+from unmask.training.validation import Figures, log_unigram, stutter, validate
 
 TRAIN, VALID = made_up_lines(200), [*made_up_lines(40, seed=1), "The old miller ploughs dough on Saturday.", "Fields!"]
 PAIRS = ([f"a {i % 7} b." for i in range(300)], [f"x x {i % 7} y y." for i in range(300)])

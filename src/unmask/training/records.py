@@ -1,12 +1,15 @@
-"""Checkpoints of a run: written whole or not at all, finite numbers only, the last two kept, so that there is a good one.
+"""Records of a run in its folder: the log, training/log.jsonl, and the checkpoints.
 
-A checkpoint is good if it reads, belongs to this run and holds finite numbers of the right shapes. A resumed run starts from
-the newest good one.
+The log has losses every few steps, and every validation. A checkpoint is written whole or not at all and holds finite numbers
+only; the last two are kept. It is good if it reads, belongs to this run and holds finite numbers of the right shapes. A resumed
+run starts from the newest good one.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +19,63 @@ import torch
 from torch import Tensor
 
 from unmask.errors import InputError, UnmaskError
-from unmask.runs.files import write_atomically, writing
+from unmask.runs.files import read_bytes, write_atomically, writing
+from unmask.runs.progress import Progress
+from unmask.training.validation import Figures
+
+
+class RunLog:
+    """Notes what happens to a run in its log file, and tells `progress`, step by step."""
+
+    def __init__(self, path: Path, steps: int, start: int = 0, progress: Progress | None = None) -> None:
+        self.path, self.steps, self.progress = path, steps, progress
+        self.training = self.validation = ""
+        self.began = time.monotonic()
+        if path.exists():  # what a killed run noted after its last checkpoint happens again
+            kept = [json.dumps(record) + "\n" for record in read_log(path) if record["step"] <= start]
+            write_atomically(path, "".join(kept))
+
+    def begins(self, start: int, plan: str) -> None:
+        """How much there is to do, before the first step."""
+        if self.progress:
+            self.progress(start, self.steps, plan)
+
+    def trained(self, step: int, loss: float, penalty: float, rate: float, tokens_per_second: float) -> None:
+        """The mean training loss since the last note, and the mean compatibility penalty where there is one."""
+        self.training = f"training, {tokens_per_second:,.0f} tokens/s, loss {loss:.3f}"
+        record = {"step": step, "loss": round(loss, 5), "lr": rate, "tokens_per_second": round(tokens_per_second)}
+        if penalty:
+            self.training += f", incompatibility {penalty:.2f}"
+            record["compatibility"] = round(penalty, 5)
+        self._note(record)
+
+    def validated(self, step: int, figures: Figures) -> None:
+        """The validation figures."""
+        self.validation = f", validation {figures.loss:.3f} nats, {figures.accuracy:.1%}"
+        self._note({"step": step, "valid_loss": round(figures.loss, 5), "valid_accuracy": round(figures.accuracy, 5)})
+
+    def _note(self, record: dict[str, float]) -> None:
+        if self.progress:
+            self.progress(int(record["step"]), self.steps, self.training + self.validation)
+        record["seconds"] = round(time.monotonic() - self.began, 2)
+        with writing(self.path, "free some space, and give the same command again with --resume"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a") as stream:
+                stream.write(json.dumps(record) + "\n")
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The records of a log; a line that a kill cut short is left out."""
+    records = []
+    for line in read_bytes(path).decode(errors="replace").splitlines():
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict) and isinstance(record.get("step"), int):
+            records.append(record)
+    return records
+
 
 KEPT = 2
 
