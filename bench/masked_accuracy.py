@@ -18,7 +18,7 @@ import torch
 from tokenizers import Tokenizer
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.training.corpus import Segmentation, Source, sentences
+from unmask.training.corpus import Segmentation, TextSource, sentences
 from unmask.training.encoder import PackedBert
 from unmask.training.masking import parse_scheme
 from unmask.training.objectives import Masked
@@ -34,7 +34,7 @@ def held_out(text: Path, folder: Path, device: torch.device) -> tuple[TokenPart,
     """The text's sentences in a model's tokens."""
     tokenizer = load_tokenizer(folder)
     with TemporaryDirectory() as cache:
-        part = tokenise(Source.file(text), tokenizer, Segmentation((4,), 128, 0.0), Path(cache)).train
+        part = tokenise(TextSource.file(text), tokenizer, Segmentation((4,), 128, 0.0), Path(cache)).train
         return TokenPart(part.ids[:].copy(), part.lengths), Vocabulary.of(tokenizer, device)
 
 

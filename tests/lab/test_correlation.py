@@ -21,7 +21,7 @@ from unmask.lab.dynamics import (
     uniform_masks,
 )
 from unmask.lab.model import curie_weiss, ising, parse_fields
-from unmask.lab.studies.stutter import slots_model, stutter_pair, tell
+from unmask.lab.studies.stutter import outcomes, slots_model, stutter_pair
 
 models = random_tables(2.0)
 
@@ -82,7 +82,7 @@ def test_the_stutter_toy_with_other_weights(weight):
 @pytest.mark.parametrize("slots", [2, 3, 6])
 def test_slots_follow_the_binomial(slots):
     model = slots_model(slots)
-    drawn = tell(model, product_conditional(model.space, model.p, tuple(range(slots))))
+    drawn = outcomes(model, product_conditional(model.space, model.p, tuple(range(slots))))
     assert drawn["missing"] == pytest.approx((1 - 1 / slots) ** slots, abs=1e-14)
     assert drawn["once"] == pytest.approx((1 - 1 / slots) ** (slots - 1), abs=1e-14)
     assert sum(drawn.values()) == pytest.approx(1, abs=1e-14)

@@ -15,7 +15,7 @@ from unmask.lab.estimation import (
     averaged_block_covariance,
     block_covariance,
     block_information,
-    draw,
+    draw_counts,
     factorised_covariance,
     fisher_information,
     fit,
@@ -204,7 +204,7 @@ def test_losses_and_gradients(model, data):
     generator = np.random.default_rng(data.draw(st.integers(0, 99)))
     theta = generator.normal(size=len(model.theta)) / 2
     for law in (uniform_masks(model.space, k), surprise_masks(model, k)):
-        counts = draw(model, law, 50, generator)
+        counts = draw_counts(model, law, 50, generator)
         losses = MaskedLoss(model, law)
         for name in ("block", "factorised") if not law.adaptive else ("block",):
             loss, gradient, curvature = getattr(losses, name)(theta, counts)
@@ -219,7 +219,7 @@ def test_losses_and_gradients(model, data):
 def test_curvature_of_the_block_loss_is_its_hessian():
     model = curie_weiss(3, 0.3, 0.2)
     law = surprise_masks(model, 2)
-    losses, counts = MaskedLoss(model, law), draw(model, law, 500, np.random.default_rng(1))
+    losses, counts = MaskedLoss(model, law), draw_counts(model, law, 500, np.random.default_rng(1))
     theta = model.theta + 0.3
     slopes = approx_fprime(theta, lambda t: losses.block(t, counts)[1], 1e-6)
     np.testing.assert_allclose(losses.block(theta, counts)[2], slopes, atol=1e-5)

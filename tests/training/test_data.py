@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from unmask.errors import InputError
 from unmask.training import token_store
-from unmask.training.corpus import Segmentation, Segmenter, Source
+from unmask.training.corpus import Segmentation, Segmenter, TextSource
 from unmask.training.packing import BatchPlan, PackedRows, pack, pack_cached, seed_for
 from unmask.training.token_store import StoredTokens, TokenPart, cached, tokenise
 
@@ -29,7 +29,7 @@ def segments_of(part: TokenPart) -> list[tuple[int, ...]]:
 
 
 def stored(corpus: Path, tokenizer: Tokenizer, cut: Segmentation, cache: Path) -> StoredTokens:
-    return tokenise(Source.file(corpus), tokenizer, cut, cache)
+    return tokenise(TextSource.file(corpus), tokenizer, cut, cache)
 
 
 def whole_cache(cache: Path) -> dict[str, bytes]:

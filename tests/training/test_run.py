@@ -258,7 +258,7 @@ def test_a_checkpoint_cut_at_any_byte_is_passed_over(tmp_path: Path) -> None:
     whole = newest.read_bytes()
     for cut in [*range(0, len(whole), 7), len(whole) - 1]:
         newest.write_bytes(whole[:cut])
-        with pytest.warns(UserWarning, match="step-00000002.pt' is damaged .*going on from step 1"):
+        with pytest.warns(UserWarning, match="step-00000002.pt' is damaged .*continuing from step 1"):
             assert folder.restore(taken.append) == 1
     assert all(torch.equal(state["model"]["w"], torch.ones(3)) for state in taken)
     newest.write_bytes(whole)
@@ -322,7 +322,7 @@ def test_a_damaged_checkpoint_is_passed_over_or_told_and_deleting_it_helps(
     out = shutil.copytree(stopped_at_11, tmp_path / "model")
     older, newest = checkpoints_of(out).paths()
     damage(newest, how)
-    with pytest.warns(UserWarning, match=rf"'{newest}' is damaged .*going on from step 10 instead"):
+    with pytest.warns(UserWarning, match=rf"'{newest}' is damaged .*continuing from step 10 instead"):
         assert go(shared, out, resume=True, max_minutes=0.0).status == "paused"
     for path in checkpoints_of(out).paths():
         damage(path, how)

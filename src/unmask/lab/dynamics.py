@@ -77,7 +77,7 @@ class MaskLaw:
 
 
 def uniform_masks(space: Space, k: int) -> MaskLaw:
-    """All masks of k sites alike: k-Gibbs, k-MPLE."""
+    """All masks of k sites, equally likely: k-Gibbs, k-MPLE."""
     masks = space.masks(k)
     return MaskLaw(f"k={k}", space, masks, np.full((len(masks), 1), 1 / len(masks)))
 
@@ -100,7 +100,7 @@ def adaptive_masks(space: Space, k: int, log_weight: Callable[[Mask], Vector], n
 def surprise_masks(model: LabModel, k: int, sharpness: float = 1.0) -> MaskLaw:
     """Masks that prefer tokens the model finds improbable: log p(K | x) = -sharpness sum_{i in K} log p(x_i | x_{-i}) + c(x).
 
-    What mask-predict does when it re-masks the tokens it is least sure of; `sharpness` 0 is uniform.
+    Mask-predict does this when it masks its least probable tokens again; `sharpness` 0 is uniform.
     """
     space = model.space
     if model.p.min() <= 0:

@@ -44,7 +44,7 @@ Scores = Float[np.ndarray, "S d"]
 """For every state, a number per parameter."""
 
 _SINGULAR = 1e-11
-"""Relative size below which an eigenvalue of the mean Hessian counts as zero: that parameter cannot be found."""
+"""Relative size below which an eigenvalue of the mean Hessian counts as zero: its direction is not identified."""
 
 
 def conditional_mean(space: Space, weight: Vector, mask: Mask, f: Scores) -> Scores:
@@ -252,7 +252,7 @@ class Learning:
     failed: int
 
 
-def draw(model: LabModel, law: MaskLaw, n: int, generator: np.random.Generator) -> Int[np.ndarray, "K S"]:
+def draw_counts(model: LabModel, law: MaskLaw, n: int, generator: np.random.Generator) -> Int[np.ndarray, "K S"]:
     """Counts (masks, S) of n samples x ~ p, each with one mask K ~ p(K | x)."""
     if n < 1:
         raise InputError(f"{n} samples: use at least 1")
@@ -263,7 +263,7 @@ def draw(model: LabModel, law: MaskLaw, n: int, generator: np.random.Generator) 
 def fit(
     losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block", start: Theta | None = None, tolerance: float = 1e-7
 ) -> Fit:
-    """Minimise a masked loss by a trust-region Newton method (scipy's trust-exact), from zero unless told otherwise."""
+    """Minimise a masked loss by a trust-region Newton method (scipy's trust-exact), from zero unless `start` is given."""
     evaluate: Callable[[Theta, np.ndarray], Evaluation] = getattr(losses, loss)
     last: list[tuple[Theta, Evaluation]] = []
 
@@ -301,7 +301,7 @@ def learn(
     losses = MaskedLoss(model, law)
     errors, failed = [], 0
     for _ in range(fits):
-        result = fit(losses, draw(model, law, n, generator), loss)
+        result = fit(losses, draw_counts(model, law, n, generator), loss)
         if result.converged:
             errors.append(n * float(((result.theta - model.theta) ** 2).sum()))
         else:

@@ -100,7 +100,7 @@ class Space:
 
 
 def refuse_too_many(sites: int, size: int) -> None:
-    """Say what would fit, before anything of that size is made."""
+    """Raise InputError, with the size that fits, before anything of that size is made."""
     if sites * log2(size) > log2(MAX_STATES):
         states = size**sites if sites * log2(size) < 128 else inf
         raise _too_many(sites, f"{size} values", states, size)
@@ -228,7 +228,7 @@ def edges(graph: str, sites: int) -> list[tuple[int, int]]:
 
 
 def parse_fields(text: str, sites: int) -> Fields:
-    """One field per site, from `0.1` (all alike), `a,b,c,...` (one each), `a:b` (evenly from a to b) or `normal:SD:SEED`."""
+    """One field per site, from `0.1` (the same for all), `a,b,c,...` (one each), `a:b` (evenly spaced) or `normal:SD:SEED`."""
     try:
         if text.startswith("normal:"):
             _, sd, seed = text.split(":")

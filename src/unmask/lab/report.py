@@ -1,6 +1,6 @@
-"""Studies on disk: a figure and a JSON each, and one Markdown report over all.
+"""Studies on disk: a figure and a JSON file each, and one Markdown report on all.
 
-A folder is the lab's if it holds the manifest `lab.json`; a folder with anything else in it is left alone.
+A folder is the lab's if it holds the manifest `lab.json`; the lab does not write into a folder with anything else in it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ The slides (Li et al., *Promises and Pitfalls of Generative Masked Language Mode
 report computes every statement exactly, on models small enough to list all their texts: a text is N sites with a few
 values each, and joined sites like to agree. How strongly they do is the *coupling*: at 0 the sites are independent, at
 a large coupling they all agree. *Fields* make a site prefer one value. A *mask* hides k of the N sites. Nothing here is
-sampled or approximated unless a table says so.
+sampled or approximated unless a table notes it.
 
 - *gap*, *mixing time*: how fast the Gibbs sampler that redraws the masked sites forgets its start. The smaller the gap,
   the longer the mixing time.
@@ -110,7 +110,7 @@ def _manifest(out: Path) -> dict[str, Any]:
     remedy = "delete it, or name a new folder"
     manifest = read_object(out / MANIFEST, ("studies",), remedy)
     if not isinstance(manifest["studies"], dict):
-        raise InputError(f"{str(out / MANIFEST)!r} is damaged (its studies are no object): {remedy}")
+        raise InputError(f"{str(out / MANIFEST)!r} is damaged (its studies are not an object): {remedy}")
     return manifest
 
 

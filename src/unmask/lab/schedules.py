@@ -1,6 +1,6 @@
-"""Unmasking N sites in T parallel steps, with exact conditionals: what the samples' law is.
+"""The law of texts whose N sites are unmasked in T parallel steps, with exact conditionals.
 
-Fixed groups B_1, ..., B_T (who is drawn when does not depend on what was drawn):
+Fixed groups B_1, ..., B_T (the order does not depend on the values drawn):
 
     q(x) = prod_t prod_{i in B_t} p(x_i | x_{B_<t}),        KL(p || q) = sum_t TC(B_t | B_<t)
 
@@ -45,7 +45,7 @@ def contiguous(sites: int, steps: int) -> Schedule:
 
 
 def spread(sites: int, steps: int) -> Schedule:
-    """Sites of one group as far apart as can be: every steps-th site."""
+    """Sites of one group as far apart as possible: every steps-th site."""
     groups = sorted((tuple(range(t, sites, steps)) for t in range(steps)), key=len)
     return tuple(groups)
 
@@ -112,7 +112,7 @@ Order = Literal["sure site", "sure token"]
 
 
 def greedy_law(model: LabModel, steps: int, order: Order) -> Vector:
-    """The law of texts unmasked by confidence, in even groups: every masked site is drawn, the surest are kept.
+    """The law of texts unmasked by confidence, in even groups: every masked site is drawn, the most probable are kept.
 
     "sure site" ranks sites by max_v p(x_i = v | visible), known before anything is drawn; "sure token" ranks by the
     probability of the token that was drawn, as mask-predict does. Ties go to the site on the left.

@@ -32,14 +32,14 @@ def first_rows(text: PackedText, rows: int) -> PackedText:
 
 
 def repeated(text: PackedText, times: int) -> PackedText:
-    """The same rows several times over."""
+    """The same rows `times` times."""
     return PackedText(**{f.name: torch.cat([getattr(text, f.name)] * times) for f in dataclasses.fields(text)})
 
 
 class Pairs(NamedTuple):
     """One pair of positions (flat indices a, b) of each of some segments, their tokens (x, y), and others drawn (x2, y2).
 
-    The number of pairs is static; `filled` tells which of them are real.
+    The number of pairs is static; `filled` marks the real ones.
     """
 
     a: Int[Tensor, " m"]
@@ -52,7 +52,7 @@ class Pairs(NamedTuple):
 
 
 def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capacity: int, generator: Generator) -> Pairs:
-    """Pairs of at most `capacity` segments; the other values come from the model's own marginals with both masked."""
+    """Pairs from at most `capacity` segments; the other values are drawn from the model's own marginals with both masked."""
     rank = text.rank(noise(text, generator), text.maskable)
     enough = text.maskable & (text.count(text.maskable) > 1)
     at_a, at_b = enough & (rank == 0), enough & (rank == 1)
@@ -90,7 +90,7 @@ def _shown(text: PackedText, pairs: Pairs, value_a: Int[Tensor, " m"], value_b: 
 
 
 def pair_capacity(rows: int, length: int, tokens_per_segment: float) -> int:
-    """A static number of segments that `rows` packed rows stay within, as for a scheme that masks one token each."""
+    """A static upper bound on the segments in `rows` packed rows: the capacity of a scheme that masks one token each."""
     return masked_capacity(ExactlyK(1), rows, length, tokens_per_segment)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Bool
 from tokenizers import Tokenizer
 
 from unmask import checks
@@ -24,16 +25,17 @@ from unmask.runs.files import parse_json, user_path
 from unmask.runs.fingerprint import content_hash, file_hash
 from unmask.runs.lines import numbered_lines
 from unmask.training.tokenizer import special_id
+from unmask.training.wordpiece import CONTINUES
 
 SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".jsonl")
 HEAVIEST = 1_000_000
 Given = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""How a user names a corpus: a file, several files, or a list of texts."""
+"""A corpus as a user gives it: a file, several files, or a list of texts."""
 
 
 @dataclass(frozen=True)
-class Source:
-    """One file, or texts in memory, and how often per epoch its lines are seen; `field` holds the text of a .jsonl line."""
+class TextSource:
+    """One file, or texts in memory, and how often an epoch shows its lines; `field` holds the text of a .jsonl line."""
 
     name: str
     path: Path | None = None
@@ -42,7 +44,7 @@ class Source:
     field: str = "text"
 
     @classmethod
-    def file(cls, path: Path, weight: float = 1.0, field: str = "text", name: str = "corpus") -> Source:
+    def file(cls, path: Path, weight: float = 1.0, field: str = "text", name: str = "corpus") -> TextSource:
         """A file that was given under the argument `name`."""
         known = ", ".join(SUFFIXES)
         if not path.is_file():
@@ -52,7 +54,7 @@ class Source:
         return cls(path.name, path, (), checks.real("weight", weight, 0, HEAVIEST, above=True), field)
 
     def lines(self) -> Iterator[str]:
-        """The texts that are not empty, each in one line."""
+        """The non-empty texts, each as one line."""
         if self.path is None:
             for number, text in enumerate(self.texts, 1):
                 yield from self._usable(" ".join(text.split()), f"text {number}")
@@ -67,27 +69,27 @@ class Source:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise InputError(f"{where}: half of a surrogate pair, which is no character: correct the text") from None
+            raise InputError(f"{where}: half of a surrogate pair, which is not a character: correct the text") from None
         if text:
             yield text
 
     @property
     def fingerprint(self) -> str:
-        """Of the content and how it is read."""
+        """A hash of the content and of the way it is read."""
         if self.path is None:
             return content_hash("\n".join(" ".join(text.split()) for text in self.texts))
         return file_hash(self.path) + (self.field if self.path.suffix == ".jsonl" else "")
 
     @property
     def size(self) -> int:
-        """About how many bytes of text there are."""
+        """Approximate bytes of text."""
         if self.path is None:
             return sum(map(len, self.texts))
         return self.path.stat().st_size * (4 if self.path.suffix in (".xz", ".gz") else 1)
 
 
-def sources(corpus: Given, weights: Sequence[float] | None = None, field: str = "text", name: str = "corpus") -> list[Source]:
-    """One source per file; a list of texts is one source. `weights`: one per source, all 1 if left out."""
+def sources(corpus: Given, weights: Sequence[float] | None = None, field: str = "text", name: str = "corpus") -> list[TextSource]:
+    """One source per file; a list of texts is one source. `weights`: one per source, by default 1."""
     given = [corpus] if isinstance(corpus, str | os.PathLike) else list(corpus)
     if not given:
         raise InputError(f"the {name} is empty: give files or texts")
@@ -98,15 +100,15 @@ def sources(corpus: Given, weights: Sequence[float] | None = None, field: str = 
     are_files = isinstance(corpus, str | os.PathLike) or any(names_a_file)
     if are_files and not all(names_a_file) and len(given) > 1:
         text = str(given[names_a_file.index(False)])
-        raise InputError(f"{name} names files, and {text[:60]!r} is none: give files, or a list of texts")
+        raise InputError(f"{name} names files, and {text[:60]!r} is not a file: give files, or a list of texts")
     count = len(given) if are_files else 1
     weights = [1.0] * count if weights is None or len(weights) == 0 else weights
     if len(weights) != count:
         raise InputError(f"{len(weights)} weights for {count} corpus files: give one --weight per file, in their order")
     if are_files:
-        return [Source.file(user_path(p, name), w, field, name) for p, w in zip(given, weights, strict=True)]
+        return [TextSource.file(user_path(p, name), w, field, name) for p, w in zip(given, weights, strict=True)]
     weight = checks.real("weight", weights[0], 0, HEAVIEST, above=True)
-    return [Source(f"{len(given):,} texts", None, tuple(map(str, given)), weight)]
+    return [TextSource(f"{len(given):,} texts", None, tuple(map(str, given)), weight)]
 
 
 def _looks_like_a_file(text: str) -> bool:
@@ -136,7 +138,7 @@ _HASH_SPACE = 1 << 32
 
 @dataclass(frozen=True)
 class Segmentation:
-    """How lines become segments, and which lines are held out for validation (`holdout` of them, by hash)."""
+    """How lines become segments, and the share `holdout` of lines, chosen by hash, that validation uses."""
 
     lengths: tuple[int, ...] = (24, 64, 128)
     max_length: int = 128
@@ -152,13 +154,21 @@ class Segmentation:
 
 
 def sentences(line: str) -> list[str]:
-    """The line's sentences, by punctuation; their concatenation is the line but for white space between them."""
+    """The line's sentences, by punctuation; their concatenation is the line except for white space between them."""
     out, start = [], 0
     for gap in _SENTENCE_END.finditer(line):
         closing = len(gap.group()) - len(gap.group().lstrip("\"'”’)]"))
         out.append(line[start : gap.start() + closing])
         start = gap.end()
     return [*out, line[start:]]
+
+
+def continuing_pieces(tokenizer: Tokenizer) -> Bool[np.ndarray, " V"]:
+    """Which ids are pieces that continue a word: those that start with ##."""
+    vocabulary = tokenizer.get_vocab()
+    continues = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
+    continues[[i for word, i in vocabulary.items() if word.startswith(CONTINUES)]] = True
+    return continues
 
 
 class Segmenter:
@@ -168,9 +178,7 @@ class Segmenter:
         self.tokenizer = tokenizer
         self.settings = settings
         self.start, self.end = special_id(tokenizer, "[CLS]"), special_id(tokenizer, "[SEP]")
-        vocabulary = tokenizer.get_vocab()
-        self.continues = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
-        self.continues[[i for word, i in vocabulary.items() if word.startswith("##")]] = True
+        self.continues = continuing_pieces(tokenizer)
 
     def __call__(self, lines: Sequence[str]) -> list[list[int]]:
         """Segments of all lines, in order."""

@@ -1,4 +1,4 @@
-"""The training forward pass of a BERT: same weights, same numbers, packed rows, head where it is needed.
+"""The training forward pass of a BERT: same weights, same numbers, packed rows, head only where needed.
 
 Post-norm layers as in BERT: h = LN(x + attention(x)), out = LN(h + W_2 gelu(W_1 h)); logits = E LN(gelu(W h)) + bias with
 E the word embeddings. Three differences from the plain definition in `models/encoder/bert.py`, none in what is computed:
@@ -28,12 +28,12 @@ from torch.nn import functional as F
 from unmask.training.packing import PackedText
 
 WORKSPACE, FIXED_WORKSPACES = "CUBLAS_WORKSPACE_CONFIG", (":4096:8", ":16:8")
-"""Read by cuBLAS: matrix products in workspaces of a fixed number and size are reproducible."""
+"""cuBLAS reads it: matrix products are reproducible in workspaces of fixed number and size."""
 
 
 @contextmanager
 def one_order(device: torch.device) -> Iterator[None]:
-    """Sums in a fixed order, and on a GPU TF32 products and attention whose gradient has one; all restored afterwards."""
+    """Sums in a fixed order; on a GPU also TF32 products, and attention with a reproducible gradient. All restored afterwards."""
     if device.type == "cuda" and os.environ.get(WORKSPACE) not in FIXED_WORKSPACES:
         os.environ[WORKSPACE] = FIXED_WORKSPACES[0]
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
@@ -55,7 +55,7 @@ def one_order(device: torch.device) -> Iterator[None]:
 
 
 def compile_options() -> dict[str, Any]:
-    """Options of torch.compile with which no measured time decides how numbers are added up."""
+    """Options of torch.compile that keep measured times from deciding the order of sums."""
     known = torch._inductor.list_options()
     return {"deterministic": True} if "deterministic" in known else {"shape_padding": False}
 
@@ -155,7 +155,7 @@ def head_loss(
 class Slots(NamedTuple):
     """A static number of slots for positions of packed rows: the flat position in each, 0 in those that are not `filled`.
 
-    `of` is the way back: the slot of each position, or the number of slots where it has none.
+    `of` is the way back: the slot of each position, or the number of slots if it has no slot.
     """
 
     position: Int[Tensor, " m"]
@@ -174,7 +174,7 @@ class Slots(NamedTuple):
 
 
 class _Gathered(torch.autograd.Function):
-    """hidden[position]; a position is in one slot or in none, so the gradient is gathered as well and nothing is summed.
+    """hidden[position]; a position has at most one slot, so the gradient is a gather too and nothing is summed.
 
     A slot that is not filled has no gradient: its loss has weight zero.
     """
@@ -194,7 +194,7 @@ class PackedBert:
     """A network seen through its weights, for packed rows."""
 
     def __init__(self, model: Any, dtype: torch.dtype = torch.float32, compile: bool = False, causal: bool = False) -> None:
-        """`causal`: no position looks at those after it, but for a source, which every position of its pair sees."""
+        """`causal`: no position sees those after it, except a source, which every position of its pair sees."""
         self.model = model
         self.causal = causal
         self.dtype = dtype

@@ -1,4 +1,4 @@
-"""The training loop: one step, and the run around it (checkpoints, validation, interruption, numbers that are no numbers).
+"""The training loop: one step, and the run around it (checkpoints, validation, interruption, NaN).
 
 Everything random in step t (rows, masks, replacements, pairs) is drawn from generators seeded by (seed, t), so the state
 of a run is its weights, its optimisers' states and the number of steps done.
@@ -49,7 +49,7 @@ class StepNumbers(NamedTuple):
 class Pace:
     """How often to validate and to write a checkpoint, and when to pause; none of it changes the numbers.
 
-    0 steps between validations are a tenth of the run, 0 between checkpoints a twentieth; without minutes there is no pause.
+    0 validates ten times per run and writes twenty checkpoints; without `max_minutes` the run never pauses.
     """
 
     valid_every: int = 0
@@ -57,15 +57,15 @@ class Pace:
     max_minutes: float | int | None = None
 
     def validates(self, done: int, steps: int) -> bool:
-        """Whether to validate after so many steps."""
+        """Whether to validate after `done` steps."""
         return done < steps and done % (self.valid_every or max(1, steps // 10)) == 0
 
     def keeps(self, done: int, steps: int) -> bool:
-        """Whether to write a checkpoint after so many steps."""
+        """Whether to write a checkpoint after `done` steps."""
         return done < steps and done % (self.checkpoint_every or max(1, steps // 20)) == 0
 
     def is_over(self, seconds: float) -> bool:
-        """Whether to pause after so much time."""
+        """Whether to pause after this many seconds."""
         return self.max_minutes is not None and seconds > 60 * self.max_minutes
 
 
@@ -164,15 +164,15 @@ class Trainer:
             return validate(self.bert, rows, self.vocabulary, objective, 0, batch_rows, slots, self.log_unigram)
 
     def figures(self, rows: PackedRows) -> Figures:
-        """Those of `validate`, and how a masked model of pairs stutters: what a run ends with."""
+        """The figures at the end of a run: those of `validate`, and the stutter of a masked model of pairs."""
         found = self.validate(rows)
         if self.objective.causal or not self.settings.parallel:
             return found
-        said, should = stutter(self.bert, rows, self.vocabulary)
-        return replace(found, stutter=said, reference_stutter=should)
+        own, reference = stutter(self.bert, rows, self.vocabulary)
+        return replace(found, stutter=own, reference_stutter=reference)
 
     def state(self) -> dict[str, Any]:
-        """All that a resumed run needs, but the number of steps done."""
+        """Everything a resumed run needs, except the number of steps done."""
         return {
             "settings": self.settings.to_dict(),
             "model": self.model.state_dict(),
@@ -180,7 +180,7 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state from `state`; one of another run or of other shapes is a ValueError or a RuntimeError."""
+        """Restore `state`; raises ValueError or RuntimeError if it is from another run or has other shapes."""
         if state["settings"] != self.settings.to_dict():
             raise ValueError("it belongs to a run with other settings")
         if not 0 < state["step"] <= self.settings.steps:
@@ -197,7 +197,7 @@ class Trainer:
 
 
 class _Ledger:
-    """Losses and norms on the device, looked at every few steps; the first that is no number stops the run."""
+    """Losses and norms on the device, read every few steps; the first NaN or infinity stops the run."""
 
     def __init__(self, trainer: Trainer, log: RunLog, checkpoints: CheckpointFolder) -> None:
         self.trainer, self.log, self.checkpoints = trainer, log, checkpoints
@@ -235,10 +235,10 @@ class _Ledger:
         self.since = time.monotonic()
 
 
-def run(
+def run_steps(
     trainer: Trainer, valid: PackedRows, checkpoints: CheckpointFolder, pace: Pace, log: RunLog, start: int = 0
 ) -> tuple[Status, int, Figures]:
-    """Train from step `start` to the end, or to the first interruption; a checkpoint is written in either case."""
+    """Train from step `start` to the end, or until the first interruption; either way it writes a checkpoint."""
     steps = trainer.settings.steps
     ledger = _Ledger(trainer, log, checkpoints)
     began = time.monotonic()

@@ -34,7 +34,7 @@ from unmask.training.settings import TrainSettings
 
 
 class Task(NamedTuple):
-    """The ids that the model sees, the positions where it answers, the right answers, their weights, and what to divide by."""
+    """Ids that the model sees, positions where it answers, right answers, their weights, and the divisor of the weighted sum."""
 
     shown: Int[Tensor, "R L"]
     asked: Bool[Tensor, "R L"]
@@ -54,7 +54,7 @@ class Objective(Protocol):
         ...
 
     def slots(self, rows: int, length: int, tokens_per_segment: float) -> int:
-        """A static number of positions that the asked ones of `rows` x `length` tokens stay within."""
+        """A static upper bound on the asked positions of `rows` x `length` tokens."""
         ...
 
 
@@ -72,7 +72,7 @@ def hide(
 
 @dataclass(frozen=True)
 class Masked:
-    """Hidden positions, each shown as `replacement` says; `source`: the rate at which source tokens are hidden besides."""
+    """Predict hidden positions, shown as `replacement` decides; `source` is the rate at which source tokens are hidden too."""
 
     scheme: MaskingScheme = field(default_factory=FixedRate)
     replacement: Replacement = field(default_factory=Replacement)
@@ -93,7 +93,7 @@ class Masked:
 
 @dataclass(frozen=True)
 class Causal:
-    """The next token, everywhere."""
+    """Predict the next token, everywhere."""
 
     causal = True
 

@@ -29,6 +29,7 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.runs.files import read_object, write_json
+from unmask.training.corpus import continuing_pieces
 from unmask.training.token_store import StoredTokens, TokenPart, cached
 from unmask.training.tokenizer import special_id
 
@@ -37,7 +38,7 @@ _SEGMENTS_PER_COPY = 200_000
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Rows of one bucket, (rows, length) token ids, and how many segments and tokens (padding apart) they hold."""
+    """Rows of one bucket, (rows, length) token ids, and the number of segments and of tokens (without padding) in them."""
 
     length: int
     ids: UInt[np.ndarray, "rows length"]
@@ -46,14 +47,14 @@ class PackedRows:
 
     @property
     def tokens_per_segment(self) -> float:
-        """Row slots a segment takes on average, padding included."""
+        """Mean row slots per segment, padding included."""
         return self.ids.size / max(1, self.segments)
 
 
 def pack_cached(
     stored: Sequence[StoredTokens], weights: Sequence[float], buckets: Sequence[int], pad: int, seed: int, cache: Path
 ) -> list[PackedRows]:
-    """The training parts packed by `pack`, memory-mapped from the cache, made now if they are not there."""
+    """The training parts packed by `pack`, memory-mapped from the cache, or made now."""
 
     def make(folder: Path) -> None:
         packed = pack([s.train for s in stored], weights, buckets, pad, seed)
@@ -70,7 +71,7 @@ def pack_cached(
 def pack(
     parts: Sequence[TokenPart], weights: Sequence[float], buckets: Sequence[int], pad: int, seed: int = 0
 ) -> list[PackedRows]:
-    """Rows of each bucket. A part of weight w has each segment floor(w) times, and once more with probability w's rest."""
+    """Rows of each bucket. A part of weight w has each segment floor(w) times, and once more with probability w - floor(w)."""
     generator = np.random.default_rng(seed)
     lengths, starts, source = [], [], []
     for index, (part, weight) in enumerate(zip(parts, weights, strict=True)):
@@ -107,7 +108,7 @@ def validation_rows(
 ) -> PackedRows:
     """Held-out segments of at most `max_tokens`, packed; at most about `limit` tokens of them, from the start.
 
-    `advice`: what helps where there is none.
+    `advice` ends the message if there is none.
     """
     kept = []
     for part in parts:
@@ -165,7 +166,7 @@ def seed_for(*parts: int) -> int:
 
 @dataclass(frozen=True)
 class Batch:
-    """The rows of one step, and where they come from."""
+    """The rows of one step, and their place in the plan."""
 
     ids: Int[np.ndarray, "rows length"]
     bucket: int
@@ -219,7 +220,7 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Which ids mean what: special tokens, and word pieces that continue a word.
+    """Ids of special tokens, and word pieces that continue a word.
 
     target   of a parallel corpus: the position at which translations begin; 0 for plain text
     """
@@ -235,20 +236,17 @@ class Vocabulary:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, device: torch.device | str = "cpu", target: int = 0) -> Vocabulary:
-        """The vocabulary of a WordPiece tokenizer; pieces that continue a word start with ##."""
-        tokens = tokenizer.get_vocab()
-        size = max(tokens.values()) + 1
-        special = torch.zeros(size, dtype=torch.bool)
+        """The vocabulary of a WordPiece tokenizer."""
+        continues = torch.from_numpy(continuing_pieces(tokenizer))
+        special = torch.zeros_like(continues)
         special[[i for i, t in tokenizer.get_added_tokens_decoder().items() if t.special]] = True
-        continues = torch.zeros(size, dtype=torch.bool)
-        continues[[i for word, i in tokens.items() if word.startswith("##")]] = True
         start, end, pad, mask = (special_id(tokenizer, t) for t in ("[CLS]", "[SEP]", "[PAD]", "[MASK]"))
-        return cls(size, start, pad, mask, special.to(device), continues.to(device), end, target)
+        return cls(len(continues), start, pad, mask, special.to(device), continues.to(device), end, target)
 
 
 @dataclass(frozen=True)
 class PackedText:
-    """Token ids in packed rows, with what follows from them.
+    """Token ids in packed rows, and the layout that follows from them.
 
     segment     0 for padding, 1, 2, ... along the row
     start       index in the row of the segment's first token

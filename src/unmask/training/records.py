@@ -25,23 +25,23 @@ from unmask.training.validation import Figures
 
 
 class RunLog:
-    """Notes what happens to a run in its log file, and tells `progress`, step by step."""
+    """Writes the events of a run to its log file, and reports them to `progress`."""
 
     def __init__(self, path: Path, steps: int, start: int = 0, progress: Progress | None = None) -> None:
         self.path, self.steps, self.progress = path, steps, progress
         self.training = self.validation = ""
         self.began = time.monotonic()
-        if path.exists():  # what a killed run noted after its last checkpoint happens again
+        if path.exists():  # steps that a killed run logged after its last checkpoint are made again
             kept = [json.dumps(record) + "\n" for record in read_log(path) if record["step"] <= start]
             write_atomically(path, "".join(kept))
 
     def begins(self, start: int, plan: str) -> None:
-        """How much there is to do, before the first step."""
+        """Report the plan before the first step."""
         if self.progress:
             self.progress(start, self.steps, plan)
 
     def trained(self, step: int, loss: float, penalty: float, rate: float, tokens_per_second: float) -> None:
-        """The mean training loss since the last note, and the mean compatibility penalty where there is one."""
+        """The mean training loss since the last note, and the mean compatibility penalty if there is one."""
         self.training = f"training, {tokens_per_second:,.0f} tokens/s, loss {loss:.3f}"
         record = {"step": step, "loss": round(loss, 5), "lr": rate, "tokens_per_second": round(tokens_per_second)}
         if penalty:
@@ -65,7 +65,7 @@ class RunLog:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The records of a log; a line that a kill cut short is left out."""
+    """The records of a log, without a line that a kill cut short."""
     records = []
     for line in read_bytes(path).decode(errors="replace").splitlines():
         try:
@@ -81,7 +81,7 @@ KEPT = 2
 
 
 class TrainingError(UnmaskError):
-    """The numbers of a run went wrong."""
+    """A number of the run is NaN or infinite."""
 
 
 class CheckpointFolder:
@@ -101,11 +101,11 @@ class CheckpointFolder:
         return paths[-1] if paths else None
 
     def describe_latest(self) -> str:
-        """Where the last good checkpoint is, in words."""
+        """The place of the last good checkpoint, in words."""
         return f"the last good checkpoint is {self.latest}" if self.latest else "there is no checkpoint yet"
 
     def save(self, step: int, state: dict[str, Any]) -> Path:
-        """Write the state after `step` steps, then drop all but the newest two."""
+        """Write the state after `step` steps, then delete all except the newest two."""
         wrong = not_finite(state)
         if wrong:
             raise TrainingError(
@@ -122,7 +122,7 @@ class CheckpointFolder:
         return path
 
     def restore(self, load: Callable[[dict[str, Any]], None], device: torch.device | str = "cpu") -> int:
-        """Hand the newest good checkpoint to `load`, which raises for one that does not fit; the steps done, or 0."""
+        """Pass the newest good checkpoint to `load`, which raises if it does not fit. Returns the steps done, or 0."""
         paths, damaged = self.paths(), ""
         for path in reversed(paths):
             try:
@@ -137,7 +137,7 @@ class CheckpointFolder:
                 damaged = damaged or f"checkpoint {str(path)!r} is damaged ({why})"
                 continue
             if damaged:
-                warnings.warn(f"{damaged}: going on from step {state['step']:,} instead", stacklevel=2)
+                warnings.warn(f"{damaged}: continuing from step {state['step']:,} instead", stacklevel=2)
             return int(state["step"])
         if damaged:
             raise InputError(
@@ -156,7 +156,7 @@ class CheckpointFolder:
 
 
 def not_finite(state: object) -> str:
-    """The name of a tensor in nested dictionaries and lists that holds an infinity or no number; empty if none does."""
+    """The name of a tensor in nested dictionaries and lists that holds an infinity or NaN; empty if all are finite."""
     named = [(name, tensor) for name, tensor in _tensors(state, "") if tensor.is_floating_point()]
     if not named:
         return ""

@@ -38,7 +38,7 @@ class TrainingRun:
     tokens       in an epoch
     epochs       of all steps
     learned      whether the validation loss is better than that of the tokens' frequencies (`validation.unigram`), and, of a
-                 masked model of pairs, whether it says more than one token again and again
+                 masked model of pairs, whether it does more than repeat one token
 
     >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
     >>> run = unmask.train(texts, out="friends", layers=1, width=16, heads=1, vocab=80, max_length=16,
@@ -58,16 +58,16 @@ class TrainingRun:
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are done; `resume=True` goes on with a run that is not."""
+        """Whether all steps are done; `resume=True` continues a run that is not."""
         return self.status == "finished"
 
     @property
     def learned(self) -> bool | None:
-        """Whether the model has learned anything; where it has not, or little, `validation.doubt` says why."""
+        """Whether the model has learned anything; if not, or little, `validation.doubt` gives the reason."""
         return self.validation.learned
 
     def to_dict(self) -> dict[str, Any]:
-        """What `--json` prints."""
+        """The object that `--json` prints."""
         return {
             "out": str(self.out),
             "status": self.status,
@@ -120,7 +120,7 @@ def export_model(out: Path, model: BertMaskedLM, tokenizer: Tokenizer, settings:
 
 
 def model_card(made: TrainingRun, prepared: Prepared, command: str, licence: str, device: torch.device) -> str:
-    """The model card, all from the run."""
+    """The text of the model card."""
     settings, held, figures = made.settings, prepared.held, made.validation
     rows = "\n".join(
         f"| {s.name} | {tokens:,} | {s.weight:g} |" for s, tokens in zip(prepared.sources, prepared.source_tokens, strict=True)
@@ -176,7 +176,7 @@ The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearn
 
 
 def _words(settings: TrainSettings) -> tuple[str, str, str, str]:
-    """What the model is, its pipeline on the hub, its objective, and what validation asks."""
+    """Kind of model, its pipeline on the hub, its objective, and the question of validation."""
     if settings.objective == "causal":
         return (
             "A causal language model of the BERT architecture (a decoder: no position looks ahead)",

@@ -38,7 +38,7 @@ class TrainSettings(Training):
     def _check_lengths(self) -> None:
         if self.max_length % 8:
             near = 8 * (self.max_length // 8 + 1)
-            raise InputError(f"max_length {self.max_length} is not a multiple of 8: give one, such as {near}")
+            raise InputError(f"max_length {self.max_length} is not a multiple of 8: give one, for example {near}")
         for name, least in (("segment_lengths", 4), ("buckets", 8)):
             values = tuple(checks.whole(name, value, least, self.max_length) for value in getattr(self, name))
             object.__setattr__(self, name, values)
@@ -47,7 +47,7 @@ class TrainSettings(Training):
         rising = list(self.buckets) == sorted(set(self.buckets)) and self.buckets[-1] == self.max_length
         if not rising or any(length % 8 for length in self.buckets):
             raise InputError(
-                f"buckets {','.join(map(str, self.buckets))} cannot be: "
+                f"buckets {','.join(map(str, self.buckets))} are invalid: "
                 f"give rising multiples of 8 that end with --max-length {self.max_length}"
             )
 
@@ -58,7 +58,7 @@ class TrainSettings(Training):
 
     @property
     def corrects(self) -> bool:
-        """Whether the model is asked for tokens where it sees others, which may be wrong."""
+        """Whether training shows the model wrong tokens and asks for the right ones."""
         return self.refinement > 0 or parse_replacement(self.replacement).random > 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ SIZES = {
     "base": Preset(12, 768, 12, 28672, 65536, 1e-3),
 }
 TRAINED_VOCAB = (64, MOST_TOKENS)
-"""Least and most tokens of a tokenizer that is trained; with --init the model's own number, whatever it is, is taken."""
+"""Least and most tokens of a tokenizer that is trained; --init takes the model's own number instead."""
 FIXED_BY_A_MODEL = ("layers", "width", "heads", "vocab")
 
 
@@ -106,7 +106,7 @@ def choose_shape(
 
 
 def refuse_what_does_not_fit(settings: TrainSettings, device: torch.device) -> None:
-    """Say so before anything is allocated if weights, gradients, moments and attention masks alone exceed the memory."""
+    """Raise InputError before anything is allocated if weights, gradients, moments and attention masks alone exceed the memory."""
     layer = 12 * settings.width**2 + 13 * settings.width
     count = (settings.vocab + settings.max_length + settings.width) * settings.width + settings.layers * layer
     needed = 16 * count + 5 * settings.batch_tokens * settings.max_length

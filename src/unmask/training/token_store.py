@@ -33,14 +33,14 @@ from unmask.errors import InputError
 from unmask.runs.files import read_object, reading, user_path, write_json, writing
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.outputs import run_in
-from unmask.training.corpus import Segmentation, Segmenter, Source
+from unmask.training.corpus import Segmentation, Segmenter, TextSource
 
 CONTENTS = "contents.json"
 _BLOCK = 1 << 24
 
 
 def cached(cache: Path, kind: str, inputs: object, make: Callable[[Path], None]) -> Path:
-    """The folder of what follows from `inputs` (plain values); `make` fills a new one where there is no whole one yet."""
+    """The folder of the result for `inputs` (plain values); `make` fills a new one unless a whole one exists."""
     folder = cache / f"{kind}-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]}"
     if _is_whole(folder):
         return folder
@@ -59,7 +59,7 @@ def cached(cache: Path, kind: str, inputs: object, make: Callable[[Path], None])
 
 
 def _put(temporary: Path, folder: Path) -> None:
-    """Move a new folder to its place, over a damaged one; one that another process made meanwhile stays."""
+    """Move a new folder to its place, over a damaged one; keep one that another process made meanwhile."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.is_file():
         folder.unlink()
@@ -71,19 +71,19 @@ def _put(temporary: Path, folder: Path) -> None:
 
 
 def default_cache() -> Path:
-    """Where caches lie unless the user says otherwise."""
+    """The cache folder if the user names none."""
     return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "cache") / "unmask"
 
 
 def cache_folder(path: Path) -> Path:
-    """`path`, if it is new, or holds folders alone, as caches do; a model, a run or a project is left alone."""
+    """`path`, if it is new or holds only folders, as a cache does. Raises InputError for a model, a run or a project."""
     with reading(path):
         if path.exists() and not path.is_dir():
             raise InputError(f"cache {str(path)!r} is a file: name a folder")
         files = sorted(entry.name for entry in path.iterdir() if entry.is_file()) if path.is_dir() else []
     if files or run_in(path):
         what = repr(files[0]) if files else "a run"
-        raise InputError(f"cache {str(path)!r} holds {what}, which is no part of a cache: name a new or empty folder")
+        raise InputError(f"cache {str(path)!r} holds {what}, which is not part of a cache: name a new or empty folder")
     return path
 
 
@@ -124,7 +124,7 @@ class TokenPart:
 
 @dataclass(frozen=True)
 class StoredTokens:
-    """What a corpus file became: its training part, the part held out, and the fingerprint of both."""
+    """The tokens of a corpus file: its training part, the held-out part, and the fingerprint of both."""
 
     train: TokenPart
     valid: TokenPart
@@ -137,7 +137,7 @@ def id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
 
 
 def tokenise(
-    source: Source,
+    source: TextSource,
     tokenizer: Tokenizer,
     settings: Segmentation,
     cache: Path,
@@ -154,7 +154,7 @@ def tokenise(
     return StoredTokens(_part(folder, "train", dtype), _part(folder, "valid", dtype), content_hash(repr(inputs)))
 
 
-def _workers(source: Source) -> int:
+def _workers(source: TextSource) -> int:
     enough = source.size >= _PARALLEL_FROM_BYTES and hasattr(os, "sched_getaffinity")
     return len(os.sched_getaffinity(0)) if enough else 1
 

@@ -27,19 +27,19 @@ from unmask.training.packing import PackedRows, PackedText, Vocabulary, seed_for
 from unmask.training.prepare import Prepared
 
 LITTLE = 0.1
-"""The share of the loss of the frequencies that a model should be below it."""
+"""A model has learned little if its loss is within this share of the unigram loss."""
 MOST_STUTTER = 0.2
-"""Equal neighbours, beyond those of the references, from which on a model of pairs has not learned."""
+"""A model of pairs with more equal neighbours than this, beyond those of the references, has not learned."""
 
 
 @dataclass(frozen=True)
 class Figures:
     """Mean -log q in nats, share of targets that are the most probable token, and how many targets there were.
 
-    unigram             the loss of saying each token by its frequency in training, whatever stands around it (see `learned`)
+    unigram             the loss of predicting each token by its frequency in training, without its context
     stutter             of a masked model of pairs, at the end of a run: the share of equal neighbouring tokens in translations
-                        that are said at once
-    reference_stutter   the same of the translations that they should be
+                        drawn in one step
+    reference_stutter   the same share in the reference translations
     """
 
     loss: float
@@ -58,16 +58,18 @@ class Figures:
 
     @property
     def doubt(self) -> str | None:
-        """What to say of a model that has not learned, or little; None of one that has."""
+        """A phrase about a model that has learned nothing or little; None if it has learned."""
         if not self.positions:
             return "was not validated: the held-out texts are too short for a masked token"
         if self._stutters:
-            equal, should = f"{self.stutter:.0%}", f"{self.reference_stutter or 0.0:.0%}"
-            return f"has not learned to translate: {equal} of neighbouring tokens that it says at once are equal, not {should}"
+            own, reference = f"{self.stutter:.0%}", f"{self.reference_stutter or 0.0:.0%}"
+            return (
+                f"has not learned to translate: {own} of neighbouring tokens in one-step translations are equal, not {reference}"
+            )
         if self.unigram is None or self.loss < (1 - LITTLE) * self.unigram:
             return None
-        said = "has learned little" if self.learned else "has not learned"
-        return f"{said}: validation {self.loss:.3f} nats, and the frequencies of the tokens alone have {self.unigram:.3f}"
+        verdict = "has learned little" if self.learned else "has not learned"
+        return f"{verdict}: validation {self.loss:.3f} nats, and the frequencies of the tokens alone have {self.unigram:.3f}"
 
     @property
     def _stutters(self) -> bool:
@@ -102,7 +104,7 @@ def validate(
         task = objective.task(text, vocabulary, generator)
         gathered = Slots.gather(task.asked, slots)
         answer = task.answer.flatten()[gathered.position].long()
-        with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code serves here too
+        with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code is used here too
             hidden = bert.hidden(task.shown, text)
             nll, hit = bert.nll(hidden, gathered, answer)
         if log_unigram is not None:
@@ -117,7 +119,7 @@ def validate(
 
 _BLOCK = 1 << 22
 ROWS = 64
-"""Validation rows whose translations are looked at."""
+"""Validation rows whose translations `stutter` reads."""
 
 
 def log_unigram(prepared: Prepared, vocabulary: Vocabulary, causal: bool) -> Float[Tensor, " V"]:
@@ -138,12 +140,13 @@ def _may_be_asked_for(vocabulary: Vocabulary, causal: bool) -> Bool[np.ndarray, 
 
 
 def _counts(prepared: Prepared, vocabulary: Vocabulary) -> Int[np.ndarray, " V"]:
-    """How often an epoch has each token: of pairs, in the translations, each with its end token."""
-    counts = np.zeros(vocabulary.size, np.int64)
+    """Counts of each token in an epoch; of pairs, in the translations with their end tokens."""
     if prepared.pairs is not None:
-        counts += np.bincount([token for target in prepared.pairs.targets for token in target], minlength=vocabulary.size)
+        counts = np.bincount([token for target in prepared.pairs.targets for token in target], minlength=vocabulary.size)
         counts[vocabulary.end] += len(prepared.pairs.targets)
-    for packed in [] if prepared.pairs is not None else prepared.packed:
+        return counts
+    counts = np.zeros(vocabulary.size, np.int64)
+    for packed in prepared.packed:
         flat = packed.ids.reshape(-1)
         for first in range(0, len(flat), _BLOCK):
             counts += np.bincount(flat[first : first + _BLOCK], minlength=vocabulary.size)
@@ -152,14 +155,14 @@ def _counts(prepared: Prepared, vocabulary: Vocabulary) -> Int[np.ndarray, " V"]
 
 @torch.no_grad()
 def stutter(bert: PackedBert, rows: PackedRows, vocabulary: Vocabulary) -> tuple[float, float]:
-    """Shares of equal neighbours in translations said at once, and in the references, for the first validation rows."""
+    """Shares of equal neighbours in translations made in one step, and in the references, for the first validation rows."""
     text = PackedText.of(torch.from_numpy(rows.ids[:ROWS].astype(np.int64)).to(vocabulary.special.device), vocabulary)
     task = Masked(FixedRate(1.0)).task(text, vocabulary, torch.Generator(vocabulary.special.device).manual_seed(0))
-    said = task.answer.clone()
+    made = task.answer.clone()
     asked = task.asked.flatten().nonzero()[:, 0]
     hidden = bert.hidden(task.shown, text)
     for some in asked.split(1024):
-        said.view(-1)[some] = bert.logits(hidden[some]).argmax(-1).to(said.dtype)
+        made.view(-1)[some] = bert.logits(hidden[some]).argmax(-1).to(made.dtype)
     both = task.asked[:, 1:] & task.asked[:, :-1] & (text.segment[:, 1:] == text.segment[:, :-1])
     places = max(1, int(both.sum()))
-    return tuple(float((both & (ids[:, 1:] == ids[:, :-1])).sum()) / places for ids in (said, task.answer))  # type: ignore[return-value]
+    return tuple(float((both & (ids[:, 1:] == ids[:, :-1])).sum()) / places for ids in (made, task.answer))  # type: ignore[return-value]

@@ -179,7 +179,7 @@ def _learn(model: LabModel, options: Masking, progress: Progress | None) -> dict
 def _differences(learnt: dict[str, list[Learning]], closed: dict[str, list[float]]) -> list[float]:
     """Distances of the fits from the theory, in standard errors."""
     if any(fit.standard_error == 0 for fits in learnt.values() for fit in fits):
-        raise InputError("the samples of the fits are all alike, so no fit differs from another: use a smaller learn_coupling")
+        raise InputError("the samples of the fits are all equal, so no fit differs from another: use a smaller learn_coupling")
     return [abs(r.mean - t) / r.standard_error for loss in learnt for r, t in zip(learnt[loss], closed[loss], strict=True)]
 
 

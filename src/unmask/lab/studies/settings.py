@@ -1,4 +1,4 @@
-"""Which model a study looks at, built from what a user gave."""
+"""The model of a study, built from its options."""
 
 from __future__ import annotations
 

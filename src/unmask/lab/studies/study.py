@@ -1,4 +1,4 @@
-"""What a study hands back: words, tables, numbers and a figure, for the terminal, the report and a notebook alike."""
+"""The result of a study: words, tables, numbers and a figure, for the terminal, the report and a notebook."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; cells are numbers or words, `note` says how to read it."""
+    """A titled table; cells are numbers or words, `note` explains it."""
 
     title: str
     columns: Sequence[str]
@@ -49,7 +49,7 @@ class Study:
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """What `--json` prints and NAME.json holds: options, and every number behind tables and figure."""
+        """The object that `--json` prints and NAME.json holds: options, and every number behind tables and figure."""
         return dict(plain({"study": self.name, "title": self.title, **self.numbers}))
 
     def to_frame(self) -> pandas.DataFrame:
