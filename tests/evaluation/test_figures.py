@@ -50,7 +50,13 @@ def test_without_the_product_nothing_is_subtracted(rows):
 
 def test_a_pair_that_a_construction_rules_out_leaves_the_figure_drawn(rows, tmp_path):
     rows.loc[rows["construction"] == "hcb", "pair_nll"] = np.inf
-    distance_figure(rows, "token_distance").savefig(tmp_path / "x.png")
+    figure = distance_figure(rows, "token_distance")
+    lines, below, _ = figure.axes
+    drawn = {line.get_label(): np.isfinite(line.get_ydata()) for line in lines.lines}
+    assert drawn["MLM (product)"].all() and not drawn["HCB"].any()
+    assert below.get_ylim() == pytest.approx((-0.055, 0.055))
+    figure.savefig(tmp_path / "x.png")
+    assert (tmp_path / "x.png").stat().st_size > 1000
 
 
 def test_there_is_a_figure_only_where_distances_are_known(rows):
@@ -58,4 +64,6 @@ def test_there_is_a_figure_only_where_distances_are_known(rows):
 
 
 def test_the_title_is_text(rows, tmp_path):
-    distance_figure(rows, "token_distance", "pairs of a$_{$ file").savefig(tmp_path / "x.png")
+    figure = distance_figure(rows, "token_distance", "pairs of a$_{$ file")
+    figure.savefig(tmp_path / "x.svg")
+    assert "pairs of a$_{$ file" in (tmp_path / "x.svg").read_text()

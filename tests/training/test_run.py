@@ -230,7 +230,7 @@ def test_numbers_that_are_no_numbers_stop_the_run_in_one_line(shared: Path, tmp_
     shape = {"layers": None, "width": None, "heads": None, "vocab": None}
     with pytest.raises(
         UnmaskError,
-        match=r"the (loss|gradient) of step 0 is not a finite number; its batch: epoch 0, bucket of 32 tokens, 16 rows .*"
+        match=r"the loss of step 0 is not a finite number; its batch: epoch 0, bucket of 32 tokens, 16 rows .*"
         "there is no checkpoint yet; try a lower --lr",
     ):
         go(shared, tmp_path / "model", init=spoiled, **shape)
@@ -514,7 +514,15 @@ def test_a_start_whose_tensors_have_other_names_is_renamed(shared: Path, tmp_pat
     with pytest.raises(InputError, match="rename was given without a model to start from: give --init"):
         go(shared, tmp_path / "fourth", rename={"mlm.top": "cls.predictions"})
     with pytest.raises(InputError, match="rename is for masked models"):
-        go(shared, tmp_path / "fourth", init=other, rename={"mlm.top": "cls.predictions"}, objective="causal", **shape)
+        go(
+            shared,
+            tmp_path / "fourth",
+            init=other,
+            rename={"mlm.top": "cls.predictions"},
+            objective="causal",
+            masking=None,
+            **shape,
+        )
 
 
 @pytest.mark.parametrize("lost", ["cls.predictions.transform.dense.weight", "bert.encoder.layer.1.output.dense.bias"])

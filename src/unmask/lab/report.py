@@ -29,7 +29,7 @@ The slides (Li et al., *Promises and Pitfalls of Generative Masked Language Mode
 report computes every statement exactly, on models small enough to list all their texts: a text is N sites with a few
 values each, and joined sites like to agree. How strongly they do is the *coupling*: at 0 the sites are independent, at
 a large coupling they all agree. *Fields* make a site prefer one value. A *mask* hides k of the N sites. Nothing here is
-sampled or approximated unless a table notes it.
+sampled or approximated unless a table says so.
 
 - *gap*, *mixing time*: how fast the Gibbs sampler that redraws the masked sites forgets its start. The smaller the gap,
   the longer the mixing time.
