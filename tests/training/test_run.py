@@ -387,7 +387,7 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared: Path, tmp_path: Path)
         unmask.train(short, valid=shared / "valid.txt", **given)
     with pytest.raises(InputError, match="no held-out segment"):
         unmask.train(short, valid_share=1e-9, **given)
-    with pytest.raises(InputError, match="no text in --valid"):
+    with pytest.raises(InputError, match="has no text: give another file"):
         unmask.train(short * 200, valid=["", " "], **given)
     assert not (tmp_path / "model").exists()
 
@@ -406,7 +406,7 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared: Path, tmp_path: Path)
         ({"width": 1 << 16, "heads": 2, "layers": 1000}, "take at least .* GB to train, and cpu has .* GB: give smaller"),
         ({"vocab": 10}, "vocab 10 is out of range: give a whole number from 64"),
         ({"max_length": 0}, "max_length 0 is out of range"),
-        ({"max_length": 30, "segment_lengths": (24,)}, "max_length 30 is not a multiple of 8: give one, such as 32"),
+        ({"max_length": 30, "segment_lengths": (24,)}, "max_length 30 is not a multiple of 8: give one, for example 32"),
         ({"buckets": (16,)}, "give rising multiples of 8 that end with --max-length 32"),
         ({"buckets": (12, 32)}, "multiples of 8"),
         ({"buckets": ()}, "buckets is empty"),
