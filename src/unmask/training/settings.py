@@ -106,7 +106,7 @@ def choose_shape(
 
 
 def refuse_what_does_not_fit(settings: TrainSettings, device: torch.device) -> None:
-    """Raise InputError before anything is allocated if weights, gradients, moments and attention masks alone exceed the memory."""
+    """Raise InputError, before any allocation, if weights, gradients, moments and attention masks alone exceed the memory."""
     layer = 12 * settings.width**2 + 13 * settings.width
     count = (settings.vocab + settings.max_length + settings.width) * settings.width + settings.layers * layer
     needed = 16 * count + 5 * settings.batch_tokens * settings.max_length

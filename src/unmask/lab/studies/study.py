@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from unmask.runs.files import plain
+from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
@@ -60,6 +61,24 @@ class Study:
         findings = "".join(f"<li>{escape(without_markdown(finding))}</li>" for finding in self.findings)
         tables = "".join(f"<p><b>{escape(t.title)}</b></p>{_html(t)}<p>{escape(t.note)}</p>" for t in self.tables)
         return f"<h3>{escape(self.title)}</h3><ul>{findings}</ul>{tables}"
+
+
+def counted(progress: Progress | None, total: int, what: str) -> Callable[[], None]:
+    """A function to call after each of `total` parts of a study; it reports them to `progress`."""
+    done = 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if progress:
+            progress(done, total, what)
+
+    return step
+
+
+def without_rounding(value: float, below: float = 1e-12) -> float:
+    """`value`, or 0 if its size is below `below`: rounding errors are not shown."""
+    return 0.0 if abs(value) < below else value
 
 
 def show(cell: object) -> str:

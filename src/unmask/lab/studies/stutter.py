@@ -26,7 +26,7 @@ from unmask.lab.dynamics import (
     uniform_masks,
 )
 from unmask.lab.model import LabModel, Space, Vector, table_model
-from unmask.lab.studies.study import Study, Table
+from unmask.lab.studies.study import Study, Table, counted
 from unmask.options.lab import Stutter
 from unmask.runs.progress import Progress
 
@@ -69,13 +69,12 @@ def run(options: Stutter, progress: Progress | None = None) -> Study:
     product = product_conditional(pair.space, pair.p, (0, 1))
     correlation = Entropies(pair).total_correlation((0, 1))
     stutter, impossible = float(product.reshape(3, 3)[1, 1]), float(product[pair.p == 0].sum())
-    by_slots = []
+    by_slots, step = [], counted(progress, options.slots, "slots")
     for slots in range(2, options.slots + 1):
         model = slots_model(slots)
         drawn = outcomes(model, product_conditional(model.space, model.p, tuple(range(slots))))
         by_slots.append({"slots": slots, **drawn, "total_correlation": Entropies(model).total_correlation(range(slots))})
-        if progress:
-            progress(slots - 1, options.slots, "slots")
+        step()
     noisy = slots_model(options.repair_slots, options.noise)
     samplers = _samplers(noisy)
     start = product_conditional(noisy.space, noisy.p, tuple(range(options.repair_slots)))
@@ -91,8 +90,7 @@ def run(options: Stutter, progress: Progress | None = None) -> Study:
         for name, chain in samplers.items()
         for law in [stationary_law(chain)]
     ]
-    if progress:
-        progress(options.slots, options.slots, "slots")
+    step()
     one_slot = next(iter(repair.values()))
     findings = [
         "**One parallel draw stutters.** The two sentences “s w” and “w t” are all there is (probabilities "
