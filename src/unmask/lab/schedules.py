@@ -23,7 +23,7 @@ from unmask.lab.correlation import Entropies
 from unmask.lab.dynamics import parallel_step, product_conditional, uniform_masks
 from unmask.lab.model import LabModel, Vector
 
-Schedule = tuple[tuple[int, ...], ...]
+Grouping = tuple[tuple[int, ...], ...]
 
 
 def kl(p: Vector, q: Vector) -> float:
@@ -38,25 +38,25 @@ def even_sizes(sites: int, steps: int) -> tuple[int, ...]:
     return tuple(sites // steps + (t >= steps - sites % steps) for t in range(steps))
 
 
-def contiguous(sites: int, steps: int) -> Schedule:
+def contiguous(sites: int, steps: int) -> Grouping:
     """Runs of neighbours, left to right."""
     ends = np.cumsum((0, *even_sizes(sites, steps)))
     return tuple(tuple(range(a, b)) for a, b in zip(ends, ends[1:], strict=False))
 
 
-def spread(sites: int, steps: int) -> Schedule:
+def spread(sites: int, steps: int) -> Grouping:
     """Sites of one group as far apart as possible: every steps-th site."""
     groups = sorted((tuple(range(t, sites, steps)) for t in range(steps)), key=len)
     return tuple(groups)
 
 
-def shuffled(sites: int, steps: int, generator: np.random.Generator) -> Schedule:
+def shuffled(sites: int, steps: int, generator: np.random.Generator) -> Grouping:
     """A random order of the sites, cut into even groups."""
     order = generator.permutation(sites)
     return tuple(tuple(int(order[i]) for i in group) for group in contiguous(sites, steps))
 
 
-def check_schedule(model: LabModel, schedule: Schedule) -> None:
+def check_schedule(model: LabModel, schedule: Grouping) -> None:
     """Every site must be drawn exactly once."""
     drawn = sorted(i for group in schedule for i in group)
     if drawn != list(range(model.space.sites)):
@@ -65,7 +65,7 @@ def check_schedule(model: LabModel, schedule: Schedule) -> None:
         )
 
 
-def unmasking_law(model: LabModel, schedule: Schedule) -> Vector:
+def unmasking_law(model: LabModel, schedule: Grouping) -> Vector:
     """q(x), (S,): the law of texts unmasked group by group."""
     check_schedule(model, schedule)
     space, law = model.space, np.ones(model.space.states)
@@ -78,7 +78,7 @@ def unmasking_law(model: LabModel, schedule: Schedule) -> Vector:
     return law
 
 
-def schedule_cost(model: LabModel, schedule: Schedule, entropies: Entropies | None = None) -> list[float]:
+def schedule_cost(model: LabModel, schedule: Grouping, entropies: Entropies | None = None) -> list[float]:
     """TC(B_t | B_<t) for each step; their sum is KL(p || q)."""
     check_schedule(model, schedule)
     entropies = entropies or Entropies(model)
@@ -90,13 +90,13 @@ def schedule_cost(model: LabModel, schedule: Schedule, entropies: Entropies | No
     return costs
 
 
-def extreme_schedule(model: LabModel, steps: int, worst: bool = False) -> tuple[float, Schedule]:
+def extreme_schedule(model: LabModel, steps: int, worst: bool = False) -> tuple[float, Grouping]:
     """The schedule of even groups with the least (or greatest) KL(p || q), by dynamic programming over what is drawn."""
     sites, sign = model.space.sites, -1.0 if worst else 1.0
     entropies = Entropies(model)
-    best: dict[frozenset[int], tuple[float, Schedule]] = {frozenset(): (0.0, ())}
+    best: dict[frozenset[int], tuple[float, Grouping]] = {frozenset(): (0.0, ())}
     for size in even_sizes(sites, steps):
-        reached: dict[frozenset[int], tuple[float, Schedule]] = {}
+        reached: dict[frozenset[int], tuple[float, Grouping]] = {}
         for drawn, (cost, path) in best.items():
             for group in combinations([i for i in range(sites) if i not in drawn], size):
                 total = cost + sign * entropies.total_correlation(group, drawn)

@@ -36,7 +36,7 @@ def repeated(text: PackedText, times: int) -> PackedText:
     return PackedText(**{f.name: torch.cat([getattr(text, f.name)] * times) for f in dataclasses.fields(text)})
 
 
-class Pairs(NamedTuple):
+class PositionPairs(NamedTuple):
     """One pair of positions (flat indices a, b) of each of some segments, their tokens (x, y), and others drawn (x2, y2).
 
     The number of pairs is static; `filled` marks the real ones.
@@ -51,7 +51,7 @@ class Pairs(NamedTuple):
     y2: Int[Tensor, " m"]
 
 
-def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capacity: int, generator: Generator) -> Pairs:
+def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capacity: int, generator: Generator) -> PositionPairs:
     """Pairs from at most `capacity` segments; the other values are drawn from the model's own marginals with both masked."""
     rank = text.rank(noise(text, generator), text.maskable)
     enough = text.maskable & (text.count(text.maskable) > 1)
@@ -62,12 +62,12 @@ def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capac
     x, y = text.ids.flatten()[a], text.ids.flatten()[b]
     mask = torch.full_like(x, vocabulary.mask)
     with torch.no_grad():
-        hidden = bert.hidden(_shown(text, Pairs(a, b, filled, x, y, x, y), mask, mask), text)
+        hidden = bert.hidden(_shown(text, PositionPairs(a, b, filled, x, y, x, y), mask, mask), text)
         x2, y2 = (_draw(bert.logits(hidden[p]), vocabulary, generator).to(x.dtype) for p in (a, b))
-    return Pairs(a, b, filled, x, y, x2, y2)
+    return PositionPairs(a, b, filled, x, y, x2, y2)
 
 
-def penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, pairs: Pairs) -> Float[Tensor, ""]:
+def penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, pairs: PositionPairs) -> Float[Tensor, ""]:
     """Mean squared cross-ratio gap of the pairs."""
     a, b, filled, x, y, x2, y2 = pairs
     mask, tokens = torch.full_like(x, vocabulary.mask), text.ids.numel()
@@ -81,7 +81,7 @@ def penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, pairs: P
     return (gap.square() * filled).sum() / filled.sum().clamp(min=1)
 
 
-def _shown(text: PackedText, pairs: Pairs, value_a: Int[Tensor, " m"], value_b: Int[Tensor, " m"]) -> Int[Tensor, "R L"]:
+def _shown(text: PackedText, pairs: PositionPairs, value_a: Int[Tensor, " m"], value_b: Int[Tensor, " m"]) -> Int[Tensor, "R L"]:
     """The rows with these values at the pairs' positions."""
     tokens = text.ids.numel()
     write_a, write_b = (torch.where(pairs.filled, place, tokens) for place in (pairs.a, pairs.b))

@@ -24,12 +24,12 @@ from unmask.training.encoder import PackedBert, Slots, one_order
 from unmask.training.model import Start, new_model
 from unmask.training.objectives import Task, objective_of
 from unmask.training.optimiser import make_optimisers, rate_at
-from unmask.training.packing import Batch, BatchPlan, PackedRows, PackedText, Vocabulary, seed_for
+from unmask.training.packing import BatchPlan, PackedRows, PackedText, RowBatch, Vocabulary, seed_for
 from unmask.training.prepare import Prepared
 from unmask.training.records import CheckpointFolder, RunLog, TrainingError
 from unmask.training.refinement import filled_in
 from unmask.training.settings import TrainSettings
-from unmask.training.validation import Figures, log_unigram, stutter, validate
+from unmask.training.validation import Validation, log_unigram, stutter, validate
 
 _FLUSH_STEPS = 50
 _FLUSH_SECONDS = 2.0
@@ -125,7 +125,7 @@ class Trainer:
             optimiser.step()
         return StepNumbers(loss.detach(), norm, penalty.detach(), round(batch.ids.size * self.fill[batch.bucket]))
 
-    def _to_device(self, batch: Batch) -> Int[Tensor, "R L"]:
+    def _to_device(self, batch: RowBatch) -> Int[Tensor, "R L"]:
         ids = torch.from_numpy(batch.ids)
         return ids.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else ids
 
@@ -152,7 +152,7 @@ class Trainer:
         pairs = compatibility.draw_pairs(self.bert, first, self.vocabulary, capacity, generator)
         return compatibility.penalty(self.bert, first, self.vocabulary, pairs)
 
-    def validate(self, rows: PackedRows) -> Figures:
+    def validate(self, rows: PackedRows) -> Validation:
         """Loss and accuracy on held-out rows: of the next token for a causal model, else with 15 % masked."""
         last = self.plan.packed[-1]
         batch_rows = max(1, self.settings.batch_tokens // rows.length)
@@ -163,7 +163,7 @@ class Trainer:
         with one_order(self.device):
             return validate(self.bert, rows, self.vocabulary, objective, 0, batch_rows, slots, self.log_unigram)
 
-    def figures(self, rows: PackedRows) -> Figures:
+    def figures(self, rows: PackedRows) -> Validation:
         """The figures at the end of a run: those of `validate`, and the stutter of a masked model of pairs."""
         found = self.validate(rows)
         if self.objective.causal or not self.settings.parallel:
@@ -237,7 +237,7 @@ class _Ledger:
 
 def run_steps(
     trainer: Trainer, valid: PackedRows, checkpoints: CheckpointFolder, pace: Pace, log: RunLog, start: int = 0
-) -> tuple[Status, int, Figures]:
+) -> tuple[Status, int, Validation]:
     """Train from step `start` to the end, or until the first interruption; either way it writes a checkpoint."""
     steps = trainer.settings.steps
     ledger = _Ledger(trainer, log, checkpoints)

@@ -165,7 +165,7 @@ def seed_for(*parts: int) -> int:
 
 
 @dataclass(frozen=True)
-class Batch:
+class RowBatch:
     """The rows of one step, and their place in the plan."""
 
     ids: Int[np.ndarray, "rows length"]
@@ -196,14 +196,14 @@ class BatchPlan:
         self.steps_per_epoch = sum(len(p.ids) // r for p, r in zip(self.packed, self.rows, strict=True))
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int) -> RowBatch:
         """The batch of a step, counted from 0."""
         epoch, place = divmod(step, self.steps_per_epoch)
         permutations, order = self._epoch(epoch)
         bucket, index = order[place]
         packed, count = self.packed[bucket], self.rows[bucket]
         rows = permutations[bucket][index * count : (index + 1) * count]
-        return Batch(packed.ids[rows].astype(np.int32), packed.length, epoch, rows)
+        return RowBatch(packed.ids[rows].astype(np.int32), packed.length, epoch, rows)
 
     def _make_epoch(self, epoch: int) -> tuple[list[Int[np.ndarray, " _"]], Int[np.ndarray, "batches 2"]]:
         permutations = [

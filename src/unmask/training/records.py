@@ -21,7 +21,7 @@ from torch import Tensor
 from unmask.errors import InputError, UnmaskError
 from unmask.runs.files import read_bytes, write_atomically, writing
 from unmask.runs.progress import Progress
-from unmask.training.validation import Figures
+from unmask.training.validation import Validation
 
 
 class RunLog:
@@ -49,7 +49,7 @@ class RunLog:
             record["compatibility"] = round(penalty, 5)
         self._note(record)
 
-    def validated(self, step: int, figures: Figures) -> None:
+    def validated(self, step: int, figures: Validation) -> None:
         """The validation figures."""
         self.validation = f", validation {figures.loss:.3f} nats, {figures.accuracy:.1%}"
         self._note({"step": step, "valid_loss": round(figures.loss, 5), "valid_accuracy": round(figures.accuracy, 5)})

@@ -22,7 +22,7 @@ from unmask.training.prepare import Prepared
 from unmask.training.records import read_log
 from unmask.training.settings import TrainSettings
 from unmask.training.tokenizer import tokenizer_config
-from unmask.training.validation import Figures
+from unmask.training.validation import Validation
 
 if TYPE_CHECKING:
     import pandas
@@ -50,7 +50,7 @@ class TrainingRun:
     out: Path
     status: Status
     step: int
-    validation: Figures
+    validation: Validation
     parameters: int
     tokens: int
     epochs: float

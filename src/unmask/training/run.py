@@ -34,7 +34,7 @@ from unmask.training.result import TrainingRun, export_model, model_card
 from unmask.training.settings import TrainSettings, choose_shape, refuse_what_does_not_fit
 from unmask.training.token_store import cache_folder, default_cache
 from unmask.training.tokenizer import load_tokenizer
-from unmask.training.validation import Figures
+from unmask.training.validation import Validation
 
 Name = str | os.PathLike[str]
 MORE = "give more --epochs or more text"
@@ -211,9 +211,9 @@ def _refuse_folder(out: Path, resume: bool) -> None:
     if resume and not (out / "training" / "settings.json").exists():
         raise InputError(f"no run to resume in {str(out)!r}: leave out --resume, or name the --out folder of an earlier run")
     if resume and (finished := out / "training" / "finished.json").exists():
-        names = {field.name for field in dataclasses.fields(Figures)}
+        names = {field.name for field in dataclasses.fields(Validation)}
         stored = read_object(finished, ("loss", "accuracy", "positions"), "name another --out")
-        doubt = Figures(**{name: value for name, value in stored.items() if name in names}).doubt
+        doubt = Validation(**{name: value for name, value in stored.items() if name in names}).doubt
         more = f", and its model {doubt}; {MORE}" if doubt else ""
         raise InputError(f"the run in {str(out)!r} is finished{more}: name another --out to train again")
 

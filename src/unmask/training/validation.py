@@ -33,7 +33,7 @@ MOST_STUTTER = 0.2
 
 
 @dataclass(frozen=True)
-class Figures:
+class Validation:
     """Mean -log q in nats, share of targets that are the most probable token, and how many targets there were.
 
     unigram             the loss of predicting each token by its frequency in training, without its context
@@ -85,11 +85,11 @@ def validate(
     batch_rows: int = 64,
     slots: int = 0,
     log_unigram: Tensor | None = None,
-) -> Figures:
-    """Figures on `rows`, with 15 % masked unless another objective is given.
+) -> Validation:
+    """Validation on `rows`, with 15 % masked unless another objective is given.
 
     slots         the number of positions that the head computes at once, if it is to match training's shape
-    log_unigram   log-frequencies of the tokens, whose loss on the same targets is Figures.unigram
+    log_unigram   log-frequencies of the tokens, whose loss on the same targets is Validation.unigram
     """
     objective = objective or Masked(FixedRate(0.15))
     device = vocabulary.special.device
@@ -114,7 +114,7 @@ def validate(
         count += gathered.filled.sum()
     total = max(1, int(count))
     unigram = None if log_unigram is None else float(plain) / total
-    return Figures(float(loss) / total, float(hits) / total, int(count), unigram)
+    return Validation(float(loss) / total, float(hits) / total, int(count), unigram)
 
 
 _BLOCK = 1 << 22
