@@ -28,6 +28,9 @@ from unmask.errors import InputError
 from unmask.lab.dynamics import MaskLaw, block_dynamics, slowest
 from unmask.lab.model import LabModel, Vector
 
+_TOO_CLOSE = 1e-7
+"""Below this divergence the ratio is rounding error; its limit there is 1 / gap, which is taken from the spectrum."""
+
 
 class Entropies:
     """H of any set of sites of a model; each set is summed once."""
@@ -73,10 +76,6 @@ def masked_cross_entropy(model: LabModel, k: int) -> float:
     everything = frozenset(range(model.space.sites))
     masks = model.space.masks(k)
     return float(np.mean([sum(entropies.given((i,), everything.difference(mask)) for i in mask) for mask in masks]))
-
-
-_TOO_CLOSE = 1e-7
-"""Below this divergence the ratio is rounding error; its limit there is 1 / gap, which is taken from the spectrum."""
 
 
 def divergences(model: LabModel, law: MaskLaw, log_q: Vector) -> tuple[float, float, Vector, Vector]:

@@ -40,6 +40,14 @@ from scipy.special import softmax
 from unmask.errors import InputError
 from unmask.lab.model import LabModel, Mask, Space, Vector
 
+Transition: TypeAlias = Any
+"""A numpy array or a scipy.sparse.csr_array. Row-stochastic; sparse where fewer than a quarter of its cells can be nonzero."""
+Square = Float[np.ndarray, "S S"]
+DENSE_STATES = 1500
+ELIMINATED_STATES = 512
+LONGEST = 1 << 40
+"""Mixing times above this many steps are reported as infinite: rounding errors of the powers would decide them."""
+
 
 @dataclass(frozen=True)
 class MaskLaw:
@@ -113,10 +121,6 @@ def surprise_masks(model: LabModel, k: int, sharpness: float = 1.0) -> MaskLaw:
     return adaptive_masks(space, k, log_weight, f"k={k} adaptive")
 
 
-Transition: TypeAlias = Any
-"""A numpy array or a scipy.sparse.csr_array. Row-stochastic; sparse where fewer than a quarter of its cells can be nonzero."""
-
-
 def conditional(space: Space, weight: Vector, mask: Mask) -> Vector:
     """w(x) / sum_K w: the probability of x_K given x_{-K} under an unnormalised w, 0 in contexts without weight."""
     total = space.sum_over(mask, weight)
@@ -185,13 +189,6 @@ def _assemble(law: MaskLaw, target: Callable[[int, Mask], Vector]) -> Transition
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix
-
-
-Square = Float[np.ndarray, "S S"]
-DENSE_STATES = 1500
-ELIMINATED_STATES = 512
-LONGEST = 1 << 40
-"""Mixing times above this many steps are reported as infinite: rounding errors of the powers would decide them."""
 
 
 def total_variation(p: Vector, q: Vector) -> float:

@@ -45,6 +45,9 @@ Scores = Float[np.ndarray, "S d"]
 
 _SINGULAR = 1e-11
 """Relative size below which an eigenvalue of the mean Hessian counts as zero: its direction is not identified."""
+Evaluation = tuple[float, Theta, Float[np.ndarray, "d d"]]
+"""Loss per sample, gradient, curvature."""
+Loss = Literal["block", "factorised"]
 
 
 def conditional_mean(space: Space, weight: Vector, mask: Mask, f: Scores) -> Scores:
@@ -141,10 +144,6 @@ def _second_moment(weight: Vector, f: Scores) -> Matrix:
     return np.asarray((weight[:, None] * f).T @ f)
 
 
-Evaluation = tuple[float, Theta, Float[np.ndarray, "d d"]]
-"""Loss per sample, gradient, curvature."""
-
-
 @dataclass(frozen=True)
 class Groups:
     """States grouped by context: `members` (contexts, width) and `context` (S,), the context of each state."""
@@ -228,9 +227,6 @@ def _means(
 ) -> tuple[Float[np.ndarray, " contexts"], Float[np.ndarray, "contexts d"]]:
     mass = p[groups.members].sum(1)
     return mass, weighted[groups.members].sum(1) / mass[:, None]
-
-
-Loss = Literal["block", "factorised"]
 
 
 @dataclass(frozen=True)

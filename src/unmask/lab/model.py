@@ -44,6 +44,12 @@ Vector = Float[np.ndarray, " S"]
 Mask = tuple[int, ...]
 
 MAX_STATES = 4096
+Theta = Float[np.ndarray, " d"]
+"""A number per parameter."""
+MAX_SPAN = 600.0
+"""Largest difference of log-weights between states: exp(-600) and its square root are still normal float64 numbers."""
+Fields = Float[np.ndarray, " N"]
+"""A number per site."""
 
 
 @dataclass(frozen=True)
@@ -124,12 +130,6 @@ def _what_fits(size: int) -> str:
     while size > 1 and size ** (sites + 1) <= MAX_STATES:
         sites += 1
     return f"{sites} sites of {size} values would fit ({size**sites:,} states)"
-
-
-Theta = Float[np.ndarray, " d"]
-"""A number per parameter."""
-MAX_SPAN = 600.0
-"""Largest difference of log-weights between states: exp(-600) and its square root are still normal float64 numbers."""
 
 
 @dataclass(frozen=True)
@@ -213,10 +213,6 @@ def table_model(joint: ArrayLike, name: str = "table") -> LabModel:
     labels = tuple("log p" + str(tuple(int(v) for v in space.values[x])) for x in free)
     with np.errstate(divide="ignore"):
         return LabModel(name, space, np.log(p), features, np.zeros(len(free)), labels)
-
-
-Fields = Float[np.ndarray, " N"]
-"""A number per site."""
 
 
 def edges(graph: str, sites: int) -> list[tuple[int, int]]:

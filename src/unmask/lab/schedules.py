@@ -24,6 +24,7 @@ from unmask.lab.dynamics import parallel_step, product_conditional, uniform_mask
 from unmask.lab.model import LabModel, Vector
 
 Grouping = tuple[tuple[int, ...], ...]
+Order = Literal["sure site", "sure token"]
 
 
 def kl(p: Vector, q: Vector) -> float:
@@ -106,9 +107,6 @@ def extreme_schedule(model: LabModel, steps: int, worst: bool = False) -> tuple[
         best = reached
     cost, schedule = best[frozenset(range(sites))]
     return sign * cost, schedule
-
-
-Order = Literal["sure site", "sure token"]
 
 
 def greedy_law(model: LabModel, steps: int, order: Order) -> Vector:

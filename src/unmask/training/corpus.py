@@ -31,6 +31,8 @@ SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".jsonl")
 HEAVIEST = 1_000_000
 Given = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A corpus as a user gives it: a file, several files, or a list of texts."""
+_SENTENCE_END = re.compile(r"""(?<=[.!?])["'”’)\]]*\s+(?=["'“‘(\[]?[A-Z0-9])""")
+_HASH_SPACE = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -130,10 +132,6 @@ def _field(line: str, field: str, where: str) -> str:
     if not isinstance(text, str):
         raise InputError(f'{where}: no text under "{field}"; {usage}')
     return " ".join(text.split())
-
-
-_SENTENCE_END = re.compile(r"""(?<=[.!?])["'”’)\]]*\s+(?=["'“‘(\[]?[A-Z0-9])""")
-_HASH_SPACE = 1 << 32
 
 
 @dataclass(frozen=True)

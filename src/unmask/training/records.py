@@ -23,6 +23,8 @@ from unmask.runs.files import read_bytes, write_atomically, writing
 from unmask.runs.progress import Progress
 from unmask.training.validation import Validation
 
+KEPT = 2
+
 
 class RunLog:
     """Writes the events of a run to its log file, and reports them to `progress`."""
@@ -75,9 +77,6 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         if isinstance(record, dict) and isinstance(record.get("step"), int):
             records.append(record)
     return records
-
-
-KEPT = 2
 
 
 class TrainingError(UnmaskError):

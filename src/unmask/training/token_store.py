@@ -37,6 +37,9 @@ from unmask.training.corpus import Segmentation, Segmenter, TextSource
 
 CONTENTS = "contents.json"
 _BLOCK = 1 << 24
+_FORMAT = 2
+_LINES_PER_TASK = 4000
+_PARALLEL_FROM_BYTES = 8_000_000
 
 
 def cached(cache: Path, kind: str, inputs: object, make: Callable[[Path], None]) -> Path:
@@ -102,11 +105,6 @@ def _summary(file: Path) -> list[int]:
         while block := stream.read(_BLOCK):
             checksum = zlib.crc32(block, checksum)
     return [file.stat().st_size, checksum]
-
-
-_FORMAT = 2
-_LINES_PER_TASK = 4000
-_PARALLEL_FROM_BYTES = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -190,27 +188,31 @@ def _tokenise_lines(
     """(training part, held-out part) of each run of lines, in the order of the file."""
     tasks = iter(lambda: list(itertools.islice(lines, _LINES_PER_TASK)), [])
     done = 0
+    for count, parts in _results(tasks, (tokenizer.to_str(), settings, dtype), workers):
+        yield parts
+        done += count
+        if progress:
+            progress(done)
+
+
+def _results(
+    tasks: Iterator[list[str]], arguments: tuple[str, Segmentation, type[np.unsignedinteger]], workers: int
+) -> Iterator[tuple[int, tuple[TokenPart, TokenPart]]]:
+    """The number of lines and the parts of each task, in order; at most 4 tasks per worker wait."""
     if workers == 1:
-        _start_worker(tokenizer.to_str(), settings, dtype)
+        _start_worker(*arguments)
         for task in tasks:
-            yield _work(task)
-            done += len(task)
-            if progress:
-                progress(done)
+            yield len(task), _work(task)
         return
-    arguments = (tokenizer.to_str(), settings, dtype)
     with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, arguments) as pool:
         waiting: deque[tuple[int, Future[tuple[TokenPart, TokenPart]]]] = deque()
         for task in tasks:
             waiting.append((len(task), pool.submit(_work, task)))
             if len(waiting) > 4 * workers:
                 count, future = waiting.popleft()
-                yield future.result()
-                done += count
-                if progress:
-                    progress(done)
-        for _, future in waiting:
-            yield future.result()
+                yield count, future.result()
+        for count, future in waiting:
+            yield count, future.result()
 
 
 _worker: tuple[Segmenter, type[np.unsignedinteger]] | None = None

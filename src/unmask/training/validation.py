@@ -30,6 +30,9 @@ LITTLE = 0.1
 """A model has learned little if its loss is within this share of the unigram loss."""
 MOST_STUTTER = 0.2
 """A model of pairs with more equal neighbours than this, beyond those of the references, has not learned."""
+_BLOCK = 1 << 22
+ROWS = 64
+"""Validation rows whose translations `stutter` reads."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +118,6 @@ def validate(
     total = max(1, int(count))
     unigram = None if log_unigram is None else float(plain) / total
     return Validation(float(loss) / total, float(hits) / total, int(count), unigram)
-
-
-_BLOCK = 1 << 22
-ROWS = 64
-"""Validation rows whose translations `stutter` reads."""
 
 
 def log_unigram(prepared: Prepared, vocabulary: Vocabulary, causal: bool) -> Float[Tensor, " V"]:
