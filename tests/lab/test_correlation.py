@@ -124,7 +124,7 @@ def test_tensorisation_needs_blind_masks():
         tensorisation_constant(model, surprise_masks(model, 1))
 
 
-def test_bad_toys_are_told():
+def test_bad_toys_are_refused():
     with pytest.raises(InputError, match="between 0 and 1"):
         stutter_pair(1.0)
     with pytest.raises(InputError, match="slots"):

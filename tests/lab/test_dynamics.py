@@ -131,7 +131,7 @@ def test_impossible_contexts_leave_the_state():
     assert np.abs(model.p @ chain - model.p).max() < 1e-16
 
 
-def test_a_law_for_another_space_is_told():
+def test_a_law_for_another_space_is_refused():
     law = surprise_masks(curie_weiss(3, 0.1), 1)
     with pytest.raises(InputError, match="made for 8 states, used with 16"):
         block_dynamics(curie_weiss(4, 0.1), law)

@@ -308,7 +308,7 @@ def test_the_same_seed_gives_the_same_fits(five_sites):
     assert first == again != other
 
 
-def test_too_little_to_learn_from_is_told(five_sites):
+def test_too_little_to_learn_from_is_refused(five_sites):
     law = uniform_masks(five_sites.space, 2)
     with pytest.raises(InputError, match="at least 2"):
         learn(five_sites, law, "block", 100, 1, 0)

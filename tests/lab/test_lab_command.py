@@ -139,7 +139,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("manifest", ["", "[]", "{}", '{"studies": 3}', '{"studies": {}', "[" * 100_000, "\ud800"])
-def test_a_damaged_manifest_is_told(manifest, tmp_path):
+def test_a_damaged_manifest_is_refused(manifest, tmp_path):
     (tmp_path / "lab.json").write_bytes(manifest.encode("utf-8", "surrogatepass"))
     message = refused("stutter", "--slots", "2", "--out", tmp_path)
     assert "lab.json' is " in message and message.rstrip().endswith("delete it, or name a new folder")
@@ -152,7 +152,7 @@ def test_deleting_a_damaged_manifest_helps(tmp_path):
     command("stutter", "--slots", "2", "--out", tmp_path)
 
 
-def test_a_place_that_cannot_be_written_is_told_in_one_line(tmp_path):
+def test_a_place_that_cannot_be_written_is_refused_in_one_line(tmp_path):
     (tmp_path / "file").write_text("mine")
     assert "cannot be" in refused("stutter", "--slots", "2", "--out", tmp_path / "file" / "lab")
     (tmp_path / "lab").mkdir()

@@ -130,7 +130,7 @@ def test_keeping_the_surest_tokens_narrows_the_samples():
     assert entr(laws[-1]).sum() < 0.7 * entr(model.p).sum()
 
 
-def test_bad_schedules_are_told():
+def test_bad_schedules_are_refused():
     model = curie_weiss(3, 0.1)
     for schedule in (((0, 1),), ((0, 1), (1, 2)), ((0, 1, 2, 3),)):
         with pytest.raises(InputError, match="exactly once"):

@@ -96,7 +96,7 @@ def test_any_text_survives_jsonl(texts: list[str]) -> None:
         assert read(path) == [" ".join(text.split()) for text in texts if text.split()]
 
 
-def test_half_of_a_surrogate_pair_in_memory_is_told() -> None:
+def test_half_of_a_surrogate_pair_in_memory_is_refused() -> None:
     (source,) = sources(["good", "half \ud800"])
     with pytest.raises(InputError, match="text 2: half of a surrogate pair"):
         list(source.lines())

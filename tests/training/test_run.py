@@ -221,7 +221,7 @@ def test_the_regulariser_trains_and_resumes(shared: Path, tmp_path: Path) -> Non
     assert not same(weights(tmp_path / "without"), weights(tmp_path / "whole"))
 
 
-def test_numbers_that_are_no_numbers_stop_the_run_in_one_line(shared: Path, tmp_path: Path) -> None:
+def test_numbers_that_are_not_finite_stop_the_run_in_one_line(shared: Path, tmp_path: Path) -> None:
     go(shared, tmp_path / "first", steps=1)
     spoiled = tmp_path / "spoiled"
     (tmp_path / "first").rename(spoiled)
@@ -316,7 +316,7 @@ def stopped_at_11(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.mark.parametrize("how", ["torn", "empty", "keys", "step", "shape", "moments", "nan", "other"])
-def test_a_damaged_checkpoint_is_passed_over_or_told_and_deleting_it_helps(
+def test_a_damaged_checkpoint_is_passed_over_or_refused_and_deleting_it_helps(
     shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], stopped_at_11: Path, how: str
 ) -> None:
     out = shutil.copytree(stopped_at_11, tmp_path / "model")
@@ -337,7 +337,7 @@ def test_a_damaged_checkpoint_is_passed_over_or_told_and_deleting_it_helps(
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"kind": "sample"}', b"{}"])
-def test_damaged_settings_are_told_in_one_line(shared: Path, tmp_path: Path, content: bytes) -> None:
+def test_damaged_settings_are_refused_in_one_line(shared: Path, tmp_path: Path, content: bytes) -> None:
     out = tmp_path / "model"
     go(shared, out, max_minutes=0.0)
     (out / "training" / "settings.json").write_bytes(content)
@@ -526,7 +526,7 @@ def test_a_start_whose_tensors_have_other_names_is_renamed(shared: Path, tmp_pat
 
 
 @pytest.mark.parametrize("lost", ["cls.predictions.transform.dense.weight", "bert.encoder.layer.1.output.dense.bias"])
-def test_a_model_with_a_missing_part_is_no_start(shared: Path, tmp_path: Path, lost: str) -> None:
+def test_a_model_with_a_missing_part_is_not_a_start(shared: Path, tmp_path: Path, lost: str) -> None:
     go(shared, tmp_path / "first", steps=1)
     save_file({k: v for k, v in weights(tmp_path / "first").items() if k != lost}, tmp_path / "first" / "model.safetensors")
     with pytest.raises(UnmaskError, match=lost):
