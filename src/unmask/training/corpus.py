@@ -21,11 +21,10 @@ from tokenizers import Tokenizer
 
 from unmask import checks
 from unmask.errors import InputError
+from unmask.models.text.word_pieces import CONTINUES, special_id
 from unmask.runs.files import parse_json, user_path
 from unmask.runs.fingerprint import content_hash, file_hash
 from unmask.runs.lines import numbered_lines
-from unmask.training.tokenizer import special_id
-from unmask.training.wordpiece import CONTINUES
 
 SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".jsonl")
 HEAVIEST = 1_000_000

@@ -11,7 +11,7 @@ Rows that do not fill a batch sit out that epoch.
 
 Every segment begins with the start token, so the ids alone carry the layout: segment = running count of start tokens
 (0 for padding), position = distance from the segment's start token. In a parallel corpus a segment is a source and its
-translation, and what follows the segment's first end token has positions from `Vocabulary.target` on (`models/pair_layout`).
+translation, and what follows the segment's first end token has positions from `Vocabulary.target` on (`models/pairs`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from unmask.errors import InputError
+from unmask.models.text.word_pieces import special_id
 from unmask.runs.files import read_object, write_json
 from unmask.training.corpus import continuing_pieces
 from unmask.training.token_store import StoredTokens, TokenPart, cached
-from unmask.training.tokenizer import special_id
 
 _SEGMENTS_PER_COPY = 200_000
 

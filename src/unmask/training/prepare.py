@@ -11,7 +11,8 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.pair_layout import PairLayout
+from unmask.models.pairs import PairLayout
+from unmask.models.text.word_pieces import count_words, load_word_pieces, special_id, train_tokenizer
 from unmask.runs.files import write_atomically
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Progress
@@ -19,7 +20,6 @@ from unmask.training.corpus import Segmentation, TextSource
 from unmask.training.packing import PackedRows, pack_cached, validation_rows
 from unmask.training.settings import TrainSettings
 from unmask.training.token_store import StoredTokens, TokenPart, cached, tokenise
-from unmask.training.tokenizer import count_words, load_tokenizer, special_id, train_tokenizer
 
 _FORMAT = 3
 """Version of cached tokenizers. In 1 ties were broken at random; 2 had fewer letters."""
@@ -82,7 +82,7 @@ def prepare(
     if tokenizer_path is None:
         tokenizer = trained_tokenizer(sources, settings.vocab, cut, cache, progress)
     else:
-        tokenizer = load_tokenizer(tokenizer_path)
+        tokenizer = load_word_pieces(tokenizer_path)
     stored = [_tokenised(source, tokenizer, cut, cache, progress) for source in sources]
     if not any(s.train.tokens for s in stored):
         raise _no_text(sources)
@@ -147,7 +147,7 @@ def trained_tokenizer(
         write_atomically(folder / "tokenizer.json", train_tokenizer(count_words(lines()), vocab).to_str())
 
     inputs = [_FORMAT, [(source.fingerprint, source.weight) for source in sources], vocab, cut.holdout]
-    return load_tokenizer(cached(cache, "tokenizer", inputs, make))
+    return load_word_pieces(cached(cache, "tokenizer", inputs, make))
 
 
 def _no_text(sources: Sequence[TextSource]) -> InputError:

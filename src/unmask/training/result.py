@@ -15,13 +15,13 @@ import torch
 from tokenizers import Tokenizer
 
 from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.text.word_pieces import tokenizer_config
 from unmask.runs.files import write_atomically, write_json
 from unmask.training.loop import Status
 from unmask.training.model import config_json, weights_to_save
 from unmask.training.prepare import Prepared
 from unmask.training.records import read_log
 from unmask.training.settings import TrainSettings
-from unmask.training.tokenizer import tokenizer_config
 from unmask.training.validation import Validation
 
 if TYPE_CHECKING:

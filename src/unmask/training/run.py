@@ -15,6 +15,7 @@ from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.loading import resolve_device
+from unmask.models.text.word_pieces import load_word_pieces
 from unmask.options.option import documented
 from unmask.options.training import MANY, PAIRS_MASKING, PLAIN_MASKING, TrainOptions
 from unmask.runs.files import read_object, reading, user_path, write_atomically, write_json
@@ -33,7 +34,6 @@ from unmask.training.records import CheckpointFolder, RunLog
 from unmask.training.result import TrainingRun, export_model, model_card
 from unmask.training.settings import TrainSettings, choose_shape, refuse_what_does_not_fit
 from unmask.training.token_store import cache_folder, default_cache
-from unmask.training.tokenizer import load_tokenizer
 from unmask.training.validation import Validation
 
 Name = str | os.PathLike[str]
@@ -227,7 +227,7 @@ def _tokenizer(given: Name | None, start: Start | None, resumed: Path | None) ->
     if resumed is None or not (file := resumed / "tokenizer.json").is_file():
         return None
     try:
-        load_tokenizer(file)
+        load_word_pieces(file)
     except InputError:
         raise InputError(f"{str(file)!r} is damaged: delete it and give the same command again, which makes it again") from None
     return file
