@@ -17,7 +17,7 @@ from typing import Any, Literal, NotRequired, TypedDict, Union, get_args, get_or
 from unmask.answers.checking import Check
 from unmask.answers.comparison import Description
 from unmask.sampling.diagnostics import Diagnosis
-from unmask.training.validation import Figures
+from unmask.training.validation import Validation
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
 PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -233,7 +233,7 @@ class TrainingRun(TypedDict):
     status: Literal["finished", "interrupted", "paused"]
     step: int
     steps: int
-    validation: Figures
+    validation: Validation
     learned: bool | None
     parameters: int
     tokens: int

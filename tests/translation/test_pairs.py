@@ -26,10 +26,10 @@ from unmask.sampling.passes import Passes
 from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.target import Target
 from unmask.training.encoder import PackedBert
-from unmask.training.layout import PackedText, Vocabulary
 from unmask.training.masking import UniformRate
 from unmask.training.model import new_model
 from unmask.training.objectives import Causal, Masked
+from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.settings import TrainSettings
 
 LAYOUT = PairLayout(source_length=8, max_length=16, start=2, end=3, pad=0, mask=4)
