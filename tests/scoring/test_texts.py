@@ -205,8 +205,10 @@ def test_options_that_cannot_be(pieces, arguments, told):
 def test_nothing_to_score(pieces):
     with pytest.raises(InputError, match="at least one"):
         unmask.score([], model=pieces)
-    with pytest.raises(InputError, match="text 2 is a int"):
+    with pytest.raises(InputError, match="item 2 of texts: 3 is not a text"):
         unmask.score(["a dog", 3], model=pieces)
+    with pytest.raises(InputError, match="text 2 is a int"):
+        unmask.score(iter(["a dog", 3]), model=pieces)
     with pytest.raises(InputError, match="one of the two"):
         unmask.score(model=pieces)
 
