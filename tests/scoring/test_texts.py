@@ -218,6 +218,6 @@ def test_frame_and_notebook(pieces):
     frame = found.to_frame()
     assert list(frame["text"]) == ["The dog ran.", ""] and "any_order_se" in frame
     shown = found._repr_html_()
-    assert "no probability" in shown and "a mean" not in shown and "The dog ran." in shown
+    assert "not a probability" in shown and "a mean" not in shown and "The dog ran." in shown
     assert found.to_dict()["scores"]["pll"]["probability"] is False
     assert [row["item"] for row in found.unscored] == [2]

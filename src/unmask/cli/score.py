@@ -18,8 +18,7 @@ from unmask.runs.files import user_path
 from unmask.scoring.registry import SCORES
 
 if TYPE_CHECKING:
-    from unmask.scoring.minimal_pairs import PairScores
-    from unmask.scoring.results import Scores
+    from unmask.scoring.results import PairScores, Scores
 
 
 def score(given: dict[str, Any]) -> None:
@@ -34,18 +33,17 @@ def score(given: dict[str, Any]) -> None:
     from_file = isinstance(texts, Path)
     given["tokens"] = asked.tokens or (not from_file and not asked.pairs and rows == "texts" and format == "jsonl")
     with terminal.progress(quiet=json, lines=out is not None) as report:
-        from unmask.scoring.output import LineWriter, check_format
+        from unmask.scoring.batch import ScoreSettings
         from unmask.scoring.results import Scores
-        from unmask.scoring.run import RowShape
+        from unmask.scoring.rows import LineWriter, RowShape, check_format
         from unmask.scoring.score import score as score_texts
-        from unmask.scoring.settings import ScoreSettings
 
         check_format(format, asked.tokens, on_stream=out is None)
         seen = _Rows()
         lines = from_file and out is None and not json
         if lines:
             columns = RowShape(rows, asked.unit, asked.tokens).columns(asked.part(ScoreSettings))
-            seen.write = LineWriter(sys.stdout.write, columns.names, format)
+            seen.write = LineWriter(sys.stdout, columns.names, format)
         try:
             found = score_texts(texts, **given, sink=seen.see if lines else None, progress=report)
         except KeyboardInterrupt:
@@ -129,7 +127,7 @@ def _print_definitions() -> None:
     console = terminal.console(at_least=80)
     for score in SCORES.values():
         console.print(f"{score.name}: {score.definition}")
-        console.print(f"    {'a probability' if score.probability else 'no probability'}: {score.why}\n")
+        console.print(f"    {score.kind}: {score.why}\n")
 
 
 def _print_sentences(found: Scores, rows: str) -> None:
@@ -151,10 +149,9 @@ def _print_sentences(found: Scores, rows: str) -> None:
         console.print(table)
         if place + 1 < len(found):
             console.print()
-    if any(row.get("log_prob_exact") is not None and not row["log_prob_exact"] for row in found):
-        from unmask.scoring.annealed_importance import MISSES
-
-        console.print(f"\nlog_prob: {MISSES}")
+    for name in names:
+        if SCORES[name].inexact and any(row[f"{name}_exact"] is False for row in found):
+            console.print(f"\n{name}: {SCORES[name].inexact}")
     if len(found) == 2 and all(row["tokens"] for row in found) and any(SCORES[name].by_token for name in names):
         by_token = [name for name in names if SCORES[name].by_token]
         console.print(f"\nfirst minus second, token by token ({found.shape.unit})")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
@@ -103,11 +102,11 @@ def _bar(screen: Console) -> Iterator[Report]:
 
 
 def print_json(value: object, indent: int | None = 2) -> None:
-    """JSON on standard output, exactly as a program wants it, infinities as words; in one line without `indent`."""
-    from unmask.runs.files import plain
+    """Print JSON on standard output, as files have it; in one line without `indent`."""
+    from unmask.runs.files import as_json
 
-    spelled = (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
-    print(json.dumps(plain(value), indent=indent, ensure_ascii=not spelled, allow_nan=False))
+    unicode = (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
+    print(as_json(value, indent, ascii=not unicode))
 
 
 def print_heading(screen: Console, text: str) -> None:

@@ -142,9 +142,12 @@ def write_json(path: Path, value: object, remedy: str = ELSEWHERE) -> None:
     write_atomically(path, as_json(value) + "\n", remedy)
 
 
-def as_json(value: object) -> str:
-    """Indented JSON that every parser reads."""
-    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+def as_json(value: object, indent: int | None = 2, ascii: bool = False) -> str:
+    """JSON that every parser reads, indented, or in one line; see `plain`. Everything that is written or printed comes from here.
+
+    ascii   characters beyond ASCII as \\u escapes, for streams that cannot hold them
+    """
+    return json.dumps(plain(value), indent=indent, ensure_ascii=ascii, allow_nan=False)
 
 
 def write_table(

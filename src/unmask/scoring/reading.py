@@ -1,7 +1,7 @@
-"""What is scored: texts one per line, or JSON Lines with a text, with a target between words, or with a minimal pair.
+"""Texts to score: one per line, or JSON Lines with a text, with a target between words, or with a minimal pair.
 
     {"text": "..."}                                      optional "id", which comes back with the row
-    {"before": "...", "target": "...", "after": "..."}   the target is scored, what stands around it is context
+    {"before": "...", "target": "...", "after": "..."}   the target is scored, the words around it are context
     {"sentence_good": "...", "sentence_bad": "..."}      optional "UID" (the set) and "phenomenon" or "linguistics_term"
 
 The parts of a target's text are joined by one space, except where a part brings its own space or the next begins with a mark
@@ -37,7 +37,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Pair:
+class SentencePair:
     """Two sentences of which the first is the acceptable one, the set that they belong to, and its phenomenon if known."""
 
     good: str
@@ -53,7 +53,7 @@ def is_json_lines(path: Path) -> bool:
 
 
 def items_again(texts: Texts, json_lines: bool | None = None, keep: bool = False) -> Iterable[Item]:
-    """Items that can be gone through more than once; an iterator where they cannot and `keep` does not ask for it."""
+    """Returns re-iterable items, or a one-shot iterator if `texts` is one and `keep` is false."""
     if isinstance(texts, Path) and texts != STANDARD_INPUT:
         return FileItems(texts, json_lines)
     once = items_of(texts, json_lines)
@@ -91,7 +91,7 @@ def items_of(source: Texts, json_lines: bool | None = None) -> Iterator[Item]:
             raise InputError(f"text {number} is a {type(given).__name__}: give a string, or a mapping with the key text")
 
 
-def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> Iterator[Pair]:
+def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> Iterator[SentencePair]:
     """Minimal pairs of one or more JSON Lines files, of all *.jsonl of a folder, or of mappings."""
     given = [source] if isinstance(source, str | Path) else source
     for number, entry in enumerate(given, 1):
@@ -137,11 +137,11 @@ def _item(value: Mapping[str, Any], where: str) -> Item:
     raise InputError(f"{where} has no key 'text' (its keys are {_keys(value)}): give text, or before, target and after")
 
 
-def _pair(value: Mapping[str, Any], where: str, default_set: str) -> Pair:
+def _pair(value: Mapping[str, Any], where: str, default_set: str) -> SentencePair:
     if missing := [key for key in (GOOD, BAD) if key not in value]:
         raise InputError(f"{where} has no key {missing[0]!r} (its keys are {_keys(value)}): give {GOOD} and {BAD}")
     phenomenon = value.get("phenomenon", value.get("linguistics_term"))
-    return Pair(
+    return SentencePair(
         _string(value, GOOD, where),
         _string(value, BAD, where),
         str(value.get("UID", default_set)),
@@ -161,7 +161,7 @@ def _keys(value: Mapping[str, Any]) -> str:
 
 
 def _space(left: str, right: str) -> str:
-    """What goes between two parts of a text."""
+    """The space between two parts of a text, or nothing."""
     if not left or not right or left[-1].isspace() or right[0].isspace() or right[0] in JOINED_TO_THE_LEFT:
         return ""
     return " "

@@ -1,4 +1,4 @@
-"""A text as the model's tokens: which of them are scored, where they stand, and which word each belongs to.
+"""A text as the model's tokens: which of them are scored, where they are, and which word each belongs to.
 
 Two kinds of words. Masking (pll_word) goes by the tokenizer's own words, as Kauf & Ivanova's measure does: "don't" is three of
 BERT's. Tables with one row per word go by spaces, as reading-time corpora do: "don't." is one.
@@ -15,11 +15,11 @@ import torch
 
 from unmask.errors import InputError
 from unmask.models.tokenizing import BLANK, TextTokenizer
-from unmask.scoring.batch import Batch
+from unmask.scoring.batch import TextBatch
 from unmask.scoring.reading import Item
 
 EMPTY = "the text is empty"
-"""The reason of a blank line, which is no failure."""
+"""The reason of a blank line, which is not a failure."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Encoded:
 
 
 def encode(words: TextTokenizer, item: Item) -> Encoded:
-    """The item's text as tokens; raises `InputError` with the reason where it cannot be scored."""
+    """The item's text as tokens; raises `InputError` with the reason if it cannot be scored."""
     if not item.text.strip():
         raise InputError(EMPTY)
     if BLANK in item.text or words.tokenizer.mask_token in item.text:
@@ -75,10 +75,10 @@ def encode(words: TextTokenizer, item: Item) -> Encoded:
     )
 
 
-def batch_of(texts: Sequence[Encoded]) -> Batch:
+def batch_of(texts: Sequence[Encoded]) -> TextBatch:
     """Texts with equally many tokens and sites, side by side."""
     sites = torch.tensor([text.sites for text in texts])
-    return Batch(
+    return TextBatch(
         torch.tensor([text.ids for text in texts]),
         sites,
         torch.tensor([text.regular for text in texts]),
@@ -87,12 +87,12 @@ def batch_of(texts: Sequence[Encoded]) -> Batch:
 
 
 def spaced_words(text: str) -> list[tuple[int, int]]:
-    """Where the words between spaces stand."""
+    """Start and end of each word between spaces."""
     return [match.span() for match in re.finditer(r"\S+", text)]
 
 
 def word_of_site(encoded: Encoded, text: str) -> list[int]:
-    """For each site the number, from 0, of the word between spaces in which its first letter stands."""
+    """For each site the number, from 0, of the word between spaces that has its first letter."""
     words = spaced_words(text)
     if not any(end for _, end in encoded.spans):
         return list(range(len(encoded.sites)))
@@ -139,7 +139,7 @@ def _word_ends(numbers: Sequence[int | None]) -> tuple[int, ...]:
 
 
 def _target_sites(item: Item, regular: list[int], spans: Sequence[tuple[int, int]]) -> list[int]:
-    """The tokens of the target; one that reaches beyond it into the words around has no score of its own."""
+    """The tokens of the target; raises if one reaches beyond it into the words around."""
     assert item.target is not None
     first, last = item.target
     sites = []
@@ -151,5 +151,5 @@ def _target_sites(item: Item, regular: list[int], spans: Sequence[tuple[int, int
                 raise InputError(f"the token {item.text[start:end]!r} is only partly in the target: give whole words")
             sites.append(t)
     if not sites:
-        raise InputError(f"the target {item.text[first:last]!r} has no token of its own: give a word")
+        raise InputError(f"the target {item.text[first:last]!r} has no token: give a word")
     return sites
