@@ -1,4 +1,4 @@
-"""The command line: `unmask COMMAND`. Whatever the user can mend ends in one line on standard error and exit code 2, here.
+"""The command line: `unmask COMMAND`. Errors that the user can correct end in one line on standard error and exit code 2, here.
 
 A command is built from its options when it is called: the help of `unmask` needs its name and first line only.
 """
@@ -79,7 +79,7 @@ class OneLineErrors(TyperGroup):
         return name, command(name) if name in VERBS else found, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an end of file or of the reader is not the end of the user's patience, as the parser thinks."""
+        """Run the command; an end of file or a reader that has left is not an interrupt, as the parser takes it."""
         try:
             return super().invoke(ctx)
         except EOFError as error:

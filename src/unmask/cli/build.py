@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from unmask.cli import process
 from unmask.errors import InputError
 from unmask.options.kinds import Flag
 from unmask.options.option import Options, Row
@@ -23,7 +24,9 @@ def command(name: str, help: str, options: type[Options], run: Run) -> Any:
 
     def call(**typed: Any) -> None:
         given = [(row, typed[row.name]) for row in rows if typed[row.name] is not _left_out(row) and typed[row.name] != []]
-        run({row.name: row.kind.parse(row.name, value) for row, value in given})
+        parsed = {row.name: row.kind.parse(row.name, value) for row, value in given}
+        with process.reported(name, parsed.get("out")):
+            run(parsed)
 
     parameters = [
         Parameter(row.name, Parameter.KEYWORD_ONLY, default=_left_out(row), annotation=_typed(row, options)) for row in rows

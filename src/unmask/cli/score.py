@@ -33,10 +33,9 @@ def score(given: dict[str, Any]) -> None:
     from_file = isinstance(texts, Path)
     given["tokens"] = asked.tokens or (not from_file and not asked.pairs and rows == "texts" and format == "jsonl")
     with terminal.progress(quiet=json, lines=out is not None) as report:
+        import unmask
         from unmask.scoring.batch import ScoreSettings
-        from unmask.scoring.results import Scores
         from unmask.scoring.rows import LineWriter, RowShape, check_format
-        from unmask.scoring.score import score as score_texts
 
         check_format(format, asked.tokens, on_stream=out is None)
         seen = _Rows()
@@ -44,22 +43,17 @@ def score(given: dict[str, Any]) -> None:
         if lines:
             columns = RowShape(rows, asked.unit, asked.tokens).columns(asked.part(ScoreSettings))
             seen.write = LineWriter(sys.stdout, columns.names, format)
-        try:
-            found = score_texts(texts, **given, sink=seen.see if lines else None, progress=report)
-        except KeyboardInterrupt:
-            if out is not None:
-                terminal.messages().print(f"stopped; what was scored is kept in {out}, and the same command goes on")
-            raise
+        found = unmask.score(texts, **given, sink=seen.see if lines else None, progress=report)
     if json:
         terminal.print_json(found.to_dict())
-    elif not isinstance(found, Scores):
+    elif asked.pairs:
         _print_pairs(found)
     elif not from_file and out is None:
         _print_sentences(found, rows)
     if not lines:
         for number, row in enumerate(found.rows, 1):
             seen.see(row, number)
-    seen.tell_missing("pair" if asked.pairs else "text")
+    seen.report_missing("pair" if asked.pairs else "text")
     if out is not None:
         terminal.messages().print(f"rows are in {out / f'scores.{format}'}")
     if seen.failed:
@@ -89,7 +83,7 @@ class _Rows:
 
         return not self.scored or any(reason != EMPTY for reason in self.items.values())
 
-    def tell_missing(self, what: str) -> None:
+    def report_missing(self, what: str) -> None:
         if self.items:
             item, reason = next(iter(self.items.items()))
             count = f"1 {what} lacks" if len(self.items) == 1 else f"{len(self.items):,} {what}s lack"
@@ -97,7 +91,7 @@ class _Rows:
 
 
 def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[str] | None:
-    """A file, standard input, or sentences: what is no file, and has a space in it or is too long for a path, is a sentence."""
+    """A file, standard input, or sentences: not a file, and with a space in it or too long for a path."""
     if pairs:
         if inputs:
             raise InputError(f"{inputs[0]!r} and --pairs were both given: give one of the two")

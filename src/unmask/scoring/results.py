@@ -48,8 +48,9 @@ class Scores:
     >>> found = unmask.score(["The keys are here.", "The keys is here."], tokens=True)
     >>> len(found), found[0]["pll"] > found[1]["pll"]
     (2, True)
-    >>> [(row["first_token"], row["second_token"]) for row in found.difference() if abs(row["pll_difference"]) > 3]
-    [('are', 'is')]
+    >>> most = max(found.difference(), key=lambda row: row["pll_difference"])
+    >>> most["first_token"], most["second_token"]
+    ('are', 'is')
     """
 
     settings: ScoreSettings

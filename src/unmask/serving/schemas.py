@@ -1,16 +1,20 @@
-"""What a request may hold and what an answer holds: the types of the JSON interface, from which its OpenAPI document is made."""
+"""The types of requests and answers of the JSON interface, from which its OpenAPI document is made."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from unmask.joints.registry import DEFAULT
+from unmask.runs.files import plain
+from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 from unmask.serving import limits
 
 Text = Annotated[str, Field(min_length=1, max_length=limits.LONGEST_TEXT, description="a text with [MASK] at each blank")]
 WholeText = Annotated[str, Field(min_length=1, max_length=limits.LONGEST_TEXT, description="a text without blanks")]
+Number = Annotated[float, PlainSerializer(plain, return_type=float | Literal["Infinity", "-Infinity", "NaN"], when_used="json")]
+"""A number of an answer; infinities are words, as in files and on the command line."""
 Name = Annotated[str, Field(min_length=1, max_length=40)]
 Candidates = Annotated[int, Field(ge=2, le=limits.MOST_CANDIDATES, description="tokens considered at each blank")]
 Position = Annotated[int, Field(ge=0, le=100_000, description="a token of the text; the start token is 0")]
@@ -106,7 +110,7 @@ class Words(BaseModel):
 
 
 class FillAsked(Asked):
-    """Blanks to fill; [WORD] stands for a whole word of one or more tokens."""
+    """Blanks to fill; [WORD] is a whole word of one or more tokens."""
 
     text: Text
     joint: Name | None = None
@@ -116,13 +120,13 @@ class FillAsked(Asked):
 
 
 class Completion(BaseModel):
-    """A filling: its tokens, its text, where in it they stand, and its log-probabilities."""
+    """A filling: its tokens, its text, their places in it, and its log-probabilities."""
 
     tokens: list[str]
     text: str
     spans: list[tuple[int, int]]
-    log_prob: float | None
-    product_log_prob: float | None
+    log_prob: Number
+    product_log_prob: Number
 
 
 class Filled(BaseModel):
@@ -198,9 +202,9 @@ class Described(BaseModel):
 
     name: str
     label: str
-    entropy: float | None
-    total_correlation: float | None
-    a_kl: float | None
+    entropy: Number
+    total_correlation: Number
+    a_kl: Number
     best: Completion
 
 
@@ -212,7 +216,7 @@ class JointOut(BaseModel):
     shape: list[int]
     exact: bool
     candidates_mass: float
-    compatibility: float | None
+    compatibility: Number
     summary: str
     warning: str = ""
     constructions: list[Described]
@@ -247,7 +251,7 @@ class ScoreAsked(Asked):
     """Named scores of one text or more; of two, the difference token by token."""
 
     texts: Annotated[list[WholeText], Field(min_length=1, max_length=limits.MOST_TEXTS)]
-    scores: Annotated[list[Name], Field(min_length=1, max_length=6)] = ["pll"]
+    scores: Annotated[list[Name], Field(min_length=1, max_length=6)] = [DEFAULT_SCORE]
     unit: Literal["nats", "bits"] = "nats"
 
 
@@ -261,7 +265,7 @@ class ScoreOut(BaseModel):
 
 
 class ConditionalsAsked(Asked):
-    """Log-probabilities at positions; the blanks where none are named."""
+    """Log-probabilities at positions; by default the blanks."""
 
     text: Text
     positions: Positions | None = None
@@ -274,7 +278,7 @@ class TokenProbability(BaseModel):
     """A token and its log-probability."""
 
     token: str
-    log_prob: float | None
+    log_prob: Number
 
 
 class ConditionalOut(BaseModel):
@@ -282,7 +286,7 @@ class ConditionalOut(BaseModel):
 
     position: int
     token: str
-    log_prob: float | None
+    log_prob: Number
     likeliest: list[TokenProbability]
     asked: list[TokenProbability]
 

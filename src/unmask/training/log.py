@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from unmask.runs.files import read_bytes, write_atomically, writing
+from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.progress import Progress
 from unmask.training.validation import Figures
 
@@ -20,7 +20,7 @@ class RunLog:
         self.training = self.validation = ""
         self.began = time.monotonic()
         if path.exists():  # what a killed run noted after its last checkpoint happens again
-            kept = [json.dumps(record) + "\n" for record in read_log(path) if record["step"] <= start]
+            kept = [as_json(record, indent=None) + "\n" for record in read_log(path) if record["step"] <= start]
             write_atomically(path, "".join(kept))
 
     def begins(self, start: int, plan: str) -> None:
@@ -49,7 +49,7 @@ class RunLog:
         with writing(self.path, "free some space, and give the same command again with --resume"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a") as stream:
-                stream.write(json.dumps(record) + "\n")
+                stream.write(as_json(record, indent=None) + "\n")
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
