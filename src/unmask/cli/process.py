@@ -45,9 +45,10 @@ ADVICE = {
 
 
 class _Interrupt:
-    """Whether an interrupt was heard, and when."""
+    """When an interrupt was heard, and which command runs, with the folder of its run if it has one."""
 
     heard: float | None = None
+    command: tuple[str, object] = ("", None)
 
 
 def listen() -> None:
@@ -70,15 +71,24 @@ def interrupted() -> bool:
 
 @contextmanager
 def reported(verb: str, out: object = None) -> Iterator[None]:
-    """Raises an interrupt of the command `verb` again; first one line says how to continue, if `out` is the folder of its run."""
+    """Reports an interrupt of the command `verb`: one line says how to continue, if `out` is the folder of its run."""
+    _Interrupt.command = (verb, out)
     try:
         yield
-    except KeyboardInterrupt:
-        from unmask.runs.outputs import run_in
-
-        if isinstance(out, Path) and run_in(out) == verb:
-            tell(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
+    except BaseException as error:
+        if interrupted() or isinstance(error, KeyboardInterrupt):
+            _report_interrupt()
         raise
+    finally:
+        _Interrupt.command = ("", None)
+
+
+def _report_interrupt() -> None:
+    from unmask.runs.outputs import run_in
+
+    verb, out = _Interrupt.command
+    if isinstance(out, Path) and run_in(out) == verb:
+        tell(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
 
 
 def leave_now(code: int = INTERRUPTED) -> None:
@@ -95,6 +105,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     if _Interrupt.heard is None:
         _Interrupt.heard = now
         if _importing(frame):
+            _report_interrupt()
             leave_now()
         raise KeyboardInterrupt
     if now - _Interrupt.heard > PATIENCE:
