@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unmask.cli import terminal
 from unmask.errors import InputError
 from unmask.formats import count_at_most, percent_at_least
-from unmask.runs.lines import STANDARD_INPUT, plain_texts, told
+from unmask.runs.lines import STANDARD_INPUT, plain_texts, source_name
 from unmask.runs.outputs import output_file
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("figure", "out")
 WIDEST = 10
-"""Positions whose matrix fits into 80 columns; of more, the strongest pairs are listed."""
+"""The most positions whose matrix fits into 80 columns; for more, the strongest pairs are listed."""
 LISTED = 20
 NARROW = {
     "product": "prod-\nuct",
@@ -76,7 +76,7 @@ def _read_texts(text: str | None, file: Path | None) -> str | list[str]:
     source = file or STANDARD_INPUT
     texts = list(plain_texts(source))
     if not texts:
-        raise InputError(f"{told(source)!r} has no text: give one text per line")
+        raise InputError(f"{source_name(source)!r} has no text: give one text per line")
     return texts
 
 

@@ -63,14 +63,14 @@ class OneLineErrors(TyperGroup):
         except Exception as error:
             if process.interrupted():
                 return process.INTERRUPTED
-            # Errors of the option parser have a format of their own; a group called with no command has shown its help.
+            # Errors of the option parser have their own format; a group called with no command has shown its help.
             line = error.format_message() if hasattr(error, "format_message") else process.explained(error)
             if line is None:
                 raise
             if isinstance(error, OSError):
                 process.abandon_output()
             if line:
-                process.tell(f"error: {process.one_line(line)}")
+                process.print_line(f"error: {process.one_line(line)}")
             return process.MISTAKE if line else 0
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

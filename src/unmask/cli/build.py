@@ -15,7 +15,7 @@ from unmask.options.kinds import Flag
 from unmask.options.option import Options, Row
 
 Run = Callable[[dict[str, Any]], None]
-"""Runs a command: it is given the options that were typed, by name, as the function of the verb takes them."""
+"""Runs a command: its argument has the options that were typed, by name, as the function of the verb takes them."""
 
 
 def command(name: str, help: str, options: type[Options], run: Run) -> Any:
@@ -35,7 +35,7 @@ def command(name: str, help: str, options: type[Options], run: Run) -> Any:
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
     class Command(TyperCommand):
-        """Refuses a list of values that is given in pieces, of which the parser would keep the last."""
+        """Refuses an option with a list of values that is given twice, of which the parser would keep the last."""
 
         table = options
 
@@ -55,7 +55,7 @@ def command(name: str, help: str, options: type[Options], run: Run) -> Any:
 
 
 def _left_out(row: Row) -> Any:
-    """What the parser gives where an option is left out; the function has the defaults, the yes and no of flags excepted."""
+    """The parser's value of an option that is left out; the function has the defaults, except those of flags."""
     if row.required in ("command", "both"):
         return Parameter.empty
     return row.default if isinstance(row.kind, Flag) else None

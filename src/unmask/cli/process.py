@@ -54,7 +54,7 @@ class _Interrupt:
 def listen() -> None:
     """Make SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; one that comes again later ends the process at once.
 
-    So does one that comes while a module is imported, where libraries catch whatever is raised.
+    So does one that comes while a module is imported, where libraries may catch any exception.
     A signal that the parent process ignores (nohup, a job in the background) stays ignored.
     """
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
@@ -88,7 +88,7 @@ def _report_interrupt() -> None:
 
     verb, out = _Interrupt.command
     if isinstance(out, Path) and run_in(out) == verb:
-        tell(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
+        print_line(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
 
 
 def leave_now(code: int = INTERRUPTED) -> None:
@@ -170,7 +170,7 @@ def one_line_warnings() -> Iterator[None]:
         line = one_line(text)
         if line not in shown:
             shown.add(line)
-            tell(f"warning: {line}")
+            print_line(f"warning: {line}")
 
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -197,8 +197,8 @@ def one_line_warnings() -> Iterator[None]:
             others.removeHandler(nowhere)
 
 
-def tell(line: str) -> None:
-    """A line on standard error, where there is one."""
+def print_line(line: str) -> None:
+    """Prints a line on standard error, if it is open."""
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(line + "\n")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What the commands print: plain tables that read well in 80 columns, and a progress bar that leaves no trace."""
+"""Printing: plain tables that fit into 80 columns, JSON, and a progress bar that disappears at the end."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 PATIENCE = 1.0
 """Seconds before a progress bar appears."""
 LINE_SECONDS = 15.0
-"""Seconds between the lines that stand for a bar where standard error is no terminal."""
+"""Seconds between the lines that replace a bar if standard error is not a terminal."""
 LONGEST_HEADING = 400
 NARROWEST, USUAL = 24, 80
 """Columns: a terminal that claims fewer than the first is taken to have the second."""
 
 
 def console(at_least: int = 0) -> Console:
-    """Standard output, `at_least` so many columns wide. Text is text: no markup, no emoji codes, no colours by guesswork."""
+    """Standard output, at least `at_least` columns wide. Text is printed as it is: no markup, emoji codes or guessed colours."""
     return _plain(Console(highlight=False, markup=False, emoji=False), at_least)
 
 
 def messages() -> Console:
-    """Standard error, for what is no result: progress, and where files are."""
+    """Standard error, for everything but results: progress, and where files are."""
     return _plain(Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True))
 
 
@@ -47,10 +47,10 @@ def _plain(screen: Console, at_least: int = 0) -> Console:
 
 @contextmanager
 def progress(quiet: bool = False, lines: bool = False) -> Iterator[Report | None]:
-    """The progress of a command on standard error: a bar that appears after PATIENCE and leaves no trace.
+    """The progress of a command on standard error: a bar that appears after PATIENCE and disappears at the end.
 
-    Yields the report to hand to a function: (done, in all, what is counted), in all 0 where that is not known. Where standard
-    error is no terminal there is no bar, and None is yielded; or, with `lines`, a line every LINE_SECONDS.
+    Yields the report to hand to a function: (done, in all, what is counted), in all 0 if that is not known. If standard
+    error is not a terminal there is no bar, and None is yielded; or, with `lines`, a line every LINE_SECONDS.
     """
     screen = messages()
     if quiet or not (screen.is_terminal or lines):
@@ -110,7 +110,7 @@ def print_json(value: object, indent: int | None = 2) -> None:
 
 
 def print_heading(screen: Console, text: str) -> None:
-    """The text as it was given; of a very long one what stands around its blanks."""
+    """Print the text as it was given; of a very long one only the words around its blanks."""
     screen.print(Text(around_blanks(text, LONGEST_HEADING), style="bold"))
 
 
@@ -161,7 +161,7 @@ def tokens(parts: Sequence[str]) -> str:
 
 
 def marked(text: str, spans: Sequence[tuple[int, int]], width: int) -> Text:
-    """The text with its filled blanks in bold, cut down to what stands around them where `width` is too little."""
+    """The text with its filled blanks in bold, cut to the words around them if `width` is too small."""
     shown = excerpt(text, spans, width)
     made = Text(shown.text)
     for start, stop in shown.spans:

@@ -55,7 +55,7 @@ class OnRay(Generic[Item, Result]):
                     yield answer
         except ray.exceptions.RayError as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[-1]
-            raise UnmaskError(f"Ray gave up ({reason}): what was done is kept, the same command goes on") from None
+            raise UnmaskError(f"Ray gave up ({reason}): what was done is kept, the same command continues") from None
         for place in sorted(unanswered):
             yield Answer(place, failure="Ray ended without an answer for it")
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from unmask.errors import InputError
 from unmask.runs.files import parse_json, user_path
-from unmask.runs.lines import STANDARD_INPUT, numbered_lines, told
+from unmask.runs.lines import STANDARD_INPUT, numbered_lines, source_name
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 COMPRESSED = (".gz", ".xz")
@@ -79,7 +79,7 @@ def items_of(source: Texts, json_lines: bool | None = None) -> Iterator[Item]:
     if isinstance(source, Path):
         as_json = is_json_lines(source) if json_lines is None else json_lines
         for number, line in numbered_lines(user_path(source, "texts")):
-            where = f"{told(source)} line {number}"
+            where = f"{source_name(source)} line {number}"
             yield _item(_parsed(line, where), where) if as_json else Item(line)
         return
     for number, given in enumerate([source] if isinstance(source, str) else source, 1):
@@ -107,7 +107,7 @@ def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> I
             files = [path]
         for file in files:
             for line_number, line in numbered_lines(file):
-                where = f"{told(file)} line {line_number}"
+                where = f"{source_name(file)} line {line_number}"
                 if line.strip():
                     yield _pair(_parsed(line, where), where, "pairs" if file == STANDARD_INPUT else file.name.split(".")[0])
 

@@ -222,7 +222,7 @@ def passes_of(sites: int, names: Iterable[str], settings: Any) -> int:
 
 def columns_of(names: Iterable[str]) -> dict[str, bool]:
     """The columns of these scores, and whether each is a yes or no."""
-    columns = {}
+    columns: dict[str, bool] = {}
     for score in (SCORES[name] for name in names):
         columns |= {score.name: False} | {f"{score.name}_{suffix}": False for suffix in score.extra}
         columns |= {f"{score.name}_{suffix}": True for suffix in score.flags}

@@ -133,7 +133,7 @@ def _shown(model: MaskedLM | str | Path) -> str:
 
 
 def _absolute(model: str | Path | None) -> str | None:
-    """A folder as workers find it, whatever their own folder is."""
+    """A folder by its absolute path, which workers in another folder find."""
     if model is None:
         return None
     path = Path(os.path.expanduser(model))

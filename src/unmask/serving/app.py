@@ -33,7 +33,7 @@ PAGE = files("unmask.serving") / "page"
 DRAWING = files("unmask.answers") / "drawing"
 REFUSALS: dict[int | str, dict[str, Any]] = {
     403: {"model": schemas.Refusal, "description": "The request comes from another site, or to another name."},
-    404: {"model": schemas.Refusal, "description": "There is no such thing."},
+    404: {"model": schemas.Refusal, "description": "It does not exist."},
     413: {"model": schemas.Refusal, "description": "The request is too large."},
     422: {"model": schemas.Refusal, "description": "Something given cannot be used; the line says what, and what to do."},
     429: {"model": schemas.Refusal, "description": "Too many requests are under way."},

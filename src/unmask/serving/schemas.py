@@ -70,7 +70,7 @@ class RunAbout(BaseModel):
 
 
 class About(BaseModel):
-    """What is served: the model, the names of everything that can be asked for, and the limits."""
+    """The model that is served, the names of everything that can be asked for, and the limits."""
 
     version: str
     model: str
@@ -256,7 +256,7 @@ class ScoreAsked(Asked):
 
 
 class ScoreOut(BaseModel):
-    """What each score is, one row per text with its words and tokens, and two texts aligned."""
+    """The definition of each score, one row per text with its words and tokens, and two texts aligned."""
 
     scores: dict[str, dict[str, Any]]
     unit: str

@@ -3,7 +3,7 @@
 `SharedLM` is the model as requests see it: a `MaskedLM` whose passes go through the worker. A request is a job with its own
 thread, which asks for passes and waits. The worker takes the question of the job that
 has had the fewest rows so far, so that a small request never waits behind a large one, and fills its call up with questions
-of other jobs that have the same shape. A job that has had many rows goes on in small slices, and lets smaller ones that are
+of other jobs that have the same shape. A job that has had many rows continues in small slices, and lets smaller ones that are
 about to ask go first. A job that was cancelled gets no more passes: its next question raises `Cancelled`.
 """
 
@@ -28,7 +28,7 @@ MANY_ROWS = 2048
 SMALL_SLICE = 32
 """Rows of a slice of a large job on a CPU: a small request waits for at most one slice."""
 GRACE = 0.25
-"""Seconds that a large job waits for smaller ones, under way, to ask; then it has a slice, so that it goes on in any case."""
+"""Seconds that a large job waits for smaller ones, under way, to ask; then it has a slice, so that it always continues."""
 
 
 class Cancelled(Exception):
@@ -101,7 +101,7 @@ class PassWorker:
         return self._ask(len(ids), rows=(ids, positions))
 
     def call(self, size: int, call: Callable[[], Any]) -> Any:
-        """What `call` returns on the worker's thread; `size` is how many rows it passes."""
+        """Returns `call()`, run on the worker's thread; `size` is how many rows it passes."""
         return self._ask(size, call=call)
 
     def begin(self, job: Job) -> None:
