@@ -217,6 +217,7 @@ class Row(TypedDict):
     difference: NotRequired[WithInterval]
     steps: float | None
     objective: float | None
+    not_converged: int
 
 
 class Evaluation(TypedDict):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from unmask.answers.chain_answer import ChainFilling
+    from unmask.answers.checking import Check
     from unmask.answers.comparison import Comparison
     from unmask.answers.dependence import Dependence
     from unmask.answers.filling import Filling
@@ -209,14 +210,10 @@ mutants = partial(_answer, "mutants", _show_mutants)
 
 def check(given: dict[str, Any]) -> None:
     """Print what was understood of a model."""
-    json = given.pop("json", False)
-    with terminal.progress(quiet=json) as report:
-        import unmask
+    terminal.answered("check", given, partial(_show_check, with_data="data" in given))
 
-        found = unmask.check(**given, progress=report)
-    if json:
-        terminal.print_json(found.to_dict())
-        return
+
+def _show_check(found: Check, with_data: bool) -> None:
     console = terminal.console()
     table = terminal.table()
     for name in ("name", "found"):
@@ -228,4 +225,4 @@ def check(given: dict[str, Any]) -> None:
     for concern in found.concerns:
         console.print(f"\nlooks wrong: {concern}", soft_wrap=True)
     if not found.concerns:
-        console.print("\nnothing looks wrong" + ("" if "data" in given else "; give --data to measure it on your texts"))
+        console.print("\nnothing looks wrong" + ("" if with_data else "; give --data to measure it on your texts"))

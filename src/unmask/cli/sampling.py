@@ -17,15 +17,7 @@ SHOWN = 5
 
 def sample(given: dict[str, Any]) -> None:
     """Draw samples and print their diagnosis."""
-    json = given.pop("json", False)
-    with terminal.progress(quiet=json) as report:
-        import unmask
-
-        run = unmask.sample(**given, progress=report)
-    if json:
-        terminal.print_json(run.to_dict())
-    else:
-        _print_run(run)
+    terminal.answered("sample", given, _print_run)
 
 
 def diagnose(given: dict[str, Any]) -> None:

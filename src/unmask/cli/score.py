@@ -46,7 +46,7 @@ def score(given: dict[str, Any]) -> None:
         found = unmask.score(texts, **given, sink=seen.see if lines else None, progress=report)
     if json:
         terminal.print_json(found.to_dict())
-    elif asked.pairs:
+    elif isinstance(found, unmask.PairScores):
         _print_pairs(found)
     elif not from_file and out is None:
         _print_sentences(found, rows)

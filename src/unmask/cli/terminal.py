@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import exp, floor, log10
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -107,6 +107,20 @@ def print_json(value: object, indent: int | None = 2) -> None:
 
     unicode = (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
     print(as_json(value, indent, ascii=not unicode))
+
+
+def answered(verb: str, given: dict[str, Any], show: Callable[[Any], None], lines: bool = False) -> Any:
+    """Call `unmask.<verb>`, print what it returns, by `show` or (with --json) as JSON, and return it."""
+    as_text = not given.pop("json", False)
+    with progress(quiet=not as_text, lines=lines) as report:
+        import unmask
+
+        found = getattr(unmask, verb)(**given, progress=report)
+    if as_text:
+        show(found)
+    else:
+        print_json(found.to_dict())
+    return found
 
 
 def print_heading(screen: Console, text: str) -> None:

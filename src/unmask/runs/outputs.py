@@ -50,7 +50,7 @@ def output_file(name: str, given: str | os.PathLike[str], reads: Iterable[object
 def output_folder(name: str, given: str | os.PathLike[str], reads: Iterable[object] = ()) -> Path:
     """The path of the option `name`, if a folder may be made there or is there; its content is not looked at."""
     path = user_path(given, name)
-    refuse_unmakeable(path, f"name another {name}")
+    refuse_unmakeable(path, f"choose another --{name} folder")
     target = Path(os.path.realpath(path))
     _refuse_inputs(name, path, target, reads)
     _refuse_place(name, path, target.parent, ANOTHER_FOLDER)

@@ -204,13 +204,8 @@ def _about(model: SharedLM, known: Runs, given: str | None) -> schemas.About:
         longest=model.max_length,
         by_character=model.words.by_character,
         default_joint=DEFAULT,
-        constructions=[schemas.Construction(name=c.name, label=c.label) for c in CONSTRUCTIONS.values()],
-        kernels=[
-            schemas.Kernel(
-                name=k.name, label=k.label, step=k.step, invariant=k.invariant, options=list(k.options), decodes=k.decodes
-            )
-            for k in KERNELS.values()
-        ],
+        constructions=[schemas.Construction.model_validate(one) for one in CONSTRUCTIONS.values()],
+        kernels=[schemas.Kernel.model_validate(one) for one in KERNELS.values()],
         scores=[
             schemas.ScoreAbout(
                 name=s.name,

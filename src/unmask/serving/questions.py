@@ -12,7 +12,6 @@ from math import prod
 from unmask.answers.chain_answer import ChainFilling
 from unmask.answers.chain_filling import searches
 from unmask.answers.comparison import Comparison, compare
-from unmask.answers.completion import Completion
 from unmask.answers.conditionals import conditionals
 from unmask.answers.dependence import dependence
 from unmask.answers.filling import Filling, fill
@@ -85,15 +84,7 @@ class Questions:
         construction = None if asked.joint is None else named(asked.joint, "joint").name
         if not searches(options, self.model, asked.text, construction):
             candidates = self._candidates(asked.text, asked.candidates, asked.exact)
-        found = fill(
-            asked.text,
-            self.model,
-            joint=asked.joint,
-            candidates=candidates,
-            exact=asked.exact,
-            top=asked.top,
-            progress=progress,
-        )
+        found = fill(model=self.model, **asked.model_dump() | {"candidates": candidates}, progress=progress)
         if isinstance(found, ChainFilling):
             return schemas.Filled(
                 text=found.text,
@@ -102,7 +93,7 @@ class Questions:
                 mass=found.mass,
                 bound=found.bound,
                 summary=found.summary,
-                completions=[_completion(c) for c in found.completions],
+                completions=_completions(found),
             )
         sizes = " × ".join(f"{n:,}" for n in found.joint.shape)
         return schemas.Filled(
@@ -112,14 +103,13 @@ class Questions:
             candidates_mass=found.candidates_mass,
             summary=f"{sizes} tokens hold {percent_at_least(found.candidates_mass)} of the independent blanks' mass",
             warning=not_converged([found.joint]),
-            completions=[_completion(c) for c in found.completions],
+            completions=_completions(found),
         )
 
     def joint(self, asked: schemas.JointAsked, progress: Progress | None = None) -> schemas.JointOut:
         """The joint of two or more blanks by every construction; of two, as a map, with a word pinned if asked."""
         chosen = named(asked.joint, "joint")
         compared = self._compared(asked, chosen.name, progress)
-        top = {name: self._filling(compared, name, 1).completions[0] for name in compared.joints}
         described = [
             schemas.Described(
                 name=name,
@@ -127,7 +117,7 @@ class Questions:
                 entropy=row.entropy,
                 total_correlation=row.total_correlation,
                 a_kl=row.a_kl,
-                best=_completion(top[name]),
+                best=_completions(self._filling(compared, name, 1))[0],
             )
             for name, row in compared.descriptions.items()
         ]
@@ -147,7 +137,7 @@ class Questions:
             summary=told_dependence(joint, compared.compatibility),
             warning=not_converged(compared.joints.values()),
             constructions=described,
-            completions=[_completion(c) for c in self._filling(compared, chosen.name, asked.top).completions],
+            completions=_completions(self._filling(compared, chosen.name, asked.top)),
             map=None if shown is None else schemas.MapOut.model_validate(shown.to_dict()),
         )
 
@@ -185,14 +175,7 @@ class Questions:
         ids = self.model.words.encode(asked.text)
         regular = sum(i not in self.model.special_ids for i in ids)
         limits.check_dependence(self._blanks(asked.text) or regular, asked.candidates)
-        found = dependence(
-            asked.text,
-            self.model,
-            joint=named(asked.joint, "joint").name,
-            others=asked.others,
-            candidates=asked.candidates,
-            progress=progress,
-        )
+        found = dependence(model=self.model, **asked.model_dump(), progress=progress)
         return schemas.DependenceOut.model_validate(found.to_dict())
 
     def score(self, asked: schemas.ScoreAsked, progress: Progress | None = None) -> schemas.ScoreOut:
@@ -240,16 +223,7 @@ class Questions:
         """The settings of a run, checked before anything streams."""
         free = self.model.cloze(asked.template).block
         limits.check_chains(asked.chains, asked.sweeps, len(free))
-        return SampleSettings.given(
-            template=asked.template,
-            init=None if asked.init is None else (asked.init,),
-            kernel=asked.kernel,
-            energy=asked.energy,
-            temperature=asked.temperature,
-            chains=asked.chains,
-            sweeps=asked.sweeps,
-            seed=asked.seed,
-        )
+        return SampleSettings.given(asked.model_dump() | {"init": None if asked.init is None else (asked.init,)})
 
     def _blanks(self, text: str) -> int:
         return self.model.words.encode(text).count(self.model.mask_id)
@@ -266,11 +240,5 @@ def _cells(compared: Comparison) -> int:
     return len(shape) * prod(shape)
 
 
-def _completion(found: Completion) -> schemas.Completion:
-    return schemas.Completion(
-        tokens=list(found.tokens),
-        text=found.text,
-        spans=list(found.spans),
-        log_prob=found.log_prob,
-        product_log_prob=found.product_log_prob,
-    )
+def _completions(found: Filling | ChainFilling) -> list[schemas.Completion]:
+    return [schemas.Completion.model_validate(one) for one in found.completions]

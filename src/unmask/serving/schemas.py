@@ -33,14 +33,20 @@ class Refusal(BaseModel):
     error: str
 
 
-class Construction(BaseModel):
+class Named(BaseModel):
+    """Something that is described by an object with the same attributes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class Construction(Named):
     """A rule that derives a joint."""
 
     name: str
     label: str
 
 
-class Kernel(BaseModel):
+class Kernel(Named):
     """A Markov kernel or a decoder."""
 
     name: str
@@ -119,7 +125,7 @@ class FillAsked(Asked):
     top: Annotated[int, Field(ge=1, le=limits.MOST_COMPLETIONS)] = 10
 
 
-class Completion(BaseModel):
+class Completion(Named):
     """A filling: its tokens, its text, their places in it, and its log-probabilities."""
 
     tokens: list[str]
