@@ -113,19 +113,13 @@ class ScoreFunction(Protocol):
     ) -> dict[str, Scored]: ...
 
 
-def longest(model: ConditionalModel) -> int | None:
-    """The most tokens that the model takes, start and end included; None if it does not say."""
-    limit = getattr(model, "max_length", None)
-    return None if limit is None else int(limit)
-
-
 def score_batch(
     model: ConditionalModel, batch: TextBatch, settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
     """All scores of `settings`, each family run once; twice if texts have tokens that only some of its scores accept."""
     batch = batch.to(model.device)
     found: dict[str, Scored] = {}
-    limit = longest(model)
+    limit = model.max_length
     too_long = limit is not None and batch.ids.shape[1] > limit
     impossible = outside_support(model, batch)
     for family, names in families(settings.scores).items():

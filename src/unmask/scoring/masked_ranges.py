@@ -25,7 +25,7 @@ from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import Scored, ScoreSettings, TextBatch, longest
+from unmask.scoring.batch import Scored, ScoreSettings, TextBatch
 from unmask.scoring.registry import SCORES
 from unmask.tables.support import lost_nats, outside, regular_tokens
 
@@ -96,7 +96,7 @@ def _places(
     model: ConditionalModel, batch: TextBatch, text: Int[Tensor, " m"], position: Int[Tensor, " m"]
 ) -> Int[Tensor, "m L"]:
     """The positions of its text that each row holds: all, or the start and end tokens and a window around `position`."""
-    length, limit = batch.ids.shape[1], longest(model)
+    length, limit = batch.ids.shape[1], model.max_length
     whole = torch.arange(length, device=text.device).expand(len(text), -1)
     if limit is None or length <= limit:
         return whole
