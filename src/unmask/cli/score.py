@@ -79,7 +79,7 @@ class _Rows:
     @property
     def failed(self) -> bool:
         """Whether a text lacks a score; of blank lines, whether there is nothing else."""
-        from unmask.scoring.tokens import EMPTY
+        from unmask.scoring.texts import EMPTY
 
         return not self.scored or any(reason != EMPTY for reason in self.items.values())
 

@@ -66,7 +66,7 @@ class ScoreOptions(Printed, Loaded, Scoring):
         "unmask score sentences.txt --score pll,any_order --out scores --format csv",
     )
     python_only = {
-        "texts": 'One text, several, or mappings (see `reading`); a `Path` is a file, `Path("-")` standard input.',
+        "texts": 'One text, several, or mappings (see `unmask.scoring.texts`); a `Path` is a file, `Path("-")` standard input.',
         "sink": "Called with each row as it comes; rows are then not kept in memory.",
         **Options.python_only,
     }

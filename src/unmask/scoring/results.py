@@ -27,9 +27,9 @@ from unmask.errors import InputError
 from unmask.runs.files import read_json
 from unmask.runs.folder import read_parts, read_rows
 from unmask.scoring.batch import ScoreSettings
-from unmask.scoring.reading import SentencePair
 from unmask.scoring.registry import SCORES, about, share_column
 from unmask.scoring.rows import RowShape
+from unmask.scoring.texts import SentencePair
 
 if TYPE_CHECKING:
     import pandas

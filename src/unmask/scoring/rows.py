@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 from unmask.errors import InputError
 from unmask.runs.files import as_json, atomic_path
 from unmask.scoring.batch import ScoreSettings
-from unmask.scoring.reading import Item
 from unmask.scoring.registry import SCORES, columns_of, share_column
-from unmask.scoring.tokens import Encoded, spaced_words, word_of_site
+from unmask.scoring.texts import Encoded, Item, spaced_words, word_of_site
 
 if TYPE_CHECKING:
     import pyarrow

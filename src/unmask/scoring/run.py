@@ -19,10 +19,9 @@ from unmask.runs.engines import OnRay
 from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import Scored, ScoreSettings, score_batch
-from unmask.scoring.reading import Item
 from unmask.scoring.registry import passes_of
 from unmask.scoring.rows import RowShape, TextRows, TextScores, write_rows
-from unmask.scoring.tokens import Encoded, batch_of, encode
+from unmask.scoring.texts import Encoded, Item, batch_of, encode
 
 if TYPE_CHECKING:
     from unmask.models.conditional_model import ConditionalModel

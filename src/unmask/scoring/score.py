@@ -19,11 +19,11 @@ from unmask.runs.folder import RunFolder, refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import ScoreSettings
-from unmask.scoring.reading import Texts, items_again, pairs_of
 from unmask.scoring.registry import DEFAULT
 from unmask.scoring.results import PairScores, Scores, compare_pairs
 from unmask.scoring.rows import RowShape, check_format
 from unmask.scoring.run import RayPool, count_and_hash, run_in_folder, stream
+from unmask.scoring.texts import Texts, items_again, pairs_of
 
 KIND = "score"
 NO_TEXT = "there is no text to score: give at least one"

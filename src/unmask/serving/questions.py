@@ -28,7 +28,7 @@ from unmask.sampling.settings import SampleSettings
 from unmask.scoring.registry import SCORES, chosen
 from unmask.scoring.results import Scores
 from unmask.scoring.score import score
-from unmask.scoring.tokens import spaced_words
+from unmask.scoring.texts import spaced_words
 from unmask.serving import limits, schemas
 from unmask.serving.worker import SharedLM
 
