@@ -29,7 +29,7 @@ CHECKED = [
     *(f"unmask.sampling.{name}" for name in ("proposal", "randomness", "scan", "starts", "state", "target")),
     *(
         f"unmask.scoring.{name}"
-        for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "log_prob")
+        for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "annealed_importance")
     ),
     *(
         f"unmask.training.{name}"

@@ -44,7 +44,9 @@ ANSWERS = [
     "Evaluation",
     "Filling",
     "Mutants",
+    "PairScores",
     "SampleRun",
+    "Scores",
     "TrainingRun",
     "Translations",
 ]

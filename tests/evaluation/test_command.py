@@ -147,6 +147,6 @@ def test_an_interrupt_says_how_to_go_on(options, tmp_path):
             time.sleep(0.01)
         run.send_signal(signal.SIGINT)
         _, said = run.communicate()
-    assert run.returncode == 130 and said.splitlines()[-1].endswith("the same command goes on")
+    assert run.returncode == 130 and said.splitlines()[-1].endswith("give the same command again to continue")
     done = unmask(*options, "--pairs", 80)
     assert done.exit_code == 0 and "80 pairs" in done.stdout

@@ -96,7 +96,7 @@ class TrainOptions(Printed, Training):
     more = (
         "Writes a folder that `unmask fill --model OUT` and Hugging Face's AutoModelForMaskedLM load (a causal one: "
         "`unmask diagnose --judge OUT` and AutoModelForCausalLM), with a model card. "
-        "Ctrl-C leaves a checkpoint; --resume goes on from there with the same numbers."
+        "Ctrl-C leaves a checkpoint; --resume continues from there with the same numbers."
     )
     examples = (
         "unmask train corpus.txt --out model",

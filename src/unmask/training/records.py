@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from unmask.errors import InputError, UnmaskError
-from unmask.runs.files import read_bytes, write_atomically, writing
+from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.progress import Progress
 from unmask.training.validation import Validation
 
@@ -34,7 +34,7 @@ class RunLog:
         self.training = self.validation = ""
         self.began = time.monotonic()
         if path.exists():  # steps that a killed run logged after its last checkpoint are made again
-            kept = [json.dumps(record) + "\n" for record in read_log(path) if record["step"] <= start]
+            kept = [as_json(record, indent=None) + "\n" for record in read_log(path) if record["step"] <= start]
             write_atomically(path, "".join(kept))
 
     def begins(self, start: int, plan: str) -> None:
@@ -63,7 +63,7 @@ class RunLog:
         with writing(self.path, "free some space, and give the same command again with --resume"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a") as stream:
-                stream.write(json.dumps(record) + "\n")
+                stream.write(as_json(record, indent=None) + "\n")
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
