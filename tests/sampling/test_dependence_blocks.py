@@ -9,12 +9,13 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 import torch
+from random_models import weighted_masks
 from sampling_cases import CachedPairJoint, gap_to_invariance, imbalance, of, small_target
 
 from unmask.answers.dependence import pair_matrix
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.lab.dynamics import parallel_step, stationary_law, total_variation, uniform_masks, weighted_masks
+from unmask.lab.dynamics import parallel_step, stationary_law, total_variation, uniform_masks
 from unmask.lab.model import table_model
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
