@@ -75,3 +75,10 @@ def test_it_says_when_it_gave_up():
     end = accelerate(step, torch.zeros(10, dtype=torch.float64).log_softmax(0), 1e-12, 2)
     assert end.reads == 2 and not end.converged and end.error > 1e-12
     assert end.error > 0.1 * gap(end.log_p, truth)
+
+
+def test_points_that_move_by_the_same_step_are_no_nearer_to_a_fixed_point():
+    """z moves and f does not change: the ratio of their lengths overflows, and no error can be estimated."""
+    shift = torch.tensor([0.5, -0.5, 0.25], dtype=torch.float64)
+    end = accelerate(lambda z: z + shift, torch.full((3,), -2.0, dtype=torch.float64), 1e-4, 20)
+    assert end.reads == 20 and not end.converged and end.error == float("inf")

@@ -195,9 +195,12 @@ class _Found:
         return torch.linalg.solve(self.of_f, self.with_f) / self.scale
 
     def slowness(self) -> list[float]:
-        """The largest |dz c| / |df c| over combinations c of the memory."""
+        """The largest |dz c| / |df c| over combinations c of the memory; infinite where a z moved and its f did not."""
         lower = torch.linalg.cholesky(self.of_f)
         inner = torch.linalg.solve_triangular(lower, self.of_z, upper=False)
         ratio = torch.linalg.solve_triangular(lower, inner.mT, upper=False)
-        largest: list[float] = torch.linalg.eigvalsh((ratio + ratio.mT) / 2)[:, -1].clamp_min(0).sqrt().tolist()
-        return largest
+        finite = ratio.isfinite().all(2).all(1)
+        ratio = torch.where(finite[:, None, None], ratio, 0.0)
+        largest = torch.linalg.eigvalsh((ratio + ratio.mT) / 2)[:, -1].clamp_min(0).sqrt()
+        found: list[float] = torch.where(finite, largest, torch.inf).tolist()
+        return found
