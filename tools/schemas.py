@@ -39,6 +39,7 @@ class Filling(TypedDict):
     text: str
     joint: str
     candidates_mass: float
+    warning: NotRequired[str]
     completions: list[Completion]
 
 
@@ -107,6 +108,7 @@ class Comparison(TypedDict):
 
     text: str
     candidates_mass: float
+    warning: NotRequired[str]
     compatibility: float
     joints: dict[str, Description]
     ranked_by: str

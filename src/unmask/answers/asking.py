@@ -6,7 +6,7 @@ answers come out one by one, in order, so that a long file need not fit into mem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from inspect import Signature, signature
 from math import prod
@@ -16,6 +16,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, c
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
+from unmask.joints.joint import Joint, not_converged
 from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
@@ -140,6 +141,12 @@ def told_mass(mass: float, sites: int) -> str:
     """How much of the product joint, or of the model's own distribution of one blank, the candidates hold, in words."""
     held = f"tokens hold {percent_at_least(mass)} of {'its mass' if sites == 1 else 'the product joint'}"
     return held + (", less than half: given that the blanks lie among them; raise --candidates" if mass < FEW else "")
+
+
+def with_warning(joints: Iterable[Joint]) -> dict[str, str]:
+    """The entry `warning` of an answer in JSON where a construction did not converge; nothing where all did."""
+    said = not_converged(joints)
+    return {"warning": said} if said else {}
 
 
 def _groups(questions: Sequence[Asked]) -> Iterator[list[Asked]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, one_or_many, told_mass
+from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, one_or_many, told_mass, with_warning
 from unmask.answers.completion import complete
 from unmask.answers.excerpt import around_blanks
 from unmask.answers.filling import with_gold
@@ -150,6 +150,7 @@ class Comparison:
         return {
             "text": self.text,
             "candidates_mass": self.candidates_mass,
+            **with_warning(self.joints.values()),
             "compatibility": self.compatibility,
             "joints": {
                 name: {key: value for key, value in vars(row).items() if value is not None}

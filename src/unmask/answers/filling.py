@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Asked, Candidates, Model, answered, asked, for_each, one_or_many, told_mass
+from unmask.answers.asking import (
+    Alphabet,
+    Asked,
+    Candidates,
+    Model,
+    answered,
+    asked,
+    for_each,
+    one_or_many,
+    told_mass,
+    with_warning,
+)
 from unmask.answers.chain_answer import ChainFilling
 from unmask.answers.chain_filling import ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
@@ -68,6 +79,7 @@ class Filling:
             "text": self.text,
             "joint": self.joint.name,
             "candidates_mass": self.candidates_mass,
+            **with_warning([self.joint]),
             "completions": [completion.to_dict() for completion in self.completions],
         }
 
