@@ -65,7 +65,7 @@ def made(shape, dtype, low, scale, of_cells, of_masked, seed):
 
 
 def chain_parts(tables):
-    """c_t of every site: the mean over all orders that end with t of the chain rule before t, the tokens not yet reached masked."""
+    """c_t of every site: the chain rule before t, averaged over all orders, of which those that end with t count."""
     k = tables.sites
     c = [torch.zeros([1 if s == t else n for s, n in enumerate(tables.shape)], dtype=torch.float64) for t in range(k)]
     for first, *between, last in permutations(range(k)):
