@@ -12,8 +12,7 @@ import torch
 import unmask
 from unmask.checks import memory
 from unmask.errors import InputError
-from unmask.evaluation.batches import MOST, InBatches
-from unmask.evaluation.measure import Measurer
+from unmask.evaluation.measure import MOST, InBatches, Measurer
 from unmask.models.batching import halving
 from unmask.models.masked_lm import MaskedLM
 
@@ -76,7 +75,7 @@ def test_a_stopped_run_goes_on_with_other_batches(asked, one_by_one, tmp_path, m
 
     with monkeypatch.context() as patch, pytest.raises(Stopped):
         patch.setattr(Measurer, "together", stop)
-        patch.setattr("unmask.evaluation.batches.MOST", 5)
+        patch.setattr("unmask.evaluation.measure.MOST", 5)
         unmask.evaluate(**asked, memory="1GB", out=tmp_path)
     found = unmask.evaluate(**asked, memory="1GB", out=tmp_path)
     assert_same(found.rows, one_by_one)
@@ -160,7 +159,7 @@ def test_every_launch_of_a_rehearsal_runs_before_a_text_is_read(tiny, corpus, mo
     began = []
     monkeypatch.setenv("UNMASK_TRITON", "on")
     monkeypatch.setattr(Measurer, "rehearse", lambda self: began.extend(launch() for launch in self._launches()))
-    monkeypatch.setattr("unmask.evaluation.plan.read_texts", lambda data: pytest.fail("read before") if not began else [])
+    monkeypatch.setattr("unmask.evaluation.evaluate.read_texts", lambda data: pytest.fail("read before") if not began else [])
     with pytest.raises(InputError, match="the 0 texts give only 0"):
         unmask.evaluate(str(corpus), model=tiny, pairs=2)
     assert len(began) == 7, "a pass, attention for three lengths, two operations of a layer, the tables of a pair"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask.errors import InputError
-from unmask.evaluation.conllu import Parse, read_conllu
+from unmask.evaluation.datasets import Parse, read_conllu
 
 
 def word(number: str, form: str, head: str = "_", misc: str = "_") -> str:

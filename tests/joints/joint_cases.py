@@ -12,8 +12,7 @@ from unmask.cloze import Cloze
 from unmask.joints.arnold_gokhale import plain_step
 from unmask.joints.registry import Member
 from unmask.joints.solver.flow_sweep import sweep
-from unmask.joints.solver.marginals import Marginals, flat, unflat
-from unmask.joints.solver.members import Members
+from unmask.joints.solver.members import Marginals, Members, flat, unflat
 from unmask.joints.tiles import tile_size, tiles
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import Tables, unary_tables

@@ -12,8 +12,7 @@ from unmask.joints.arnold_gokhale import FamilyRule, family, members
 from unmask.joints.registry import Member
 from unmask.joints.solver.anderson import accelerate
 from unmask.joints.solver.likely_tokens import LikelyTokens
-from unmask.joints.solver.marginals import flat, start, unflat
-from unmask.joints.solver.members import Members
+from unmask.joints.solver.members import Members, flat, start, unflat
 
 SQUARE = [Member(0.0), Member(0.5), Member(1.0), Member(0.0, 0.1), Member(0.5, 0.05), Member(1.0, 0.02)]
 LARGE = (450, 420)

@@ -15,7 +15,7 @@ from unmask.joints.metrics import block_metrics, metrics_of_blocks
 from unmask.joints.registry import Member
 from unmask.joints.solver.anderson import Acceleration, accelerate
 from unmask.joints.solver.likely_tokens import strips
-from unmask.joints.triton.stack import Stack, aligned, aligned_zeros
+from unmask.joints.triton.pair_form import Stack, aligned, aligned_zeros
 from unmask.tables.unary import Tables
 
 ASKED = {"a": Member(0.0), "b": Member(0.5, 0.25), "c": Member(1.0)}

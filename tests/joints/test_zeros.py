@@ -17,13 +17,11 @@ from joint_cases import tables_from
 from unmask.errors import InputError, UnmaskWarning
 from unmask.joints import CONSTRUCTIONS, derive
 from unmask.joints.arnold_gokhale import FamilyRule, members_of
-from unmask.joints.compatibility import compatibility
 from unmask.joints.joint import Joint, not_converged
-from unmask.joints.metrics import block_metrics
+from unmask.joints.metrics import block_metrics, compatibility
 from unmask.joints.registry import Member, named
 from unmask.joints.solver.members import Members
-from unmask.joints.solver.solve import solve
-from unmask.joints.solver.standing import Standing
+from unmask.joints.solver.solve import Standing, solve
 
 pytestmark = pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
 EXPLICIT = [name for name, construction in CONSTRUCTIONS.items() if construction.member is None]

@@ -16,10 +16,11 @@ from unmask.tables.candidates import (
     MOST_PASSES,
     NEIGHBOURS,
     SECONDS,
+    SPEED,
     find_candidates,
     plan_candidates,
+    seconds_per_pass,
 )
-from unmask.tables.speed import SPEED, seconds_per_pass
 from unmask.tables.unary import pass_count
 
 VOCABULARY = 600

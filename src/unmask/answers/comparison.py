@@ -26,9 +26,8 @@ from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints import DEFAULT, Joint, derive_all
-from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
-from unmask.joints.metrics import block_metrics
+from unmask.joints.metrics import block_metrics, compatibility
 from unmask.joints.registry import all_named, named
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
@@ -106,7 +105,7 @@ class Comparison:
 
     @cached_property
     def compatibility(self) -> float:
-        """Zero if and only if the model's conditionals come from one joint; see `unmask.joints.compatibility`."""
+        """Zero if and only if the model's conditionals come from one joint; see `unmask.joints.metrics`."""
         return compatibility(self._tables)
 
     @cached_property

@@ -25,8 +25,7 @@ from unmask.answers.asking import (
     told_mass,
     with_warning,
 )
-from unmask.answers.chain_answer import ChainFilling
-from unmask.answers.chain_filling import ChainQuestion, ask_chain, searches
+from unmask.answers.chain_filling import ChainFilling, ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
 from unmask.arguments import checked
 from unmask.cloze import Cloze
@@ -89,7 +88,7 @@ class Filling:
 
     def view(self) -> Any:
         """In a notebook, the two blanks as `unmask serve` draws them: a widget in which words can be pinned."""
-        from unmask.answers.viewing import pair_view
+        from unmask.answers.pair_map import pair_view
 
         return pair_view(self.joint, self.product)
 

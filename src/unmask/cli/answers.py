@@ -18,7 +18,7 @@ from unmask.runs.outputs import output_file
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unmask.answers.chain_answer import ChainFilling
+    from unmask.answers.chain_filling import ChainFilling
     from unmask.answers.comparison import Comparison
     from unmask.answers.dependence import Dependence
     from unmask.answers.filling import Filling
@@ -81,7 +81,7 @@ def _read_texts(text: str | None, file: Path | None) -> str | list[str]:
 
 
 def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
-    from unmask.answers.chain_answer import ChainFilling
+    from unmask.answers.chain_filling import ChainFilling
 
     terminal.print_heading(console, filling.text)
     if isinstance(filling, ChainFilling):

@@ -40,10 +40,8 @@ from unmask.errors import UnmaskWarning
 from unmask.joints.faithfulness import Reading, read_rules
 from unmask.joints.joint import Joint, not_converged
 from unmask.joints.registry import CONSTRUCTIONS, Construction, Member, member
-from unmask.joints.solver.marginals import Marginals, flat, start
-from unmask.joints.solver.members import Members
-from unmask.joints.solver.solve import Solution, solve, solve_carefully
-from unmask.joints.solver.standing import Standing, standings
+from unmask.joints.solver.members import Marginals, Members, flat, start
+from unmask.joints.solver.solve import Solution, Standing, solve, solve_carefully, standings
 from unmask.joints.tiles import Index, at, contexts, sum_at, tile_size, tiles
 from unmask.joints.triton.pair_form import Linear, PairForm
 from unmask.tables.unary import Tables
@@ -167,7 +165,7 @@ def members_of(
     """The same for several blocks of one shape, side by side.
 
     `converged`: the path's estimated error is below the tolerance, and the marginals that are returned pass the check of
-    `unmask.joints.solver.standing`. Those about to grow are sought again by the careful way.
+    `unmask.joints.solver.solve`. Those about to grow are sought again by the careful way.
     """
     if blocks[0].sites == 1:
         return [[_single(tables, name) for name in asked] for tables in blocks]

@@ -25,8 +25,7 @@ from torch import Tensor
 from unmask.errors import InputError
 from unmask.joints.joint import Joint, Rule
 from unmask.joints.tiles import CELLS_ON_CPU, Weights, at, contexts, tile_size, tiles
-from unmask.joints.triton.pair_form import PairForm, pair_form, stacked, triton_serves
-from unmask.joints.triton.stack import Stack
+from unmask.joints.triton.pair_form import PairForm, Stack, pair_form, stacked, triton_serves
 from unmask.tables.unary import Tables, alike
 
 UNDERFLOW = 1e-28

@@ -4,7 +4,9 @@
 
 A construction supplies `rule`, which reads cells of the tables and vectors at an index; everything here is a
 reduction over tiles of the first axis, so that nothing of the tables' size is made unless `dense` is asked for.
-How a joint shows itself to people is in `unmask.joints.display`.
+How a joint shows itself to people is in `unmask.joints.joint`.
+
+How a joint shows itself: a data frame of its most probable fillings, and the same in a notebook.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite, prod
+from html import escape
+from math import exp, isfinite, prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,11 +25,13 @@ from torch import Tensor
 from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError
+from unmask.formats import percent_at_least
 from unmask.joints.tiles import Index, tile_size, tiles
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
     import pandas
+
 
 Rule = Callable[[Index], Tensor]
 MOST_DRAWS, LARGEST_SEED = 10**9, 2**63 - 1
@@ -222,13 +227,9 @@ class Joint:
     def to_frame(self, top: int = 20) -> pandas.DataFrame:
         """The `top` fillings: one column per site, then log_prob and prob."""
         checks.whole("top", top, 1, MOST_DRAWS)
-        from unmask.joints.display import frame
-
         return frame(self, top)
 
     def _repr_html_(self) -> str:
-        from unmask.joints.display import html
-
         return html(self)
 
     def __repr__(self) -> str:
@@ -240,3 +241,28 @@ def not_converged(joints: Iterable[Joint]) -> str:
     names = dict.fromkeys(joint.name for joint in joints if joint.report.get("converged") is False)
     remedy = "use another construction, or fewer candidates"
     return f"{', '.join(names)} did not converge, and the probabilities are approximate: {remedy}" if names else ""
+
+
+SHOWN = 10
+"""Fillings in a notebook."""
+
+
+def frame(joint: Joint, top: int) -> pandas.DataFrame:
+    """The `top` fillings, best first: one column per site with its tokens, then log_prob and prob."""
+    import pandas
+
+    ids, scores = joint.topk(top)
+    tokens = [[joint.label(i) for i in row] for row in ids.tolist()]
+    found = pandas.DataFrame(tokens, columns=[f"blank_{t + 1}" for t in range(joint.sites)])
+    found["log_prob"] = scores.tolist()
+    found["prob"] = scores.double().exp().tolist()
+    return found
+
+
+def html(joint: Joint) -> str:
+    """The construction, the number of fillings, the share of the product that the candidates hold, and the best fillings."""
+    held = percent_at_least(exp(joint.tables.log_mass))
+    share = f"; the candidates hold {held} of the product joint" if joint.tables.log_mass < 0 else ""
+    fillings = " &times; ".join(map(str, joint.shape))
+    heading = f"<p><b>{escape(joint.name)}</b> joint over {fillings} fillings{share}</p>"
+    return heading + frame(joint, SHOWN).to_html(index=False)

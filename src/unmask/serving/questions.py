@@ -7,7 +7,7 @@ from collections import OrderedDict
 from math import isfinite, prod
 from typing import Any
 
-from unmask.answers.chain_answer import ChainFilling
+from unmask.answers.chain_filling import ChainFilling
 from unmask.answers.comparison import Comparison, compare
 from unmask.answers.completion import Completion
 from unmask.answers.conditionals import conditionals

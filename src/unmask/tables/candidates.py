@@ -9,10 +9,19 @@ where m_t is the model's distribution with every blank masked and w_s is m_s ove
 alone misses what is likely only beside the right neighbour (the second half of a name); the second costs a few passes.
 Special tokens ([CLS], [PAD], [MASK], [UNK], ...) are outside the support of a filled text and are never candidates. Where n is
 left out it follows the model's speed (`speed`): 512 for a pair with a model as fast as the bundled one.
+
+How long a pass of a model takes, measured so that the answer does not change from run to run.
+
+A measurement varies with the load of the machine, and a default that follows it would give other numbers on a busy day. So a
+pass is first estimated from the model's size, at SPEED multiplications per second. It is measured too, in processor time of one
+thread, which other programs hardly change; and only where measurement and estimate are more than FAR times apart (a GPU, many
+cores, a slow machine) does the measurement count.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +34,7 @@ from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
-from unmask.tables.speed import seconds_per_pass
+from unmask.tables.kept import kept_with_first
 from unmask.tables.support import regular_tokens
 from unmask.tables.unary import alike, masked_logits, pass_count, rows_at_once
 
@@ -251,3 +260,47 @@ def _given_sets(candidates: Sequence[Sequence[int]], regular: Tensor, sites: int
         if not tokens or len(set(tokens)) != len(tokens):
             raise InputError(f"the candidates of blank {t + 1} are empty or name a token twice: name each token once")
     return tuple(torch.tensor(list(tokens), device=regular.device) for tokens in candidates)
+
+
+SPEED = 50e9
+"""Multiplications per second of two ordinary cores."""
+FAR = 4.0
+ROWS = {"cpu": 8, "cuda": 64}
+REPEATS = 3
+_measuring = threading.Lock()
+
+
+def seconds_per_pass(model: ConditionalModel, tokens: int) -> float:
+    """Seconds that one pass of a text of so many tokens takes, in batches."""
+    count = getattr(model, "multiplications", None)
+    with _measuring:
+        return _seconds(model, tokens, count(tokens) / SPEED if count else None)
+
+
+@kept_with_first
+def _seconds(model: ConditionalModel, tokens: int, estimate: float | None) -> float:
+    fastest = float("inf")
+    for _ in range(REPEATS):
+        fastest = min(fastest, _measured(model, tokens))
+        if estimate is not None and estimate / FAR < fastest < estimate * FAR:
+            return estimate
+    return fastest
+
+
+def _measured(model: ConditionalModel, tokens: int) -> float:
+    """Seconds per pass of one small batch; one core is counted as two, so that one thread and two give the same answers."""
+    kind, threads = model.device.type, torch.get_num_threads()
+    rows = ROWS.get(kind, ROWS["cuda"])
+    ids = torch.full((rows, tokens), model.mask_id, device=model.device)
+    where = torch.zeros((rows, 1), dtype=torch.long, device=model.device)
+    if kind != "cpu":
+        start = time.perf_counter()
+        model.logits(ids, where).sum().item()
+        return (time.perf_counter() - start) / rows
+    torch.set_num_threads(1)
+    try:
+        start = time.thread_time()
+        model.logits(ids, where)
+        return (time.thread_time() - start) / rows / max(2, threads)
+    finally:
+        torch.set_num_threads(threads)

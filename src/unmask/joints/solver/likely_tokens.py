@@ -2,7 +2,7 @@
 
 Two tokens that nearly determine each other (the halves of a name) exchange almost no probability with the rest, so a sweep
 moves their common scale by a sliver of what is missing, and so for any small group. But few tokens hold any mass worth
-the name. For the likely ones, rows X and columns Y, the equations of `unmask.joints.solver.pair_sweep` read
+the name. For the likely ones, rows X and columns Y, the equations of `unmask.joints.solver.flow_sweep` read
 
     sum_{y in Y} k (A into_v + added_u B scale_v - u B out_v)[x, y] + N[x] - D[x] u[x] = 0,
 
@@ -34,8 +34,7 @@ from torch.nn import functional
 
 from unmask.joints.solver.members import Members, Site
 from unmask.joints.tiles import tile_size, tiles
-from unmask.joints.triton.pair_form import triton_serves
-from unmask.joints.triton.stack import Stack, aligned_zeros
+from unmask.joints.triton.pair_form import Stack, aligned_zeros, triton_serves
 from unmask.tables.unary import Tables
 
 LIKELY = 128

@@ -17,8 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unmask.joints.triton.arithmetic import exp, log_add, weighed
-from unmask.joints.triton.pair_form import PairForm
-from unmask.joints.triton.stack import CHANGING, Stack
+from unmask.joints.triton.pair_form import CHANGING, PairForm, Stack
 
 ROWS, COLUMNS, SLAB, WARPS = 512, 128, 4, 4
 """Cells of one program: ROWS x COLUMNS, SLAB rows at a time."""

@@ -17,10 +17,8 @@ import torch
 
 from unmask.joints.registry import Member
 from unmask.joints.solver.likely_tokens import LIKELY, inverses, taken_whole
-from unmask.joints.solver.marginals import flat, start
-from unmask.joints.solver.members import Members, Site
-from unmask.joints.triton.pair_form import Linear, PairForm
-from unmask.joints.triton.stack import ALIGNED, Stack
+from unmask.joints.solver.members import Members, Site, flat, start
+from unmask.joints.triton.pair_form import ALIGNED, Linear, PairForm, Stack
 from unmask.models.batching import free_memory
 from unmask.tables.unary import Tables
 

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unmask.joints.triton.arithmetic import exp, weighed
-from unmask.joints.triton.stack import CHANGING, Stack
+from unmask.joints.triton.pair_form import CHANGING, Stack
 from unmask.tables.unary import Tables
 
 ROWS, COLUMNS, SLAB, WARPS = 256, 128, 4, 4
