@@ -6,11 +6,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import distance, random_tables, seeds, swept, tables_from, without
+from joint_cases import accelerated, distance, random_tables, seeds, swept, tables_from, without
 
 from unmask.joints.arnold_gokhale import FamilyRule, family, members
 from unmask.joints.registry import Member
-from unmask.joints.solver.anderson import accelerate
 from unmask.joints.solver.likely_tokens import LikelyTokens
 from unmask.joints.solver.members import Members, flat, start, unflat
 
@@ -156,7 +155,7 @@ def test_tables_that_newton_cannot_solve_leave_the_marginals_as_they_came():
 def test_sweeps_alone_find_the_same_fixed_point_on_easy_tables():
     tables = random_tables((2, 5), 12)
     given_start = start(tables)
-    end = accelerate(lambda z: flat(swept(tables, unflat(z, given_start), Member(0.5))), flat(given_start), 1e-9, 100)
+    end = accelerated(lambda z: flat(swept(tables, unflat(z, given_start), Member(0.5))), flat(given_start), 1e-9, 100)
     assert end.converged
     expected = without(family(tables, 0.5, tolerance=1e-9).dense().exp())
     for found, truth in zip(unflat(end.log_p, given_start), expected, strict=True):

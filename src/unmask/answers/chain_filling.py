@@ -5,14 +5,12 @@ n readings and weights w, the probability of a filling x of reading r is w_r p_r
 orders in the text with that many masks, over all regular tokens:
 
     uniform   w_r = 1/n
-    fit       w_r proportional to what the model makes of the blanks' neighbours (`unmask.tables.revealing`)
+    fit       w_r proportional to the model's probability of the blanks' neighbours (`unmask.tables.revealing.length_weights`)
 
-A word's probability is the sum over all its spellings in the tokens allowed, where the text has one [WORD]; with several, and
-while searching, words are spelled as the tokenizer does. So what is said of fillings that were not found, and of the order of
-those that were, is of words in that spelling. What is no whole word keeps its share of the probability: the sum over words is
-below 1.
-
-What `fill` gives by the chain rule over all orders: fillings, how much of the mass they hold, and what is certain.
+A word's probability is the sum over all its spellings in the tokens allowed, if the text has one [WORD]. With several, and
+during the search, words are spelled as the tokenizer does. Statements about fillings that were not found, and about the order of
+those that were, are about words in that spelling. Token sequences that are not whole words keep their share of the probability:
+the sum over words is below 1.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from unmask.answers.asking import allowed_tokens
 from unmask.answers.completion import (
     Completion,
     GivenAnswer,
@@ -42,7 +41,7 @@ from unmask.answers.constraints import FilledBlanks
 from unmask.errors import InputError
 from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
-from unmask.models.alphabet import alphabet_ids, alphabet_tokens
+from unmask.joints.registry import SEARCHED, named
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.readings import Blank, Reading, has_several_lengths, read_blanks, reading_with, readings_of
 from unmask.options.answers import FillOptions
@@ -50,20 +49,20 @@ from unmask.runs.progress import Progress
 from unmask.tables.exploration import State, Variant
 from unmask.tables.revealing import Conditionals, length_weights
 from unmask.tables.rounding import Rounding, log_sum
-from unmask.tables.support import regular_tokens
 
 if TYPE_CHECKING:
     import pandas
 
 
 MANY = 3
-"""From so many blanks on, fillings are searched unless asked otherwise."""
+"""Fillings of this many blanks or more are searched, unless candidates or another construction are asked for."""
 PASSES = 1000
-"""What a default answer may cost: a few seconds of the bundled model on a CPU."""
+"""Passes of a default answer: a few seconds of the bundled model on a CPU."""
 
 
-def searches(options: FillOptions, model: MaskedLM, text: str, construction: str | None) -> bool:
+def searches(model: MaskedLM, text: str, options: FillOptions) -> bool:
     """Whether a text is answered by searching its fillings; refuses what would need both that and a grid of candidates."""
+    construction = SEARCHED if options.joint is None else named(options.joint, "joint").name
     needed = [
         (has_several_lengths(text), "[WORD] or [GAP]"),
         (bool(options.answers), "answers"),
@@ -72,10 +71,10 @@ def searches(options: FillOptions, model: MaskedLM, text: str, construction: str
     ]
     why = next((name for needs, name in needed if needs), None)
     grid = "exact" if options.exact else "candidates" if options.candidates is not None else None
-    other = construction if construction not in (None, "chain") else None
+    other = construction if construction != SEARCHED else None
     if why and (grid or other):
         given = grid or f"joint {other}"
-        raise InputError(f"{why} and {given} were given: fillings over the whole vocabulary are by chain; leave {given} out")
+        raise InputError(f"{why} and {given} were given: fillings over the whole vocabulary are by {SEARCHED}; leave {given} out")
     if why or grid or other:
         return bool(why)
     return len(model.cloze(text, options.positions, options.targets).block) >= MANY
@@ -83,7 +82,7 @@ def searches(options: FillOptions, model: MaskedLM, text: str, construction: str
 
 @dataclass(frozen=True)
 class ChainQuestion:
-    """A text that was read and is yet to be searched."""
+    """A text that was read, before its fillings are searched."""
 
     model: MaskedLM
     text: str
@@ -154,7 +153,7 @@ class ChainQuestion:
         )
 
     def _other_spellings(self, filling: State) -> list[State]:
-        """Those of its word, in tokens that may stand in a blank."""
+        """Those of its word, in tokens of the support."""
         known = set(self.support.tolist())
         return [other for other in self.filled.other_spellings(filling) if known.issuperset(other[1:])]
 
@@ -162,8 +161,7 @@ class ChainQuestion:
 def ask_chain(model: MaskedLM, text: str, options: FillOptions) -> ChainQuestion:
     """Read a text; everything that can be refused is refused here, before any pass of the model."""
     blanks, readings = _read(model, text, options.positions, options.targets, options.pieces)
-    letters = None if options.alphabet is None else alphabet_ids(model.words, alphabet_tokens(options.alphabet))
-    support = regular_tokens(model) if letters is None else torch.tensor(letters)
+    support = allowed_tokens(model, options.alphabet)
     given = [read_answer(model, blanks, answer) for answer in options.answers or ()]
     _refuse_outside(model, support, [(f"answer {g.answer!r}", g.tokens) for g in given])
     _refuse_outside(model, support, [("target", readings[0].cloze.gold or ())])
@@ -205,7 +203,7 @@ def _read(
 
 
 class _Spelled:
-    """What was found, with the spellings of one word together.
+    """The fillings that were found, with the spellings of one word together.
 
     `groups`: the highest sum first; in each, the tokenizer's own spelling first where it was found.
     """
@@ -254,7 +252,7 @@ class _Spelled:
         return Known(low, min(high, 0.0), not self.states.issuperset(spellings))
 
     def _key(self, state: State) -> tuple[object, ...]:
-        """What the spellings of one filling have in common."""
+        """A key that the spellings of one filling share."""
         parts = self.filled.readings[state[0]].parts(state[1:])
         kinds = [blank.kind for blank in self.filled.blanks]
         return tuple(self.filled.spelled(b, ids) if kinds[b] == "word" else ids for b, ids in enumerate(parts))
@@ -277,7 +275,7 @@ def _log_sum(group: Sequence[Found]) -> float:
 
 
 def _size(variant: Variant, support: int) -> int:
-    """No fewer than the fillings of a variant."""
+    """An upper bound of the number of fillings of a variant."""
     masks = variant.allowed or (None,) * variant.sites
     return prod(support if mask is None else min(support, int(mask.sum())) for mask in masks)
 
@@ -321,7 +319,7 @@ class ChainFilling:
     stopped   why the search ended; see `unmask.joints.chain_search.ChainSearch`
     exact     no order was left out; if some were, mass is an estimate, and so are the completions' probabilities
     words     whether the text has a [WORD]
-    alphabet  whether only some of the regular tokens could stand in a blank
+    alphabet  whether only some of the regular tokens could fill a blank
 
     Rounding is allowed for in mass, bound, certain and the answers' ranks (`unmask.tables.rounding`).
 
@@ -343,10 +341,10 @@ class ChainFilling:
     exact: bool = True
     words: bool = False
     alphabet: bool = False
-    joint: str = "chain"
+    joint: str = SEARCHED
 
     def to_dict(self) -> dict[str, object]:
-        """What `unmask fill --json` prints."""
+        """The JSON of `unmask fill --json`."""
         found: dict[str, object] = {
             "text": self.text,
             "joint": self.joint,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, one_or_many, told_mass, with_warning
+from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, mass_in_words, one_or_many, with_warning
 from unmask.answers.completion import complete
 from unmask.answers.excerpt import around_blanks
 from unmask.answers.filling import with_gold
@@ -25,10 +25,11 @@ from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import DEFAULT, Joint, derive_all
+from unmask.joints.deriving import derive_all
 from unmask.joints.faithfulness import read_joints
+from unmask.joints.joint import Joint
 from unmask.joints.metrics import block_metrics, compatibility
-from unmask.joints.registry import all_named, named
+from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.options.answers import CompareOptions
@@ -79,7 +80,7 @@ class Comparison:
     """The joints of all constructions over the same tables, and what can be said of each.
 
     ranked_by   the construction whose most probable fillings are shown
-    support     the tokens that may stand in a blank: of the chain rule over all orders
+    support     the tokens allowed in a blank, for the chain rule over all orders
 
     >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,chain", candidates=32)
     >>> found.joints['product'].mutual_information() < found.joints['chain'].mutual_information()
@@ -145,7 +146,7 @@ class Comparison:
         return ComparedCompletion(filled.tokens, filled.text, log_probs, over_orders, filled.is_gold)
 
     def to_dict(self) -> dict[str, object]:
-        """What `unmask compare --json` prints."""
+        """The JSON of `unmask compare --json`."""
         return {
             "text": self.text,
             "candidates_mass": self.candidates_mass,
@@ -186,7 +187,7 @@ class Comparison:
         """Heat maps of the joint of two blanks, independent and by the default construction (or the last one compared)."""
         from unmask.answers.plots import pair_joints
 
-        shown = [self.joints.get("product"), self.joints.get(DEFAULT)]
+        shown = [self.joints.get(INDEPENDENT), self.joints.get(DEFAULT)]
         found = [joint for joint in shown if joint is not None] or list(self.joints.values())[-1:]
         return pair_joints(found, title=self.text)
 
@@ -200,7 +201,7 @@ class Comparison:
         )
         return (
             f"<p>{escape(self.text)}<br>{' &times; '.join(map(str, self._tables.shape))} "
-            f"{escape(told_mass(self.candidates_mass, self._tables.sites))}</p>"
+            f"{escape(mass_in_words(self.candidates_mass, self._tables.sites))}</p>"
             f"<table><tr><th></th><th>entropy</th><th>total correlation</th><th>A-KL</th></tr>{described}</table>"
             f"{self.to_frame().map('{:.2%}'.format).to_html()}"
         )

@@ -1,12 +1,13 @@
-"""A text with its blanks filled: its tokens, where they stand in the text, and how probable it is.
+"""Fillings of the blanks: those that were found, and those that a user names to be scored.
 
-Answers that a user names, in tokens: one part per blank, split as the tokenizer does, never cut.
+`complete` gives the text with its blanks filled, where the tokens are in it, and how probable it is. An answer that a user names
+is read in tokens: one part per blank, split as the tokenizer does, never cut.
 
     one blank                 the answer as a whole
     k blanks                  k words with spaces between them, or k parts with " / " between them
     k blanks side by side     also words that make k tokens together
 
-A [MASK] whose word is of several tokens is scored with as many masks. A [WORD] or [GAP] takes what its lengths allow. An answer
+A [MASK] whose word has several tokens is scored with as many masks. A [WORD] or [GAP] takes what its lengths allow. An answer
 that the constraints leave out is refused.
 """
 
@@ -71,7 +72,7 @@ def completions_frame(completions: Sequence[Completion], filled: str, *numbers: 
 
 
 def complete(model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: float, product_log_prob: float) -> Completion:
-    """The text with `values` in its blanks, and where in it they stand."""
+    """The text with `values` in its blanks, and where they are in it."""
     ids = cloze.filled(values)
     text = model.text(ids)
     spans = []
@@ -113,7 +114,7 @@ class ScoredAnswer:
     """A given answer's probability among all fillings of the text.
 
     rank     the lowest and the highest place that it can have among all fillings that the constraints allow; None where it
-             has more tokens than the blanks, and so is no filling of the text as written, and where orders are sampled
+             has more tokens than the blanks, and so does not fill the text as written, and where orders are sampled
     odds     its probability over that of the most probable answer given
     """
 
@@ -166,7 +167,7 @@ def _parts(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> list[list[i
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a filling's log-probability: its ends, and whether spellings that were not found may add to it."""
+    """Bounds of a filling's log-probability, and whether spellings that were not found may add to it."""
 
     low: float
     high: float

@@ -21,16 +21,17 @@ from unmask.answers.asking import (
     answered,
     asked,
     for_each,
+    mass_in_words,
     one_or_many,
-    told_mass,
     with_warning,
 )
 from unmask.answers.chain_filling import ChainFilling, ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
 from unmask.arguments import checked
 from unmask.cloze import Cloze
-from unmask.joints import DEFAULT, Joint, derive
-from unmask.joints.registry import named
+from unmask.joints.deriving import derive
+from unmask.joints.joint import Joint
+from unmask.joints.registry import DEFAULT, INDEPENDENT, named
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.options.answers import FillOptions
@@ -73,7 +74,7 @@ class Filling:
         ]
 
     def to_dict(self) -> dict[str, object]:
-        """What `unmask fill --json` prints."""
+        """The JSON of `unmask fill --json`."""
         return {
             "text": self.text,
             "joint": self.joint.name,
@@ -101,7 +102,7 @@ class Filling:
             f"<tr><td>{exp(c.log_prob):.2%}</td><td>{exp(c.product_log_prob):.2%}</td><td>{marked_html(c)}</td></tr>"
             for c in self.completions
         )
-        held = told_mass(self.candidates_mass, self.joint.sites)
+        held = mass_in_words(self.candidates_mass, self.joint.sites)
         return (
             f"<p>{escape(self.text)}<br>{escape(self.joint.name)} joint; "
             f"{' &times; '.join(map(str, self.joint.shape))} {escape(held)}</p><table><tr><th>{escape(self.joint.name)}</th>"
@@ -155,7 +156,7 @@ def fill(
     lm = as_model(model, device, dtype, rename)
 
     def ask(one: str) -> Asked | ChainQuestion:
-        if searches(options, lm, one, construction):
+        if searches(lm, one, options):
             return ask_chain(lm, one, options)
         return asked(lm, [one], positions, targets, candidates, exact, force, alphabet)[0]
 
@@ -166,7 +167,7 @@ def fill(
             dense = [question for question in questions if isinstance(question, Asked)]
             for question, tables in answered(lm, dense, progress):
                 rule = derive(tables, construction or DEFAULT)
-                yield Filling(question.text, rule, derive(tables, "product"), lm, question.cloze, top)
+                yield Filling(question.text, rule, derive(tables, INDEPENDENT), lm, question.cloze, top)
 
 
 def with_gold(rows: Tensor, cloze: Cloze) -> Tensor:

@@ -1,4 +1,4 @@
-"""`mutants`: what a masked language model says of single and multiple mutants of a sequence.
+"""`mutants`: the model's log-probabilities of single and multiple mutants of a sequence.
 
 For positions S of a sequence w and tokens x at them, all else as in w, mu is the joint of S that a construction derives:
 
@@ -8,13 +8,12 @@ For positions S of a sequence w and tokens x at them, all else as in w, mu is th
     epistasis     effect - singles                                          0 where the changes add up
     interaction   log mu(x) - log mu(w) - sum_t [log mu(x_t, w) - log mu(w)]
 
-Epistasis compares the joint with what the model says of each change alone; interaction is the same difference inside the
-joint. If the conditionals come from one joint the two are equal; how far they are apart tells how far to trust either.
+Epistasis compares the joint with the model's effect of each change alone; interaction is the same difference inside the
+joint. If the conditionals come from one joint the two are equal; their difference shows how far to trust either.
 Exact: every combination of the alphabet's tokens at S is summed over, at up to MOST_CHANGES positions.
 
-Which mutants of a sequence are asked for: names such as A24G+L30V, or a scan of positions.
-
-Residues are counted from 1; residue i is the i-th regular token of the text.
+Mutants are given by names such as A24G+L30V, or as a scan of positions (`Wanted`). Residues are counted from 1; residue i is the
+i-th regular token of the text.
 """
 
 from __future__ import annotations
@@ -35,15 +34,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unmask import checks
-from unmask.answers.asking import Alphabet, Model, for_each, one_or_many
+from unmask.answers.asking import Alphabet, Model, for_each, letter_ids, one_or_many
 from unmask.answers.excerpt import excerpt
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import derive
+from unmask.joints.deriving import derive
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
-from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tokenizing import refuse_hopeless
@@ -93,9 +91,9 @@ def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_
 
 @dataclass(frozen=True)
 class Mutants:
-    """Mutants of a sequence and what the model says of each; the five numbers have one entry per mutant.
+    """Mutants of a sequence and the model's numbers for each; the five numbers have one entry per mutant.
 
-    alphabet      the tokens that may stand at a position
+    alphabet      the tokens allowed at a position
     wild_type     the tokens of the sequence
     changes       for each mutant its (place, token) pairs, places counted from 1
     numbers       the five numbers of the module's text by name
@@ -131,7 +129,7 @@ class Mutants:
         return pandas.DataFrame({"mutant": self.mutants, "changes": changes, **self.numbers})
 
     def to_dict(self) -> dict[str, object]:
-        """What `unmask mutants --json` prints."""
+        """The JSON of `unmask mutants --json`."""
         return {
             "sequence": self.sequence,
             "joint": self.joint,
@@ -206,7 +204,7 @@ def mutants(
     kept = None if out is None else table_path(out, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
     lm = as_model(model, device, dtype, rename)
-    allowed = allowed_tokens(lm, alphabet)
+    allowed = residue_ids(lm, alphabet)
     asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, changes, allowed, force))
     for question in asked:
         found = replace(_answer(question, lm, construction, progress if len(sequence) == 1 else None), top=top, by=by)
@@ -263,7 +261,7 @@ def table_path(given: str | Path, texts: int = 1, reads: Sequence[object] = ()) 
     if path.suffix.lower() != ".parquet":
         raise InputError(f"out {str(path)!r} has no known ending: name a file that ends in .parquet")
     if texts > 1:
-        raise InputError(f"{texts} sequences and one file {str(path)!r} were given: give one sequence, or leave it away")
+        raise InputError(f"{texts} sequences and one file {str(path)!r} were given: give one sequence, or omit out")
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"out {str(path)!r} cannot be written: name a file in a folder that exists")
     return output_file("out", path, reads, (b"PAR1",))
@@ -278,7 +276,7 @@ class Wanted:
 
     ids, where    the text's token ids, and the positions of its residues among them
     residues      the residues as they are written
-    allowed       token ids that may stand at a position; `tokens` are the same as they are written
+    allowed       token ids allowed at a position; `tokens` are the same as they are written
     sets          for each set of places the fillings asked for, as indices into `allowed`; None: all in which every place changes
     """
 
@@ -349,13 +347,13 @@ class Wanted:
         return place, self.tokens.index(new)
 
 
-def allowed_tokens(model: MaskedLM, alphabet: str | Path | Sequence[str] | None) -> list[int]:
-    """Ids of the tokens that may stand at a position: the alphabet's, or every regular one of a small vocabulary."""
+def residue_ids(model: MaskedLM, alphabet: str | Path | Sequence[str] | None) -> list[int]:
+    """Ids of the tokens allowed at a position: the alphabet's, or all regular ones of a small vocabulary."""
     if alphabet is not None:
-        named = alphabet_ids(model.words, alphabet_tokens(alphabet))
-        if len(named) < 2:
+        letters = letter_ids(model, alphabet)
+        if len(letters) < 2:
             raise InputError(f"alphabet {alphabet!r} names one token, and a mutant has another: name two or more")
-        return named
+        return letters
     if len(model.regular_ids) > SMALL_VOCABULARY:
         raise InputError(
             f"the model has {len(model.regular_ids):,} tokens: give the alphabet of those that may stand at a position, "

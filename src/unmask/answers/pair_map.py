@@ -4,9 +4,8 @@
     product     log m_a(x) + log m_b(y)          of independent blanks, beside it
     given       mu(y | x) and q_b(y | x)         with a word x pinned: the joint's conditional, and the model's own
 
-All are given that both blanks lie in their candidate sets.
-
-A filling in a notebook as the page draws it: the map of two blanks, in which a word can be pinned (extra `notebook`).
+All are given that both blanks lie in their candidate sets. `pair_view` is the same map as a widget in a notebook (extra
+`notebook`), as the page draws it.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from torch import Tensor
 
 from unmask.checks import whole
 from unmask.errors import InputError
-from unmask.joints import Joint
+from unmask.joints.joint import Joint
 from unmask.joints.metrics import compatibility
 
 MOST_SHOWN = 64
 WEAK, STRONG = 0.05, 0.5
-"""Nats of mutual information below which blanks are told as nearly independent, and from which on as strongly dependent."""
+"""Nats of mutual information below which blanks are called nearly independent, and from which on strongly dependent."""
 NEARLY = 0.5
-"""Root mean square log-ratio, in nats, up to which conditionals are told as nearly those of one joint."""
+"""Root mean square log-ratio, in nats, up to which conditionals are said to nearly agree with one joint."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Pinned:
-    """What a word x in one blank says about the other: likeliest tokens y there.
+    """The other blank given a word x in one: the likeliest tokens y there.
 
     given      mu(y | x)
     marginal   mu(y), before x was known
@@ -102,7 +101,7 @@ def pair_map(joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, i
     return PairMap(joint.name, (axes[0], axes[1]), cells, beside, held)
 
 
-def told_dependence(joint: Joint, compatibility: float) -> str:
+def dependence_in_words(joint: Joint, compatibility: float) -> str:
     """How dependent two or more blanks are under a joint, and how compatible the model's conditionals, in words."""
     information = max(0.0, joint.total_correlation())
     root = compatibility**0.5
@@ -110,11 +109,11 @@ def told_dependence(joint: Joint, compatibility: float) -> str:
     agree = "nearly agree" if root <= NEARLY else "do not quite agree" if root <= 4 * NEARLY else "disagree"
     if joint.sites == 2:
         divided = f"one word divides the perplexity of the other by {exp(information):.2f}"
-        told = f"{information:.2f} nats of mutual information; {divided}"
+        measured = f"{information:.2f} nats of mutual information; {divided}"
     else:
-        told = f"{information:.2f} nats of total correlation"
+        measured = f"{information:.2f} nats of total correlation"
     apart = f"{root:.2f} nats apart (root mean square)"
-    return f"The blanks are {how}: {told}. The model's conditionals {agree} with one joint: {apart}."
+    return f"The blanks are {how}: {measured}. The model's conditionals {agree} with one joint: {apart}."
 
 
 def _lists(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +160,7 @@ def pair_view(joint: Joint, product: Joint, shown: int = 14) -> Any:
     def draw(change: Any = None) -> None:
         view.map = pair_map(joint, product, shown, None if view.pin is None else (view.pin[0], view.pin[1])).to_dict()
 
-    view = PairView(summary=told_dependence(joint, compatibility(joint.tables)))
+    view = PairView(summary=dependence_in_words(joint, compatibility(joint.tables)))
     draw()
     view.observe(draw, "pin")
     return view

@@ -1,6 +1,6 @@
-"""Figures, with matplotlib. What a user typed is text: a dollar sign or a bracket in it is shown as it is.
+"""Figures, with matplotlib: joints of two blanks, dependence of positions, effects and epistasis of mutants.
 
-Heat maps of mutants: single effects by place and token, epistasis of pairs by token or by place.
+The user's own text is drawn as it is: a dollar sign or a bracket in it is not mathematics.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from unmask.answers.excerpt import around_blanks
 from unmask.errors import InputError
-from unmask.joints import Joint
+from unmask.joints.joint import Joint
 from unmask.runs.files import atomic_path, user_path
 from unmask.runs.outputs import output_file
 
@@ -48,7 +48,7 @@ def figure_path(given: str | Path, texts: int = 1, reads: Sequence[object] = ())
 def save_figure(draw: Callable[[], Figure], path: Path) -> None:
     """Draw a figure and write it, whole or not at all."""
     with atomic_path(path, "choose another --figure") as temporary, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for a letter that the font lacks
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks is drawn as a box
         draw().savefig(temporary, dpi=150, format=path.suffix[1:].lower())
 
 

@@ -1,9 +1,7 @@
-"""Where the texts come from: a list, a text file, CoNLL-U, FASTA, or a dataset on the hub by its name.
+"""Texts to evaluate: from a list, a text file, CoNLL-U, FASTA, or a dataset on the hub by its name.
 
-Sentences with dependency parses, from CoNLL-U, and the distance of two tokens in them.
-
-A sentence is its text, the characters that each syntactic word covers, and each word's head. The syntactic distance of
-two words is the number of edges between them in the dependency tree (the artificial root is not a node).
+A sentence of CoNLL-U has a dependency parse: the characters that each syntactic word covers, and each word's head. The syntactic
+distance of two words is the number of edges between them in the dependency tree (the artificial root is not a node).
 
 A model's token belongs to every word that shares a non-blank character with it; tokens with no characters (special tokens)
 belong to none. The distance of two tokens is the smallest distance between a word of one and a word of the other, so it is
@@ -67,7 +65,9 @@ def _given(texts: Sequence[str]) -> list[Text]:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise InputError(f"item {place} of data holds half of a surrogate pair, which is no character: correct it") from None
+            raise InputError(
+                f"item {place} of data holds half of a surrogate pair, which is not a character: correct it"
+            ) from None
     if not texts:
         raise InputError("data is an empty list: give one text or more")
     return [Text(text) for text in texts]
@@ -130,7 +130,7 @@ class Parse:
 
 @dataclass
 class _Sentence:
-    """What has been read of one sentence."""
+    """The parts of one sentence read so far."""
 
     text: str | None = None
     forms: list[str] = field(default_factory=list)

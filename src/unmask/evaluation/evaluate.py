@@ -1,10 +1,8 @@
-"""What a run will do, settled before the first pass: the pairs, and the settings that a resumed run must share.
+"""The whole evaluation as one call: load, choose pairs, measure or resume, report.
 
-The whole evaluation as one call: load, choose, measure or resume, report.
-
-Which pairs are done is read from the folder, so the same call after a kill goes on where the rows end. Rows are kept in
-parts that hold whole pairs, those that were measured together in one: often at first, so that a short run loses
-nothing, then every two seconds.
+The pairs, and the settings that a resumed run must share, are fixed before the first pass. Finished pairs are read from
+the folder, so the same call after a kill continues where the rows end. Rows are stored in parts of whole pairs, those that were
+measured together in one part: often at first, so that a short run loses nothing, then every two seconds.
 """
 
 from __future__ import annotations
@@ -24,9 +22,9 @@ from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.evaluation.datasets import Parse, Text, read_texts
 from unmask.evaluation.measure import COLUMNS, InBatches, Measurer, Row, about_pair, as_table, load_measurer, schema
-from unmask.evaluation.pairs import Pair, choose_pairs, pairs_as_lines, read_pairs
+from unmask.evaluation.pairs import PositionPair, choose_pairs, pairs_as_lines, read_pairs
 from unmask.evaluation.table import Evaluation
-from unmask.joints.registry import all_named
+from unmask.joints.registry import PUBLISHED_STEPS, all_named
 from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
@@ -50,7 +48,7 @@ SAME_CONTENT = {"model": "weights", "data": "data_sha256", "pairs_file": "pairs_
 
 @dataclass(frozen=True)
 class Request(EvaluateOptions):
-    """What the user asked for, checked before a model is loaded."""
+    """The user's request, checked before a model is loaded."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,7 +57,7 @@ class Request(EvaluateOptions):
             raise InputError(f"{given}: give one of the two")
         if self.alphabet is not None and self.support != "regular":
             raise InputError(f"alphabet and support {self.support} exclude each other: leave one out")
-        if self.arnold_gokhale_steps is not None and "arnold_gokhale" not in self.constructions:
+        if self.arnold_gokhale_steps is not None and PUBLISHED_STEPS not in self.constructions:
             raise InputError(
                 f"arnold_gokhale_steps was given, but arnold_gokhale is not among {', '.join(self.constructions)}: "
                 "add it, or leave the steps out"
@@ -90,22 +88,22 @@ class Support:
 
 
 def support_of(request: Request, model: MaskedLM) -> Support:
-    """What is known of a plan before a text is read."""
+    """The part of a plan that is known before a text is read."""
     alphabet = None if request.alphabet is None else tuple(alphabet_tokens(request.alphabet))
     regular = model.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(model.words, alphabet)))
     return Support(alphabet, regular, None if request.support == "all" else regular)
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvaluationPlan:
     """The pairs to measure, the settings, and the texts skipped by reason."""
 
-    pairs: list[Pair]
+    pairs: list[PositionPair]
     settings: dict[str, Any]
     skipped: Counter[str]
 
 
-def make_plan(request: Request, model: MaskedLM, support: Support, device: str) -> Plan:
+def make_plan(request: Request, model: MaskedLM, support: Support, device: str) -> EvaluationPlan:
     """The pairs and settings of `request` for `model`; `device` is the kind of device that will measure them."""
     settings: dict[str, Any] = {
         "dtype": str(model.dtype).removeprefix("torch."),
@@ -134,10 +132,10 @@ def make_plan(request: Request, model: MaskedLM, support: Support, device: str) 
         settings |= {"scheme": request.scheme, "pairs": request.pairs, "seed": request.seed}
     settings["pairs_sha256"] = content_hash(pairs_as_lines(pairs))
     as_table([about_pair(pair, model.decode(pair.gold), 0.0) for pair in pairs], schema(pairs))
-    return Plan(pairs, settings, skipped)
+    return EvaluationPlan(pairs, settings, skipped)
 
 
-def _with_syntax(pairs: Sequence[Pair], texts: Sequence[Text], model: MaskedLM) -> list[Pair]:
+def _with_syntax(pairs: Sequence[PositionPair], texts: Sequence[Text], model: MaskedLM) -> list[PositionPair]:
     """The pairs with their distance in the dependency tree, where their text has one."""
     found = []
     for pair in pairs:
@@ -146,8 +144,8 @@ def _with_syntax(pairs: Sequence[Pair], texts: Sequence[Text], model: MaskedLM) 
     return found
 
 
-def _distance(pair: Pair, parse: Parse, model: MaskedLM) -> int | None:
-    """None where the tokenizer cannot tell which characters of the text a token covers."""
+def _distance(pair: PositionPair, parse: Parse, model: MaskedLM) -> int | None:
+    """None if the tokenizer does not say which characters of the text a token covers."""
     if model.words.prepared(pair.text) != pair.text:
         return None
     try:
@@ -216,7 +214,7 @@ def _on_ray(
     dtype: str,
     rename: Mapping[str, str] | None,
     workers: int | None,
-) -> tuple[Plan, Engine[Pair, list[Row]]]:
+) -> tuple[EvaluationPlan, Engine[PositionPair, list[Row]]]:
     """The driver loads the model on the CPU, to choose the pairs and to know the weights; the workers measure."""
     start_ray()
     if device.startswith("cuda") and not ray_has_gpus():
@@ -234,7 +232,9 @@ def _on_ray(
     return plan, OnRay(make, workers, gpu=gpu)
 
 
-def _run(plan: Plan, engine: Engine[Pair, list[Row]], out: Path | None, progress: Progress | None) -> Evaluation:
+def _run(
+    plan: EvaluationPlan, engine: Engine[PositionPair, list[Row]], out: Path | None, progress: Progress | None
+) -> Evaluation:
     if out is None:
         return _measure(plan, engine, None, progress)
     with RunFolder(out, KIND, plan.settings, model=plan.settings["weights"], same_content=SAME_CONTENT) as folder:
@@ -246,19 +246,21 @@ def _run(plan: Plan, engine: Engine[Pair, list[Row]], out: Path | None, progress
     return found
 
 
-def _measure(plan: Plan, engine: Engine[Pair, list[Row]], folder: RunFolder | None, progress: Progress | None) -> Evaluation:
+def _measure(
+    plan: EvaluationPlan, engine: Engine[PositionPair, list[Row]], folder: RunFolder | None, progress: Progress | None
+) -> Evaluation:
     """All pairs that are not stored yet; those that fail are tried once and recorded."""
     rows, failures = _Rows(schema(plan.pairs), folder), _Failures(folder)
     pending = [pair for pair in plan.pairs if pair.index not in rows.done]
     if folder and pending and (gaps := folder.gaps()):
         warnings.warn(f"{gaps[0]} is missing among the parts of {str(folder.path)!r}: its pairs are measured again", stacklevel=2)
 
-    def tell() -> None:
+    def report() -> None:
         if progress:
             failed = len(failures.found)
             progress(len(rows.done) + failed, len(plan.pairs), f"pairs ({failed} failed)" if failed else "pairs")
 
-    tell()
+    report()
     try:
         for answer in engine(pending):
             if answer.result is None:
@@ -267,7 +269,7 @@ def _measure(plan: Plan, engine: Engine[Pair, list[Row]], folder: RunFolder | No
                 rows.add(answer.result)
             if not answer.more:
                 rows.keep()
-            tell()
+            report()
     finally:
         rows.store()
     return Evaluation(plan.settings, rows.frame(plan.settings["constructions"]), len(plan.pairs), failures.found, plan.skipped)
@@ -331,7 +333,7 @@ class _Failures:
             with writing(self.file):
                 self.file.unlink(missing_ok=True)
 
-    def add(self, pair: Pair, reason: str) -> None:
+    def add(self, pair: PositionPair, reason: str) -> None:
         """One failed pair."""
         about = {"pair": pair.index, "text_index": pair.text_index, "text": pair.text, "block": list(pair.block)}
         self.found.append({**about, "reason": reason})

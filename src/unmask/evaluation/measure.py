@@ -1,22 +1,20 @@
 """Pairs: from texts with two blanks to the numbers of every construction, and the rows that keep them.
 
-The joints run over the model's regular tokens, or over every output column, as in the paper: `support`.
+The joints are over the model's regular tokens, or over every output column, as in the paper: `support`.
 
-Several pairs at once on a GPU, as many as a memory budget holds: an engine.
+On a GPU several pairs are measured at once, as many as a memory budget holds (`InBatches`). A pair of a small vocabulary is bound
+by launches, not by arithmetic: with 8,192 tokens the card computes for 50 of the 200 milliseconds of one pair, mostly in ten
+thousand operations on small vectors. Threads would wait for Python's lock, and a captured graph fits neither the changing number
+of steps nor the likely tokens of a pair. So pairs go through the solver side by side, a row each (`unmask.joints.solver`), and
+share the launches of sweeps, Newton steps and sums; the passes of one pair fill the card. Two tables of 8,192 tokens take half a
+gigabyte, so dozens of pairs fit.
 
-What a pair of a small vocabulary costs is not arithmetic but launches: with 8,192 tokens the card computes for 50 of the 200
-milliseconds that one pair takes, most of them in ten thousand operations on small vectors, none of which waits for more than
-the launch. Threads would wait for Python's lock, and a captured graph fits neither the changing number of steps nor the
-likely tokens of a pair. So pairs go through the solver side by side, a row each (`unmask.joints.solver`), and share the
-launches of sweeps, Newton steps and sums; the passes of a pair fill the card by themselves. Two tables of 8,192 tokens are half
-a gigabyte, so that dozens of pairs fit.
+A budget counts everything that this process holds on the card, and is enforced: an allocation beyond it fails as if the card were
+full. If memory runs out in the passes, the joints or the numbers, that stage continues with half (`unmask.models.batching`);
+if one pair's share of a stage is too much beside the tables of the others, the pairs at once are halved for the rest of the run.
 
-A budget counts everything that this process keeps on the card, and is kept: an allocation beyond it fails as if the card had no
-more. Where memory runs out in the passes, the joints or the numbers, that stage goes on with half (`unmask.models.batching`);
-where one pair's share of a stage is too much beside the tables of the others, the pairs at once are halved for good.
-
-The last digits of a pair's numbers may depend on which others it is measured with. So the pairs of a batch are kept together, and
-how many there are depends on the longest text of the whole run: a run that is killed and continued measures the same batches.
+The last digits of a pair's numbers may depend on the pairs it is measured with. So the pairs of a batch are stored together, and
+their number depends on the longest text of the whole run: a run that is killed and continued measures the same batches.
 """
 
 from __future__ import annotations
@@ -36,10 +34,10 @@ import torch
 from unmask.checks import memory
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskError
-from unmask.evaluation.pairs import Pair
+from unmask.evaluation.pairs import PositionPair
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
-from unmask.joints.registry import named
+from unmask.joints.registry import PUBLISHED_STEPS, named
 from unmask.joints.solver.likely_tokens import LIKELY
 from unmask.joints.triton.rehearsal import Launch, rehearse
 from unmask.models.batching import at_most, free_memory, halving, is_out_of_memory, whole_memory
@@ -48,8 +46,7 @@ from unmask.models.encoder.substitution import launches
 from unmask.models.given import as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.engines import Answer, answered
-from unmask.tables.switch import triton_wanted
-from unmask.tables.unary import tables_of
+from unmask.tables.unary import tables_of, triton_wanted
 
 if TYPE_CHECKING:
     import pyarrow
@@ -113,7 +110,7 @@ class Measurer:
             self.rehearsal.join()
 
     def _launches(self) -> Iterator[Launch]:
-        """What passes and tables need beside the joints."""
+        """The launches of passes and tables, beside those of the joints."""
         from unmask.tables import filling
 
         yield partial(first_pass, self.model)
@@ -121,11 +118,11 @@ class Measurer:
             yield from launches(self.model.encoder)
         yield partial(filling.rehearse, self.model.vocab_size, self.tokens, self.model.device)
 
-    def __call__(self, pair: Pair) -> list[Row]:
+    def __call__(self, pair: PositionPair) -> list[Row]:
         (measured,) = self.together([pair])
         return self.rows(pair, measured)
 
-    def together(self, pairs: Sequence[Pair]) -> list[list[Row]]:
+    def together(self, pairs: Sequence[PositionPair]) -> list[list[Row]]:
         """The numbers of several pairs, measured at once; `rows` makes them the rows of each."""
         start = time.perf_counter()
         clozes = [pair.cloze(self.model.mask_id) for pair in pairs]
@@ -134,7 +131,7 @@ class Measurer:
         seconds = (time.perf_counter() - start) / len(pairs)
         return [[{**row, "seconds": seconds} for row in of_pair] for of_pair in measured]
 
-    def rows(self, pair: Pair, measured: Sequence[Row]) -> list[Row]:
+    def rows(self, pair: PositionPair, measured: Sequence[Row]) -> list[Row]:
         """One row per construction; numbers that are not finite are an error."""
         for row in measured:
             for metric in METRICS:
@@ -159,19 +156,8 @@ def load_measurer(
     steps: int | None,
     support: Sequence[int] | None,
 ) -> Measurer:
-    """A measurer with a model of its own, for a process that has none yet."""
+    """A measurer with a model of its own, for a process without one."""
     return Measurer(as_model(model, device, dtype, rename), constructions, steps, support)
-
-
-def measure_pair(
-    model: ConditionalModel,
-    cloze: Cloze,
-    constructions: Sequence[str],
-    arnold_gokhale_steps: int | None = None,
-    support: torch.Tensor | None = None,
-) -> list[Row]:
-    """One row per construction: the terms of U-PPL and P-PPL, A-KL, G-KL, compatibility, and steps and objective."""
-    return measure_pairs(model, [cloze], constructions, arnold_gokhale_steps, support)[0]
 
 
 @torch.inference_mode()
@@ -182,7 +168,9 @@ def measure_pairs(
     arnold_gokhale_steps: int | None = None,
     support: torch.Tensor | None = None,
 ) -> list[list[Row]]:
-    """The same for several pairs, of any texts: first the tables of all, then their joints side by side, then the numbers.
+    """For each pair one row per construction: the terms of U-PPL and P-PPL, A-KL, G-KL, compatibility, steps and objective.
+
+    First the tables of all pairs, of any texts, then their joints side by side, then the numbers.
 
     Where memory runs out for the joints or the numbers, those of half the pairs follow the other half's.
     """
@@ -191,7 +179,7 @@ def measure_pairs(
         raise InputError("the pair's own tokens are not known: give the text without blanks, and the positions")
     over = [None if support is None else [support, support]] * len(clozes)
     blocks = tables_of(model, clozes, over, supports=over)
-    options: dict[str, dict[str, object]] = {"arnold_gokhale": {"steps": arnold_gokhale_steps}} if arnold_gokhale_steps else {}
+    options: dict[str, dict[str, object]] = {PUBLISHED_STEPS: {"steps": arnold_gokhale_steps}} if arnold_gokhale_steps else {}
     derived = halving(lambda some: derive_blocks(some, constructions, options), blocks)
     with_gold = list(zip(derived, golds, strict=True))
     found = halving(lambda some: metrics_of_blocks([joints for joints, _ in some], [gold for _, gold in some]), with_gold)
@@ -215,8 +203,8 @@ def measure_pairs(
     ]
 
 
-def about_pair(pair: Pair, tokens: Sequence[str], seconds: float) -> Row:
-    """What every row of a pair says: all but the numbers of a construction."""
+def about_pair(pair: PositionPair, tokens: Sequence[str], seconds: float) -> Row:
+    """The columns that all rows of a pair share: all except the numbers of a construction."""
     return {
         "pair": pair.index,
         "text_index": pair.text_index,
@@ -233,7 +221,7 @@ def about_pair(pair: Pair, tokens: Sequence[str], seconds: float) -> Row:
     }
 
 
-def schema(pairs: Iterable[Pair]) -> pyarrow.Schema:
+def schema(pairs: Iterable[PositionPair]) -> pyarrow.Schema:
     """The columns above, and one for each further key of the pairs: of its own type if it has one, else JSON text."""
     import pyarrow
 
@@ -269,7 +257,7 @@ def as_table(rows: Sequence[Mapping[str, Any]], columns: pyarrow.Schema) -> pyar
 
 logger = logging.getLogger(__name__)
 SHARE = 0.5
-"""Of the card's free memory, without a budget."""
+"""Of the card's free memory, if there is no budget."""
 MOST = 64
 """Pairs at once: more gain little, and are lost together when a run is killed."""
 
@@ -290,7 +278,7 @@ class InBatches:
                 "give more memory, or an alphabet"
             )
 
-    def __call__(self, pairs: Sequence[Pair]) -> Iterator[Answer[list[Row]]]:
+    def __call__(self, pairs: Sequence[PositionPair]) -> Iterator[Answer[list[Row]]]:
         """Answers, batch by batch."""
         if pairs:
             self.measurer.rehearse()
@@ -312,9 +300,9 @@ class InBatches:
                         yield answered(self.measurer, place, pairs[place])
                 start = some.stop
 
-    def _together(self, pairs: Sequence[Pair]) -> list[list[Row]] | int:
-        """The numbers of all; none where one of them fails, for which they are asked one by one; or how many may be tried at
-        once where memory has run out.
+    def _together(self, pairs: Sequence[PositionPair]) -> list[list[Row]] | int:
+        """The numbers of all pairs; an empty list if one of them fails, and they are measured one by one; if memory has run out,
+        the number of pairs to try at once instead.
         """
         try:
             return self.measurer.together(pairs)
@@ -325,8 +313,8 @@ class InBatches:
         logger.warning("out of memory with %d pairs at once: going on with %d", len(pairs), len(pairs) // 2)
         return len(pairs) // 2
 
-    def _fitting(self, pairs: Sequence[Pair]) -> int:
-        """How many pairs are tried at once."""
+    def _fitting(self, pairs: Sequence[PositionPair]) -> int:
+        """The number of pairs to try at once."""
         if not pairs or (self.budget is None and self.device.type != "cuda"):
             return 1
         model = self.measurer.model

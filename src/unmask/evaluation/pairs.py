@@ -1,13 +1,12 @@
-"""Pairs of positions to evaluate, chosen from texts with a seed.
+"""Pairs of positions to evaluate: chosen from texts with a seed, or given by the user.
 
 `contiguous` takes two adjacent tokens, `random` two distinct positions, uniformly among those of regular tokens. Texts come
 in a seeded order, and the r-th pair of text i is a function of (seed, i, r) alone, drawn without replacement: asking for more
 pairs keeps those already chosen, and a file with fewer texts than pairs gives several pairs per text.
 
-Pairs given by the user: JSON Lines, one {"text": ..., "block": [i, j]} per line, further keys carried through.
-
-Positions are counted in the model's tokens, the start token included. `syntactic_distance` and `text_index` are understood
-where they are present, so that the pairs of one run (DIR/pairs.jsonl) can be given to another.
+A file of pairs has JSON Lines, one {"text": ..., "block": [i, j]} per line; further keys are carried through. Positions are
+counted in the model's tokens, the start token included. `syntactic_distance` and `text_index` are read where they are present, so
+that the pairs of one run (DIR/pairs.jsonl) can be given to another.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
 @dataclass(frozen=True)
-class Pair:
+class PositionPair:
     """Two positions of a text, counted in the model's tokens with the start token; `ids` has the gold tokens in place."""
 
     index: int
@@ -65,7 +64,7 @@ class Pair:
 class Chosen:
     """The pairs, and how many of the texts looked at were left out, by reason."""
 
-    pairs: list[Pair]
+    pairs: list[PositionPair]
     skipped: Counter[str]
 
 
@@ -82,7 +81,7 @@ def choose_pairs(
     one_of("scheme", scheme, SCHEMES)
     whole("pairs", count, 1, MOST_PAIRS)
     whole("seed", seed, 0, LARGEST_SEED)
-    special, skipped, pairs = frozenset(special_ids), Counter[str](), list[Pair]()
+    special, skipped, pairs = frozenset(special_ids), Counter[str](), list[PositionPair]()
     order = [int(i) for i in np.random.default_rng(seed).permutation(len(texts))]
     encoded: dict[int, tuple[int, ...]] = {}
     blocks: dict[int, Iterator[tuple[int, int]]] = {}
@@ -100,7 +99,7 @@ def choose_pairs(
                     continue
                 blocks[i] = _blocks(encoded[i], special, scheme, np.random.default_rng([seed, i]))
             if block := next(blocks[i], None):
-                pairs.append(Pair(len(pairs), i, texts[i].text, encoded[i], block))
+                pairs.append(PositionPair(len(pairs), i, texts[i].text, encoded[i], block))
                 more.append(i)
         order = more
         if not order:
@@ -168,10 +167,10 @@ def read_pairs(
     special_ids: Collection[int],
     reserved: Iterable[str],
     max_tokens: int | None,
-) -> list[Pair]:
+) -> list[PositionPair]:
     """The pairs of a file; every problem is an error that names the line. `reserved` are names that a further key cannot have."""
     special, reserved = frozenset(special_ids), frozenset(reserved)
-    pairs: list[Pair] = []
+    pairs: list[PositionPair] = []
     file = user_path(path, "pairs_file")
     for number, line in numbered_lines(file):
         if not line.strip():
@@ -187,7 +186,7 @@ def read_pairs(
 
 def _read_pair(
     line: str, index: int, encode: Encode, special: frozenset[int], reserved: frozenset[str], max_tokens: int | None
-) -> Pair:
+) -> PositionPair:
     try:
         row = parse_json(line)
     except ValueError as error:
@@ -208,7 +207,9 @@ def _read_pair(
             raise InputError(f"key {key!r} is the name of a result: rename it")
         if not key or not key.isprintable():
             raise InputError(f"key {key!r} cannot name a column: rename it")
-    return Pair(index, known.get("text_index", index), text, ids, (block[0], block[1]), known.get("syntactic_distance"), extra)
+    return PositionPair(
+        index, known.get("text_index", index), text, ids, (block[0], block[1]), known.get("syntactic_distance"), extra
+    )
 
 
 def _check_block(ids: tuple[int, ...], block: list[int], special: frozenset[int], max_tokens: int | None) -> None:
@@ -231,7 +232,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def pairs_as_lines(pairs: Iterable[Pair]) -> str:
+def pairs_as_lines(pairs: Iterable[PositionPair]) -> str:
     """The pairs in the format that `read_pairs` reads."""
     lines = []
     for pair in pairs:

@@ -1,4 +1,4 @@
-"""The paper's Table 1 from the rows of a run, with bootstrap intervals over pairs and paired differences to the product.
+"""The result of an evaluation: the paper's Table 1 from the rows of a run, NLL against distance, and the files that hold both.
 
 Over N pairs, with the negative log-likelihoods -log mu(a|b), -log mu(b|a) and -log mu(a, b) of the gold tokens:
 
@@ -8,11 +8,8 @@ and A-KL, G-KL are means over the pairs.
 
 The product's row is the MLM's: its U-PPL is that of the MLM's own unary conditionals. The difference to the product is
 (pair_nll - product's pair_nll) / 2N, in nats per token: the log of the ratio of the two P-PPL. Intervals run
-from the 2.5 to the 97.5 percentile of the bootstrap over pairs; every column resamples the same pairs.
-
-Pairwise NLL against the distance of the two tokens (the paper's appendix E), what a joint gains there, and how many pairs.
-
-The result of an evaluation: the rows that were measured, the table that they make, and the files that keep both.
+from the 2.5 to the 97.5 percentile of the bootstrap over pairs; every column resamples the same pairs. The figures show pairwise
+NLL against the distance of the two tokens (the paper's appendix E), its difference from the product's, and the number of pairs.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ import numpy as np
 from jaxtyping import Float
 
 from unmask.arguments import checked
-from unmask.joints.registry import named
+from unmask.joints.registry import INDEPENDENT, PUBLISHED_STEPS, named
 from unmask.runs.files import write_atomically, write_json, write_table
 from unmask.runs.provenance import provenance
 
@@ -60,9 +57,9 @@ def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 
         for measure, summed in MEASURES.items():
             kinds.append((name, measure))
             values.append(columns[name][list(summed)].to_numpy(float).sum(1) / (2 if measure.endswith("ppl") else 1))
-        if "product" in names and name != "product":
+        if INDEPENDENT in names and name != INDEPENDENT:
             kinds.append((name, "difference"))
-            product = columns["product"]["pair_nll"].to_numpy(float)
+            product = columns[INDEPENDENT]["pair_nll"].to_numpy(float)
             values.append((columns[name]["pair_nll"].to_numpy(float) - product) / 2)
     kinds.append(("", "compatibility"))
     values.append(columns[names[0]]["compatibility"].to_numpy(float))
@@ -128,7 +125,7 @@ def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed:
         "The MLM's U-PPL is that of its own unary conditionals.",
     ]
     lines.append(f"Compatibility of the conditionals (0: compatible): {cell(summary['compatibility'], 'compatibility')}.")
-    stopped = "arnold_gokhale" if settings.get("arnold_gokhale_steps") else None
+    stopped = PUBLISHED_STEPS if settings.get("arnold_gokhale_steps") else None
     missed = {
         row["construction"]: row["not_converged"] for row in rows if row["not_converged"] and row["construction"] != stopped
     }
@@ -184,8 +181,6 @@ DISTANCES = {
 
 MANY_BINS = 10
 """Ranges from which on their names are written aslant."""
-YARDSTICK = "product"
-"""The construction whose difference from the others is drawn."""
 
 
 def bins(distances: Sequence[int], least: int) -> list[tuple[int, int]]:
@@ -224,7 +219,7 @@ def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Fig
         name: np.array([mine[mine[column].between(low, high)]["pair_nll"].mean() / 2 for low, high in ranges])
         for name, mine in known.groupby("construction")
     }
-    compared = YARDSTICK in means and len(means) > 1
+    compared = INDEPENDENT in means and len(means) > 1
     heights = [3, 2] if compared else [3]
     figure = Figure(figsize=(7.5, 1.5 + sum(heights)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -233,12 +228,12 @@ def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Fig
     for name in names:
         axes.plot(means[name], label=named(name).label, **_look(name))
         if compared:
-            panels[1].plot(means[name] - means[YARDSTICK], **_look(name))
+            panels[1].plot(means[name] - means[INDEPENDENT], **_look(name))
     _bars(axes, [int(one[column].between(low, high).sum()) for low, high in ranges])
     axes.set_ylabel("pairwise NLL, nats per token (log P-PPL)")
     axes.set_title(title, fontsize=10, parse_math=False)
     if compared:
-        apart = np.concatenate([means[name] - means[YARDSTICK] for name in names])
+        apart = np.concatenate([means[name] - means[INDEPENDENT] for name in names])
         reach = 1.1 * max(0.05, -apart[np.isfinite(apart)].min(initial=0.0))
         panels[1].set_ylim(-reach, reach)
         panels[1].set_ylabel("minus the product's")

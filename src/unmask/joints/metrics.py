@@ -7,7 +7,7 @@ For N blocks with gold tokens w, k sites each (2 in the paper), and a joint mu w
     A-KL           1/N sum_n mean over t and over every context x_{-t} of KL(q_t(. | x_{-t}) || mu_t(. | x_{-t}))
     G-KL           the same for the gold context x_{-t} = w_{-t} alone
     objective      sum over t and x_{-t} of the same divergence, for one block (eq. 4)
-    compatibility  of the tables alone, whatever the joint: see `unmask.joints.metrics`
+    compatibility  of the tables alone, whatever the joint
 
 The U-PPL of the product is that of the model's own unary conditionals q_t, as in the paper; its A-KL and G-KL compare
 the product's conditionals (its factors) with q_t. Over candidate sets everything is given that the block lies in them.
@@ -15,9 +15,8 @@ the product's conditionals (its factors) with q_t. Over candidate sets everythin
 Where a model rules tokens out (q_t = 0), a divergence is infinite if the joint rules out more, and a token's probability given a
 context that the joint rules out counts as 0.
 
-Whether the tables can be the conditionals of one joint at all.
-
-With L = log A - log B for a pair, and lse_x, lse_y, lse its log-sums over x, over y and over both,
+Compatibility: whether the tables can be the conditionals of one joint at all. With L = log A - log B for a pair, and lse_x,
+lse_y, lse its log-sums over x, over y and over both,
 
     compatibility = mean over all (x, y) of (L + lse - lse_x - lse_y)^2,
 
@@ -25,10 +24,8 @@ zero if and only if the tables are compatible (Arnold & Press 1989): then A/B = 
 bracket is the pointwise mutual information of the distribution proportional to A/B. Swapping the positions turns A/B
 into B/A, so that incompatible tables have one value in each order. For k > 2 sites the mean runs over all pairs of
 sites too, in the block's order, the other tokens held fixed. That is zero if and only if all k tables are compatible:
-log-ratios along the axes then add up to zero around every square of cells, hence around every closed path.
-
-Cells that a table rules out (probability 0) are left out of the sums and of the mean, so that tables with such cells are compared
-where both allow a token.
+log-ratios along the axes then add up to zero around every square of cells, hence around every closed path. Cells that a table
+rules out (probability 0) are left out of the sums and of the mean: tables are compared where both allow a token.
 """
 
 from __future__ import annotations
@@ -45,11 +42,11 @@ from torch import Tensor
 from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.joints.faithfulness import Reading, read_joints, read_rules
+from unmask.joints.faithfulness import JointReading, read_joints, read_rules
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
+from unmask.joints.rules import Linear, PairForm, Stack, triton_serves
 from unmask.joints.tiles import Weights, at, tile_size, tiles
-from unmask.joints.triton.pair_form import Linear, PairForm, Stack, triton_serves
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
@@ -147,7 +144,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 class _GoldLines:
-    """What a joint is measured by at the gold tokens: for each site, the cells with all others at their gold token."""
+    """The cells by which a joint is measured at the gold tokens: for each site, the cells with all others at their gold token."""
 
     def __init__(self, joint: Joint, places: tuple[int, ...]) -> None:
         self.joint, self.places = joint, places
@@ -181,7 +178,7 @@ def _numbers(lines: Sequence[_GoldLines]) -> list[list[float]]:
     return numbers
 
 
-def _joint_metrics(joint: Joint, reading: Reading, numbers: Sequence[float]) -> JointMetrics:
+def _joint_metrics(joint: Joint, reading: JointReading, numbers: Sequence[float]) -> JointMetrics:
     """The reading gives what runs over all contexts; the gold contexts, one line of cells per site, are summed in float64."""
     cell, *of_sites = numbers
     return JointMetrics(
@@ -195,7 +192,7 @@ def _joint_metrics(joint: Joint, reading: Reading, numbers: Sequence[float]) -> 
 
 
 def _places(blocks: Sequence[Tables], golds: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Where the gold tokens stand among the candidates."""
+    """Places of the gold tokens among the candidates."""
     for tables, gold in zip(blocks, golds, strict=True):
         if len(gold) != tables.sites:
             raise InputError(f"{len(gold)} gold tokens for {tables.sites} blanks: give one token per blank")

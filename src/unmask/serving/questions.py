@@ -7,18 +7,19 @@ from collections import OrderedDict
 from math import isfinite, prod
 from typing import Any
 
-from unmask.answers.chain_filling import ChainFilling
+from unmask.answers.chain_filling import ChainFilling, searches
 from unmask.answers.comparison import Comparison, compare
 from unmask.answers.completion import Completion
 from unmask.answers.conditionals import conditionals
 from unmask.answers.dependence import dependence
 from unmask.answers.filling import Filling, fill
-from unmask.answers.pair_map import pair_map, told_dependence
+from unmask.answers.pair_map import dependence_in_words, pair_map
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.joint import not_converged
-from unmask.joints.registry import CONSTRUCTIONS, named
+from unmask.joints.registry import CONSTRUCTIONS, INDEPENDENT, named
 from unmask.models.tokenizing import BLANK
+from unmask.options.answers import FillOptions
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
 from unmask.scoring.results import Scores
@@ -76,10 +77,9 @@ class Questions:
         """The most probable fillings; whole words and many blanks by a search over the vocabulary, as `unmask.fill` does."""
         several = asked.text.count("[WORD]") + asked.text.count("[GAP")
         limits.check_blanks(several + self._blanks(asked.text))
-        grid = not several and (asked.joint or asked.candidates or asked.exact or self._blanks(asked.text) < 3)
         candidates = asked.candidates
-        if grid:
-            candidates = self._candidates(asked.text, asked.candidates, asked.exact)
+        if not searches(self.model, asked.text, FillOptions(joint=asked.joint, candidates=candidates, exact=asked.exact)):
+            candidates = self._candidates(asked.text, candidates, asked.exact)
         found = fill(
             asked.text,
             self.model,
@@ -131,7 +131,7 @@ class Questions:
         pinned = None if asked.pin is None else (asked.pin.blank, asked.pin.token)
         if pinned and not two:
             raise InputError(f"a word is pinned in one of two blanks, and the text has {len(compared.cloze.block)}: leave it out")
-        shown = pair_map(joint, compared.joints["product"], asked.cells, pinned) if two else None
+        shown = pair_map(joint, compared.joints[INDEPENDENT], asked.cells, pinned) if two else None
         return schemas.JointOut(
             text=compared.text,
             joint=chosen.name,
@@ -139,7 +139,7 @@ class Questions:
             exact=asked.exact,
             candidates_mass=compared.candidates_mass,
             compatibility=_number(compared.compatibility),
-            summary=told_dependence(joint, compared.compatibility),
+            summary=dependence_in_words(joint, compared.compatibility),
             warning=not_converged(compared.joints.values()),
             constructions=described,
             completions=[_completion(c) for c in self._filling(compared, chosen.name, asked.top).completions],
@@ -147,7 +147,7 @@ class Questions:
         )
 
     def _compared(self, asked: schemas.JointAsked, name: str, progress: Progress | None) -> Comparison:
-        names = [*CONSTRUCTIONS] if not asked.exact else ["product"]
+        names = [*CONSTRUCTIONS] if not asked.exact else [INDEPENDENT]
         names += [name] if name not in names else []
         candidates = self._candidates(asked.text, asked.candidates, asked.exact, asked.positions)
         key = (asked.text, tuple(asked.positions or ()), candidates, asked.exact, *names)
@@ -173,7 +173,7 @@ class Questions:
 
     def _filling(self, compared: Comparison, name: str, top: int) -> Filling:
         joints = compared.joints
-        return Filling(compared.text, joints[name], joints["product"], self.model, compared.cloze, top)
+        return Filling(compared.text, joints[name], joints[INDEPENDENT], self.model, compared.cloze, top)
 
     def dependence(self, asked: schemas.DependenceAsked, progress: Progress | None = None) -> schemas.DependenceOut:
         """Mutual information of every pair of tokens of a text, or of its blanks."""

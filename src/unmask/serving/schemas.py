@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from unmask.joints.registry import DEFAULT
+from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE
 from unmask.serving import limits
 
 Text = Annotated[str, Field(min_length=1, max_length=limits.LONGEST_TEXT, description="a text with [MASK] at each blank")]
@@ -224,7 +224,7 @@ class DependenceAsked(Asked):
     """Mutual information between the tokens of a whole text, or between its blanks."""
 
     text: Text
-    joint: Name = "pseudo_gibbs"
+    joint: Name = DEFAULT_OF_DEPENDENCE
     others: Literal["masked", "text"] | None = None
     candidates: Candidates = 32
 

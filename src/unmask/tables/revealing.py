@@ -1,18 +1,17 @@
 """Log-probabilities of given tokens at hidden positions of partly revealed texts: log q(x_i | x_S), the rest masked.
 
 One pass of the model over a text in which the sites outside S are masked gives q(. | x_S) at every hidden site, so its
-cost is shared by all that reveal the same tokens. Only the numbers asked for are kept of a pass; its V logits per position
-are let go. The support of q is the model's whole vocabulary, its special tokens included, unless another one is given:
+cost is shared by all texts that reveal the same tokens. Only the numbers asked for are kept, not the V logits per position.
+The support of q is the model's whole vocabulary, its special tokens included, unless another one is given:
 q is then renormalised over it (`unmask.tables.support`).
 
-How well blanks of each length fit into a text.
-
-For a text read with a given number of masks, let N be the visible tokens right beside a blank. Its fit is
+`length_weights` weighs readings of one text with different numbers of masks. With N the visible tokens right beside a blank, the
+fit of a reading is
 
     prod_{j in N} q(x_j | every other visible token, the blanks masked),
 
-what the model makes of the blanks' neighbours when so many tokens stand between them. As weights, fits are divided by their
-sum over the readings. A text without such neighbours, or with impossible ones in every reading, gives equal weights.
+and its weight is its share of the sum over the readings. A text without such neighbours, or with impossible ones in every
+reading, gives equal weights.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Conditionals:
     ) -> Float[Tensor, "n p"]:
         """log q(targets | rows) at `positions`, in float64.
 
-        Equal rows with equal positions are passed once; `distinct` says that there are none, and spares the search for them.
+        Equal rows with equal positions are passed once; `distinct`: all rows differ, so skip the search.
         """
         return self.log_q_and_lost(rows, positions, targets, distinct)[0]
 

@@ -8,7 +8,7 @@ Candidates are tokens of a support (`unmask.tables.support`), which may have mor
 table says beside its cells how much of q lies on the candidates.
 
 Several blocks may be asked about at once (`tables_of`): a question of few rows then shares its batches with those of other
-texts of the same length, and the numbers are those of single calls but for the rounding of the last bits. Questions of many rows
+texts of the same length, with the numbers of single calls up to the rounding of the last bits. Questions of many rows
 pass by themselves, to the same bits as alone.
 """
 
@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.util import find_spec
 from itertools import combinations
 from math import prod
 from typing import TypeVar
@@ -31,18 +32,19 @@ from unmask.errors import InputError, ModelError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.tables.support import lost_nats, outside, regular_tokens
-from unmask.tables.switch import triton_wanted
 
 Item = TypeVar("Item")
 ROWS = 256
 """Rows of a batch of a model that does not say how many are best."""
 ENOUGH = 2048
 """Rows of a question that fill a device by themselves, so that sharing a batch with others gains less than what they share."""
+INTERPRETED = False
+"""Triton's programs on every device; on a CPU its interpreter runs them. Tests set it."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """What every construction is a rule over. Shapes: n_t = |C_t|; a tensor "without axis t" has size 1 there.
+    """The tables that every construction is a rule over. Shapes: n_t = |C_t|; a tensor "without axis t" has size 1 there.
 
     candidates      k vectors of token ids: the values of each axis
     log_q           k tensors (n_1..n_k): log q_t, normalised along axis t within the candidates
@@ -256,7 +258,7 @@ class _Question:
         self.mass = torch.zeros_like(self.total)
 
     def answer(self, rows: slice, logits: Tensor) -> None:
-        """Keep what the logits of these rows tell."""
+        """Write the logits of these rows to the table."""
         if not self.axis.all:
             logits = self.axis.inside(logits)
         if _filled_by_triton(self.log_q, logits):
@@ -331,7 +333,7 @@ class _Block:
 def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passes) -> None:
     """Answer all questions: one that fills batches by itself through what its rows share, small ones of a length together.
 
-    Logits that are no numbers are an error in the end: a GPU is waited for once.
+    NaN logits raise an error at the end, so that a GPU is waited for once.
     """
     substitutions = getattr(model, "unchecked_substitutions", model.substitutions)
     for members in alike(questions, lambda question: len(question.ids)):
@@ -387,6 +389,16 @@ def alike(items: Sequence[Item], key: Callable[[Item], object]) -> list[list[int
     for i, item in enumerate(items):
         groups.setdefault(key(item), []).append(i)
     return list(groups.values())
+
+
+def triton_wanted(tensor: Tensor) -> bool:
+    """Whether Triton's programs are to read or write this tensor."""
+    return INTERPRETED or (tensor.is_cuda and _triton_installed())
+
+
+@cache
+def _triton_installed() -> bool:
+    return find_spec("triton") is not None
 
 
 def _filled_by_triton(table: Tensor, logits: Tensor) -> bool:

@@ -14,13 +14,11 @@ With alpha = 0 eq. 5 is then Zermelo's iteration for a Bradley-Terry model of ro
 strengths 1/u, 1/v), and this one is Newman's; with alpha = 1 it is u = A v, v = B^T u. A tile of the first axis holds
 whole lines of every site but the first, so within one read the marginals m_1.. are renewed and then used for m_0.
 
-The sweep of `unmask.joints.solver.flow_sweep` for pairs, for several members of the family in one read of the tables.
-
-In the terms of `members`, with u over x and v over y,
+Pairs are swept for several members of the family in one read of the tables. In the terms of `members`, with u over x, v over y,
 
     u[x] <- sum_y k (A into_v + added_u B scale_v) / sum_y k B out_v,        k[x, y] = 1 / (scale_u[x] + scale_v[y]),
 
-and v alike, with A and B exchanged. On a CPU pair follows pair, and the members of one share the exponentials of a tile. On
+and v the same, with A and B exchanged. On a CPU pair follows pair, and the members of one share the exponentials of a tile. On
 a GPU, which is bound by memory, all rows of all pairs are one launch for u and one for v: each has its own two reads, and
 those of a tile by the members of its pair follow each other, while it is still near.
 """
@@ -35,9 +33,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from unmask.joints.rules import triton_serves
 from unmask.joints.solver.members import LOWEST, REACH, Members, Site
 from unmask.joints.tiles import at, contexts, tile_size, tiles
-from unmask.joints.triton.pair_form import triton_serves
 from unmask.tables.unary import Tables
 
 

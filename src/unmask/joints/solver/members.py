@@ -1,16 +1,13 @@
-"""The marginals mu_{-t} (mu with site t summed out): all that the fixed point of the near-compatible family consists of.
+"""Members of the near-compatible family over the tables of blocks, several side by side, and the terms of their equations.
 
-They are worked with divided by a common e^c, which puts their powers in the middle of the range of floating-point numbers.
-
-Members of the near-compatible family over the tables of blocks, several side by side, and the terms of their equations.
-
-With mu = (sum_t W_t q_t) / (sum_t I_t) (see `unmask.joints.arnold_gokhale`), m_t = mu_{-t}, beta = 1 - alpha and the chain
-c = sum_t c_t q_t, the weights and the parts of the denominator are
+The fixed point consists of the marginals m_t = mu_{-t} (mu with site t summed out). With mu = (sum_t W_t q_t) / (sum_t I_t)
+(see `unmask.joints.arnold_gokhale`), beta = 1 - alpha and the chain c = sum_t c_t q_t, W_t and I_t are
 
     W_t = (1 - lambda) m_t^alpha + lambda k c_t,        I_t = (1 - lambda) m_t^-beta + lambda .
 
-The marginals are worked with over e^c (see `marginals`): with m_t e^-c for m_t, lambda e^(beta c) for the lambda in I_t, called
-`kappa`, and lambda k c_t e^(-alpha c) for the second term of W_t, called `added`, both equations stay as they are.
+The marginals are divided by a common e^c, which puts their powers in the middle of the range of floating-point numbers: with
+m_t e^-c for m_t, lambda e^(beta c) for the lambda in I_t, called `kappa`, and lambda k c_t e^(-alpha c) for the second term of
+W_t, called `added`, both equations stay as they are.
 """
 
 from __future__ import annotations
@@ -28,8 +25,8 @@ from torch.nn import functional
 
 from unmask.joints.chain import chain_weights
 from unmask.joints.registry import Member
+from unmask.joints.rules import Stack
 from unmask.joints.tiles import along, contexts
-from unmask.joints.triton.pair_form import Stack
 from unmask.tables.unary import Tables
 
 Marginals = tuple[Tensor, ...]

@@ -1,15 +1,14 @@
 """Members of the near-compatible family solved: their marginals, by accelerated sweeps, until they are near enough.
 
-One step is a sweep over the tables (`flow_sweep`, `pair_sweep`) and, of a pair, the likely tokens solved exactly
-(`likely_tokens`). The steps are accelerated and stopped by `anderson`.
+One step is a sweep over the tables (`flow_sweep`) and, of a pair, the likely tokens solved exactly (`likely_tokens`). The steps
+are accelerated and stopped by `anderson`.
 
 Where the model rules tokens out, such a path can end at marginals that do not solve the equations: with u[x] = e^-700 for a u[x]
-of 0.1, a step moves next to nothing in total variation. `members_of` therefore checks the vectors that it returns (`standing`);
-where they fail, `solve_carefully` starts again from the uniform distribution, in float64 and by sweeps alone.
+of 0.1, a step moves next to nothing in total variation. `members_of` therefore checks the vectors that it returns; if they fail,
+`solve_carefully` starts again from the uniform distribution, in float64 and by sweeps alone.
 
-Whether marginals solve the family's equations: a property of the vectors, whatever path led to them.
-
-At a fixed point both maps that have it leave every marginal where it is: the plain step (eq. 5) and the sweep (`flow_sweep`).
+The check (`Standing`) is a property of the vectors, whatever path led to them. At a fixed point both maps that have it leave
+every marginal where it is: the plain step (eq. 5) and the sweep.
 
     moved     the larger total variation by which either map moves a marginal
     growth    the largest log-ratio by which either map raises the marginal of one context
@@ -28,7 +27,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from unmask.joints.faithfulness import Reading
+from unmask.joints.faithfulness import JointReading
 from unmask.joints.solver.anderson import Acceleration
 from unmask.joints.solver.flow_sweep import sweep
 from unmask.joints.solver.likely_tokens import LikelyTokens
@@ -142,7 +141,7 @@ class Standing:
         return not self.grows and self.moved < max(tolerance, ROUNDING[dtype])
 
 
-def standings(members: Members, marginals: Sequence[Marginals], readings: Sequence[Reading]) -> list[Standing]:
+def standings(members: Members, marginals: Sequence[Marginals], readings: Sequence[JointReading]) -> list[Standing]:
     """Of each row, from one sweep; its plain step is in the reading of its rule, which has been made.
 
     Without restarts the joint does not depend on the common scale of its marginals: all three are compared with a sum of one.

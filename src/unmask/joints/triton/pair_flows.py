@@ -16,9 +16,9 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
+from unmask.joints.rules import CHANGING, Stack
 from unmask.joints.solver.members import Site
 from unmask.joints.triton.arithmetic import exp, reciprocal
-from unmask.joints.triton.pair_form import CHANGING, Stack
 
 ROW_PROGRAM = {"TALL": 2, "WIDE": 1024, "num_warps": 4}
 COLUMN_PROGRAM = {"TALL": 128, "WIDE": 32, "num_warps": 4}
@@ -44,7 +44,7 @@ def column_flows(a: Stack, b: Stack, u: Site, v: Site, logs: bool = True) -> Flo
 
 
 def _single(renewed: Site, summed: Site) -> list[Tensor]:
-    """What the sums take of the site that is renewed and of the one that is summed over, in float32."""
+    """The terms of the sums: of the site that is renewed and of the one that is summed over, in float32."""
     vectors = (renewed.scale, renewed.added, summed.scale, summed.into, summed.out)
     return [vector.to(torch.float32).contiguous() for vector in vectors]
 
