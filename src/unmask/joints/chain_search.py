@@ -124,7 +124,6 @@ def search_fillings(
     wanted: Sequence[State] = (),
     accept: Accept | None = None,
     also: Also | None = None,
-    orders: int | None = None,
     seed: int = 0,
     rounding: Rounding | None = None,
     progress: Progress | None = None,
@@ -133,11 +132,11 @@ def search_fillings(
 
     `wanted` fillings are scored whatever they cost. Only fillings that `accept` agrees to are found or count in the bound.
     At the end, those that `also` names for the `top` best and for the wanted ones are scored too, beyond `passes`.
-    `orders` and `seed`: of the sampled orders beyond EXACT_SITES; by default as many as let `top` fillings be scored.
+    `seed`: of the sampled orders beyond EXACT_SITES, of which there are as many as let `top` fillings be scored.
     """
     run = _Run(conditionals, variants, top, passes, accept, also, rounding, progress)
     if max(variant.sites for variant in variants) > EXACT_SITES:
-        return run.by_sampled_orders(wanted, orders, torch.Generator().manual_seed(seed))
+        return run.by_sampled_orders(wanted, torch.Generator().manual_seed(seed))
     return run.best_first(mass, wanted)
 
 
@@ -205,7 +204,7 @@ class _Run:
         fillings = [self._exact(x, log_prob) for x, log_prob in self.found.items()]
         return self._result(fillings, bound, stopped, exact=True)
 
-    def by_sampled_orders(self, wanted: Sequence[State], orders: int | None, generator: torch.Generator) -> ChainSearch:
+    def by_sampled_orders(self, wanted: Sequence[State], generator: torch.Generator) -> ChainSearch:
         """Beams for a third of the passes, then sampled orders, the same ones for all fillings of a variant."""
         states = self.states
         states.reveal([states.states[root] for root in states.roots])
@@ -213,7 +212,7 @@ class _Run:
             self._beams(variant, self._width(variant))
         sites = max(variant.sites for variant in states.variants)
         room = max(0, self.budget - self.passes) // sites
-        orders = orders or min(MOST_ORDERS, max(LEAST_ORDERS, room // self.top))
+        orders = min(MOST_ORDERS, max(LEAST_ORDERS, room // self.top))
         chosen = dict.fromkeys([*(states.number(filling) for filling in wanted), *self._candidates()[: max(1, room // orders)]])
         fillings: list[Found] = []
         for variant in range(len(states.variants)):

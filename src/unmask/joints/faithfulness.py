@@ -167,7 +167,7 @@ def _read_group(jobs: Sequence[_Job], likely: Sequence[tuple[int, int]]) -> dict
     log_mass = [shift.double()[:, None] + mass.log() for mass in masses]
     for i, (job, finite, is_strong) in enumerate(zip(jobs, inside, strong, strict=True)):
         if finite and not is_strong:
-            _mend(job.tables.shape, job.rule, [mass[i].unsqueeze(t) for t, mass in enumerate(masses)],
+            _repair(job.tables.shape, job.rule, [mass[i].unsqueeze(t) for t, mass in enumerate(masses)],
                   [mass[i].unsqueeze(t) for t, mass in enumerate(log_mass)])  # fmt: skip
     log_z = log_mass[0].logsumexp(1)
     own_of, weight_of = (
@@ -193,8 +193,8 @@ def _divergence(own: Tensor, cross: Tensor, weight: Tensor, log_mass: Tensor) ->
     return (own - cross + weight * log_mass).masked_fill(cross == -torch.inf, torch.inf)
 
 
-def _mend(shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_masses: Sequence[Tensor]) -> None:
-    """Put right, in place, the logarithms of masses that all but vanished beside the largest cell."""
+def _repair(shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_masses: Sequence[Tensor]) -> None:
+    """Compute again, in place, the logarithms of masses that nearly vanish beside the largest cell."""
     for t, (mass, log_mass) in enumerate(zip(masses, log_masses, strict=True)):
         weak = torch.nonzero(mass < UNDERFLOW)
         for some in weak.split(max(1, CELLS_ON_CPU // shape[t])) if len(weak) else ():
@@ -231,7 +231,7 @@ class _Sums:
     def reading(self) -> JointReading:
         (own,) = _own_sums([self.tables])
         log_mass = [self.shift + mass.log() for mass in self.mass]
-        _mend(self.tables.shape, self.rule, self.mass, log_mass)
+        _repair(self.tables.shape, self.rule, self.mass, log_mass)
         log_z = log_mass[0].logsumexp(tuple(range(log_mass[0].dim())))
         kl = tuple(_divergence(*parts) for parts in zip(own.own, self.cross, own.weight, log_mass, strict=True))
         return JointReading(

@@ -44,8 +44,6 @@ class Construction:
     style       in figures
     options     the keyword options that the rule takes
     member      parameters of a member of the near-compatible family (see `unmask.joints.arnold_gokhale`); None for other rules
-    ordered     depends on the order of the blanks where the tables are incompatible
-    normalised  its cells sum to one; the normaliser of others is summed over all fillings
     own_unary   False where U-PPL is that of the model's own unary conditionals, as in the paper
     searched    its fillings can be searched over the whole vocabulary, without tables of candidates
     heading     the name in two lines, as the head of a narrow column; by default the name itself
@@ -57,8 +55,6 @@ class Construction:
     style: Style
     options: tuple[str, ...] = ()
     member: Member | None = None
-    ordered: bool = False
-    normalised: bool = False
     own_unary: bool = True
     searched: bool = False
     heading: str = ""
@@ -83,7 +79,7 @@ AG = f"{HERE}.arnold_gokhale"
 
 
 def _of_family(name: str, label: str, style: Style, member: Member | None = None, heading: str = "") -> Construction:
-    return Construction(name, label, f"{AG}:{name}", style, ("steps", "tolerance"), member, normalised=True, heading=heading)
+    return Construction(name, label, f"{AG}:{name}", style, ("steps", "tolerance"), member, heading=heading)
 
 
 CONSTRUCTIONS: dict[str, Construction] = {
@@ -94,20 +90,17 @@ CONSTRUCTIONS: dict[str, Construction] = {
             "MLM (product)",
             f"{HERE}.product:product",
             Style("#000000", "o", "-"),
-            normalised=True,
             own_unary=False,
             heading="prod-\nuct",
         ),
         Construction("mrf_logit", "MRF (logit)", f"{HERE}.mrf:mrf_logit", Style("#CC79A7", "v", "--")),
         Construction("mrf", "MRF", f"{HERE}.mrf:mrf", Style("#D55E00", "^", "--")),
-        Construction("hcb", "HCB", f"{HERE}.hcb:hcb", Style("#E69F00", "s", "--"), ("pivot",), ordered=True),
+        Construction("hcb", "HCB", f"{HERE}.hcb:hcb", Style("#E69F00", "s", "--"), ("pivot",)),
         _of_family("arnold_gokhale", "Arnold-Gokhale", Style("#0072B2", "D", "-"), Member(0.0), "arn.\ngokh."),
         _of_family("balanced", "balanced", Style("#009E73", "P", "-"), Member(0.5), "bal-\nanced"),
         _of_family("pseudo_gibbs", "pseudo-Gibbs", Style("#56B4E9", "X", "-"), Member(1.0), "ps.\ngibbs"),
         _of_family("restarted", "restarted", Style("#882255", "p", "-"), Member(0.75, 0.1), "re-\nstart"),
-        Construction(
-            "chain", "chain", f"{HERE}.chain:chain", Style("#7F7F7F", "*", ":"), ("order",), normalised=True, searched=True
-        ),
+        Construction("chain", "chain", f"{HERE}.chain:chain", Style("#7F7F7F", "*", ":"), ("order",), searched=True),
     )
 }
 FAMILY = _of_family("family", "family", Style("#8C564B", "h", "-."))
