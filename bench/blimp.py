@@ -15,10 +15,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
-from unmask.scoring.minimal_pairs import PairScores
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.scoring.registry import SCORES
+from unmask.scoring.results import PairScores
 from unmask.scoring.score import score
 
 PHENOMENA = {

@@ -16,10 +16,8 @@ from itertools import combinations, permutations
 import torch
 from torch import Tensor
 
-from unmask.lab.dynamics import parallel_step
-from unmask.lab.mask_law import weighted_masks
+from unmask.lab.dynamics import parallel_step, spectral_gap, stationary_law, total_variation, weighted_masks
 from unmask.lab.model import table_model
-from unmask.lab.spectrum import spectral_gap, stationary_law, total_variation
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
 from unmask.sampling.enumeration import target_law, transition_matrix

@@ -21,6 +21,7 @@ from unmask.joints.registry import Member
 from unmask.joints.rules import Linear, PairForm, SumRule, pair_form, triton_serves
 from unmask.joints.solver.flow_sweep import sweep
 from unmask.joints.solver.members import Members, flat, start
+from unmask.models import batching
 from unmask.tables.unary import Tables
 
 WITH_RESTARTS = (*CONSTRUCTIONS, "family:0.5,0.25", "family:1,0.1")
@@ -46,7 +47,7 @@ def tables() -> Tables:
 @pytest.fixture
 def by_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have Triton read tables on a CPU."""
-    monkeypatch.setattr("unmask.tables.unary.INTERPRETED", True)
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
 
 
 @pytest.mark.parametrize("name", WITH_RESTARTS)
@@ -75,7 +76,7 @@ def test_a_sweep_by_triton_is_a_sweep(tables: Tables, monkeypatch: pytest.Monkey
     square = Members.of([tables], [Member(alpha, restart) for alpha in (0.0, 0.5, 1.0) for restart in (0.0, 0.2, 1.0)])
     points = flat(start(tables)).expand(9, -1)
     expected = sweep(square, points)
-    monkeypatch.setattr("unmask.tables.unary.INTERPRETED", True)
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     torch.testing.assert_close(sweep(square, points), expected, rtol=1e-5, atol=1e-5)
     assert len({tuple(row) for row in expected.tolist()}) >= 7, "the members are told apart, but for the chain's"
 
@@ -94,7 +95,7 @@ def test_joints_and_metrics_by_triton_are_those_of_the_tiles(
 ) -> None:
     tables = with_zeros(tables) if zeros else tables
     by_tiles = block_metrics(derive_all(tables, WITH_RESTARTS), (4, 7))
-    monkeypatch.setattr("unmask.tables.unary.INTERPRETED", True)
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     by_triton = block_metrics(derive_all(replace(tables), WITH_RESTARTS), (4, 7))
     assert isclose(by_triton.compatibility, by_tiles.compatibility, rel_tol=1e-5)
     for found, wanted in zip(by_triton.joints, by_tiles.joints, strict=True):
@@ -129,6 +130,6 @@ def test_triton_reads_the_form_that_a_rule_claims(tables: Tables, by_triton: Non
 
 def test_a_block_of_a_model_on_a_cpu_is_left_to_the_tiles(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not triton_serves(tables)
-    monkeypatch.setattr("unmask.tables.unary.INTERPRETED", True)
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     assert triton_serves(tables)
     assert not triton_serves(replace(tables, log_q=tuple(q.double() for q in tables.log_q)))

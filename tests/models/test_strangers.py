@@ -22,7 +22,7 @@ import unmask
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.vocabulary import tokenizer_from_vocabulary
+from unmask.models.text.vocabulary import tokenizer_from_vocabulary
 from unmask.tables.candidates import choose_candidates
 from unmask.tables.support import regular_tokens
 
@@ -187,7 +187,7 @@ def test_a_tokenizer_of_a_pattern_made_from_a_vocabulary_file(chemistry, tmp_pat
     after = MaskedLM.load(chemistry)
     for text in ["CC(=O)[MASK]Cl", "c1cc[nH]1[MASK]", "BrC[MASK]"]:
         assert after.cloze(text) == before.cloze(text) and after.text(after.cloze(text).ids) == text
-    with pytest.raises(InputError, match="no regular expression"):
+    with pytest.raises(InputError, match="not a regular expression"):
         tokenizer_from_vocabulary(file, pattern="[")
 
 

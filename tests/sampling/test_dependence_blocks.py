@@ -14,10 +14,8 @@ from sampling_cases import CachedPairJoint, gap_to_invariance, imbalance, of, sm
 from unmask.answers.dependence import pair_matrix
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.lab.dynamics import parallel_step
-from unmask.lab.mask_law import uniform_masks, weighted_masks
+from unmask.lab.dynamics import parallel_step, stationary_law, total_variation, uniform_masks, weighted_masks
 from unmask.lab.model import table_model
-from unmask.lab.spectrum import stationary_law, total_variation
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
 from unmask.sampling.draw import draw

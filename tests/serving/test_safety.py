@@ -13,8 +13,7 @@ import torch
 import unmask
 from unmask.serving import limits
 from unmask.serving.guard import Guard
-from unmask.serving.shared_model import SharedLM
-from unmask.serving.worker import CURRENT, Cancelled, Job
+from unmask.serving.worker import CURRENT, Cancelled, Job, SharedLM
 
 TWO = "the [MASK] sat on the [MASK] ."
 

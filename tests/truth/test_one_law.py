@@ -23,9 +23,8 @@ from unmask.sampling.kernels.pair_joint import PairJoint, _PairProposals
 from unmask.sampling.pair_laws import pair_laws
 from unmask.sampling.passes import Passes
 from unmask.sampling.target import Target
-from unmask.scoring.batch import Batch, score_batch
+from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
 from unmask.scoring.registry import SCORES
-from unmask.scoring.settings import ScoreSettings
 from unmask.tables.exploration import Variant
 from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import unary_tables
@@ -90,7 +89,7 @@ def searched(model, support):
 
 
 def scored(model, name, texts, **options):
-    return score_batch(model, Batch.of(torch.tensor(texts)), ScoreSettings((name,), **options))[name]
+    return score_batch(model, TextBatch.of(torch.tensor(texts)), ScoreSettings((name,), **options))[name]
 
 
 @pytest.mark.parametrize("name", PROBABILITIES)

@@ -20,8 +20,8 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.joint import Joint, not_converged
-from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import CandidatePlan, find_candidates, plan_candidates
 from unmask.tables.support import regular_tokens

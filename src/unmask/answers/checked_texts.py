@@ -34,7 +34,7 @@ from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import ACTIVATIONS, BertMaskedLM, BertShape
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.files import user_path
-from unmask.runs.lines import plain_texts, told
+from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
 
 MOST_POSITIONS = 2_000
@@ -87,14 +87,14 @@ def texts_of(data: str | Path | Sequence[str]) -> list[str]:
     path = user_path(data, "data")
     found = [text for text, _ in zip(plain_texts(path), range(MOST_TEXTS), strict=False)]
     if not found:
-        raise InputError(f"{told(path)!r} holds no text: give a file with one text per line, or FASTA")
+        raise InputError(f"{source_name(path)!r} holds no text: give a file with one text per line, or FASTA")
     return found
 
 
 @torch.no_grad()
 def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = None) -> OnTexts:
     """The figures of `OnTexts`."""
-    special, unknown_id = set(model.special_ids), model.tokenizer.unk_token_id
+    special, unknown_id = set(model.special_ids), model.words.unknown_id
     rows, why, refused, too_long, unknown, tokens = [], None, 0, 0, 0, 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnmaskWarning)
@@ -104,7 +104,7 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
             except InputError as error:
                 refused, why = refused + 1, why or str(error)
                 continue
-            unknown += ids.count(unknown_id)
+            unknown += sum(i == unknown_id for i in ids)
             tokens += sum(i not in special or i == unknown_id for i in ids)
             too_long += model.max_length is not None and len(ids) > model.max_length
             rows.append(ids[: model.max_length])

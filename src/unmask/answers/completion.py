@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.readings import Blank
+from unmask.models.text.blanks import Blank
 
 if TYPE_CHECKING:
     import pandas

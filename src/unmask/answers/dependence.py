@@ -37,9 +37,8 @@ from unmask.errors import InputError
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
-from unmask.models.tokenizing import refuse_hopeless, shortened
+from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
 from unmask.options.answers import DependenceOptions, Others
 from unmask.options.option import documented
 from unmask.options.shared import MOST_CANDIDATES

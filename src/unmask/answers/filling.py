@@ -32,8 +32,7 @@ from unmask.cloze import Cloze
 from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
 from unmask.joints.registry import DEFAULT, INDEPENDENT, named
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.options.answers import FillOptions
 from unmask.options.option import documented
 from unmask.runs.progress import Progress

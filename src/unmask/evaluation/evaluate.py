@@ -7,7 +7,6 @@ measured together in one part: often at first, so that a short run loses nothing
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import warnings
@@ -25,13 +24,12 @@ from unmask.evaluation.measure import COLUMNS, InBatches, Measurer, Row, about_p
 from unmask.evaluation.pairs import PositionPair, choose_pairs, pairs_as_lines, read_pairs
 from unmask.evaluation.table import Evaluation
 from unmask.joints.registry import PUBLISHED_STEPS, all_named
-from unmask.models.alphabet import alphabet_ids, alphabet_tokens
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
+from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.options.evaluation import EvaluateOptions
 from unmask.options.option import documented
 from unmask.runs.engines import Engine, OnRay, ray_has_gpus, start_ray
-from unmask.runs.files import read_bytes, write_atomically, writing
+from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
 from unmask.runs.outputs import output_folder
@@ -146,13 +144,10 @@ def _with_syntax(pairs: Sequence[PositionPair], texts: Sequence[Text], model: Ma
 
 def _distance(pair: PositionPair, parse: Parse, model: MaskedLM) -> int | None:
     """None if the tokenizer does not say which characters of the text a token covers."""
-    if model.words.prepared(pair.text) != pair.text:
+    spans = model.words.spans(pair.text) if model.words.prepared(pair.text) == pair.text else None
+    if spans is None:
         return None
-    try:
-        offsets = model.tokenizer(pair.text, return_offsets_mapping=True)["offset_mapping"]
-    except NotImplementedError:
-        return None
-    words = parse.words_of(pair.text, offsets)
+    words = parse.words_of(pair.text, spans)
     return parse.token_distance(words[pair.block[0]], words[pair.block[1]])
 
 
@@ -339,4 +334,4 @@ class _Failures:
         self.found.append({**about, "reason": reason})
         if self.file:
             with writing(self.file), open(self.file, "a", encoding="utf-8") as file:
-                file.write(json.dumps(self.found[-1], ensure_ascii=False) + "\n")
+                file.write(as_json(self.found[-1], indent=None) + "\n")

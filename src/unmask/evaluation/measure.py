@@ -40,13 +40,11 @@ from unmask.joints.metrics import metrics_of_blocks
 from unmask.joints.registry import PUBLISHED_STEPS, named
 from unmask.joints.solver.likely_tokens import LIKELY
 from unmask.joints.triton.rehearsal import Launch, rehearse
-from unmask.models.batching import at_most, free_memory, halving, is_out_of_memory, whole_memory
+from unmask.models.batching import at_most, halving, is_out_of_memory, release_memory, triton_wanted, whole_memory
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.encoder.substitution import launches
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.runs.engines import Answer, answered
-from unmask.tables.unary import tables_of, triton_wanted
+from unmask.tables.unary import tables_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -115,7 +113,7 @@ class Measurer:
 
         yield partial(first_pass, self.model)
         if self.model.encoder is not None:
-            yield from launches(self.model.encoder)
+            yield from self.model.encoder.layers[0].launches()
         yield partial(filling.rehearse, self.model.vocab_size, self.tokens, self.model.device)
 
     def __call__(self, pair: PositionPair) -> list[Row]:
@@ -309,7 +307,7 @@ class InBatches:
         except Exception as error:
             if not is_out_of_memory(error):
                 return []
-        free_memory()
+        release_memory()
         logger.warning("out of memory with %d pairs at once: going on with %d", len(pairs), len(pairs) // 2)
         return len(pairs) // 2
 

@@ -27,7 +27,7 @@ from unmask.evaluation.datasets import Text
 from unmask.options.evaluation import MOST_PAIRS, Scheme
 from unmask.options.shared import LARGEST_SEED
 from unmask.runs.files import parse_json, user_path
-from unmask.runs.lines import numbered_lines, told
+from unmask.runs.lines import numbered_lines, source_name
 
 Encode = Callable[[str], Sequence[int]]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
@@ -178,9 +178,9 @@ def read_pairs(
         try:
             pairs.append(_read_pair(line, len(pairs), encode, special, reserved, max_tokens))
         except UnmaskError as error:
-            raise InputError(f"{told(file)} line {number}: {error}") from None
+            raise InputError(f"{source_name(file)} line {number}: {error}") from None
     if not pairs:
-        raise InputError(f"{told(file)!r} holds no pair: give one JSON object per line with the keys text and block")
+        raise InputError(f"{source_name(file)!r} holds no pair: give one JSON object per line with the keys text and block")
     return pairs
 
 

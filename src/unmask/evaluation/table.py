@@ -29,7 +29,7 @@ from jaxtyping import Float
 from unmask.arguments import checked
 from unmask.joints.registry import INDEPENDENT, PUBLISHED_STEPS, named
 from unmask.runs.files import write_atomically, write_json, write_table
-from unmask.runs.provenance import provenance
+from unmask.runs.fingerprint import provenance
 
 if TYPE_CHECKING:
     import pandas

@@ -29,7 +29,8 @@ from torch import Tensor
 
 from unmask.joints.joint import Rule
 from unmask.joints.tiles import Index, sum_at
-from unmask.tables.unary import Tables, triton_wanted
+from unmask.models.batching import triton_wanted
+from unmask.tables.unary import Tables
 
 ALIGNED = 16
 """Cells whose multiples all matrices begin at, so that a program may load several at once."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from math import isfinite
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -267,4 +267,4 @@ def _finite(value: Any) -> Any:
         return {str(k): _finite(v) for k, v in value.items()}
     if isinstance(value, list):
         return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
+    return None if isinstance(value, float) and isnan(value) else value

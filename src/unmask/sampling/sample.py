@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from unmask.arguments import checked
 from unmask.checks import shown
 from unmask.errors import InputError
-from unmask.models.alphabet import alphabet_tokens
+from unmask.models.text.words import alphabet_tokens
 from unmask.options.option import documented
 from unmask.options.sampling import SampleOptions
 from unmask.runs.files import user_path
 from unmask.runs.folder import refuse_foreign
-from unmask.runs.lines import text_lines, told
+from unmask.runs.lines import source_name, text_lines
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
@@ -92,8 +92,7 @@ def sample(
     for term in user_terms:
         if not callable(term):
             raise InputError(f"user_terms has {shown(term)}, which is not a function: give functions of token ids")
-    from unmask.models.given import as_model
-    from unmask.models.masked_lm import MaskedLM
+    from unmask.models.masked_lm import MaskedLM, as_model
     from unmask.sampling.diagnostics import diagnose
     from unmask.sampling.draw import draw
     from unmask.sampling.run_folder import KIND
@@ -121,7 +120,7 @@ def read_init(init: str | os.PathLike[str] | Sequence[str], most: int) -> tuple[
     if isinstance(init, str | os.PathLike):
         path = user_path(init, "init")
         texts = [line.strip() for _, line in text_lines(path) if line.strip()]
-        where = repr(told(path))
+        where = repr(source_name(path))
     elif not isinstance(init, Iterable):
         raise InputError(f"init {init!r} is neither a file nor a list of texts: give one of them")
     else:

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from unmask.models.encoder.bert import BertMaskedLM
-from unmask.models.length_head import LengthHead, pooled_states
-from unmask.training.batches import seed_for
+from unmask.models.pairs import LengthHead, pooled_states
+from unmask.training.packing import seed_for
 from unmask.training.parallel import rooms
 from unmask.training.prepare import PairTokens
 

@@ -1,6 +1,6 @@
 """A parallel corpus: two files, or two lists of texts, of which each line of the second translates the same line of the first.
 
-Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `models/pair_layout`); what
+Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `models/pairs`); what
 is too long for its room is left out, with a warning, and so is a pair with an empty side. With a teacher, a causal model of
 pairs, the training targets are its translations of the sources (sequence-level distillation, Kim & Rush 2016); held-out pairs
 keep their own.
@@ -20,22 +20,18 @@ from jaxtyping import Int
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.causal_pairs import load_causal_pairs
-from unmask.models.pair_layout import SHORTEST, PairLayout
+from unmask.models.pairs import SHORTEST, PairLayout, load_causal_pairs
+from unmask.models.text.word_pieces import load_word_pieces, special_id
 from unmask.runs.files import read_json, user_path, write_json
 from unmask.runs.fingerprint import content_hash, file_hash
 from unmask.runs.lines import text_lines
 from unmask.runs.progress import Progress
 from unmask.sampling.beam_search import beam_search
-from unmask.training.cache import cached
-from unmask.training.corpus import Source
-from unmask.training.packing import pack
+from unmask.training.corpus import Segmentation, TextSource
+from unmask.training.packing import pack, validation_rows
 from unmask.training.prepare import Held, PairTokens, Prepared, trained_tokenizer, warn_of_unknown
-from unmask.training.segments import Segmentation
 from unmask.training.settings import TrainSettings
-from unmask.training.token_store import TokenPart, id_type
-from unmask.training.tokenizer import load_tokenizer, special_id
-from unmask.training.validation import validation_rows
+from unmask.training.token_store import TokenPart, cached, id_type
 
 Side = str | os.PathLike[str] | Sequence[str]
 """One side of a parallel corpus, as a user names it: a file, or a list of texts."""
@@ -46,8 +42,8 @@ TEACHER_BEAM = 5
 class Parallel:
     """Both sides of a parallel corpus, and the model, if any, whose translations are trained on."""
 
-    source: Source
-    target: Source
+    source: TextSource
+    target: TextSource
     teacher: Path | None = None
 
     @classmethod
@@ -59,7 +55,7 @@ class Parallel:
         return cls(source, target, None if teacher is None else user_path(teacher, "distil"))
 
     @property
-    def sides(self) -> tuple[Source, Source]:
+    def sides(self) -> tuple[TextSource, TextSource]:
         """Both sides."""
         return self.source, self.target
 
@@ -70,14 +66,14 @@ class Parallel:
         return [(s, t) for s, t in zip(source, target, strict=True) if s and t]
 
 
-def all_lines(side: Source) -> list[str]:
+def all_lines(side: TextSource) -> list[str]:
     """Every line of a side, empty ones too."""
     if side.path is None:
         return [" ".join(text.split()) for text in side.texts]
     return [" ".join(line.split()) for _, line in text_lines(side.path)]
 
 
-def refuse_uneven(source: Source, sources: int, target: Source, targets: int) -> None:
+def refuse_uneven(source: TextSource, sources: int, target: TextSource, targets: int) -> None:
     """Both sides have as many lines, or none can be told to translate another."""
     if sources != targets:
         raise InputError(
@@ -109,7 +105,7 @@ def prepare_parallel(
     if path is None:
         tokenizer = trained_tokenizer(sides, settings.vocab, Segmentation(), cache, progress)
     else:
-        tokenizer = load_tokenizer(path)
+        tokenizer = load_word_pieces(path)
     layout, cut = layout_of(settings, tokenizer), Segmentation(holdout=held.share)
     texts = corpus.pairs()
     kept = _fitting(_encoded(tokenizer, texts), layout)
@@ -132,13 +128,13 @@ def prepare_parallel(
     return Prepared(tokenizer, packed, rows, sides, tokens, held, content_hash(repr(fingerprint)), pairs)
 
 
-def _side(given: Side, name: str) -> Source:
+def _side(given: Side, name: str) -> TextSource:
     if not isinstance(given, str | os.PathLike):
-        return Source(f"{len(given):,} {name} texts", None, tuple(map(str, given)))
+        return TextSource(f"{len(given):,} {name} texts", None, tuple(map(str, given)))
     path = user_path(given, name)
     if not path.is_file():
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
-    return Source(path.name, path)
+    return TextSource(path.name, path)
 
 
 Pair = tuple[list[int], list[int]]
@@ -182,7 +178,7 @@ def _distilled(
     """The sources with the teacher's translations; one that comes out empty keeps its own."""
 
     def make(folder: Path) -> None:
-        if tokenizer.get_vocab() != load_tokenizer(teacher).get_vocab():
+        if tokenizer.get_vocab() != load_word_pieces(teacher).get_vocab():
             raise InputError(f"distil {str(teacher)!r} has another vocabulary: leave out --tokenizer")
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         model = load_causal_pairs(teacher, tokenizer, device, dtype)

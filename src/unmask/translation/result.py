@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from unmask.arguments import checked
-from unmask.runs.files import write_atomically
+from unmask.runs.files import as_json, write_atomically
 from unmask.runs.outputs import output_file
 from unmask.translation.evaluation import Figures
 from unmask.translation.settings import TranslateSettings
@@ -62,7 +61,7 @@ class Translations:
 
     def lines(self) -> str:
         """JSON lines, one per source."""
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
+        return "".join(as_json(row, indent=None) + "\n" for row in self.rows)
 
     @checked
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -19,7 +19,7 @@ from unmask.joints.registry import Member
 from unmask.joints.rules import ALIGNED, Linear, PairForm, Stack
 from unmask.joints.solver.likely_tokens import LIKELY, inverses, taken_whole
 from unmask.joints.solver.members import Members, Site, flat, start
-from unmask.models.batching import free_memory
+from unmask.models.batching import release_memory
 from unmask.tables.unary import Tables
 
 Launch = Callable[[], object]
@@ -41,7 +41,7 @@ def rehearse(tokens: int, device: torch.device, others: Callable[[], Iterable[La
             for some in (others, partial(launches, tokens, device)):
                 for launch in some():
                     pool.submit(_quietly, launch, device)
-        free_memory()
+        release_memory()
 
     thread = Thread(target=run)
     thread.start()

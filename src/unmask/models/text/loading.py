@@ -1,0 +1,187 @@
+"""The tokenizer of a checkpoint, refused if it cannot be the one that the model was trained with.
+
+A wrong tokenizer gives numbers without complaint. So a file that states the whole rule (tokenizer.json) is read as it is; a
+vocabulary that does not state one (vocab.txt) is read only if a rule follows from it; and the result is checked against the
+vocabulary file, its mask token and its capitals.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer, normalizers
+
+from unmask.errors import ModelError
+from unmask.models.source import Source, first_line
+from unmask.models.text.folder_tokenizer import FolderTokenizer, given_special_tokens, read_folder_tokenizer, tokenizer_config
+from unmask.models.text.text_tokenizer import core_of
+from unmask.models.text.vocabulary import (
+    SPELLINGS,
+    are_letters,
+    is_bracketed,
+    read_vocabulary,
+    special_tokens,
+    tokenizer_from_vocabulary,
+)
+
+FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
+OWN_CLASSES = ("EsmTokenizer", "BertJapaneseTokenizer", "RoFormerTokenizer")
+"""Classes of transformers with a rule of their own for a vocab.txt."""
+WORD_PIECES = ("bert", "distilbert", "electra", "mobilebert", "convbert", "megatron-bert", "squeezebert")
+"""Architectures whose vocab.txt holds word pieces."""
+ADVICE = "make tokenizer.json with the rule that the model was trained with (docs/bring-your-own-model.md)"
+
+
+def load_tokenizer(source: Source) -> Any:
+    """The tokenizer of a folder or a hub name; refused if it cannot be the model's."""
+    tokenizer = _load(source)
+    if tokenizer.mask_token_id is None:
+        raise ModelError(f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer")
+    _refuse_other_mask(tokenizer, source)
+    if source.local:
+        _refuse_other_vocabulary(tokenizer, source)
+    _refuse_lost_capitals(tokenizer, source)
+    return tokenizer
+
+
+def _load(source: Source) -> Any:
+    if source.local:
+        kind = source.config.get("model_type")
+        found = read_folder_tokenizer(source.folder) if kind == "bert" else None
+        if found is None and not any(any(source.folder.glob(pattern)) for pattern in FILES_WITH_A_RULE):
+            found = _from_vocabulary(source, str(kind))
+        if found is not None:
+            return found
+    return _by_transformers(source)
+
+
+def _by_transformers(source: Source) -> Any:
+    """The tokenizer that transformers makes of a folder or a hub name, or the folder's tokenizer.json as it is.
+
+    A class of transformers (BertTokenizer, AlbertTokenizer) keeps the vocabulary of tokenizer.json and rebuilds the rest; a
+    regular expression that cuts chemical formulas would be lost. If the class has replaced the file's rule by one of another
+    kind, or fails on it, the file is read as it is.
+    """
+    from transformers import AutoTokenizer
+
+    from unmask.models.hugging_face import quiet_transformers
+
+    tokenizer: Any = None
+    failed = ""
+    with quiet_transformers():
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
+        except Exception as error:
+            failed = first_line(error)
+    path = source.folder / "tokenizer.json"
+    if source.local and path.is_file():
+        built = core_of(tokenizer)
+        try:
+            if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
+                return as_it_is(Tokenizer.from_file(str(path)), tokenizer_config(source))
+        except Exception as error:
+            tokenizer, failed = None, first_line(error)
+    if tokenizer is None:
+        raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): save it beside the model")
+    return tokenizer
+
+
+def as_it_is(core: Tokenizer, config: Mapping[str, Any]) -> FolderTokenizer:
+    """A tokenizer.json without any change, its special tokens named by `config` or by their usual spellings."""
+    named = special_tokens(core.get_vocab(), given_special_tokens(config))
+    core.add_special_tokens(list(named.values()))
+    return FolderTokenizer(core, named, config)
+
+
+def _kinds(rule: Mapping[str, Any]) -> list[str]:
+    """The kinds of model, pre-tokenizers and normalisers of a tokenizer.json, in order."""
+    found: list[str] = [str(rule["model"].get("type"))]
+    for name in ("pre_tokenizer", "normalizer"):
+        waiting = [rule.get(name)]
+        while waiting:
+            part = waiting.pop(0)
+            if isinstance(part, dict):
+                found.append(f"{name} {part['type']}")
+                waiting = [*part.get("pretokenizers", []), *part.get("normalizers", []), *waiting]
+    return found
+
+
+def vocabulary_file(folder: Path) -> Path | None:
+    """The vocab.txt of a folder, or of the one above it."""
+    beside, above = folder / "vocab.txt", folder.resolve().parent / "vocab.txt"
+    return beside if beside.is_file() else above if above.is_file() else None
+
+
+def _from_vocabulary(source: Source, kind: str) -> FolderTokenizer | None:
+    """The tokenizer of a bare vocab.txt, or None if transformers has its own rule for it."""
+    path = vocabulary_file(source.folder)
+    if path is None:
+        raise ModelError(f"folder {source.name!r} has no tokenizer: put tokenizer.json (or vocab.txt) beside the weights")
+    config = tokenizer_config(source)
+    if kind == "esm" or str(config.get("tokenizer_class", "")).removesuffix("Fast") in OWN_CLASSES:
+        return None
+    tokens = read_vocabulary(path)
+    if kind not in WORD_PIECES and not are_letters(tokens):
+        raise ModelError(f"{str(path)!r} does not say how a text is cut, and nor does the architecture {kind}: {ADVICE}")
+    given, lower = given_special_tokens(config), config.get("do_lower_case")
+    tokenizer = tokenizer_from_vocabulary(tokens, None, lower, given, config.get("model_max_length"))
+    normaliser = tokenizer.backend_tokenizer.normalizer
+    if isinstance(normaliser, normalizers.BertNormalizer):
+        normaliser.strip_accents = config.get("strip_accents")
+        normaliser.handle_chinese_chars = config.get("tokenize_chinese_chars", True)
+        tokenizer.backend_tokenizer.normalizer = normaliser
+    return tokenizer
+
+
+def _refuse_other_mask(tokenizer: Any, source: Source) -> None:
+    """[MASK] put beside a vocabulary that has <mask>: the model never saw that id."""
+    vocabulary = tokenizer.get_vocab()
+    for spelling in SPELLINGS["mask"]:
+        if spelling in vocabulary and vocabulary[spelling] != tokenizer.mask_token_id:
+            raise ModelError(
+                f"the tokenizer of {source.name!r} takes {tokenizer.mask_token!r} (id {tokenizer.mask_token_id}) for its mask, "
+                f"but its vocabulary has {spelling!r} (id {vocabulary[spelling]}): name it as mask_token in tokenizer_config.json"
+            )
+
+
+def _refuse_other_vocabulary(tokenizer: Any, source: Source) -> None:
+    """A vocabulary file beside the weights that gives other ids."""
+    listed = _listed_ids(source.folder)
+    known = tokenizer.get_vocab()
+    other = [(token, i) for token, i in listed.items() if token and known.get(token) != i]
+    if other:
+        token, i = other[0]
+        raise ModelError(
+            f"the tokenizer of {source.name!r} is not that of its vocabulary file, for {len(other):,} of {len(listed):,} tokens: "
+            f"{token!r} is {i} there and {known.get(token)} in the tokenizer, which has {len(known):,} tokens; {ADVICE}"
+        )
+
+
+def _listed_ids(folder: Path) -> dict[str, int]:
+    """The tokens and ids of a vocab.txt or vocab.json beside the weights."""
+    if (folder / "vocab.txt").is_file():
+        return {token: i for i, token in enumerate(read_vocabulary(folder / "vocab.txt"))}
+    try:
+        found = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    flat = isinstance(found, dict) and all(isinstance(i, int) for i in found.values())
+    return found if flat else {}
+
+
+def _refuse_lost_capitals(tokenizer: Any, source: Source) -> None:
+    """A tokenizer that lowers the text, over a vocabulary with capitals: most of it could never occur."""
+    regular = [t for t in sorted(tokenizer.get_vocab()) if t not in tokenizer.all_special_tokens and not is_bracketed(t)]
+    capital = [t for t in regular if t.isalpha() and t.isascii() and t != t.lower()]
+    if len(capital) < max(3, 0.05 * len(regular)):
+        return
+    text = " ".join(capital[:50])
+    upper, lower = (tokenizer(t, add_special_tokens=False, verbose=False)["input_ids"] for t in (text, text.lower()))
+    if upper == lower:
+        raise ModelError(
+            f"the tokenizer of {source.name!r} lowers the text, but {len(capital):,} of {len(regular):,} tokens have capitals: "
+            'write "do_lower_case": false in tokenizer_config.json (or "lowercase": false in tokenizer.json)'
+        )

@@ -1,0 +1,169 @@
+"""Spaces, models and mask laws: enumeration, closed forms, and what users can get wrong."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_models import random_table
+
+from unmask.errors import InputError
+from unmask.lab.dynamics import MaskLaw, adaptive_masks, surprise_masks, uniform_masks, weighted_masks
+from unmask.lab.model import Space, curie_weiss, edges, ising, parse_fields, potts, table_model
+from unmask.lab.studies.settings import ModelSettings, load_table, parse_numbers, parse_sizes
+
+
+def test_states_are_in_c_order_and_siblings_share_their_context():
+    space = Space((2, 3))
+    assert space.values.tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+    assert space.siblings((0,)).tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert space.siblings((1,)).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.data())
+def test_sum_over_equals_a_loop(sizes, data):
+    space = Space(tuple(sizes))
+    mask = tuple(sorted(data.draw(st.sets(st.integers(0, len(sizes) - 1)))))
+    f = np.random.default_rng(0).normal(size=(space.states, 2))
+    rest = [i for i in range(len(sizes)) if i not in mask]
+    for x, row in zip(space.values, space.sum_over(mask, f), strict=True):
+        same = (space.values[:, rest] == x[rest]).all(1)
+        np.testing.assert_allclose(row, f[same].sum(0), atol=1e-12)
+
+
+@given(st.floats(-1.5, 1.5), st.lists(st.floats(-1, 1), min_size=2, max_size=5), st.sampled_from(["complete", "cycle", "path"]))
+def test_ising_equals_a_loop_over_pairs(coupling, fields, graph):
+    model = ising(coupling, np.array(fields), graph)
+    spins = 2 * model.space.values - 1
+    energy = [
+        coupling * sum(x[i] * x[j] for i, j in edges(graph, len(fields))) + sum(h * v for h, v in zip(fields, x, strict=True))
+        for x in spins
+    ]
+    weight = np.exp(energy)
+    np.testing.assert_allclose(model.p, weight / weight.sum(), rtol=1e-10)
+
+
+def test_potts_of_two_values_is_ising_at_half_the_coupling():
+    fields = np.array([0.3, -0.2, 0.1])
+    np.testing.assert_allclose(potts(2, 0.8, fields).p, ising(0.4, -fields / 2).p, rtol=1e-12)
+    assert np.abs(potts(2, 0.8, fields).p - ising(0.8, -fields / 2).p).max() > 0.01
+
+
+def test_a_cycle_of_two_sites_has_one_edge():
+    assert edges("cycle", 2) == [(0, 1)]
+    assert edges("cycle", 4) == [(0, 1), (1, 2), (2, 3), (0, 3)]
+
+
+def test_fields_are_read_in_four_ways():
+    assert parse_fields("0.5", 3).tolist() == [0.5] * 3
+    assert parse_fields("0.1,-2,3e-1", 3).tolist() == [0.1, -2, 0.3]
+    assert parse_fields("-1:1", 3).tolist() == [-1, 0, 1]
+    np.testing.assert_array_equal(parse_fields("normal:0.2:3", 4), 0.2 * np.random.default_rng(3).normal(size=4))
+
+
+@pytest.mark.parametrize("text", ["", "x", "1,2", "1:2:3", "normal:1", "normal:a:1", "1,,2"])
+def test_bad_fields_are_refused(text):
+    with pytest.raises(InputError, match="fields"):
+        parse_fields(text, 3)
+
+
+def test_a_space_too_large_says_how_large_and_what_fits():
+    with pytest.raises(
+        InputError, match=r"13 sites of 2 values make 8,192 states.*12 sites of 2 values would fit \(4,096 states\)"
+    ):
+        curie_weiss(13, 0.1)
+    with pytest.raises(InputError, match=r"59,049 states.*7 sites of 3 values would fit \(2,187 states\)"):
+        potts(3, 0.1, np.zeros(10))
+    assert curie_weiss(12, 0.1).space.states == 4096
+
+
+def test_couplings_that_overflow_are_refused_with_what_fits():
+    with pytest.raises(InputError, match="log-weights of the states differ by 36,000.*smaller than 33.3"):
+        curie_weiss(6, 2000)
+    with pytest.raises(InputError, match="finite"):
+        curie_weiss(4, float("inf"))
+    assert curie_weiss(6, 33.0).p.min() > 0
+
+
+def test_k_out_of_range_is_refused():
+    with pytest.raises(InputError, match="k = 0 masked sites of 3: use k from 1 to 3"):
+        uniform_masks(Space((2, 2, 2)), 0)
+    with pytest.raises(InputError, match="k = 4 masked sites of 3"):
+        parse_sizes("1:4", 3)
+    with pytest.raises(InputError, match="k 'two'"):
+        parse_sizes("two", 3)
+    assert parse_sizes("all", 3) == (1, 2, 3) and parse_sizes("2:3", 3) == (2, 3) and parse_sizes("1,3", 3) == (1, 3)
+
+
+def test_numbers_are_read_as_lists_and_ranges():
+    assert parse_numbers("0.1,0.3", "--couplings") == (0.1, 0.3)
+    assert parse_numbers("0:1:3", "--couplings") == (0.0, 0.5, 1.0)
+    with pytest.raises(InputError, match="--couplings 'a'"):
+        parse_numbers("a", "--couplings")
+
+
+@pytest.mark.parametrize("cells", [[0.5, 0.6], [-0.1, 1.1], [np.nan, 1.0], [np.inf, 1.0], 1.0])
+def test_tables_that_are_not_distributions_are_refused(cells):
+    with pytest.raises(InputError, match="table"):
+        table_model(cells)
+
+
+def test_tables_come_from_files(tmp_path):
+    joint = random_table((2, 3), 0).p.reshape(2, 3)
+    np.save(tmp_path / "joint.npy", joint)
+    (tmp_path / "joint.json").write_text(json.dumps(joint.tolist()))
+    for name in ("joint.npy", "joint.json"):
+        np.testing.assert_allclose(load_table(tmp_path / name).p, joint.ravel(), rtol=1e-12)
+    (tmp_path / "bad.json").write_text("[[1, 2], [3]]")
+    for name in ("bad.json", "missing.npy"):
+        with pytest.raises(InputError, match=name):
+            ModelSettings(1, 0.0, table=tmp_path / name).build()
+
+
+def test_mask_laws_are_distributions():
+    model = random_table((2, 3, 2), 1)
+    law = surprise_masks(model, 2, 1.5)
+    np.testing.assert_allclose(law.given.sum(0), 1, atol=1e-12)
+    assert law.adaptive and not uniform_masks(model.space, 2).adaptive
+    flat = surprise_masks(model, 2, 0.0)
+    np.testing.assert_allclose(flat.given, 1 / 3, atol=1e-15)
+    weighted = weighted_masks(model.space, {(2, 0): 3.0, (1,): 1.0})
+    assert weighted.masks == ((0, 2), (1,)) and weighted.given[:, 0].tolist() == [0.75, 0.25]
+
+
+def test_bad_mask_laws_are_refused():
+    space = Space((2, 2))
+    for weights in ({}, {(0,): -1.0, (1,): 2.0}, {(0,): 0.0}):
+        with pytest.raises(InputError, match="weights of at least 0"):
+            weighted_masks(space, weights)
+    for mask in ((2,), (0, 0), ()):
+        with pytest.raises(InputError, match="mask"):
+            weighted_masks(space, {mask: 1.0})
+    with pytest.raises(InputError, match="sum to 1"):
+        MaskLaw("half", space, ((0,),), np.array([[0.5]]))
+    with pytest.raises(InputError, match="every state possible"):
+        surprise_masks(table_model([[0.5, 0.5], [0.0, 0.0]]), 1)
+
+
+def test_surprise_prefers_the_improbable_token():
+    model = table_model(np.outer([0.9, 0.1], [0.5, 0.5]))
+    law = surprise_masks(model, 1)
+    improbable_first = law.given[0, model.space.values[:, 0] == 1]
+    np.testing.assert_allclose(improbable_first, (1 / 0.1) / (1 / 0.1 + 1 / 0.5), rtol=1e-12)
+    assert adaptive_masks(model.space, 1, lambda mask: np.zeros(4)).given.tolist() == [[0.5] * 4] * 2
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([0.5, float("nan")], "one of its numbers is nan"),
+        ([1.5, -0.5], "one of its numbers is -0.5"),
+        ([0.5, 0.4], "not to 0.9"),
+        ([0.0, 1.0], "one state has all of it"),
+        ([1 - 1e-300, 1e-300], "raise the smallest probabilities, or set them to 0"),
+    ],
+)
+def test_a_table_that_is_not_a_model_says_why(cells, message):
+    with pytest.raises(InputError, match=message):
+        table_model(cells).p  # noqa: B018

@@ -1,0 +1,46 @@
+"""The last layer at one position only gives what the whole network gives there."""
+
+import logging
+
+import torch
+
+from unmask.models.encoder.encoder import Encoder
+from unmask.models.masked_lm import MaskedLM
+
+ROWS = torch.tensor([[2, 5, 9, 4, 12, 7, 20, 3], [2, 30, 31, 8, 4, 4, 6, 3], [2, 11, 6, 5, 5, 25, 4, 3]])
+WHERE = torch.tensor([[3], [5], [0]])
+
+
+def of_the_network(model, rows, where):
+    with torch.no_grad():
+        whole = model.network(input_ids=rows).logits.log_softmax(-1)
+    return whole[torch.arange(len(rows)), where[:, 0]]
+
+
+def test_one_position_in_float64_is_exact(checkpoint, post_norm_architecture):
+    model = MaskedLM.load(checkpoint(post_norm_architecture), dtype="float64")
+    got = model._at_one(ROWS, WHERE)[:, 0].log_softmax(-1)
+    expected = of_the_network(model, ROWS, WHERE)
+    torch.testing.assert_close(got, expected, atol=1e-11, rtol=0)
+    torch.testing.assert_close(model.logits(ROWS, WHERE)[:, 0].log_softmax(-1), expected, atol=1e-11, rtol=0)
+    assert model.encoder is not None, "the fast path served"
+    other = of_the_network(model, ROWS, (WHERE + 1) % 8)
+    assert (got - other).abs().max() > 0.1, "the wrong position would be seen"
+
+
+def test_a_padding_token_goes_through_the_network_itself(roberta_folder):
+    model = MaskedLM.load(roberta_folder, dtype="float64")
+    rows = ROWS.clone()
+    rows[1, 2] = model.tokenizer.pad_token_id
+    expected = of_the_network(model, rows, WHERE)
+    torch.testing.assert_close(model.logits(rows, WHERE)[:, 0].log_softmax(-1), expected, atol=1e-11, rtol=0)
+
+
+def test_a_wrong_fast_path_is_given_up(checkpoint, monkeypatch, caplog):
+    model = MaskedLM.load(checkpoint("bert"))
+    right = Encoder.hidden_at
+    monkeypatch.setattr(Encoder, "hidden_at", lambda *a: 1.5 * right(*a))
+    with caplog.at_level(logging.WARNING, logger="unmask"):
+        got = model.logits(ROWS, WHERE)[:, 0].log_softmax(-1)
+    assert model.encoder is None and "using the forward pass" in caplog.text
+    torch.testing.assert_close(got, of_the_network(model, ROWS, WHERE), atol=1e-5, rtol=0)

@@ -1,0 +1,98 @@
+"""A model by name is loaded once and shared, also by threads; forked children compute."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from unmask.errors import ModelError
+from unmask.models.masked_lm import KEPT, MaskedLM, as_model
+
+
+@pytest.fixture
+def folder(checkpoint, tmp_path):
+    return shutil.copytree(checkpoint("bert"), tmp_path / "model")
+
+
+def test_an_object_is_itself_and_a_name_is_loaded_once(folder):
+    model = as_model(folder)
+    assert as_model(model) is model and as_model(model, dtype="float64") is model
+    assert as_model(str(folder)) is model and as_model(f"{folder}/../model", device="cpu", dtype="float32") is model
+    assert as_model(folder, dtype="float64").dtype == torch.float64
+    assert MaskedLM.load(folder) is not model
+    assert as_model() is as_model(None)
+
+
+def test_a_folder_that_changed_is_read_again(folder):
+    before = as_model(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"layer_norm_eps": 0.5}))
+    after = as_model(folder)
+    assert after is not before and after.network.config.layer_norm_eps == 0.5
+
+
+def test_only_the_last_few_are_kept(folder, tmp_path):
+    import gc
+    import weakref
+
+    others = [shutil.copytree(folder, tmp_path / f"other{i}") for i in range(KEPT)]
+    first = weakref.ref(as_model(folder))
+    assert first() is as_model(folder)
+    for other in others:
+        as_model(other)
+    gc.collect()
+    assert first() is None
+
+
+def test_a_refused_model_is_refused_every_time(folder):
+    (folder / "model.safetensors").unlink()
+    for _ in range(2):
+        with pytest.raises(ModelError, match="no weights"):
+            as_model(folder)
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert"])
+def test_four_threads_load_and_compute(checkpoint, tmp_path, kind):
+    """Each thread loads models of its own and a shared one; all give the numbers of one thread."""
+    folder = shutil.copytree(checkpoint(kind), tmp_path / kind)
+    rows, where = torch.tensor([[2, 5, 7, 4, 13, 3]] * 3), torch.tensor([[3], [1], [2]])
+    expected = MaskedLM.load(folder).logits(rows, where)
+
+    def work(i):
+        model = as_model(folder) if i % 2 else MaskedLM.load(folder)
+        return model.logits(rows, where), model
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, range(16)))
+    for logits, _ in found:
+        torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
+    assert len({id(model) for i, (_, model) in enumerate(found) if i % 2}) == 1
+    from transformers.utils import logging
+
+    assert logging.get_verbosity() == logging.WARNING, "the settings of transformers came back"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_computes():
+    """With more than one thread in the parent, a child's first product waits for threads that it does not have."""
+    program = """
+import os, sys, torch, unmask
+torch.set_num_threads(2)
+def best(): return unmask.fill("The [MASK] sat on the [MASK].", candidates=16).completions[0].text
+before = best()
+child = os.fork()
+if not child:
+    os._exit(0 if best() == before and torch.get_num_threads() == 1 else 1)
+ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+assert torch.get_num_threads() == 2 and best() == before
+sys.exit(ended)
+"""
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    assert subprocess.run([sys.executable, "-c", program], timeout=120, env=environment).returncode == 0

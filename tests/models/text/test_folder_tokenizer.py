@@ -1,0 +1,159 @@
+"""tokenizer.json read by ourselves against transformers' tokenizer: the same ids, tokens, places and texts."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoTokenizer, BertTokenizer
+
+from unmask.models.bundled import english_model_path
+from unmask.models.text.folder_tokenizer import FolderTokenizer, read_folder_tokenizer
+from unmask.models.text.text_tokenizer import TextTokenizer
+
+TEXTS = [
+    "the cat sat on the mat.",
+    "The Cat, the dog's playing; don't walk!",
+    "unable [MASK] walked [SEP] on[MASK]s",
+    "Café déjà-vu 東京 house ΩΩ 🦜 \t tab\nline",
+    "   ",
+    "",
+    "[PAD] [UNK][CLS] x" + "y" * 150,
+    "I 'm sure they 're n't , it 's ' quoted ' . ? !",
+]
+CLASSES = ["PreTrainedTokenizerFast", "BertTokenizer"]
+
+
+@pytest.fixture(scope="module", params=["plain", "cased", "uncased", "bundled"])
+def pair(request, tmp_path_factory, checkpoint):
+    """(ours, transformers') of one folder."""
+    if request.param == "bundled":
+        folder = english_model_path()
+    elif request.param == "plain":
+        folder = checkpoint("bert")
+    else:
+        vocabulary = tmp_path_factory.mktemp("vocabulary")
+        words = [
+            "[PAD]",
+            "[UNK]",
+            "[CLS]",
+            "[SEP]",
+            "[MASK]",
+            *"the cat The Cat dog ##s sat cafe Café un ##able don ' t , . ! 's".split(),
+        ]
+        (vocabulary / "vocab.txt").write_text("\n".join(words))
+        folder = tmp_path_factory.mktemp(request.param)
+        BertTokenizer.from_pretrained(vocabulary, do_lower_case=request.param == "uncased").save_pretrained(folder)
+        (folder / "config.json").write_text('{"model_type": "bert"}')
+    ours = read_folder_tokenizer(folder)
+    assert isinstance(ours, FolderTokenizer)
+    return ours, AutoTokenizer.from_pretrained(folder)
+
+
+@cache
+def text_tokenizer(tokenizer):
+    return TextTokenizer(tokenizer, len(tokenizer))
+
+
+def check_text(pair, text):
+    ours, theirs = pair
+    for special in (True, False):
+        assert ours(text, add_special_tokens=special)["input_ids"] == theirs(text, add_special_tokens=special)["input_ids"]
+    ids = ours(text)["input_ids"]
+    assert ours.convert_ids_to_tokens(ids) == theirs.convert_ids_to_tokens(ids)
+    for clean in (True, False):
+        assert ours.decode(ids, clean_up_tokenization_spaces=clean) == theirs.decode(ids, clean_up_tokenization_spaces=clean)
+    places = theirs(text, return_offsets_mapping=True)["offset_mapping"]
+    assert ours(text, return_offsets_mapping=True)["offset_mapping"] == places
+    words = text_tokenizer(ours), text_tokenizer(theirs)
+    if text.strip():
+        assert words[0].prepared(text) == words[1].prepared(text)
+    assert words[0].text(ids) == words[1].text(ids)
+    assert [words[0].token(i) for i in ids] == [words[1].token(i) for i in ids]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts_equal_transformers(pair, text):
+    check_text(pair, text)
+
+
+@given(st.text(st.sampled_from("the cat dogs.,!'? ÉéÉß東🦜[MASK]##\n"), max_size=40))
+def test_drawn_texts_equal_transformers(pair, text):
+    check_text(pair, text)
+
+
+def test_names_and_vocabulary_equal_transformers(pair):
+    ours, theirs = pair
+    assert ours.get_vocab() == theirs.get_vocab() and len(ours) == len(theirs)
+    assert ours.all_special_tokens == theirs.all_special_tokens and ours.all_special_ids == theirs.all_special_ids
+    for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"):
+        assert getattr(ours, f"{name}_token") == getattr(theirs, f"{name}_token")
+        assert getattr(ours, f"{name}_token_id") == getattr(theirs, f"{name}_token_id")
+    assert ours.model_max_length == theirs.model_max_length
+    assert ours.convert_tokens_to_ids(["the", "no-such-token"]) == theirs.convert_tokens_to_ids(["the", "no-such-token"])
+    assert ours(["the cat", "sat"])["input_ids"] == theirs(["the cat", "sat"])["input_ids"]
+
+
+def test_a_saved_tokenizer_is_the_same(pair, tmp_path):
+    ours, _ = pair
+    ours.save_pretrained(tmp_path)
+    again = AutoTokenizer.from_pretrained(tmp_path)
+    assert [again(text)["input_ids"] for text in TEXTS] == [ours(text)["input_ids"] for text in TEXTS]
+
+
+@pytest.fixture
+def folder(checkpoint, tmp_path):
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_text((checkpoint("bert") / name).read_text())
+    return tmp_path
+
+
+def change(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tokenizer_class": "RobertaTokenizer"},
+        {"extra_special_tokens": ["the"]},
+        {"split_special_tokens": True},
+        {"image_token": "the"},
+        {"a_setting_of_next_year": 1},
+        {"mask_token": "<mask>"},
+        {"mask_token": "the"},
+        {"added_tokens_decoder": {"7": {"content": "[MASK]", "special": True}}},
+    ],
+    ids=str,
+)
+def test_what_is_not_understood_is_left_to_transformers(folder, changes):
+    assert read_folder_tokenizer(folder) is not None
+    change(folder / "tokenizer_config.json", **changes)
+    assert read_folder_tokenizer(folder) is None
+
+
+def test_files_that_disagree_or_are_broken_are_left_to_transformers(folder):
+    (folder / "special_tokens_map.json").write_text('{"mask_token": "[UNK]"}')
+    assert read_folder_tokenizer(folder) is None
+    (folder / "special_tokens_map.json").write_text('{"mask_token": {"content": "[MASK]", "lstrip": false}}')
+    assert read_folder_tokenizer(folder) is not None
+    (folder / "added_tokens.json").write_text("{}")
+    assert read_folder_tokenizer(folder) is None
+    (folder / "added_tokens.json").unlink()
+    for broken in ("", "[]", "{}", '{"added_tokens": []}'):
+        (folder / "tokenizer.json").write_text(broken)
+        assert read_folder_tokenizer(folder) is None
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_explicit_options_overrule_the_normaliser_and_missing_ones_do_not(folder, kind):
+    """tokenizer.json says cased. BertTokenizer's default would lower the text; only an explicit do_lower_case does here."""
+    change(folder / "tokenizer_config.json", tokenizer_class=kind)
+    cased = read_folder_tokenizer(folder)
+    assert cased("The")["input_ids"] != cased("the")["input_ids"]
+    change(folder / "tokenizer_config.json", tokenizer_class=kind, do_lower_case=True)
+    lowered = read_folder_tokenizer(folder)
+    assert lowered("The")["input_ids"] == lowered("the")["input_ids"] == cased("the")["input_ids"]

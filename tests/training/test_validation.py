@@ -1,0 +1,178 @@
+"""A run says when its model has not learned: against the frequencies of the tokens, counted by hand, and by its stutter."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections import Counter
+from dataclasses import replace
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from made_up import made_up_lines
+from test_run import SMALL
+from typer.testing import CliRunner
+
+import unmask
+from unmask.cli.app import app
+from unmask.errors import InputError, UnmaskWarning
+from unmask.models.text.word_pieces import special_id
+from unmask.training.corpus import sources
+from unmask.training.encoder import PackedBert
+from unmask.training.loop import Trainer
+from unmask.training.masking import FixedRate
+from unmask.training.model import new_model
+from unmask.training.objectives import Causal, Masked
+from unmask.training.packing import Vocabulary
+from unmask.training.parallel import Parallel, prepare_parallel
+from unmask.training.prepare import Held, Prepared, prepare
+from unmask.training.settings import TrainSettings
+from unmask.training.validation import Validation, log_unigram, stutter, validate
+
+TRAIN, VALID = made_up_lines(200), [*made_up_lines(40, seed=1), "The old miller ploughs dough on Saturday.", "Fields!"]
+PAIRS = ([f"a {i % 7} b." for i in range(300)], [f"x x {i % 7} y y." for i in range(300)])
+SHAPE: dict[str, Any] = {"layers": 1, "width": 16, "heads": 1, "vocab": 120, "max_length": 32, "batch_tokens": 256, "lr": 1e-3}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    return tmp_path_factory.mktemp("cache")
+
+
+def settings(objective: str, parallel: bool = False) -> TrainSettings:
+    return TrainSettings(**SHAPE, segment_lengths=(32,), buckets=(32,), objective=objective, parallel=parallel, steps=1)
+
+
+def of_lines(objective: str, cache: Path) -> Prepared:
+    return prepare(sources(TRAIN, None, "text"), settings(objective), Held(sources(VALID, None, "text")[0]), cache)
+
+
+def of_pairs(objective: str, cache: Path) -> Prepared:
+    return prepare_parallel(Parallel.of(PAIRS), settings(objective, True), Held(share=0.2), cache, torch.device("cpu"))
+
+
+def counted(prepared: Prepared, objective: str) -> Counter[int]:
+    """Targets of the training texts, by the tokenizer alone."""
+    found: Counter[int] = Counter()
+    texts = TRAIN if prepared.pairs is None else [prepared.tokenizer.decode(ids) for ids in prepared.pairs.targets]
+    for text in texts:
+        found.update(prepared.tokenizer.encode(text, add_special_tokens=False).ids)
+        if objective == "causal":
+            found[special_id(prepared.tokenizer, "[SEP]")] += 1
+    return found
+
+
+@pytest.mark.parametrize("make", [of_lines, of_pairs])
+@pytest.mark.parametrize("objective", ["masked", "causal"])
+def test_the_loss_of_frequencies_is_that_counted_by_hand(cache: Path, objective: str, make: Any) -> None:
+    prepared = make(objective, cache)
+    causal, pairs = objective == "causal", prepared.pairs is not None
+    vocabulary = Vocabulary.of(prepared.tokenizer, target=settings(objective, pairs).source_length if pairs else 0)
+    counts = counted(prepared, objective)
+    special = {i for i, token in prepared.tokenizer.get_added_tokens_decoder().items() if token.special}
+    unasked = {vocabulary.start, vocabulary.pad, vocabulary.mask} if causal else special
+    may = set(prepared.tokenizer.get_vocab().values()) - unasked
+    total = sum(max(1, counts[i]) for i in may)
+    log_p = log_unigram(prepared, vocabulary, causal)
+    assert {i: pytest.approx(log(max(1, counts[i]) / total)) for i in may} == {i: float(log_p[i]) for i in may}
+    assert float(log_p.exp().sum()) == pytest.approx(1.0) and all(float(log_p[i]) == -np.inf for i in unasked)
+    targets = []
+    for row in prepared.valid.ids.tolist():
+        source = False
+        for i in row:
+            source = pairs if i == vocabulary.start else source
+            if i in may and not source:
+                targets.append(i)
+            source = source and i != vocabulary.end
+    assert len(targets) > 50
+    bert = PackedBert(new_model(settings(objective, pairs), vocabulary.size), causal=causal)
+    asked = Causal() if causal else Masked(FixedRate(1.0))
+    found = validate(bert, prepared.valid, vocabulary, asked, log_unigram=log_p)
+    assert found.positions == len(targets)
+    assert found.unigram == pytest.approx(-sum(float(log_p[i]) for i in targets) / len(targets))
+    other = validate(bert, prepared.valid, vocabulary, asked, log_unigram=torch.full_like(log_p, -log(len(may))))
+    assert other.unigram == pytest.approx(log(len(may))) and abs(other.unigram - found.unigram) > 0.1
+    trainer = Trainer(settings(objective, pairs), prepared, torch.device("cpu"), False)
+    assert torch.equal(trainer.log_unigram, log_p)
+
+
+def test_a_network_that_says_one_token_stutters_everywhere(cache: Path) -> None:
+    prepared = of_pairs("masked", cache)
+    vocabulary = Vocabulary.of(prepared.tokenizer, target=settings("masked", True).source_length)
+    network = new_model(settings("masked", True), vocabulary.size)
+    with torch.no_grad():
+        network.cls.predictions.bias[7] = 100.0
+    said, should = stutter(PackedBert(network), prepared.valid, vocabulary)
+    assert said == 1.0 and should == pytest.approx(2 / 5)  # x x 3 y y .
+
+
+@pytest.mark.parametrize(
+    ("figures", "learned", "doubt"),
+    [
+        (Validation(0.0, 0.0, 0, 0.0), None, "was not validated"),
+        (Validation(2.0, 0.5, 9, 3.0), True, None),
+        (Validation(2.8, 0.5, 9, 3.0), True, "has learned little: validation 2.800 nats, and .* alone have 3.000"),
+        (Validation(3.0, 0.5, 9, 3.0), False, "has not learned: validation 3.000 nats, and .* alone have 3.000"),
+        (Validation(float("nan"), 0.5, 9, 3.0), False, "has not learned"),
+        (Validation(2.0, 0.5, 9, 3.0, 0.6, 0.0), False, "to translate: 60% of neighbouring tokens .* not 0%"),
+        (Validation(2.0, 0.5, 9, 3.0, 0.4, 0.3), True, None),
+        (Validation(2.0, 0.5, 9), True, None),
+    ],
+)
+def test_what_is_said(figures: Validation, learned: bool | None, doubt: str | None) -> None:
+    assert figures.learned == learned
+    assert figures.doubt is None if doubt is None else re.search(doubt, figures.doubt or "")
+
+
+SHORT = {**SMALL, "steps": 2, "lr": 1e-6}
+
+
+def test_a_run_that_learned_nothing_says_so(tmp_path: Path, cache: Path) -> None:
+    told: list[str] = []
+    with pytest.warns(UnmaskWarning, match=r"after 2 steps \(.* epochs\) the model has not learned: validation .*--epochs"):
+        made = unmask.train(
+            TRAIN, out=tmp_path / "m", cache=cache, **SHORT, progress=lambda done, total, what="": told.append(what)
+        )
+    assert not made.learned and made.validation.unigram is not None and made.validation.loss > made.validation.unigram
+    assert made.to_dict()["learned"] is False and made.to_dict()["validation"]["unigram"] == made.validation.unigram
+    assert f"{made.validation.unigram:.3f}" in str(made) and f"{made.validation.loss:.3f}" in str(made)
+    assert "has not learned" in (tmp_path / "m" / "README.md").read_text()
+    assert any(what.startswith(f"2 steps of {made.settings.batch_tokens:,} tokens: ") for what in told)
+    with pytest.raises(InputError, match="is finished, and its model has not learned.*: name another --out"):
+        unmask.train(TRAIN, out=tmp_path / "m", cache=cache, **SHORT, resume=True)
+
+
+def test_a_run_that_learned_says_nothing(tmp_path: Path, cache: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnmaskWarning)
+        made = unmask.train(made_up_lines(600), out=tmp_path / "m", cache=cache, **{**SMALL, "steps": 60})
+    assert made.learned and "has not learned" not in (tmp_path / "m" / "README.md").read_text()
+    with pytest.raises(InputError, match="is finished: name another --out"):
+        unmask.train(made_up_lines(600), out=tmp_path / "m", cache=cache, **{**SMALL, "steps": 60}, resume=True)
+    assert replace(made, validation=replace(made.validation, loss=9.0)).learned is False
+
+
+@pytest.mark.parametrize("objective", ["masked", "causal"])
+def test_pairs_that_were_not_learned(tmp_path: Path, cache: Path, objective: str) -> None:
+    options = {**SHAPE, "steps": 1, "lr": 1e-6, "objective": objective, "valid_share": 0.2, "device": "cpu"}
+    with pytest.warns(UnmaskWarning, match="the model has not learned"):
+        made = unmask.train(parallel=PAIRS, out=tmp_path / "m", cache=cache, **options)
+    assert (made.validation.stutter is None) == (objective == "causal")
+
+
+def test_the_command_says_how_much_it_does_and_what_came_of_it(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("\n".join(TRAIN))
+    options = [word for name, value in SHAPE.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    line = ["train", str(tmp_path / "corpus.txt"), "--out", str(tmp_path / "m"), "--cache", str(cache), "--steps", "2"]
+    line += ["--valid-share", "0.2", "--device", "cpu", *options, "--lr", "1e-6"]
+    done = CliRunner().invoke(app, [*line, "--json"])
+    assert done.exit_code == 0 and json.loads(done.stdout)["learned"] is False
+    said = done.stderr.splitlines()
+    plan = next(i for i, one in enumerate(said) if one.startswith("2 steps of 256 tokens: ") and " epochs of " in one)
+    assert any(one.startswith("warning: after 2 steps") for one in said[plan + 1 :])
