@@ -35,18 +35,18 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
-from unmask.sampling.diagnostics import arviz_statistics
-from unmask.sampling.kernels import Kernel
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.block import ProductBlock
+from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
+from unmask.sampling.kernels.scan import SweepPlan
 from unmask.sampling.kernels.sequential_block import SequentialBlock
-from unmask.sampling.passes import Passes
-from unmask.sampling.randomness import ChainStreams
-from unmask.sampling.scan import SweepPlan
+from unmask.sampling.run.diagnostics import arviz_statistics
+from unmask.sampling.run.text_statistics import stutters
 from unmask.sampling.settings import BlockShape
 from unmask.sampling.target import Target, blank_template
-from unmask.sampling.text_statistics import stutters
 
 Array = NDArray[np.float64]
 LOOKS = 40

@@ -22,11 +22,11 @@ from unmask.lab.model import table_model
 from unmask.lab.spectrum import spectral_gap, stationary_law, total_variation
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
+from unmask.sampling.engine.passes import Passes
 from unmask.sampling.enumeration import target_law, transition_matrix
-from unmask.sampling.kernels import Kernel
 from unmask.sampling.kernels.block import ProductBlock
+from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.kernels.sequential_block import SequentialBlock
-from unmask.sampling.passes import Passes
 from unmask.sampling.settings import BlockShape
 from unmask.sampling.target import Target
 

@@ -17,11 +17,11 @@ import torch
 from sampler_throughput import model_of, wait
 
 from unmask import checks
-from unmask.sampling.groups import groups
-from unmask.sampling.markov_run import MarkovRun
-from unmask.sampling.memory_plan import free_memory
-from unmask.sampling.passes import Passes, rows_for
-from unmask.sampling.proposal import Proposal
+from unmask.sampling.engine.memory_plan import free_memory
+from unmask.sampling.engine.passes import Passes, rows_for
+from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.run.groups import groups
+from unmask.sampling.run.markov_run import MarkovRun
 from unmask.sampling.settings import SampleSettings
 
 GIGABYTE = 2**30

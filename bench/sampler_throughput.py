@@ -27,15 +27,15 @@ from typing import Any
 import torch
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.decoder_run import DecoderRun
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.mask_predict import blanks_left
-from unmask.sampling.groups import Group
-from unmask.sampling.markov_run import MarkovRun
-from unmask.sampling.passes import Passes, rows_for
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.engine.passes import Passes, rows_for
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.run.decoder_run import DecoderRun
+from unmask.sampling.run.groups import Group
+from unmask.sampling.run.markov_run import MarkovRun
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 

@@ -12,7 +12,7 @@ import pytest
 
 import unmask
 from unmask.errors import InputError
-from unmask.sampling.draw import draw
+from unmask.sampling.run.advance import draw
 from unmask.sampling.settings import SampleSettings
 
 TEXTS = ["the cat sat on the mat .", "a dog ran under the tree .", "the dog sat ."]

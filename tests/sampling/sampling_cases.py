@@ -11,12 +11,12 @@ import torch
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.acceptance import Acceptance
 from unmask.sampling.energy import Energy, energies
+from unmask.sampling.engine.passes import Passes
 from unmask.sampling.enumeration import transition_matrix
 from unmask.sampling.kernels.block import block_conditionals
 from unmask.sampling.kernels.metropolis import MetropolisHastings, MetropolisKernel, Proposed
 from unmask.sampling.kernels.pair_joint import PairJoint
-from unmask.sampling.pair_laws import PairLaws
-from unmask.sampling.passes import Passes
+from unmask.sampling.kernels.pair_laws import PairLaws
 from unmask.sampling.target import Target
 
 

@@ -13,9 +13,9 @@ from test_sample_command import unmask as command
 import unmask
 from unmask.errors import InputError
 from unmask.runs.files import write_table
-from unmask.sampling.draw import draw
-from unmask.sampling.run import load_run
-from unmask.sampling.run_folder import RENAMED, sample_columns
+from unmask.sampling.run.advance import draw
+from unmask.sampling.run.result import load_run
+from unmask.sampling.run.run_folder import RENAMED, sample_columns
 from unmask.sampling.settings import SampleSettings
 
 SMALL = {"chains": 3, "sweeps": 4, "length": 4, "seed": 7}

@@ -16,9 +16,9 @@ from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.entropy_bound import EntropyBound
 from unmask.sampling.decoders.mask_predict import MaskPredict, blanks_left
 from unmask.sampling.decoders.revise import Revise
+from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 
 

@@ -20,16 +20,16 @@ from unmask.lab.model import table_model
 from unmask.lab.spectrum import stationary_law, total_variation
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
-from unmask.sampling.draw import draw
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
-from unmask.sampling.groups import groups
 from unmask.sampling.kernels.block import ProductBlock
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.kernels.sequential_block import SequentialBlock
-from unmask.sampling.markov_run import MarkovRun
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import ChainStreams
-from unmask.sampling.run import load_run
+from unmask.sampling.run.advance import draw
+from unmask.sampling.run.groups import groups
+from unmask.sampling.run.markov_run import MarkovRun
+from unmask.sampling.run.result import load_run
 from unmask.sampling.settings import SampleSettings
 
 EXACT = 1e-12

@@ -7,12 +7,12 @@ import numpy as np
 import pandas
 import pytest
 
-from unmask.sampling.diagnostics import diagnose, measure
-from unmask.sampling.draw import draw
-from unmask.sampling.figures import chain_figure
-from unmask.sampling.run import SampleRun, load_run
+from unmask.sampling.run.advance import draw
+from unmask.sampling.run.diagnostics import diagnose, measure
+from unmask.sampling.run.figures import chain_figure
+from unmask.sampling.run.result import SampleRun, load_run
+from unmask.sampling.run.text_statistics import bleu, distinct, self_bleu, stutter_rate
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.text_statistics import bleu, distinct, self_bleu, stutter_rate
 
 
 def made_up_run(energy, starts=None, tokens=None, independent=None, **settings):

@@ -12,21 +12,21 @@ from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.confidence import ConfidenceOrder
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.mask_predict import MaskPredict
-from unmask.sampling.draw import draw
 from unmask.sampling.energy import Energy, energies
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.philox import counter_words, plain_uniform, uniform
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.engine.token_draw import plain_draw
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
 from unmask.sampling.kernels.block import ProductBlock
 from unmask.sampling.kernels.gibbs import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
 from unmask.sampling.kernels.sequential_block import SequentialBlock
-from unmask.sampling.passes import Passes
-from unmask.sampling.philox import counter_words, plain_uniform, uniform
-from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
+from unmask.sampling.run.advance import draw
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
-from unmask.sampling.token_draw import plain_draw
 
 pytestmark = pytest.mark.gpu
 
@@ -74,7 +74,7 @@ def test_uniform_numbers_are_those_of_the_plain_definition():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("temperature", "cut"), [(1.0, False), (0.7, True)])
 def test_drawn_tokens_are_those_of_the_plain_twin(dtype, temperature, cut):
-    from unmask.sampling.triton.token_draw import draw_on_gpu
+    from unmask.sampling.engine.triton_draw import draw_on_gpu
 
     generator = torch.Generator().manual_seed(0)
     m, vocabulary = 300, 5003

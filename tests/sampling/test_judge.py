@@ -8,9 +8,9 @@ import torch
 from test_sample_command import unmask
 
 from unmask.errors import InputError, ModelError
-from unmask.sampling.draw import draw
-from unmask.sampling.judge import CausalJudge, judge_run
-from unmask.sampling.run import load_run
+from unmask.sampling.run.advance import draw
+from unmask.sampling.run.judge import CausalJudge, judge_run
+from unmask.sampling.run.result import load_run
 from unmask.sampling.settings import SampleSettings
 
 

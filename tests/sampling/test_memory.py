@@ -6,11 +6,11 @@ import torch
 from sampling_cases import small_target
 
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.draw import draw
+from unmask.sampling.engine.memory import LogitMemory
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.memory import LogitMemory
-from unmask.sampling.passes import Passes
-from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.run.advance import draw
 from unmask.sampling.settings import SampleSettings
 
 

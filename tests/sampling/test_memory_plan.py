@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from unmask.errors import InputError
-from unmask.sampling.draw import draw
+from unmask.sampling.engine.memory_plan import chain_cost, plan_memory
+from unmask.sampling.engine.passes import Passes
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.memory_plan import chain_cost, plan_memory
-from unmask.sampling.passes import Passes
+from unmask.sampling.run.advance import draw
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
@@ -66,7 +66,7 @@ def test_kept_states_give_the_same_chain(tiny, keeps):
     target = Target(tiny, blank_template(tiny, 6))
     ids = torch.randint(5, 17, (5, 8), generator=torch.Generator().manual_seed(0))
     ids[:, 0], ids[:, -1] = 2, 3
-    from unmask.sampling.randomness import ChainStreams
+    from unmask.sampling.engine.randomness import ChainStreams
 
     states = []
     for form in ("logits", keeps):
@@ -81,7 +81,7 @@ def test_kept_states_give_the_same_chain(tiny, keeps):
 
 
 def test_a_run_of_another_random_stream_is_not_continued_but_read(tiny, tmp_path):
-    from unmask.sampling.run import load_run
+    from unmask.sampling.run.result import load_run
 
     settings = SampleSettings(**SETTINGS)
     draw(settings, tiny, tmp_path)

@@ -15,10 +15,10 @@ from unmask.joints.arnold_gokhale import family
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import DecodeState, decode
 from unmask.sampling.decoders.refined import Refined
+from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import CERTAIN, ScriptedChoices, all_texts, target_law, transition_matrix
 from unmask.sampling.kernels.block import proposal_weights
 from unmask.sampling.kernels.pair_joint import _PairProposals
-from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.target import Target
 from unmask.tables.unary import unary_tables
 

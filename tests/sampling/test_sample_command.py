@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from unmask.cli.app import app
-from unmask.sampling.draw import draw
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run import load_run
+from unmask.sampling.run.advance import draw
+from unmask.sampling.run.result import load_run
 from unmask.sampling.settings import SampleSettings
 
 

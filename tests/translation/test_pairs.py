@@ -13,17 +13,16 @@ from unmask.models.causal_pairs import CausalPairs
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.pair_layout import PairLayout
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.beam_search import beam_search
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.entropy_bound import EntropyBound, under_bound
 from unmask.sampling.energy import Energy, energy_terms
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import target_law, transition_matrix
 from unmask.sampling.kernels.block import ProductBlock
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.sequential_block import SequentialBlock
-from unmask.sampling.passes import Passes
-from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.target import Target
 from unmask.training.encoder import PackedBert
 from unmask.training.layout import PackedText, Vocabulary
@@ -31,6 +30,7 @@ from unmask.training.masking import UniformRate
 from unmask.training.model import new_model
 from unmask.training.objectives import Causal, Masked
 from unmask.training.settings import TrainSettings
+from unmask.translation.beam_search import beam_search
 from unmask.translation.spelling import joined
 
 LAYOUT = PairLayout(source_length=8, max_length=16, start=2, end=3, pad=0, mask=4)

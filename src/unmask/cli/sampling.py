@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from unmask.cli import process, terminal
 
 if TYPE_CHECKING:
-    from unmask.sampling.diagnostics import Diagnosis
-    from unmask.sampling.run import SampleRun
+    from unmask.sampling.run.diagnostics import Diagnosis
+    from unmask.sampling.run.result import SampleRun
 
 SHOWN = 5
 """Texts that are printed when the run is done."""
@@ -35,7 +35,7 @@ def sample(given: dict[str, Any]) -> None:
 
 def diagnose(given: dict[str, Any]) -> None:
     """Print the diagnosis of a run."""
-    from unmask.sampling.diagnostics import diagnose as measure
+    from unmask.sampling.run.diagnostics import diagnose as measure
 
     json = given.pop("json", False)
     found = measure(**given)

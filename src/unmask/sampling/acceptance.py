@@ -27,9 +27,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.sampling.passes import Passes
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.target import Target
 
 COLUMNS_PER_ROUND = {"cpu": (2,), "cuda": (2, 2, 4, 8)}

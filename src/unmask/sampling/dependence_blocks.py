@@ -29,8 +29,8 @@ from unmask.answers.dependence import PairMatrix, pair_matrix
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.options.sampling import BlockShape, Scan
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.scan import SweepPlan
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.scan import SweepPlan
 from unmask.sampling.target import Target
 from unmask.tables.kept import kept_with_first
 

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.sampling.energy import energy_terms
-from unmask.sampling.kernels import Kernel
+from unmask.sampling.engine.token_draw import Conditionals, Drawn
+from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.target import Target
-from unmask.sampling.token_draw import Conditionals, Drawn
 
 MOST_TEXTS = 5000
 CERTAIN = -200.0

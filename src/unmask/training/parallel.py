@@ -26,7 +26,6 @@ from unmask.runs.files import read_json, user_path, write_json
 from unmask.runs.fingerprint import content_hash, file_hash
 from unmask.runs.lines import text_lines
 from unmask.runs.progress import Progress
-from unmask.sampling.beam_search import beam_search
 from unmask.training.cache import cached
 from unmask.training.corpus import Source
 from unmask.training.packing import pack
@@ -36,6 +35,7 @@ from unmask.training.settings import TrainSettings
 from unmask.training.token_store import TokenPart, id_type
 from unmask.training.tokenizer import load_tokenizer, special_id
 from unmask.training.validation import validation_rows
+from unmask.translation.beam_search import beam_search
 
 Side = str | os.PathLike[str] | Sequence[str]
 """One side of a parallel corpus, as a user names it: a file, or a list of texts."""

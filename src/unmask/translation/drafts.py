@@ -19,19 +19,19 @@ from torch import Tensor
 
 from unmask.options.sampling import EnergyKind
 from unmask.runs.progress import Progress
-from unmask.sampling.decoder_run import DecoderRun
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.energy import Energy
-from unmask.sampling.group_run import COUNTS, GroupRun
-from unmask.sampling.groups import Group
-from unmask.sampling.markov_run import MarkovRun
-from unmask.sampling.memory_plan import CPU_BYTES, chain_cost
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.engine.memory_plan import CPU_BYTES, chain_cost
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.kernels.kernel import ChainState
+from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.run.decoder_run import DecoderRun
+from unmask.sampling.run.group_run import COUNTS, GroupRun
+from unmask.sampling.run.groups import Group
+from unmask.sampling.run.markov_run import MarkovRun
+from unmask.sampling.run.starts import random_texts
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.starts import random_texts
-from unmask.sampling.state import ChainState
 from unmask.sampling.target import Target
 from unmask.translation.pair_model import PairModel
 

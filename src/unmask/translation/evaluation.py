@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from unmask.errors import InputError
-from unmask.sampling.text_statistics import stutter_rate, stutters
+from unmask.sampling.run.text_statistics import stutter_rate, stutters
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from unmask.models.length_head import LengthHead, pooled_states
 from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.pair_layout import PairLayout, corrects, read_layout, refuse_other_tokens
-from unmask.sampling.passes import Passes
+from unmask.sampling.engine.passes import Passes
 from unmask.translation.spelling import Spelling
 
 GPU_ROWS, CPU_ROWS = 128, 4

@@ -19,7 +19,7 @@ from unmask.runs.files import read_object, user_path
 from unmask.runs.lines import STANDARD_INPUT, text_lines, told
 from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
-from unmask.sampling.text_statistics import stutters
+from unmask.sampling.run.text_statistics import stutters
 from unmask.translation.settings import REVISE, TranslateSettings
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _by_a_causal_model(
 ) -> Found:
     from unmask.models.causal_pairs import load_causal_pairs
     from unmask.models.loading import resolve_device, resolve_dtype
-    from unmask.sampling.beam_search import beam_search
+    from unmask.translation.beam_search import beam_search
     from unmask.translation.spelling import Spelling
 
     if not isinstance(model, str | os.PathLike):

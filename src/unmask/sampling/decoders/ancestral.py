@@ -18,11 +18,11 @@ from torch import Tensor
 from unmask.checks import one_of
 from unmask.options.sampling import Order
 from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import Randomness
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.engine.token_draw import Conditionals
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
-from unmask.sampling.token_draw import Conditionals
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import torch
 
 from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, highest
 from unmask.sampling.decoders.mask_predict import ScheduledDecoder
-from unmask.sampling.randomness import Randomness
+from unmask.sampling.engine.randomness import Randomness
 
 
 @dataclass(frozen=True)

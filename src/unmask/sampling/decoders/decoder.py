@@ -11,10 +11,10 @@ from torch import Tensor
 
 from unmask.checks import real, whole
 from unmask.options.sampling import HOTTEST
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import refuse_nan
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.kernel import refuse_nan
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 
 

@@ -18,9 +18,9 @@ from torch import Tensor
 from unmask.checks import real
 from unmask.options.sampling import HOTTEST
 from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import Randomness
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 
 

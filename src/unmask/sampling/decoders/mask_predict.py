@@ -19,7 +19,7 @@ from torch import Tensor
 from unmask.checks import one_of
 from unmask.options.sampling import Schedule
 from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, ParallelDecoder, highest
-from unmask.sampling.randomness import Randomness
+from unmask.sampling.engine.randomness import Randomness
 
 
 def blanks_left(sites: int, step: int, steps: int, schedule: Schedule) -> int:

@@ -26,9 +26,9 @@ from unmask.joints.arnold_gokhale import family
 from unmask.joints.joint import Joint
 from unmask.options.sampling import RESTART
 from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import Randomness
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 from unmask.tables.kept import kept_with_first
 from unmask.tables.unary import unary_tables

@@ -24,10 +24,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.sampling.acceptance import Acceptance
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState, StepInfo
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.kernel import ChainState, StepInfo
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 
 

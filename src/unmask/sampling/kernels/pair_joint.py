@@ -22,11 +22,11 @@ from torch import Tensor
 
 from unmask.checks import whole
 from unmask.joints.registry import named
+from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.block import density, proposal_weights
+from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import MetropolisKernel, Proposed
-from unmask.sampling.pair_laws import PairLaws, pair_laws
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState
+from unmask.sampling.kernels.pair_laws import PairLaws, pair_laws
 
 PRODUCT_SHARE = 0.1
 """Share of the product in the mixture g."""

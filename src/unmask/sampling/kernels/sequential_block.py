@@ -17,9 +17,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import LastSite, MetropolisKernel, Proposed
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,15 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
-from unmask.sampling.group_run import COUNTS, GroupRun, Mark, Snapshot
-from unmask.sampling.groups import Group
-from unmask.sampling.kernels import Kernel
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import ChainStreams
-from unmask.sampling.scan import SweepPlan
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
+from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.kernels.scan import SweepPlan
+from unmask.sampling.run.group_run import COUNTS, GroupRun, Mark, Snapshot
+from unmask.sampling.run.groups import Group
+from unmask.sampling.run.starts import starting_texts
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.starts import starting_texts
-from unmask.sampling.state import ChainState, StepInfo
 
 
 class MarkovRun(GroupRun):

@@ -10,11 +10,11 @@ import numpy as np
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.diagnostics import measure
-from unmask.sampling.draw import Work
-from unmask.sampling.group_run import COUNTS, GroupRun
-from unmask.sampling.groups import groups
-from unmask.sampling.markov_run import MarkovRun
+from unmask.sampling.run.advance import Work
+from unmask.sampling.run.diagnostics import measure
+from unmask.sampling.run.group_run import COUNTS, GroupRun
+from unmask.sampling.run.groups import groups
+from unmask.sampling.run.markov_run import MarkovRun
 from unmask.sampling.settings import SampleSettings
 
 

@@ -17,8 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.sampling.philox import uniform
-from unmask.sampling.token_draw import Conditionals, Drawn
+from unmask.sampling.engine.philox import uniform
+from unmask.sampling.engine.token_draw import Conditionals, Drawn
 
 
 @runtime_checkable

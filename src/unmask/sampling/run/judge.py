@@ -20,7 +20,7 @@ from unmask.models.hugging_face import load_causal
 from unmask.models.loading import resolve_device
 
 if TYPE_CHECKING:
-    from unmask.sampling.run import SampleRun
+    from unmask.sampling.run.result import SampleRun
 
 MOST_TEXTS = 512
 AT_ONCE = 64

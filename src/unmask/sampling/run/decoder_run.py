@@ -7,12 +7,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.sampling.decoders.decoder import Decoder, DecodeState, decode
-from unmask.sampling.group_run import GroupRun, Snapshot
-from unmask.sampling.groups import Group
-from unmask.sampling.passes import Passes
-from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.kernels.kernel import ChainState
+from unmask.sampling.run.group_run import GroupRun, Snapshot
+from unmask.sampling.run.groups import Group
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.state import ChainState
 
 
 class DecoderRun(GroupRun):

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.groups import Group
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import ChainStreams, Randomness
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams, Randomness
+from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.run.groups import Group
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 from unmask.tables.kept import kept_with_first

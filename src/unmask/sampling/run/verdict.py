@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from unmask.sampling.settings import SampleSettings
 
 if TYPE_CHECKING:
-    from unmask.sampling.diagnostics import Diagnosis
+    from unmask.sampling.run.diagnostics import Diagnosis
 
 MIXED = 1.01
 NEARLY = 1.05

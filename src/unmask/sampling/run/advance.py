@@ -16,18 +16,18 @@ from unmask.checks import memory as budget_of
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.files import write_table
 from unmask.runs.progress import Progress
-from unmask.sampling.decoder_run import DecoderRun
 from unmask.sampling.energy import UserTerm
-from unmask.sampling.group_run import GroupRun, Mark, Snapshot, on_host, snapshot_shapes
-from unmask.sampling.groups import Group, groups
-from unmask.sampling.markov_run import MarkovRun, sweep_plan
-from unmask.sampling.memory import LogitMemory
-from unmask.sampling.memory_plan import MemoryPlan, free_memory
-from unmask.sampling.passes import Passes, rows_for
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.run import SampleRun, assemble
-from unmask.sampling.run_folder import SampleFolder, as_frame
-from unmask.sampling.sample_rows import SweepRows, Writer, table_of
+from unmask.sampling.engine.memory import LogitMemory
+from unmask.sampling.engine.memory_plan import MemoryPlan, free_memory
+from unmask.sampling.engine.passes import Passes, rows_for
+from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.run.decoder_run import DecoderRun
+from unmask.sampling.run.group_run import GroupRun, Mark, Snapshot, on_host, snapshot_shapes
+from unmask.sampling.run.groups import Group, groups
+from unmask.sampling.run.markov_run import MarkovRun, sweep_plan
+from unmask.sampling.run.result import SampleRun, assemble
+from unmask.sampling.run.run_folder import SampleFolder, as_frame
+from unmask.sampling.run.sample_rows import SweepRows, Writer, table_of
 from unmask.sampling.settings import SampleSettings
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0

@@ -21,7 +21,7 @@ from torch import Tensor
 from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.options.sampling import BlockShape, Scan
-from unmask.sampling.randomness import Randomness
+from unmask.sampling.engine.randomness import Randomness
 
 
 class SweepPlan:

@@ -1,7 +1,7 @@
 """Tokens drawn from rows of logits, and the energy's normaliser, without writing anything of the rows' size.
 
 One program per row of logits, which it reads three times: for its largest numbers, for its sums, and for the token at which the
-cumulative sum passes u Z (see `unmask.sampling.token_draw`, whose plain twin this is). Exponentials of float32 logits are
+cumulative sum passes u Z (see `unmask.sampling.engine.token_draw`, whose plain twin this is). Exponentials of float32 logits are
 taken in float32, sums in float64; float64 logits stay float64.
 """
 
@@ -13,7 +13,7 @@ import triton.language as tl
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.sampling.token_draw import Drawn
+from unmask.sampling.engine.token_draw import Drawn
 
 BLOCK, WARPS = 2048, 8
 DRAW, GREEDY, GIVEN = 0, 1, 2

@@ -16,8 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.group_run import GroupRun, Mark, on_host
-from unmask.sampling.run_folder import SampleFolder, sample_columns
+from unmask.sampling.run.group_run import GroupRun, Mark, on_host
+from unmask.sampling.run.run_folder import SampleFolder, sample_columns
 
 if TYPE_CHECKING:
     import pyarrow

@@ -1,4 +1,4 @@
-"""Uniform numbers by Philox 4x32-10 in one launch (see `unmask.sampling.philox`)."""
+"""Uniform numbers by Philox 4x32-10 in one launch (see `unmask.sampling.engine.philox`)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.joints.deriving import derive_blocks
-from unmask.sampling.passes import Passes
+from unmask.sampling.engine.passes import Passes
 from unmask.tables.unary import Tables, alike
 
 ROWS_AT_ONCE = 2048

@@ -12,7 +12,7 @@ the state that it is given.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,7 +20,8 @@ from torch import Tensor
 
 from unmask.errors import InputError, ModelError
 from unmask.sampling.energy import masked_alone
-from unmask.sampling.passes import Passes
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.target import Target
 
 LARGEST_LOOK_UP = 512
@@ -175,3 +176,30 @@ class StepInfo(NamedTuple):
     changed: Bool[Tensor, "n k"]
     passes: Int[Tensor, " n"]
     swaps: Int[Tensor, "2 R"] | None = None
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """One step of a Markov chain over texts, for many chains at once."""
+
+    @property
+    def target(self) -> Target:
+        """What the chain samples, where it samples anything."""
+        ...
+
+    @property
+    def replicas(self) -> int:
+        """Rows of the state per chain: 1, but for kernels that run each chain at several temperatures."""
+        ...
+
+    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
+        """The state of chains that start at the texts `ids`, and the passes that it took, for each row."""
+        ...
+
+    def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
+        """The rows that are samples, one per chain; the others are replicas."""
+        ...
+
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r k"]) -> StepInfo:
+        """Redraw the sites `sites` of each row in place; which sites must not depend on the values that stand there."""
+        ...

@@ -46,7 +46,7 @@ def uniform(
     """A uniform number on (0, 1) for each chain and place, in float64."""
     words = counter_words(seed, sweep, step, call)
     if chains.is_cuda:
-        from unmask.sampling.triton.philox import uniform_on_gpu
+        from unmask.sampling.engine.triton_philox import uniform_on_gpu
 
         return uniform_on_gpu(words, chains, places)
     return plain_uniform(words, chains, places)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from unmask.errors import InputError
 from unmask.runs.files import ELSEWHERE, read_arrays, read_table, write_arrays
 from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings
-from unmask.sampling.group_run import Snapshot, check_snapshot
+from unmask.sampling.run.group_run import Snapshot, check_snapshot
 from unmask.sampling.settings import SampleSettings
 
 if TYPE_CHECKING:

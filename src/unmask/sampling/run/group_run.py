@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.sampling.groups import Group
-from unmask.sampling.passes import Passes
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.run.groups import Group
+from unmask.sampling.run.starts import independent_texts
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.starts import independent_texts
 
 COUNTS = ("steps", "accepted", "proposed", "changed")
 """For each site: redrawn in a step; such steps accepted; proposed another token; holding another token after the step."""

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.sampling.proposal import Proposal
+from unmask.sampling.kernels.proposal import Proposal
 
 InCalls = Callable[[Hashable, Callable[..., Any], Sequence[Tensor], Sequence[Tensor]], Any]
 """A function of rows, called for some of them at a time: a name for it, the function, its arguments with a row for each, and
@@ -125,7 +125,7 @@ def _drawing(logits: Tensor) -> Callable[..., Drawn]:
     """`plain_draw`, or its twin on a GPU."""
     if not logits.is_cuda:
         return plain_draw
-    from unmask.sampling.triton.token_draw import draw_on_gpu
+    from unmask.sampling.engine.triton_draw import draw_on_gpu
 
     return draw_on_gpu
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from unmask.sampling.diagnostics import draws_of, with_functionals
-from unmask.sampling.run import SampleRun
+from unmask.sampling.run.diagnostics import draws_of, with_functionals
+from unmask.sampling.run.result import SampleRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

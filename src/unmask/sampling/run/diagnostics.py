@@ -25,9 +25,9 @@ from unmask.errors import InputError
 from unmask.options.option import documented
 from unmask.options.sampling import DiagnoseOptions
 from unmask.runs.files import atomic_path, write_json
-from unmask.sampling.run import SampleRun, load_run
-from unmask.sampling.text_statistics import distinct, self_bleu, stutter_rate, stutters
-from unmask.sampling.verdict import verdict
+from unmask.sampling.run.result import SampleRun, load_run
+from unmask.sampling.run.text_statistics import distinct, self_bleu, stutter_rate, stutters
+from unmask.sampling.run.verdict import verdict
 
 if TYPE_CHECKING:
     import pandas
@@ -140,11 +140,11 @@ def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, 
     known = run if isinstance(run, SampleRun) else load_run(run)
     found = known.diagnosis
     if judge is not None:
-        from unmask.sampling.judge import CausalJudge, judge_run
+        from unmask.sampling.run.judge import CausalJudge, judge_run
 
         found = replace(found, judge=judge_run(CausalJudge(judge, device), known))
     if known.folder is not None:
-        from unmask.sampling.figures import chain_figure
+        from unmask.sampling.run.figures import chain_figure
 
         write_json(known.folder / "diagnostics.json", found.to_dict())
         with atomic_path(known.folder / "figures" / "chains.png") as temporary:

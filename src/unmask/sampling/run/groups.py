@@ -15,7 +15,7 @@ from unmask.models.alphabet import alphabet_ids
 from unmask.models.masked_lm import MaskedLM
 from unmask.options.sampling import MOST_CHAINS
 from unmask.sampling.energy import Energy, UserTerm
-from unmask.sampling.memory_plan import GIGABYTE, MemoryPlan, chain_cost, free_memory, plan_memory
+from unmask.sampling.engine.memory_plan import GIGABYTE, MemoryPlan, chain_cost, free_memory, plan_memory
 from unmask.sampling.settings import Keeps, SampleSettings
 from unmask.sampling.target import Target, blank_template
 

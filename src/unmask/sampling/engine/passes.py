@@ -24,12 +24,12 @@ from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.energy import Energy, masked_alone
-from unmask.sampling.memory import LogitMemory
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.recorded import Recorded
+from unmask.sampling.engine.memory import LogitMemory
+from unmask.sampling.engine.recorded import Recorded
+from unmask.sampling.engine.token_draw import Conditionals, Head
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.settings import Keeps
 from unmask.sampling.target import Target
-from unmask.sampling.token_draw import Conditionals, Head
 
 CPU_ROWS = 16
 GPU_ROWS = 512

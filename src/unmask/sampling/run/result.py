@@ -14,14 +14,14 @@ import numpy as np
 
 from unmask.errors import InputError
 from unmask.runs.files import user_path
-from unmask.sampling.group_run import COUNTS, Snapshot
-from unmask.sampling.run_folder import stored_samples, stored_settings, stored_snapshots, stored_starts
+from unmask.sampling.run.group_run import COUNTS, Snapshot
+from unmask.sampling.run.run_folder import stored_samples, stored_settings, stored_snapshots, stored_starts
 from unmask.sampling.settings import SampleSettings
 
 if TYPE_CHECKING:
     import pandas
 
-    from unmask.sampling.diagnostics import Diagnosis
+    from unmask.sampling.run.diagnostics import Diagnosis
 
 SHOWN = 10
 
@@ -57,7 +57,7 @@ class SampleRun:
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """How far to trust the samples; measured when first asked for, and written nowhere."""
-        from unmask.sampling.diagnostics import measure_run
+        from unmask.sampling.run.diagnostics import measure_run
 
         return measure_run(self)
 
