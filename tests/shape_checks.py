@@ -24,7 +24,7 @@ CHECKED = [
     "unmask.answers.comparison",
     "unmask.evaluation.table",
     *(f"unmask.lab.{name}" for name in ("correlation", "dynamics", "information", "mask_law", "schedules", "spectrum")),
-    *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "dependence_blocks", "energy", "engine.memory")),
+    *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "energy", "engine.memory")),
     *(f"unmask.sampling.{name}" for name in ("engine.passes", "engine.randomness", "enumeration", "kernels", "target")),
     *(f"unmask.sampling.run.{name}" for name in ("decoder_run", "group_run", "groups", "markov_run", "starts")),
     *(

@@ -94,7 +94,7 @@ def test_cached_chain_equals_the_uncached_one_on_a_transformer(tiny):
     ("kernel_class", "options", "block"),
     [
         (MetropolisHastings, {}, 1),
-        (MetropolisHastings, {"delayed": (1, 2), "early": False}, 1),
+        (MetropolisHastings, {"delayed": (1, 2)}, 1),
         (PseudoGibbs, {}, 1),
         (ProductBlock, {}, 2),
         (SequentialBlock, {}, 3),

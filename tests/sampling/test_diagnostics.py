@@ -38,7 +38,8 @@ def made_up_run(energy, starts=None, tokens=None, independent=None, **settings):
     counts = {"steps": 100, "accepted": 90, "proposed": 40, "changed": 11, "scoring_passes": 0}
     rates = pandas.DataFrame([{"length": 4, "position": p, **counts} for p in (1, 2, 3, 4)])
     options = SampleSettings(**{"chains": chains, "sweeps": draws, "length": (4,), **settings})
-    known = {"chain": range(chains), "ids": starts, "independent": [None] * chains if independent is None else independent}
+    independent = [[2, *row, 3] for row in rng.integers(5, 50, (chains, 4)).tolist()] if independent is None else independent
+    known = {"chain": range(chains), "ids": starts, "independent": independent}
     return SampleRun(options, pandas.DataFrame(rows), pandas.DataFrame(known), rates)
 
 

@@ -138,8 +138,8 @@ def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
         *((name, {}) for name in KERNELS if name != "mh"),
         ("mh", {"top_k": 4, "proposal_temperature": 0.8}),
         ("mask-predict", {"decoding_temperature": 0.0}),
-        ("block", {"block_shape": "independent"}),
-        ("pair-joint", {"block_shape": "dependent", "joint": "balanced"}),
+        ("block", {"block_shape": "scattered"}),
+        ("pair-joint", {"block_shape": "scattered", "joint": "balanced"}),
     ],
 )
 def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, options):

@@ -6,6 +6,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from sampling_cases import (
     CachedPairJoint,
+    Late,
     fixed_sweep,
     gap_to_invariance,
     imbalance,
@@ -115,8 +116,8 @@ def test_delayed_blocks_keep_the_target():
 def test_early_rejection_changes_nothing():
     target = small_target(seed=4)
     for delayed in ((), (0,)):
-        one = transition_matrix(of(MetropolisHastings, target, early=True, delayed=delayed), torch.tensor([1]))
-        other = transition_matrix(of(MetropolisHastings, target, early=False, delayed=delayed), torch.tensor([1]))
+        one = transition_matrix(of(MetropolisHastings, target, delayed=delayed), torch.tensor([1]))
+        other = transition_matrix(of(Late, target, delayed=delayed), torch.tensor([1]))
         assert float((one - other).abs().max()) < 1e-15
 
 

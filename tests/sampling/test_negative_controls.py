@@ -70,6 +70,16 @@ def test_reverse_density_over_the_changed_positions_only_is_caught():
     assert gap_to_invariance(law, right) < 1e-12
 
 
+def test_a_block_that_is_chosen_by_the_current_text_is_caught():
+    """Every step is right by itself; which one is taken depends on the text, and its probability is not in the ratio."""
+    target = small_target(vocab=2, length=3, seed=11)
+    law, texts = target_law(target), all_texts(target)
+    steps = [transition_matrix(of(ProductBlock, target), torch.tensor(pair)) for pair in ([0, 1], [1, 2])]
+    assert max(gap_to_invariance(law, step) for step in steps) < 1e-12
+    by_text = torch.stack([steps[int(text.sum()) % 2][row] for row, text in enumerate(texts)])
+    assert gap_to_invariance(law, by_text) > CLEARLY_WRONG
+
+
 def test_retrying_until_accepted_is_caught():
     target = small_target(seed=0)
     law = target_law(target)

@@ -16,7 +16,7 @@ from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.registry import KERNELS, entry_of
 from unmask.sampling.settings import SampleSettings
 
-NOT_SETTINGS = {"target", "passes", "proposal", "early"}
+NOT_SETTINGS = {"target", "passes", "proposal"}
 
 
 def test_it_loads_without_torch():

@@ -14,7 +14,7 @@ from unmask.checks import one_of
 PROPOSAL = ("proposal_temperature", "top_k", "nucleus")
 CHAIN = ("init", "random_start", "scan", *PROPOSAL)
 METROPOLIS = (*CHAIN, "delayed")
-BLOCKS = ("block_shape", "joint", "candidates")
+BLOCKS = (*METROPOLIS, "temperature", "block_shape")
 DECODING = ("decoding_steps", "schedule", "decoding_temperature")
 
 TARGET = "The chain leaves exp(-E / T) invariant: E the {energy} energy and what was added to it, T = {temperature:g}."
@@ -87,13 +87,13 @@ KERNELS: dict[str, Entry] = {
               CHAIN),
         Entry("block", "product blocks", f"{HERE}.kernels.block:ProductBlock", "#009E73",
               "a block of tokens at once, independently of each other", PI, TARGET,
-              (*METROPOLIS, *BLOCKS, "block_size", "temperature"), sites=None),
+              (*BLOCKS, "block_size"), sites=None),
         Entry("sequential-block", "sequential blocks", f"{HERE}.kernels.sequential_block:SequentialBlock", "#CC79A7",
               "a block of tokens, each given those before it", PI, TARGET,
-              (*METROPOLIS, *BLOCKS, "block_size", "temperature"), sites=None),
+              (*BLOCKS, "block_size"), sites=None),
         Entry("pair-joint", "pairs from a joint", f"{HERE}.kernels.pair_joint:PairJoint", "#E69F00",
               "a pair of tokens, 0.9 from a joint that is derived for it and 0.1 from the product", PI, TARGET,
-              (*METROPOLIS, *BLOCKS, "temperature"), sites=2),
+              (*BLOCKS, "joint", "candidates"), sites=2),
         Entry("tempering", "parallel tempering", f"{HERE}.kernels.tempering:ParallelTempering", "#56B4E9",
               "mh on a ladder of replicas that swap", "exp(-E / first temperature of the ladder)", TARGET,
               (*METROPOLIS, "ladder")),

@@ -18,8 +18,6 @@ from unmask.sampling.registry import Entry, entry_of
 
 Keeps = Literal["logits", "states", "nothing"]
 
-BY_DEPENDENCE = ("dependent", "independent")
-"""Block shapes that are chosen by a measured dependence, which takes a construction (`joint`) and `candidates`."""
 EXCLUSIVE = (
     ("template", "length", "the template has its own length"),
     ("init", "length", "starts have their own lengths"),
@@ -50,10 +48,6 @@ class SampleSettings(Sampling):
             raise InputError("no length was given: ask for texts of at least one token")
         if any(a >= b for a, b in pairwise(self.delayed)):
             raise InputError(f"delayed acceptance at distances {list(self.delayed)}: give rising numbers, such as 1,3")
-        if self.measures_dependence and self.block_size < 2 and self.entry.sites is None:
-            raise InputError(
-                f"blocks of {self.block_size} by dependence, which is between two positions: give block_size 2 or more"
-            )
 
     @classmethod
     def given(cls, arguments: Mapping[str, Any] = MappingProxyType({}), /, **more: Any) -> Self:
@@ -63,25 +57,12 @@ class SampleSettings(Sampling):
         for one, other, why in EXCLUSIVE:
             if {one, other} <= named:
                 raise InputError(f"{one} and {other} were both given, and {why}: leave one out")
-        settings = super().given(arguments)
-        if not settings.measures_dependence and "block_size" in settings.entry.options:
-            for option in ("joint", "candidates"):
-                if option in named:
-                    raise InputError(
-                        f"{option} was given, which blocks of shape {settings.block_shape} do not use: leave it out, "
-                        f"or use block_shape {' or '.join(BY_DEPENDENCE)}"
-                    )
-        return settings
+        return super().given(arguments)
 
     @property
     def entry(self) -> Entry:
         """What the registry knows about the kernel."""
         return entry_of(self.kernel)
-
-    @property
-    def measures_dependence(self) -> bool:
-        """Whether blocks are chosen by a measured dependence."""
-        return self.block_shape in BY_DEPENDENCE
 
     @property
     def sites_per_step(self) -> int:

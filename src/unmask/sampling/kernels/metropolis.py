@@ -61,12 +61,11 @@ class Proposed(NamedTuple):
 
 @dataclass(frozen=True)
 class MetropolisKernel(ABC):
-    """A kernel that proposes, and accepts or rejects; `early` and `delayed` save passes (see `Acceptance`)."""
+    """A kernel that proposes, and accepts or rejects; `delayed` saves passes (see `Acceptance`)."""
 
     target: Target
     passes: Passes
     proposal: Proposal = field(default_factory=Proposal)
-    early: bool = True
     delayed: tuple[int, ...] = ()
 
     @abstractmethod
@@ -76,7 +75,7 @@ class MetropolisKernel(ABC):
     @cached_property
     def acceptance(self) -> Acceptance:
         """How proposals are decided."""
-        return Acceptance(self.target, self.passes, self.early, self.delayed)
+        return Acceptance(self.target, self.passes, delayed=self.delayed)
 
     @property
     def replicas(self) -> int:

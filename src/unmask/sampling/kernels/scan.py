@@ -4,9 +4,8 @@
     fixed         from the first site to the last
     permutation   each site once, in a random order
 
-Blocks of k sites: windows of k neighbours, sets of any k, or sets by dependence (see `dependence_blocks`). One sweep is as
-many steps as it takes to redraw as many tokens as there are sites. Within a block the order of the sites is
-random, but for fixed sweeps.
+Blocks of k sites are windows of k neighbours, or sets of any k. One sweep takes as many steps as it needs to redraw as many
+tokens as there are sites. Within a block the order of the sites is random, except in fixed sweeps.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def measure_run(run: SampleRun) -> Diagnosis:
     frame = with_functionals(run)
     texts = [list(map(int, tokens)) for tokens in frame["tokens"]]
     apart = texts if entry.decodes else [list(map(int, t)) for t in frame.drop_duplicates("chain", keep="last")["tokens"]]
-    independent = [list(map(int, tokens)) for tokens in frame.drop_duplicates("chain")["independent"] if tokens is not None]
+    independent = [list(map(int, tokens)) for tokens in frame.drop_duplicates("chain")["independent"]]
     passes, steps = int(samples.groupby("chain")["passes"].max().sum()), int(run.rates["steps"].sum())
     functionals = []
     if entry.mixes:
@@ -202,14 +202,14 @@ def with_functionals(run: SampleRun) -> pandas.DataFrame:
     """The samples with their scalar functionals. `tokens`, `start`, `independent`: ids from first to last free position."""
     frame = run.samples.copy()
     starts = dict(zip(run.starts["chain"], run.starts["ids"], strict=True))
-    independent = dict(zip(run.starts["chain"], run.starts.get("independent", [None] * len(run.starts)), strict=True))
+    independent = dict(zip(run.starts["chain"], run.starts["independent"], strict=True))
     where = {length: part["position"].tolist() for length, part in run.rates.groupby("length")}
     known = {tuple(ids) for ids in starts.values()}
     rows = list(zip(frame["chain"], frame["length"], frame["ids"], strict=True))
     spans = {length: slice(min(positions), max(positions) + 1) for length, positions in where.items()}
     frame["tokens"] = [ids[spans[n]] for _, n, ids in rows]
     frame["start"] = [starts[c][spans[n]] for c, n, _ in rows]
-    frame["independent"] = [None if independent[c] is None else independent[c][spans[n]] for c, n, _ in rows]
+    frame["independent"] = [independent[c][spans[n]] for c, n, _ in rows]
     frame["unchanged"] = [float(sum(ids[p] == starts[c][p] for p in where[n])) for c, n, ids in rows]
     frame["stutter"] = [float(stutters(x)) for x in frame["tokens"]]
     frame["in_starts"] = [tuple(ids) in known for ids in frame["ids"]]

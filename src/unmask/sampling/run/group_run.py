@@ -117,10 +117,8 @@ def snapshot_shapes(settings: SampleSettings, group: Group, replicas: int) -> di
     if settings.entry.decodes:
         return common
     rows = n * replicas
-    measured = {"dependence": (target.sites, target.sites)} if settings.measures_dependence else {}
     return {
         **common,
-        **measured,
         "ids": (rows, len(target.template)),
         "fresh": (rows, target.columns),
         "temperature": (rows,),
@@ -136,7 +134,7 @@ def check_snapshot(saved: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple
             raise InputError(f"it lacks {name!r}")
         if saved[name].shape != shape:
             raise InputError(f"its {name!r} has shape {saved[name].shape}, not {shape}")
-        if saved[name].dtype.kind not in ("f" if name in ("temperature", "dependence") else "iub"):
+        if saved[name].dtype.kind not in ("f" if name == "temperature" else "iub"):
             raise InputError(f"its {name!r} holds no numbers of the right kind")
     if not 0 < int(saved["done"]) <= settings.sweeps:
         raise InputError(f"it has done {int(saved['done'])} of {settings.sweeps} sweeps")

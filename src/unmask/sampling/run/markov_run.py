@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.sampling.dependence_blocks import DependenceBlocks, template_dependence
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
@@ -40,25 +39,17 @@ class MarkovRun(GroupRun):
         rows = [chain * kernel.replicas + replica for chain in group.chains for replica in range(kernel.replicas)]
         self.streams = ChainStreams(settings.seed, rows, group.target.device)
         self.swaps = torch.zeros((2, kernel.replicas - 1), dtype=torch.long, device=group.target.device)
-        self.dependence: Float[Tensor, "F F"] | None = None
         if saved is None:
             self._begin(proposal)
         else:
             self._restore(saved)
-        self.plan = sweep_plan(settings, group.target.sites, self.dependence)
+        self.plan = sweep_plan(settings, group.target.sites)
 
     def _begin(self, proposal: Proposal) -> None:
-        """Put the chains at their starts. Passes for the dependence of the sites are shared out among all chains that use it."""
+        """Put the chains at their starts."""
         self.starts, spent = starting_texts(self.settings, self.group, self.passes, proposal)
         self.state, started = self.kernel.init(self.starts)
         self.spent = spent + started.reshape(-1, self.kernel.replicas).sum(1)
-        if self.settings.measures_dependence:
-            measured = template_dependence(self.group.target, self.settings.candidates, self.settings.joint)
-            self.dependence = measured.information.to(self.spent.device)
-            first = self.group.alike.index(self.group.chains[0])
-            place = torch.arange(first, first + len(self.group.chains), device=self.spent.device)
-            each, left = divmod(measured.passes, len(self.group.alike))
-            self.spent += each + (place < left)
 
     def _restore(self, saved: Snapshot) -> None:
         """The conditionals are computed again, but for a run that is done."""
@@ -69,8 +60,6 @@ class MarkovRun(GroupRun):
         if self.done < self.settings.sweeps:
             rows, columns = self._tensor(saved["fresh"]).nonzero(as_tuple=True)
             self.state.look_up(target, self.passes, rows, columns)
-        if "dependence" in saved:
-            self.dependence = self._tensor(saved["dependence"])
 
     def sweep(self) -> None:
         """One sweep of every chain."""
@@ -103,10 +92,8 @@ class MarkovRun(GroupRun):
 
     def mark(self) -> Mark:
         """All that the chains need to go on, but the conditionals, which are computed again."""
-        measured = {} if self.dependence is None else {"dependence": self.dependence}
         return {
             **super().mark(),
-            **measured,
             "swaps": self.swaps.clone(),
             "ids": self.state.ids.clone(),
             "fresh": self.state.fresh.clone(),
@@ -124,13 +111,11 @@ class MarkovRun(GroupRun):
         self.counts.scatter_add_(1, sites.flatten().expand(len(COUNTS), -1), happened.flatten(1).long())
 
 
-def sweep_plan(settings: SampleSettings, sites: int, dependence: Float[Tensor, "F F"] | None = None) -> SweepPlan:
-    """Which sites a sweep redraws; with a measured `dependence`, in blocks that go by it."""
+def sweep_plan(settings: SampleSettings, sites: int) -> SweepPlan:
+    """Which sites a sweep redraws."""
     if settings.entry.sites is not None and settings.entry.sites > sites:
         raise InputError(
             f"kernel {settings.kernel} redraws {settings.entry.sites} positions at once, and the text has {sites} free: "
             "give more blanks, or kernel mh"
         )
-    if dependence is not None:
-        return DependenceBlocks(sites, settings.scan, settings.sites_per_step, settings.block_shape, dependence)
     return SweepPlan(sites, settings.scan, settings.sites_per_step, settings.block_shape)

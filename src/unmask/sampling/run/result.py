@@ -103,8 +103,9 @@ def assemble(
 
     starts, rates = [], []
     for saved in snapshots:
-        independent = saved["independent"].tolist() if "independent" in saved else [None] * len(saved["chains"])
-        for chain, ids, apart in zip(saved["chains"].tolist(), saved["starts"].tolist(), independent, strict=True):
+        for chain, ids, apart in zip(
+            saved["chains"].tolist(), saved["starts"].tolist(), saved["independent"].tolist(), strict=True
+        ):
             starts.append({"chain": chain, "ids": ids, "independent": apart, **({"text": text(ids)} if text else {})})
         for site, position in enumerate(saved["positions"].tolist()):
             counted = {name: int(saved["counts"][row, site]) for row, name in enumerate(COUNTS)}
@@ -120,7 +121,7 @@ def assemble(
         pandas.DataFrame(starts).sort_values("chain").reset_index(drop=True),
         pandas.DataFrame(rates).groupby(["length", "position"], as_index=False).sum(),
         swaps,
-        sum(int(saved["remembered"]) for saved in snapshots if "remembered" in saved),
+        sum(int(saved["remembered"]) for saved in snapshots),
         folder,
         memory,
     )

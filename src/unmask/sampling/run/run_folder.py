@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 KIND = "sample"
-RENAMED = {
-    "block_size": "block",
-    "length": "lengths",
-    "allow": "allowed",
-    "init": "texts",
-    "joint": "construction",
-}
-"""Settings that runs of an earlier unmask have under another name."""
 AGAIN = "start the run again in another --out folder"
 REMEDY = "delete it and give the command of the run again; the group's samples are drawn again, and are the same"
 
@@ -125,12 +117,8 @@ def as_frame(table: pyarrow.Table) -> pandas.DataFrame:
 
 
 def stored_settings(folder: Path) -> SampleSettings:
-    """The settings of the run in a folder, also of one that an earlier unmask left."""
+    """The settings of the run in a folder."""
     stored = read_settings(folder, KIND)
-    if "format" not in stored:
-        stored = {**stored, **{now: stored[before] for now, before in RENAMED.items() if before in stored}}
-        stored.setdefault("alphabet", [])
-        stored["random_start"] = stored.get("start") == "random"
     try:
         return SampleSettings.from_dict(stored)
     except KeyError as missing:
@@ -162,7 +150,7 @@ def stored_starts(folder: Path, known: pandas.DataFrame) -> pandas.DataFrame:
 
 def read_checkpoint(path: Path) -> Snapshot:
     """One group's checkpoint."""
-    names = ("done", "chains", "positions", "starts", "spent", "counts", "scoring_passes")
+    names = ("done", "chains", "positions", "starts", "independent", "spent", "counts", "scoring_passes", "remembered")
     saved = read_arrays(path, names, REMEDY)
     chains, sites = len(saved["chains"].flatten()), len(saved["positions"].flatten())
     if saved["starts"].shape[:1] != (chains,) or saved["counts"].shape[1:] != (sites,) or saved["done"].shape:
