@@ -44,9 +44,9 @@ from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.run.advance import MarkovRun
 from unmask.sampling.run.groups import Group
 from unmask.sampling.run.judge import CausalJudge
-from unmask.sampling.run.markov_run import MarkovRun
 from unmask.sampling.run.text_statistics import distinct, stutters
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
@@ -214,7 +214,7 @@ def chains_of(bench: Bench, row: Row, length: int, starts: Tensor) -> MarkovRun:
     settings = row.settings(len(starts), length)
     target, everyone = bench.target(length, row.energy, row.temperature), list(range(len(starts)))
     kernel = settings.entry.build(target=target, passes=bench.passes, proposal=Proposal(), **vars(settings))
-    return MarkovRun(settings, Group(everyone, target, starts, everyone), bench.passes, kernel, Proposal())
+    return MarkovRun(settings, Group(everyone, target, starts, everyone), bench.passes, kernel).begin()
 
 
 def sweeps(bench: Bench, run: MarkovRun, seconds: float) -> Iterator[tuple[float, NDArray[np.float64]]]:

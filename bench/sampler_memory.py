@@ -17,11 +17,11 @@ import torch
 from sampler_throughput import model_of, wait
 
 from unmask import checks
-from unmask.sampling.engine.memory_plan import free_memory
+from unmask.sampling.engine.memory import available_bytes
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.run.advance import MarkovRun, group_run
 from unmask.sampling.run.groups import groups
-from unmask.sampling.run.markov_run import MarkovRun
 from unmask.sampling.settings import SampleSettings
 
 GIGABYTE = 2**30
@@ -46,7 +46,7 @@ def main() -> None:
         f"{given.chains:,} chains of {given.length} tokens over {model.vocab_size:,}, {given.kernel}, {given.dtype}", flush=True
     )
     for budget in given.budgets.split(","):
-        found, plan = groups(settings, model, memory=checks.memory("memory", budget, free_memory(model.device)))
+        found, plan = groups(settings, model, memory=checks.memory("memory", budget, available_bytes(model.device)))
         group, proposal = found[0], Proposal()
         chains = len(group.chains)
         print(f"{budget}: {plan}; {chains:,} chains at once, {len(found)} times", flush=True)
@@ -54,9 +54,9 @@ def main() -> None:
         if on_gpu:
             torch.cuda.reset_peak_memory_stats()
         passes = Passes(model, rows_for(model, settings.chains), None, plan.keeps)
-        kernel = settings.entry.build(target=group.target, passes=passes, proposal=proposal, **vars(settings))
         begun = time.perf_counter()
-        run = MarkovRun(settings, group, passes, kernel, proposal)
+        run = group_run(settings, group, passes, proposal).begin()
+        assert isinstance(run, MarkovRun)
         wait(model)
         started = time.perf_counter()
         for _ in zip(range(given.steps), run.steps(), strict=False):
@@ -70,7 +70,7 @@ def main() -> None:
             f"{passes.count:,} passes, {passes.count / (time.perf_counter() - begun):,.0f} per second",
             flush=True,
         )
-        del run, kernel, passes
+        del run, passes
 
 
 if __name__ == "__main__":

@@ -33,9 +33,8 @@ from unmask.sampling.decoders.mask_predict import blanks_left
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.proposal import Proposal
-from unmask.sampling.run.decoder_run import DecoderRun
+from unmask.sampling.run.advance import group_run
 from unmask.sampling.run.groups import Group
-from unmask.sampling.run.markov_run import MarkovRun
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
@@ -96,11 +95,8 @@ def rate_at_blanks(model: MaskedLM, settings: SampleSettings, seconds: float) ->
 def sampler(model: MaskedLM, settings: SampleSettings, passes: Passes, starts: torch.Tensor) -> Any:
     """A group of all chains at its start."""
     target, everyone = Target(model, blank_template(model, settings.length[0])), list(range(settings.chains))
-    proposal = Proposal()
-    kernel = settings.entry.build(target=target, passes=passes, proposal=proposal, **vars(settings))
-    if settings.entry.decodes:
-        return DecoderRun(settings, Group(everyone, target, None, everyone), passes, kernel)
-    return MarkovRun(settings, Group(everyone, target, starts[: settings.chains], everyone), passes, kernel, proposal)
+    own = None if settings.entry.decodes else starts[: settings.chains]
+    return group_run(settings, Group(everyone, target, own, everyone), passes, Proposal()).begin()
 
 
 def ancestral(model: MaskedLM, length: int, chains: int) -> torch.Tensor:

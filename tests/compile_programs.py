@@ -40,7 +40,7 @@ def launches() -> list[Callable[[], object]]:
     """One of each program."""
     from unmask.joints.triton import rehearsal
     from unmask.models.encoder import add_norm, gelu_product, short_attention
-    from unmask.sampling.engine import triton_draw, triton_philox
+    from unmask.sampling.engine import triton_programs as drawing
     from unmask.tables import filling
 
     half = {"dtype": torch.float16}
@@ -53,9 +53,9 @@ def launches() -> list[Callable[[], object]]:
         lambda: short_attention.short_attention(states, states, states, 2),
         lambda: gelu_product.linear_gelu(inner, states),
         lambda: filling.rehearse(100, 100, CPU),
-        lambda: triton_philox.uniform_on_gpu((1, 2, 3, 4, 5), sites, sites[None]),
-        lambda: triton_draw.draw_on_gpu(logits, allowed, sites, sites, 1.0, None, uniform),
-        lambda: triton_draw.log_normaliser_on_gpu(logits),
+        lambda: drawing.uniform_on_gpu((1, 2, 3, 4, 5), sites, sites[None]),
+        lambda: drawing.draw_on_gpu(logits, allowed, sites, sites, 1.0, None, uniform),
+        lambda: drawing.log_normaliser_on_gpu(logits),
         *(of_pairs[i] for i in (0, 1, 4, 5)),
     ]
 

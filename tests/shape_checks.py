@@ -26,7 +26,7 @@ CHECKED = [
     *(f"unmask.lab.{name}" for name in ("correlation", "dynamics", "information", "mask_law", "schedules", "spectrum")),
     *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "energy", "engine.memory")),
     *(f"unmask.sampling.{name}" for name in ("engine.passes", "engine.randomness", "enumeration", "kernels", "target")),
-    *(f"unmask.sampling.run.{name}" for name in ("decoder_run", "group_run", "groups", "markov_run", "starts")),
+    *(f"unmask.sampling.run.{name}" for name in ("advance", "groups")),
     *(
         f"unmask.scoring.{name}"
         for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "log_prob")

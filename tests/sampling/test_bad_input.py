@@ -11,7 +11,7 @@ from test_sample_command import unmask as command
 
 import unmask
 from unmask.errors import InputError
-from unmask.sampling.run.advance import draw
+from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
 from unmask.sampling.settings import SampleSettings
 
@@ -170,7 +170,7 @@ def test_settings_are_either_sound_or_refused(options):
 
 def test_too_many_chains_at_once_are_refused_before_anything_is_allocated(english):
     with pytest.raises(InputError, match="chains at once need about [0-9,]+ GB .* give chains_at_once [0-9,]+"):
-        draw(SampleSettings(chains=10**6, sweeps=1, random_start=True), english, chains_at_once=10**6)
+        draw_samples(SampleSettings(chains=10**6, sweeps=1, random_start=True), english, chains_at_once=10**6)
 
 
 @pytest.fixture(scope="module")

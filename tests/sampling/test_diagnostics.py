@@ -7,7 +7,7 @@ import numpy as np
 import pandas
 import pytest
 
-from unmask.sampling.run.advance import draw
+from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.diagnostics import diagnose, measure
 from unmask.sampling.run.figures import chain_figure
 from unmask.sampling.run.result import SampleRun, load_run
@@ -116,7 +116,7 @@ def test_the_verdict_says_what_is_sampled(settings, said):
 
 def test_swaps_of_tempering_are_told_and_a_ladder_too_steep_is_noted(tiny, tmp_path):
     settings = SampleSettings(kernel="tempering", chains=3, sweeps=6, length=(5,), ladder=(1.0, 1.1, 1.2))
-    close = diagnose(draw(settings, tiny, tmp_path))
+    close = diagnose(draw_samples(settings, tiny, tmp_path))
     assert len(close.swaps) == 2 and 0.5 < min(close.swaps) <= max(close.swaps) <= 1
     assert diagnose(load_run(tmp_path)).swaps == close.swaps and not any("swaps" in said for said in close.verdict)
     steep = diagnose(replace(made_up_run(np.zeros((4, 20)), kernel="tempering", ladder=(1.0, 9.0)), swaps=(0.02,)))
@@ -185,7 +185,7 @@ def test_without_arviz_the_rest_is_still_told(monkeypatch):
 
 
 def test_numbers_of_a_real_run(tiny):
-    run = draw(SampleSettings(chains=6, sweeps=12, length=(5, 7)), tiny)
+    run = draw_samples(SampleSettings(chains=6, sweeps=12, length=(5, 7)), tiny)
     found = diagnose(run)
     assert {f.length for f in found.functionals} == {5, 7}
     assert found.passes == int(run.samples.groupby("chain")["passes"].max().sum())
@@ -198,7 +198,7 @@ def test_numbers_of_a_real_run(tiny):
 def test_rates_are_told_position_by_position(tiny):
     from unmask.cli.sampling import position_lines
 
-    run = draw(SampleSettings(chains=6, sweeps=12, length=(5, 7)), tiny)
+    run = draw_samples(SampleSettings(chains=6, sweeps=12, length=(5, 7)), tiny)
     found = diagnose(run)
     assert [(p.length, p.position) for p in found.positions] == [(n, i) for n in (5, 7) for i in range(1, n + 1)]
     third = run.rates[(run.rates["length"] == 7) & (run.rates["position"] == 3)].iloc[0]
@@ -212,7 +212,7 @@ def test_rates_are_told_position_by_position(tiny):
 
 @pytest.mark.parametrize(("kernel", "panels"), [("mh", 4), ("confidence", 1), ("ancestral", 2)])
 def test_figures_are_drawn(tiny, tmp_path, kernel, panels):
-    figure = chain_figure(draw(SampleSettings(kernel=kernel, chains=3, sweeps=6, length=(4,)), tiny))
+    figure = chain_figure(draw_samples(SampleSettings(kernel=kernel, chains=3, sweeps=6, length=(4,)), tiny))
     figure.savefig(tmp_path / "chains.png")
     assert (tmp_path / "chains.png").stat().st_size > 8_000
     assert len(figure.axes) == panels

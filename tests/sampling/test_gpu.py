@@ -24,7 +24,7 @@ from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
 from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run.advance import draw
+from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
@@ -74,7 +74,7 @@ def test_uniform_numbers_are_those_of_the_plain_definition():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("temperature", "cut"), [(1.0, False), (0.7, True)])
 def test_drawn_tokens_are_those_of_the_plain_twin(dtype, temperature, cut):
-    from unmask.sampling.engine.triton_draw import draw_on_gpu
+    from unmask.sampling.engine.triton_programs import draw_on_gpu
 
     generator = torch.Generator().manual_seed(0)
     m, vocabulary = 300, 5003
@@ -126,9 +126,9 @@ def test_drawn_steps_follow_the_enumerated_matrix():
 
 def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
     settings = SampleSettings(chains=100, sweeps=3, length=(6,))
-    together = draw(settings, tiny_on_gpu, chains_at_once=1024)
+    together = draw_samples(settings, tiny_on_gpu, chains_at_once=1024)
     for at_once in (1, 7):
-        pandas.testing.assert_frame_equal(together.samples, draw(settings, tiny_on_gpu, chains_at_once=at_once).samples)
+        pandas.testing.assert_frame_equal(together.samples, draw_samples(settings, tiny_on_gpu, chains_at_once=at_once).samples)
 
 
 @pytest.mark.filterwarnings("ignore:proposals are cut")
@@ -145,7 +145,9 @@ def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
 def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, options):
     model = MaskedLM.load(tiny_folder, device="cuda", dtype="float16")
     settings = SampleSettings(kernel=kernel, chains=10, sweeps=2, length=(5,), candidates=3, decoding_steps=3, **options)
-    pandas.testing.assert_frame_equal(draw(settings, model).samples, draw(settings, model, chains_at_once=7).samples)
+    pandas.testing.assert_frame_equal(
+        draw_samples(settings, model).samples, draw_samples(settings, model, chains_at_once=7).samples
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,8 +193,10 @@ def test_decoded_texts_in_float64_are_those_of_the_processor(decoder, temperatur
 def test_a_stopped_run_goes_on(tiny_on_gpu, tmp_path, stop_at, kernel):
     settings = SampleSettings(kernel=kernel, chains=4, sweeps=6, length=(5,))
     with pytest.raises(KeyboardInterrupt):
-        draw(settings, tiny_on_gpu, tmp_path, progress=stop_at(3))
-    pandas.testing.assert_frame_equal(draw(settings, tiny_on_gpu, tmp_path).samples, draw(settings, tiny_on_gpu).samples)
+        draw_samples(settings, tiny_on_gpu, tmp_path, progress=stop_at(3))
+    pandas.testing.assert_frame_equal(
+        draw_samples(settings, tiny_on_gpu, tmp_path).samples, draw_samples(settings, tiny_on_gpu).samples
+    )
 
 
 def test_the_same_chains_whatever_is_kept(tiny_on_gpu):

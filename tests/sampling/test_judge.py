@@ -8,7 +8,7 @@ import torch
 from test_sample_command import unmask
 
 from unmask.errors import InputError, ModelError
-from unmask.sampling.run.advance import draw
+from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.judge import CausalJudge, judge_run
 from unmask.sampling.run.result import load_run
 from unmask.sampling.settings import SampleSettings
@@ -48,7 +48,7 @@ def test_a_judge_that_looks_ahead_is_refused(tiny_folder):
 
 
 def test_runs_are_judged_by_their_last_texts_and_starts(causal_folder, tiny, tiny_folder, tmp_path):
-    run = draw(SampleSettings(chains=3, sweeps=4, length=(5,)), tiny, tmp_path / "run")
+    run = draw_samples(SampleSettings(chains=3, sweeps=4, length=(5,)), tiny, tmp_path / "run")
     judge = CausalJudge(str(causal_folder), "cpu")
     told = judge_run(judge, load_run(tmp_path / "run"))
     last = [run.samples[run.samples["chain"] == c]["text"].iloc[-1] for c in range(3)]
@@ -59,5 +59,5 @@ def test_runs_are_judged_by_their_last_texts_and_starts(causal_folder, tiny, tin
     assert json.loads((tmp_path / "run" / "diagnostics.json").read_text())["judge"]["samples"] == pytest.approx(told["samples"])
     refused = unmask("diagnose", tmp_path / "run", "--judge", tiny_folder)
     assert refused.exit_code == 2 and "looks ahead" in refused.output and refused.output.count("\n") == 1
-    decoded = draw(SampleSettings(kernel="ancestral", chains=2, sweeps=2, length=(5,)), tiny)
+    decoded = draw_samples(SampleSettings(kernel="ancestral", chains=2, sweeps=2, length=(5,)), tiny)
     assert judge_run(judge, decoded)["starts"] is None

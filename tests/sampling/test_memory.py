@@ -10,7 +10,7 @@ from unmask.sampling.engine.memory import LogitMemory
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.run.advance import draw
+from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.settings import SampleSettings
 
 
@@ -77,7 +77,7 @@ def test_a_small_space_is_not_computed_again_and_again(tiny):
     settings = SampleSettings(
         template="the [MASK] [MASK] on", allow=((2, ("cat", "dog")), (3, ("sat", "ran"))), chains=6, sweeps=60
     )
-    run = draw(settings, tiny)
+    run = draw_samples(settings, tiny)
     assert len({tuple(ids) for ids in run.samples["ids"]}) == 4
     asked = int(run.samples.groupby("chain")["passes"].max().sum())
     assert asked > 400 and asked - run.remembered < 40

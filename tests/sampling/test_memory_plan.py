@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from unmask.errors import InputError
-from unmask.sampling.engine.memory_plan import chain_cost, plan_memory
+from unmask.sampling.engine.memory import chain_cost, plan_memory
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.run.advance import draw
+from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
@@ -49,11 +49,11 @@ def test_as_many_chains_as_fit_and_not_one_more(tiny, kernel, keeps):
 @pytest.mark.parametrize("kernel", ["mh", "gibbs", "sequential-block", "tempering", "mask-predict"])
 def test_the_same_chains_whatever_is_kept(tiny, kernel):
     settings = SampleSettings(kernel=kernel, **SETTINGS)
-    plain = draw(settings, tiny)
+    plain = draw_samples(settings, tiny)
     replicas = len(settings.ladder) if kernel == "tempering" else 1
     smallest = chain_cost(settings, Target(tiny, blank_template(tiny, 6)), "nothing").one
     assert smallest == replicas * budgets(tiny)["nothing"] or kernel == "mask-predict", "which draws all of its tokens at once"
-    frugal = draw(settings, tiny, memory=smallest)
+    frugal = draw_samples(settings, tiny, memory=smallest)
     assert "logits" in plain.memory and "nothing" in frugal.memory
     columns = ["chain", "sweep", "text", "length"]
     pandas.testing.assert_frame_equal(frugal.samples[columns], plain.samples[columns])
@@ -84,10 +84,10 @@ def test_a_run_of_another_random_stream_is_not_continued_but_read(tiny, tmp_path
     from unmask.sampling.run.result import load_run
 
     settings = SampleSettings(**SETTINGS)
-    draw(settings, tiny, tmp_path)
+    draw_samples(settings, tiny, tmp_path)
     file = tmp_path / "settings.json"
     stored = json.loads(file.read_text())
     file.write_text(json.dumps({name: value for name, value in stored.items() if name not in ("stream", "keeps")}))
     with pytest.raises(InputError, match="holds a run with stream unset, not philox4x32-10"):
-        draw(settings, tiny, tmp_path)
+        draw_samples(settings, tiny, tmp_path)
     assert len(load_run(tmp_path).samples) == 9

@@ -124,7 +124,7 @@ def test_cuts_keep_tokens_that_tie():
 @pytest.mark.skipif(not os.environ.get("TRITON_INTERPRET"), reason="needs Triton's interpreter")
 @pytest.mark.parametrize("at", [(0, 0, 0, 0), (2**63 - 1, 10**9, 99_999, 5000), (5, 1, 16, 3000)])
 def test_uniform_numbers_on_a_gpu_are_these(at):
-    from unmask.sampling.engine.triton_philox import uniform_on_gpu
+    from unmask.sampling.engine.triton_programs import uniform_on_gpu
 
     chains, places = torch.tensor([0, 1, 3_000_000]), torch.arange(5).unsqueeze(0)
     numbers = counter_words(*at)
@@ -137,15 +137,15 @@ def test_uniform_numbers_on_a_gpu_are_these(at):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("cut", "temperature"), [(False, 1.0), (True, 0.7)])
 def test_tokens_drawn_on_a_gpu_are_these(dtype, cut, temperature, monkeypatch):
-    from unmask.sampling.engine import triton_draw
+    from unmask.sampling.engine import triton_programs
 
-    monkeypatch.setattr(triton_draw, "BLOCK", 16)
+    monkeypatch.setattr(triton_programs, "BLOCK", 16)
     logits, support, sites, current, least, u = cases(4, 4, 40, cut, dtype)
     sites, u = (value.repeat_interleave(3)[::3] for value in (sites, u))
     close = 1e-12 if dtype == torch.float64 else 1e-5
     for more in ({}, {"greedy": True}, {"tokens": current}):
         plain = plain_draw(logits, support, sites, current, temperature, least, u, **more)
-        fused = triton_draw.draw_on_gpu(logits, support, sites, current, temperature, least, u, **more)
+        fused = triton_programs.draw_on_gpu(logits, support, sites, current, temperature, least, u, **more)
         assert torch.equal(plain.tokens, fused.tokens)
         assert all(torch.allclose(one, other, atol=close) for one, other in zip(plain[1:], fused[1:], strict=True))
-    assert torch.allclose(triton_draw.log_normaliser_on_gpu(logits), logits.double().logsumexp(-1), atol=close)
+    assert torch.allclose(triton_programs.log_normaliser_on_gpu(logits), logits.double().logsumexp(-1), atol=close)

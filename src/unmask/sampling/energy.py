@@ -40,7 +40,7 @@ def norm_term(logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[
 def log_normaliser(logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
     """log sum exp of each row, in float64."""
     if logits.is_cuda:
-        from unmask.sampling.engine.triton_draw import log_normaliser_on_gpu
+        from unmask.sampling.engine.triton_programs import log_normaliser_on_gpu
 
         return log_normaliser_on_gpu(logits)
     return logits.double().logsumexp(-1)

@@ -46,6 +46,10 @@ class Entry:
     sites       how many sites a step redraws; None: as many as `block_size` says
     decodes     a decoder: its texts are independent of each other
     mixes       whether R-hat and effective sample sizes say something about its texts
+    conditionals         how many conditionals of a text it draws from at once; None: those of the sites that a step redraws, of
+                         a decoder those of all sites
+    whole_conditionals   it holds these as whole distributions, whatever is kept
+    corrects             it asks the model about tokens that the model sees, which takes training (`train --refinement`)
     """
 
     name: str
@@ -59,6 +63,9 @@ class Entry:
     sites: int | None = 1
     decodes: bool = False
     mixes: bool = True
+    conditionals: int | None = None
+    whole_conditionals: bool = False
+    corrects: bool = False
 
     def load(self) -> Any:
         """The class of the kernel or decoder."""
@@ -90,10 +97,10 @@ KERNELS: dict[str, Entry] = {
               (*BLOCKS, "block_size"), sites=None),
         Entry("sequential-block", "sequential blocks", f"{HERE}.kernels.sequential_block:SequentialBlock", "#CC79A7",
               "a block of tokens, each given those before it", PI, TARGET,
-              (*BLOCKS, "block_size"), sites=None),
+              (*BLOCKS, "block_size"), sites=None, conditionals=1),
         Entry("pair-joint", "pairs from a joint", f"{HERE}.kernels.pair_joint:PairJoint", "#E69F00",
               "a pair of tokens, 0.9 from a joint that is derived for it and 0.1 from the product", PI, TARGET,
-              (*BLOCKS, "joint", "candidates"), sites=2),
+              (*BLOCKS, "joint", "candidates"), sites=2, whole_conditionals=True),
         Entry("tempering", "parallel tempering", f"{HERE}.kernels.tempering:ParallelTempering", "#56B4E9",
               "mh on a ladder of replicas that swap", "exp(-E / first temperature of the ladder)", TARGET,
               (*METROPOLIS, "ladder")),
@@ -102,10 +109,10 @@ KERNELS: dict[str, Entry] = {
               (*METROPOLIS, "hot", "cold"), mixes=False),
         Entry("ancestral", "ancestral sampling", f"{HERE}.decoders.ancestral:Ancestral", "#117733",
               "a new text: blanks filled one by one", "an explicit distribution, with log_prob", ANCESTRAL,
-              (*PROPOSAL, "order"), decodes=True, mixes=False),
+              (*PROPOSAL, "order"), decodes=True, mixes=False, conditionals=1),
         Entry("refined", "refined draws", f"{HERE}.decoders.refined:Refined", "#AA4499",
               "a new text: the chain rule, then a geometric number of Gibbs steps", "family:1,LAMBDA, with log_prob of pairs",
-              REFINED, ("restart",), decodes=True, mixes=False),
+              REFINED, ("restart",), decodes=True, mixes=False, conditionals=1),
         Entry("mask-predict", "mask-predict", f"{HERE}.decoders.mask_predict:MaskPredict", "#882255",
               "a new text: all blanks predicted, the least sure again", "nothing named", DECODED, DECODING,
               decodes=True, mixes=False),
@@ -114,7 +121,7 @@ KERNELS: dict[str, Entry] = {
               decodes=True, mixes=False),
         Entry("revise", "revision", f"{HERE}.decoders.revise:Revise", "#332288",
               "a new text: all blanks predicted, then every token again from the whole text", "nothing named", DECODED,
-              ("decoding_steps", "decoding_temperature"), decodes=True, mixes=False),
+              ("decoding_steps", "decoding_temperature"), decodes=True, mixes=False, corrects=True),
         Entry("entropy-bound", "entropy-bound", f"{HERE}.decoders.entropy_bound:EntropyBound", "#44AA99",
               "a new text: the surest blanks filled, as many as stay under a bound", "nothing named", DECODED,
               ("gamma", "decoding_temperature"), decodes=True, mixes=False),

@@ -94,14 +94,14 @@ def sample(
             raise InputError(f"user_terms has {shown(term)}, which is not a function: give functions of token ids")
     from unmask.models.given import as_model
     from unmask.models.masked_lm import MaskedLM
-    from unmask.sampling.run.advance import draw
+    from unmask.sampling.run.advance import draw_samples
     from unmask.sampling.run.diagnostics import diagnose
-    from unmask.sampling.run.run_folder import KIND
+    from unmask.sampling.run.result import KIND
 
     if out is not None:
         refuse_foreign(output_folder("out", out, (init, alphabet, model)), KIND)
 
-    run = draw(
+    run = draw_samples(
         settings,
         as_model(model, device, dtype, rename),
         out,

@@ -70,9 +70,18 @@ class SampleSettings(Sampling):
         return self.entry.sites or self.block_size
 
     @property
+    def replicas(self) -> int:
+        """Rows of the state per chain: one per temperature of a ladder."""
+        return len(self.ladder) if "ladder" in self.entry.options else 1
+
+    def conditionals_at_once(self, sites: int) -> int:
+        """Conditionals of one text of `sites` free tokens that are drawn from at once."""
+        return self.entry.conditionals or (sites if self.entry.decodes else self.sites_per_step)
+
+    @property
     def sampled_temperature(self) -> float:
         """The temperature of the texts that are kept."""
-        return self.ladder[0] if "ladder" in self.entry.options else self.temperature
+        return self.ladder[0] if self.replicas > 1 else self.temperature
 
     @property
     def kept(self) -> int:

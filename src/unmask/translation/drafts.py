@@ -21,16 +21,13 @@ from unmask.options.sampling import EnergyKind
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.energy import Energy
-from unmask.sampling.engine.memory_plan import CPU_BYTES, chain_cost
+from unmask.sampling.engine.memory import CPU_BYTES, chain_cost
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
-from unmask.sampling.kernels.proposal import Proposal
-from unmask.sampling.run.decoder_run import DecoderRun
-from unmask.sampling.run.group_run import COUNTS, GroupRun
-from unmask.sampling.run.groups import Group
-from unmask.sampling.run.markov_run import MarkovRun
-from unmask.sampling.run.starts import random_texts
+from unmask.sampling.run.advance import GroupRun, group_run, proposal_of
+from unmask.sampling.run.groups import Group, random_texts
+from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 from unmask.translation.pair_model import PairModel
@@ -62,7 +59,7 @@ def stream_number(source: Sequence[int], length: int) -> int:
 
 
 class Drafting:
-    """Works on drafts with one model and one seed; `moves` counts what kernels did (see `group_run.COUNTS`)."""
+    """Works on drafts with one model and one seed; `moves` counts what kernels did (see `COUNTS`)."""
 
     def __init__(self, pair: PairModel, seed: int, progress: Progress | None = None) -> None:
         self.pair, self.seed, self.progress = pair, seed, progress
@@ -149,18 +146,16 @@ class Drafting:
 
 def _started(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
     settings = _narrowed(settings, group.target.sites)
-    proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
-    made = settings.entry.build(target=group.target, passes=passes, proposal=proposal, **vars(settings))
-    if settings.entry.decodes:
-        return DecoderRun(settings, group, passes, made)
-    return MarkovRun(settings, group, passes, made, proposal)
+    return group_run(settings, group, passes, proposal_of(settings)).begin()
 
 
 def _narrowed(settings: SampleSettings, sites: int) -> SampleSettings:
     """The settings for texts of so few sites: a block is no larger than the text, and a pair of one site is that site."""
     if settings.entry.decodes or settings.sites_per_step <= sites:
         return settings
-    return replace(settings, block_size=sites) if settings.entry.sites is None else replace(settings, kernel="mh")
+    return (
+        replace(settings, block_size=sites) if settings.entry.sites is None else replace(settings, kernel=SampleSettings.kernel)
+    )
 
 
 def _texts(pair: PairModel, drafts: Sequence[Draft]) -> Int[Tensor, "n T"]:

@@ -10,11 +10,12 @@ That is also why conditionals can be kept, in one of three forms (`Keeps`), and 
     states    the encoder's last hidden states, d numbers per site: the head, a few per cent of a pass, makes logits of them
     nothing   a proposal costs one pass more
 
-and why logits can be remembered (`memory`). On a GPU a call is recorded once as a CUDA graph and replayed (`recorded`).
+and why logits can be remembered (`memory`). On a GPU a call is recorded once as a CUDA graph and replayed (`Recorded`).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -25,12 +26,13 @@ from torch import Tensor
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.energy import Energy, masked_alone
 from unmask.sampling.engine.memory import LogitMemory
-from unmask.sampling.engine.recorded import Recorded
 from unmask.sampling.engine.token_draw import Conditionals, Head
 from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.settings import Keeps
 from unmask.sampling.target import Target
 
+logger = logging.getLogger(__name__)
+WARM_UPS = 2
 CPU_ROWS = 16
 GPU_ROWS = 512
 GPU_ROWS_OF_DECODERS = 2048
@@ -194,3 +196,59 @@ def _filled_up(function: Callable[..., Any], rows: int, *inputs: Tensor) -> Any:
         parts.append([value[: rows - filler] for value in found])
     whole = tuple(torch.cat(column) for column in zip(*parts, strict=True))
     return whole if len(whole) > 1 else whole[0]
+
+
+class Recorded:
+    """`function` in calls of `rows` rows, recorded once as a CUDA graph and replayed; called, where it cannot be recorded.
+
+    A pass of a small network is a hundred launches, each shorter than the time a processor takes to ask for it; a graph asks
+    once. Inputs are copied into the graph's own tensors and results out of them. A call with too few rows leaves the rest of the
+    inputs as the call before had them, and drops their results. Tensors that all rows share (`shared`) are copied once.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], rows: int, examples: Sequence[Tensor], shared: Sequence[Tensor], pool: list[Any]
+    ) -> None:
+        self.function, self.rows = function, rows
+        self.inputs = [value[:1].repeat(rows, *[1] * (value.dim() - 1)) for value in examples]
+        self.shared = [value.clone() for value in shared]
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.outputs: tuple[Tensor, ...] = ()
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UPS):
+                self._call()
+        torch.cuda.current_stream().wait_stream(aside)
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=pool[0] if pool else None, capture_error_mode="thread_local"):
+                outputs = self._call()
+        except RuntimeError as error:
+            logger.warning("a call could not be recorded (%s): it is made again each time", str(error).splitlines()[0])
+            return
+        self.graph, self.outputs = graph, outputs
+        pool[:] = [graph.pool()]
+
+    def __call__(self, inputs: Sequence[Tensor], shared: Sequence[Tensor] = ()) -> Any:
+        """The function's results for all rows."""
+        whole: tuple[Tensor, ...] = ()
+        for own, given in zip(self.shared, shared, strict=True):
+            own.copy_(given)
+        for start in range(0, len(inputs[0]), self.rows):
+            count = min(self.rows, len(inputs[0]) - start)
+            for own, given in zip(self.inputs, inputs, strict=True):
+                own[:count].copy_(given[start : start + count])
+            if self.graph is None:
+                self.outputs = self._call()
+            else:
+                self.graph.replay()
+            whole = whole or tuple(value.new_empty((len(inputs[0]), *value.shape[1:])) for value in self.outputs)
+            for all_rows, part in zip(whole, self.outputs, strict=True):
+                all_rows[start : start + count].copy_(part[:count])
+        return whole if len(whole) > 1 else whole[0]
+
+    def _call(self) -> tuple[Tensor, ...]:
+        with torch.no_grad():
+            found = self.function(*self.inputs, *self.shared)
+        return found if isinstance(found, tuple) else (found,)

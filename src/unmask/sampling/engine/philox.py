@@ -10,7 +10,7 @@ No two choices of a run share a counter. The first two words w_0, w_1 of the fou
 
     u = (2^26 (w_0 div 2^6) + w_1 div 2^6 + 1/2) / 2^52,    exact in float64, never 0 or 1.
 
-The same integers on every device: plain torch here, one launch of `triton.philox` on a GPU, tested equal bit by bit.
+The same integers on every device: plain torch here, one launch (`triton_programs`) on a GPU, tested equal bit by bit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def uniform(
     """A uniform number on (0, 1) for each chain and place, in float64."""
     words = counter_words(seed, sweep, step, call)
     if chains.is_cuda:
-        from unmask.sampling.engine.triton_philox import uniform_on_gpu
+        from unmask.sampling.engine.triton_programs import uniform_on_gpu
 
         return uniform_on_gpu(words, chains, places)
     return plain_uniform(words, chains, places)

@@ -5,7 +5,7 @@
 
 With the token come the numbers that a step needs: log g of it and of the token that is there, its logit f(w), and log Z of f
 over the whole vocabulary and over the allowed tokens, both at tau = 1. Nothing of the size of the logits is written on a
-GPU (`triton.token_draw`); here is its plain twin, in float64.
+GPU (`triton_programs`); here is its plain twin, in float64.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _drawing(logits: Tensor) -> Callable[..., Drawn]:
     """`plain_draw`, or its twin on a GPU."""
     if not logits.is_cuda:
         return plain_draw
-    from unmask.sampling.engine.triton_draw import draw_on_gpu
+    from unmask.sampling.engine.triton_programs import draw_on_gpu
 
     return draw_on_gpu
 

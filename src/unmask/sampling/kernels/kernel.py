@@ -11,17 +11,22 @@ the state that it is given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.errors import InputError, ModelError
 from unmask.sampling.energy import masked_alone
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 
 LARGEST_LOOK_UP = 512
@@ -58,14 +63,37 @@ class ChainState:
         user = target.energy.from_user(ids)
         if bool(user.isinf().any()):
             raise InputError("a start is forbidden by a user term: a chain cannot start where its target is zero")
-        n, wide = len(ids), torch.empty(0, dtype=torch.float64, device=target.device)
+        state = cls.blank(target, len(ids))
+        state.ids, state.user = ids, user
+        if temperature is not None:
+            state.temperature = temperature.to(state.temperature)
+        return state
+
+    @classmethod
+    def blank(cls, target: Target, n: int) -> ChainState:
+        """n chains at the template itself: no text yet, and nothing known."""
+        wide = torch.empty(0, dtype=torch.float64, device=target.device)
         return cls(
-            ids=ids,
+            ids=target.template_ids.repeat(n, 1),
             terms=wide.new_zeros((n, target.columns)),
             fresh=torch.zeros((n, target.columns), dtype=torch.bool, device=target.device),
-            user=user,
-            temperature=wide.new_full((n,), target.energy.temperature) if temperature is None else temperature.to(wide),
+            user=wide.new_zeros(n),
+            temperature=wide.new_full((n,), target.energy.temperature),
         )
+
+    def snapshot(self) -> dict[str, Tensor | NDArray[Any]]:
+        """All that the chains need to go on; conditionals are left out, `restored` computes them again."""
+        copied = {"ids": self.ids.clone(), "fresh": self.fresh.clone(), "temperature": self.temperature.clone()}
+        return {**copied, "steps": np.array(self.steps)}
+
+    @classmethod
+    def restored(cls, target: Target, passes: Passes | None, saved: Mapping[str, Tensor]) -> ChainState:
+        """The state of a snapshot; without `passes` its conditionals are not computed, and it can only be read."""
+        state = cls.at(target, saved["ids"], saved["temperature"])
+        state.steps = int(saved["steps"])
+        if passes is not None:
+            state.look_up(target, passes, *saved["fresh"].nonzero(as_tuple=True))
+        return state
 
     @property
     def rows(self) -> Int[Tensor, " n"]:
@@ -154,7 +182,7 @@ class ChainState:
 
 
 def refuse_nan(terms: Float[Tensor, "n S"]) -> None:
-    """Terms that are no numbers come from logits that are none."""
+    """NaN logits give NaN terms: refuse them."""
     if bool(terms.isnan().any()):
         raise ModelError("the model's logits are not numbers: run it in float32, or check its weights")
 
@@ -178,28 +206,27 @@ class StepInfo(NamedTuple):
     swaps: Int[Tensor, "2 R"] | None = None
 
 
-@runtime_checkable
-class Kernel(Protocol):
+@dataclass(frozen=True)
+class Kernel(ABC):
     """One step of a Markov chain over texts, for many chains at once."""
 
-    @property
-    def target(self) -> Target:
-        """What the chain samples, where it samples anything."""
-        ...
+    target: Target
+    passes: Passes
+    proposal: Proposal = field(default_factory=Proposal)
 
     @property
     def replicas(self) -> int:
-        """Rows of the state per chain: 1, but for kernels that run each chain at several temperatures."""
-        ...
-
-    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
-        """The state of chains that start at the texts `ids`, and the passes that it took, for each row."""
-        ...
+        """Rows of the state per chain: 1, except where each chain runs at several temperatures."""
+        return 1
 
     def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
         """The rows that are samples, one per chain; the others are replicas."""
-        ...
+        return state.rows
 
+    @abstractmethod
+    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
+        """The state of chains that start at the texts `ids`, and the passes that it took, for each row."""
+
+    @abstractmethod
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r k"]) -> StepInfo:
-        """Redraw the sites `sites` of each row in place; which sites must not depend on the values that stand there."""
-        ...
+        """Redraw the sites `sites` of each row in place; which sites must not depend on the tokens there."""

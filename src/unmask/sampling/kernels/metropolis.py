@@ -14,8 +14,8 @@ pi-reversible for each site, hence for a random scan; fixed and permuted sweeps 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,11 +24,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.sampling.acceptance import Acceptance
-from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
-from unmask.sampling.kernels.kernel import ChainState, StepInfo
-from unmask.sampling.kernels.proposal import Proposal
-from unmask.sampling.target import Target
+from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 
 
 class LastSite(NamedTuple):
@@ -60,12 +57,9 @@ class Proposed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MetropolisKernel(ABC):
+class MetropolisKernel(Kernel):
     """A kernel that proposes, and accepts or rejects; `delayed` saves passes (see `Acceptance`)."""
 
-    target: Target
-    passes: Passes
-    proposal: Proposal = field(default_factory=Proposal)
     delayed: tuple[int, ...] = ()
 
     @abstractmethod
@@ -77,19 +71,10 @@ class MetropolisKernel(ABC):
         """How proposals are decided."""
         return Acceptance(self.target, self.passes, delayed=self.delayed)
 
-    @property
-    def replicas(self) -> int:
-        """One row of the state per chain."""
-        return 1
-
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
         """The whole energy of each text: S passes per chain."""
         state = ChainState.at(self.target, ids)
         return state, state.complete(self.target, self.passes)
-
-    def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
-        """Every row is a sample."""
-        return state.rows
 
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> StepInfo:
         """Propose, decide, and move the chains whose proposal is accepted. Redrawing the tokens that are there is accepted."""

@@ -1,4 +1,4 @@
-"""Which chains run side by side: those with one target, as many at once as fit into memory."""
+"""Which chains run side by side, those with one target, as many at once as fit into memory; and where they start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.checks import whole
@@ -14,10 +14,16 @@ from unmask.errors import InputError
 from unmask.models.alphabet import alphabet_ids
 from unmask.models.masked_lm import MaskedLM
 from unmask.options.sampling import MOST_CHAINS
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.energy import Energy, UserTerm
-from unmask.sampling.engine.memory_plan import GIGABYTE, MemoryPlan, chain_cost, free_memory, plan_memory
+from unmask.sampling.engine.memory import GIGABYTE, MemoryPlan, available_bytes, chain_cost, plan_memory
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams, Randomness
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.settings import Keeps, SampleSettings
 from unmask.sampling.target import Target, blank_template
+from unmask.tables.kept import kept_with_first
 
 ROW_BYTES = 300
 TOKEN_BYTES = 12
@@ -30,7 +36,7 @@ class Group:
 
     chains   their numbers in the whole run
     starts   the texts they start from, where those were given; a decoder takes only what it is conditioned on from them
-    alike    all chains of the run that have this target, those of other groups too
+    alike    all chains of this run with this target
     """
 
     chains: list[int]
@@ -45,8 +51,12 @@ def groups(
     chains_at_once: int | None = None,
     user_terms: Sequence[UserTerm] = (),
     memory: int | None = None,
+    only: Keeps | None = None,
 ) -> tuple[list[Group], MemoryPlan]:
-    """All chains, by target; at most `chains_at_once` side by side, by default as many as the memory holds."""
+    """All chains, by target; at most `chains_at_once` side by side, by default as many as the memory holds.
+
+    With `only`, conditionals are kept in that form, and the model is not run.
+    """
     if chains_at_once is not None:
         whole("chains_at_once", chains_at_once, 1, MOST_CHAINS)
     energy = Energy(settings.energy, settings.temperature, tuple(user_terms))
@@ -58,7 +68,7 @@ def groups(
         buckets.setdefault(templates[chain % len(templates)], []).append(chain)
     _refuse_too_many_samples(settings, max(map(len, templates)))
     targets = [Target(model, template, energy, _allowed(settings, model, template)) for template in buckets]
-    plan = plan_memory(settings, targets, model, memory)
+    plan = plan_memory(settings, targets, model, memory, only)
     found = []
     for target, chains in zip(targets, buckets.values(), strict=True):
         size = chains_at_once or chain_cost(settings, target, plan.keeps).fitting(plan.budget)
@@ -116,7 +126,7 @@ def _stacked(ids: Sequence[Int[Tensor, " _"]], target: Target) -> Int[Tensor, "n
 def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
     """Before anything is allocated: the samples are held in memory when the run is done."""
     each = settings.kept * (ROW_BYTES + TOKEN_BYTES * tokens)
-    free = free_memory(torch.device("cpu"))
+    free = available_bytes(torch.device("cpu"))
     if settings.chains * each > free:
         raise InputError(
             f"{settings.chains:,} chains of {settings.kept:,} samples need about {settings.chains * each / GIGABYTE:,.0f} GB, "
@@ -125,9 +135,56 @@ def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
 
 
 def _refuse_too_many_at_once(settings: SampleSettings, target: Target, chains: int, keeps: Keeps) -> None:
-    cost, free = chain_cost(settings, target, keeps), free_memory(target.device)
+    cost, free = chain_cost(settings, target, keeps), available_bytes(target.device)
     if cost.of(chains) > free:
         raise InputError(
             f"{chains:,} chains at once need about {cost.of(chains) / GIGABYTE:,.0f} GB for their conditionals, and "
             f"{free / GIGABYTE:.1f} GB are free: give chains_at_once {cost.fitting(free):,}, or shorter texts"
         )
+
+
+def starting_texts(
+    settings: SampleSettings, group: Group, passes: Passes, proposal: Proposal
+) -> tuple[Int[Tensor, "n T"], Int[Tensor, " n"]]:
+    """The texts that a group's chains start from, and the passes they took.
+
+    Blanks are filled one by one in a random order of each chain's own (ancestral sampling): F passes per chain.
+    """
+    n, target = len(group.chains), group.target
+    free_of_charge = torch.zeros(n, dtype=torch.long, device=target.device)
+    if group.starts is not None:
+        return group.starts, free_of_charge
+    rng = ChainStreams(settings.seed, group.chains, target.device).at(0, 0)
+    if not settings.random_start:
+        state, spent = decode(Ancestral(target, passes, proposal), n, rng)
+        return state.ids, spent
+    return random_texts(target, n, rng), free_of_charge
+
+
+def random_texts(target: Target, n: int, rng: Randomness) -> Int[Tensor, "n T"]:
+    """n texts whose free tokens are uniform over those allowed."""
+    return _drawn_apart(target, n, torch.where(target.support, 0.0, -torch.inf).double(), rng)
+
+
+def independent_texts(settings: SampleSettings, group: Group) -> Int[Tensor, "n T"]:
+    """One text per chain, its tokens drawn independently of each other: the yardstick for repetition (see `verdict`).
+
+    Each site's token comes from the model's conditional with all sites masked: what the model knows of the vocabulary and
+    of the held tokens, and nothing of the neighbours. One pass per target.
+    """
+    rng = ChainStreams(settings.seed, group.chains, group.target.device).at(0, 1)
+    return _drawn_apart(group.target, len(group.chains), _blank_conditionals(group.target), rng)
+
+
+@kept_with_first
+def _blank_conditionals(target: Target) -> Float[Tensor, "F V"]:
+    logits = target.model.logits(target.template_ids.unsqueeze(0), target.free_positions.unsqueeze(0))[0]
+    return Proposal().log_weights(logits, target.support)
+
+
+def _drawn_apart(target: Target, n: int, log_weights: Float[Tensor, "F V"], rng: Randomness) -> Int[Tensor, "n T"]:
+    ids = target.template_ids.repeat(n, 1)
+    rows = torch.arange(n, device=target.device)
+    for site, position in enumerate(target.free_positions.tolist()):
+        ids[:, position] = rng.categorical(rows, log_weights[site].expand(n, -1))
+    return ids

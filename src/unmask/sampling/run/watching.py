@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.run.advance import Work
+from unmask.sampling.run.advance import GroupRun, MarkovRun, group_runs
 from unmask.sampling.run.diagnostics import measure
-from unmask.sampling.run.group_run import COUNTS, GroupRun
 from unmask.sampling.run.groups import groups
-from unmask.sampling.run.markov_run import MarkovRun
+from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
 
 
@@ -70,12 +69,14 @@ Event: TypeAlias = Begun | Stepped | Swept
 
 
 def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
-    """Run the chains of one target side by side, and tell of every step; no folder is written."""
-    found, plan = groups(settings, model)
+    """Run the chains of one target side by side, and yield every step; no folder is written.
+
+    The model is asked for logits only: its `logits` may be shared with other requests, and the chains are the same.
+    """
+    found, plan = groups(settings, model, chains_at_once=settings.chains, only="logits")
     if len(found) != 1:
         raise InputError("chains of several lengths cannot be watched side by side: give one template or one length")
-    by_logits = replace(plan, keeps="logits")  # the model's `logits` may be shared with others; the chains are the same
-    run = Work(settings, model, found, by_logits, None, 0.0).start(0, None)
+    run = group_runs(settings, model, found, plan)[0].begin()
     draws: list[list[float]] = []
     free = found[0].target.free_positions.tolist()
     yield Begun([model.decode(ids) for ids in run.starts], free, [model.text(ids) for ids in run.starts], _start_energies(run))

@@ -1,8 +1,8 @@
-"""Tokens drawn from rows of logits, and the energy's normaliser, without writing anything of the rows' size.
+"""Programs for a GPU: uniform numbers by Philox 4x32-10 in one launch (see `philox`), and tokens drawn from rows of logits.
 
-One program per row of logits, which it reads three times: for its largest numbers, for its sums, and for the token at which the
-cumulative sum passes u Z (see `unmask.sampling.engine.token_draw`, whose plain twin this is). Exponentials of float32 logits are
-taken in float32, sums in float64; float64 logits stay float64.
+Nothing of the size of the rows is written. One program per row of logits reads it three times: for its largest numbers, for its
+sums, and for the token at which the cumulative sum passes u Z (see `token_draw`, which has the plain twin). Exponentials of
+float32 logits are taken in float32, sums in float64; float64 logits stay float64.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from unmask.sampling.engine.token_draw import Drawn
 
+UNIFORM_BLOCK = 256
 BLOCK, WARPS = 2048, 8
 DRAW, GREEDY, GIVEN = 0, 1, 2
 
@@ -151,3 +152,32 @@ def _log_normaliser(logits, out, size, stride, BLOCK: tl.constexpr):
         f = tl.load(here + start + place, start + place < size, float("-inf"))
         total += tl.exp(f - most).to(tl.float64)
     tl.store(out + row, most.to(tl.float64) + tl.log(tl.sum(total, 0)))
+
+
+def uniform_on_gpu(
+    words: tuple[int, int, int, int, int], chains: Int[Tensor, " m"], places: Int[Tensor, "#m p"]
+) -> Float[Tensor, "m p"]:
+    """The bits of `plain_uniform`."""
+    m, p = len(chains), places.shape[1]
+    out = torch.empty((m, p), dtype=torch.float64, device=chains.device)
+    if out.numel():
+        stride = p if len(places) > 1 else 0
+        signed = [word - 2**32 if word >= 2**31 else word for word in words]
+        _uniform[(triton.cdiv(m * p, UNIFORM_BLOCK),)](
+            chains, places.contiguous(), out, m * p, p, stride, *signed, BLOCK=UNIFORM_BLOCK
+        )
+    return out
+
+
+@triton.jit(do_not_specialize=["total", "p", "stride", "key", "place0", "step", "sweep", "high"])
+def _uniform(chains, places, out, total, p, stride, key, place0, step, sweep, high, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < total
+    row, place = at // p, at % p
+    chain = tl.load(chains + row, inside, 0).to(tl.uint64)
+    c0 = (tl.load(places + row * stride + place, inside, 0) + place0).to(tl.uint32)
+    zero = tl.zeros((BLOCK,), tl.uint32)
+    seed = (chain << 32) | (zero + key.to(tl.uint32)).to(tl.uint64)
+    w0, w1, _, _ = tl.philox(seed, c0, zero + step.to(tl.uint32), zero + sweep.to(tl.uint32), zero + high.to(tl.uint32))
+    bits = ((w0 >> 6).to(tl.int64) << 26) | (w1 >> 6).to(tl.int64)
+    tl.store(out + at, (bits.to(tl.float64) + 0.5) * 2.220446049250313e-16, inside)
