@@ -214,7 +214,9 @@ def chains_of(bench: Bench, row: Row, length: int, starts: Tensor) -> MarkovRun:
     settings = row.settings(len(starts), length)
     target, everyone = bench.target(length, row.energy, row.temperature), list(range(len(starts)))
     kernel = settings.entry.build(target=target, passes=bench.passes, proposal=Proposal(), **vars(settings))
-    return MarkovRun(settings, Group(everyone, target, starts, everyone), bench.passes, kernel).begin()
+    run = MarkovRun(settings, Group(everyone, target, starts, everyone), bench.passes, kernel)
+    run.begin()
+    return run
 
 
 def sweeps(bench: Bench, run: MarkovRun, seconds: float) -> Iterator[tuple[float, NDArray[np.float64]]]:

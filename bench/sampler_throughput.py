@@ -96,7 +96,9 @@ def sampler(model: MaskedLM, settings: SampleSettings, passes: Passes, starts: t
     """A group of all chains at its start."""
     target, everyone = Target(model, blank_template(model, settings.length[0])), list(range(settings.chains))
     own = None if settings.entry.decodes else starts[: settings.chains]
-    return group_run(settings, Group(everyone, target, own, everyone), passes, Proposal()).begin()
+    run = group_run(settings, Group(everyone, target, own, everyone), passes, Proposal())
+    run.begin()
+    return run
 
 
 def ancestral(model: MaskedLM, length: int, chains: int) -> torch.Tensor:

@@ -15,8 +15,7 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.enumeration import transition_matrix
 from unmask.sampling.kernels.block import proposal_weights
 from unmask.sampling.kernels.metropolis import MetropolisHastings, MetropolisKernel, Proposed
-from unmask.sampling.kernels.pair_joint import PairJoint
-from unmask.sampling.kernels.pair_laws import PairLaws
+from unmask.sampling.kernels.pair_joint import PairJoint, PairLaws
 from unmask.sampling.target import Target
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
@@ -193,8 +192,3 @@ def _distilled(
     known = [*inputs, content_hash(repr([source for source, _ in pairs])), str(TEACHER_BEAM)]
     targets = read_json(cached(cache, "distilled", known, make) / "targets.json")
     return [(source, new or old) for (source, old), new in zip(pairs, targets, strict=True)]
-
-
-def rooms(pairs: PairTokens) -> Int[np.ndarray, "n W"]:
-    """The sources in their rooms."""
-    return np.array([pairs.layout.room(source) for source in pairs.sources], np.int64)

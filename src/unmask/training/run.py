@@ -23,12 +23,11 @@ from unmask.runs.folder import RunFolder
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 from unmask.training import presets
-from unmask.training.batches import BatchPlan
+from unmask.training.batches import BatchPlan, seed_for
 from unmask.training.cache import cache_folder, default_cache
 from unmask.training.checkpoint import CheckpointFolder
 from unmask.training.corpus import Given, Source, sources
 from unmask.training.export import export_model, model_card
-from unmask.training.length_fit import fit_length_head
 from unmask.training.log import RunLog
 from unmask.training.loop import Pace, Trainer, run
 from unmask.training.model import Start
@@ -38,6 +37,7 @@ from unmask.training.result import TrainingRun
 from unmask.training.settings import TrainSettings
 from unmask.training.tokenizer import load_tokenizer
 from unmask.training.validation import Figures
+from unmask.translation.length_fit import fit_length_head
 
 Name = str | os.PathLike[str]
 MORE = "give more --epochs or more text"
@@ -175,7 +175,8 @@ def train(
         if prepared.pairs:
             prepared.pairs.layout.save(folder, settings.objective, prepared.tokenizer.get_vocab(), settings.corrects)
             if settings.objective == "masked":
-                fit_length_head(trainer.model, prepared.pairs, settings.seed).save(folder)
+                pairs, seed = prepared.pairs, seed_for(settings.seed, 2)
+                fit_length_head(trainer.model, pairs.layout, pairs.sources, pairs.targets, seed).save(folder)
         export_model(folder, trainer.model, prepared.tokenizer, settings, card, half)
         if made.finished:
             write_json(own / "finished.json", {"step": step, **dataclasses.asdict(figures)})

@@ -25,7 +25,7 @@ from unmask.sampling.engine.memory import CPU_BYTES, chain_cost
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
-from unmask.sampling.run.advance import GroupRun, group_run, proposal_of
+from unmask.sampling.run.advance import group_run, proposal_of
 from unmask.sampling.run.groups import Group, random_texts
 from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
@@ -109,7 +109,9 @@ class Drafting:
     def _run(self, drafts: Sequence[Draft], settings: SampleSettings, sweeps: int, what: str) -> list[Draft]:
         out, done = list(drafts), 0
         for places, group, passes in self._groups(drafts, settings):
-            run = _started(settings, group, passes)
+            narrow = _narrowed(settings, group.target.sites)
+            run = group_run(narrow, group, passes, proposal_of(narrow))
+            run.begin()
             for _ in range(sweeps):
                 run.sweep()
             for name, count in zip(COUNTS, run.counts.sum(1).tolist(), strict=True):
@@ -142,11 +144,6 @@ class Drafting:
     def _put(out: list[Draft], places: Sequence[int], tokens: Int[Tensor, "n F"], passes: Sequence[int]) -> None:
         for place, ids, spent in zip(places, tokens.tolist(), passes, strict=True):
             out[place] = replace(out[place], tokens=tuple(ids), passes=out[place].passes + int(spent))
-
-
-def _started(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
-    settings = _narrowed(settings, group.target.sites)
-    return group_run(settings, group, passes, proposal_of(settings)).begin()
 
 
 def _narrowed(settings: SampleSettings, sites: int) -> SampleSettings:

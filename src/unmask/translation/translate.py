@@ -20,7 +20,7 @@ from unmask.runs.lines import STANDARD_INPUT, text_lines, told
 from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.sampling.run.text_statistics import stutters
-from unmask.translation.settings import REVISE, TranslateSettings
+from unmask.translation.settings import TranslateSettings
 
 if TYPE_CHECKING:
     from unmask.models.pair_layout import PairLayout
@@ -73,7 +73,7 @@ def translate(
     """
     usual = "beam" if decoder is None and kernel is None and _is_causal(model) else decoder
     settings = TranslateOptions.given(locals() | {"decoder": usual}).part(TranslateSettings)
-    from unmask.translation.result import BEGINNING, Translations
+    from unmask.translation.result import BEGINNING, Translations, figures
 
     file = None if out is None else output_file("out", out, (texts, reference, model), BEGINNING)
     sources = read_lines(texts, "texts")
@@ -82,8 +82,6 @@ def translate(
         raise InputError(
             f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
         )
-    from unmask.translation.evaluation import figures
-
     by = _by_a_causal_model if settings.autoregressive else _by_a_masked_model
     rows, moves, seconds = by(sources, settings, model, device, dtype, progress)
     measured = None if references is None else figures(rows, references, seconds, moves)
@@ -189,9 +187,10 @@ def _by_a_masked_model(
         raise InputError(
             f"lengths {settings.lengths} is more than the {pair.layout.longest_target} that the model takes: give fewer"
         )
-    if REVISE in (settings.method, settings.moves and settings.start) and not pair.corrects:
+    corrector = settings.corrector
+    if corrector is not None and not pair.corrects:
         warnings.warn(
-            f"{REVISE} asks the model to correct tokens that it sees, and {pair.model.name!r} was trained on blanks only: "
+            f"{corrector} asks the model to correct tokens that it sees, and {pair.model.name!r} was trained on blanks only: "
             "train one with --refinement, or take another decoder",
             UnmaskWarning,
             stacklevel=3,

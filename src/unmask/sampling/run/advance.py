@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -82,7 +82,7 @@ class GroupRun(ABC):
         return independent_texts(self.settings, self.group)
 
     @abstractmethod
-    def begin(self) -> Self:
+    def begin(self) -> None:
         """Put the chains at their starts."""
 
     @abstractmethod
@@ -128,7 +128,7 @@ class GroupRun(ABC):
         """Arrays with the names, shapes and kinds of a snapshot; no pass is made."""
         return self.arrays(self.starts)
 
-    def restore(self, saved: Snapshot) -> Self:
+    def restore(self, saved: Snapshot) -> None:
         """Go on from a snapshot, token for token as if there had been no interruption."""
         arrays = {name: torch.from_numpy(array.copy()).to(self.group.target.device) for name, array in saved.items()}
         self.starts, self.spent = arrays["starts"], arrays["spent"]
@@ -136,7 +136,6 @@ class GroupRun(ABC):
         self.done, self.scoring_passes = int(saved["done"]), int(saved["scoring_passes"])
         self.remembered = int(saved["remembered"])
         self.restore_own(arrays)
-        return self
 
     def restore_own(self, arrays: Mapping[str, Tensor]) -> None:
         """The inverse of `own_arrays`."""
@@ -168,11 +167,10 @@ class MarkovRun(GroupRun):
         self.plan = sweep_plan(settings, group.target.sites)
         self.state = ChainState.blank(group.target, len(rows))
 
-    def begin(self) -> Self:
+    def begin(self) -> None:
         self.starts, spent = starting_texts(self.settings, self.group, self.passes, self.kernel.proposal)
         self.state, started = self.kernel.init(self.starts)
         self.spent = spent + started.reshape(-1, self.kernel.replicas).sum(1)
-        return self
 
     def own_arrays(self) -> dict[str, Tensor | NDArray[Any]]:
         return {**self.state.snapshot(), "swaps": self.swaps.clone()}
@@ -240,8 +238,8 @@ class DecoderRun(GroupRun):
         self.streams = ChainStreams(settings.seed, group.chains, group.target.device)
         self.state = DecodeState.blank(group.target, len(group.chains))
 
-    def begin(self) -> Self:
-        return self
+    def begin(self) -> None:
+        """The blank texts are there already."""
 
     def sweep(self) -> None:
         """Decode every text again."""

@@ -194,8 +194,7 @@ def measure_run(run: SampleRun) -> Diagnosis:
         lowest_energy=float(samples["energy"].min()),
         lowest_text=str(samples["text"].iloc[int(samples["energy"].argmin())]),
     )
-    found.verdict.extend(verdict(found, settings, measured=arviz_statistics() is not None))
-    return found
+    return replace(found, verdict=verdict(found, settings, measured=arviz_statistics() is not None))
 
 
 def with_functionals(run: SampleRun) -> pandas.DataFrame:

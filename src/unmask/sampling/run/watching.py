@@ -76,7 +76,8 @@ def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
     found, plan = groups(settings, model, chains_at_once=settings.chains, only="logits")
     if len(found) != 1:
         raise InputError("chains of several lengths cannot be watched side by side: give one template or one length")
-    run = group_runs(settings, model, found, plan)[0].begin()
+    (run,) = group_runs(settings, model, found, plan)
+    run.begin()
     draws: list[list[float]] = []
     free = found[0].target.free_positions.tolist()
     yield Begun([model.decode(ids) for ids in run.starts], free, [model.text(ids) for ids in run.starts], _start_energies(run))

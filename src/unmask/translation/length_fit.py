@@ -1,9 +1,11 @@
-"""Fits the head that tells how long translations are, on the states of the finished encoder.
+"""Fits the head that predicts how long translations are, on the states of the finished encoder.
 
 The loss is -log p(n | s) of the trained targets' lengths n. The encoder stays as it is: each source goes through it once, alone.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -12,22 +14,23 @@ from torch.nn import functional
 
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.length_head import LengthHead, pooled_states
-from unmask.training.batches import seed_for
-from unmask.training.parallel import rooms
-from unmask.training.prepare import PairTokens
+from unmask.models.pair_layout import PairLayout
 
 EPOCHS, LEAST_STEPS, BATCH, RATE, DROPOUT = 12, 400, 256, 1e-3, 0.2
 
 
-def fit_length_head(network: BertMaskedLM, pairs: PairTokens, seed: int) -> LengthHead:
-    """The head for this network; equal arguments give equal heads on one kind of device."""
-    device, layout = next(network.parameters()).device, pairs.layout
+def fit_length_head(
+    network: BertMaskedLM, layout: PairLayout, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], seed: int
+) -> LengthHead:
+    """The head for this network, from tokens of sources and targets; equal arguments give equal heads on one kind of device."""
+    device = next(network.parameters()).device
     network.bert.unseen = layout.pad
-    pooled = pooled_states(network.eval().bert, torch.from_numpy(rooms(pairs)).to(device), layout.pad)
-    tokens = torch.tensor([len(source) for source in pairs.sources], device=device)
-    lengths = torch.tensor([len(target) for target in pairs.targets], device=device)
+    rooms = torch.tensor([layout.room(source) for source in sources], device=device)
+    pooled = pooled_states(network.eval().bert, rooms, layout.pad)
+    tokens = torch.tensor([len(source) for source in sources], device=device)
+    lengths = torch.tensor([len(target) for target in targets], device=device)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed_for(seed, 2))
+        torch.manual_seed(seed)
         head = LengthHead(network.config.hidden_size, layout.longest_source, layout.longest_target)
         with torch.no_grad():
             head.by_source.copy_(_smoothed_log_counts(tokens.cpu(), lengths.cpu(), head.by_source))
