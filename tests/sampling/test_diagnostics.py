@@ -93,7 +93,7 @@ def test_the_verdict_says_when_chains_have_not_mixed():
     assert "invariant" in stuck.verdict[0]
     assert "only 11% of redrawn tokens changed" in " ".join(mixed.verdict)
     few = diagnose(made_up_run(rng.normal(size=(8, 3))))
-    assert "too few to tell" in " ".join(few.verdict)
+    assert "too few to know" in " ".join(few.verdict)
 
 
 @pytest.mark.parametrize(

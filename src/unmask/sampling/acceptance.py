@@ -163,6 +163,6 @@ class Acceptance:
 
 
 def _largest(values: Float[Tensor, "m S"], k: int) -> Bool[Tensor, "m S"]:
-    """Where the k largest values of each row stand."""
+    """Marks the k largest values of each row."""
     best = values.topk(min(k, values.shape[1]), dim=-1).indices
     return torch.zeros(values.shape, dtype=torch.bool, device=values.device).scatter(1, best, True)

@@ -99,7 +99,7 @@ def transition_matrix(kernel: Kernel, sites: Int[Tensor, " k"]) -> Float[Tensor,
 
 
 class ScriptedChoices:
-    """Plays given outcomes; satisfies `Randomness`. Where a script ends, `open` tells which outcomes are possible next."""
+    """Plays given outcomes; satisfies `Randomness`. Where a script ends, `open` has the outcomes that are possible next."""
 
     def __init__(self, scripts: list[list[int]], log_u: Float[Tensor, "r q"]) -> None:
         longest = max(len(script) for script in scripts)

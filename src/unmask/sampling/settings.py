@@ -32,14 +32,14 @@ class SampleSettings(Sampling):
     length      free tokens of each text; chain c takes number c modulo how many there are
     sweeps      how many are run; the first `burn_in` are not kept, then every `thin`-th is
     init        texts to start from; chain c takes text c modulo how many there are
-    allow       (position in the template's tokens, tokens that may stand there)
-    alphabet    which tokens may stand at any site; empty: every regular token
+    allow       (position in the template's tokens, tokens allowed there)
+    alphabet    tokens allowed at every site; empty: every regular token
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (self.template is None or isinstance(self.template, str)):
-            raise InputError(f"template {self.template!r} is no text: give one with [MASK] where tokens are sampled")
+            raise InputError(f"template {self.template!r} is not a text: give one with [MASK] where tokens are sampled")
         if self.burn_in >= self.sweeps:
             raise InputError(f"burn_in {self.burn_in} of {self.sweeps} sweeps leaves no sample: give fewer than the sweeps")
         if self.kept < 1:
@@ -51,7 +51,7 @@ class SampleSettings(Sampling):
 
     @classmethod
     def given(cls, arguments: Mapping[str, Any] = MappingProxyType({}), /, **more: Any) -> Self:
-        """Settings from what a user gave, None where an option was left out; one that nothing uses is refused."""
+        """Settings from what a user gave, None where an option was left out; an option that nothing reads is refused."""
         arguments = {**arguments, **more}
         named = {name for name, value in arguments.items() if value is not None and value is not False}
         for one, other, why in EXCLUSIVE:
@@ -61,7 +61,7 @@ class SampleSettings(Sampling):
 
     @property
     def entry(self) -> Entry:
-        """What the registry knows about the kernel."""
+        """The registry's entry of the kernel."""
         return entry_of(self.kernel)
 
     @property
@@ -89,7 +89,7 @@ class SampleSettings(Sampling):
         return self.kept_after(self.sweeps)
 
     def kept_after(self, sweeps: int) -> int:
-        """Samples per chain of the first so many sweeps."""
+        """Samples per chain of the first `sweeps` sweeps."""
         return max(0, sweeps - self.burn_in) // self.thin
 
     def keeps(self, sweep: int) -> bool:
@@ -102,7 +102,7 @@ class SampleSettings(Sampling):
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> SampleSettings:
-        """The other way round; names that are no settings are left aside, and a missing one is a KeyError."""
+        """The inverse of `to_dict`; names that are not settings are ignored, and a missing one is a KeyError."""
         return cls(**{field.name: _tuples(stored[field.name]) for field in fields(cls)})
 
 

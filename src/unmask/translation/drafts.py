@@ -1,6 +1,6 @@
 """Translations under way: decoded from blanks, moved by a Markov kernel, scored; the machinery is that of `sampling`.
 
-A draft is a text "source, then so many free positions" of the target that its length has (`Target` with the source given). Drafts
+A draft is a text of its source and `length` free positions; its length decides its `Target`, in which the source is given. Drafts
 of one length go side by side, whatever their sources; on a CPU, those whose sources have the same room (`PairModel.in_room`). A
 draft's random choices depend on the seed and its own number alone.
 """
@@ -147,7 +147,7 @@ class Drafting:
 
 
 def _narrowed(settings: SampleSettings, sites: int) -> SampleSettings:
-    """The settings for texts of so few sites: a block is no larger than the text, and a pair of one site is that site."""
+    """The settings for short texts: a block is at most as long as the text, and one site instead of a pair is moved by itself."""
     if settings.entry.decodes or settings.sites_per_step <= sites:
         return settings
     return (

@@ -112,9 +112,9 @@ class Translations:
         write_atomically(output_file("path", path, (), BEGINNING), self.lines())
 
     def _repr_html_(self) -> str:
-        told = escape(str(self.figures)).replace("\n", "<br>") if self.figures else ""
+        shown = escape(str(self.figures)).replace("\n", "<br>") if self.figures else ""
         texts = "".join(f"<li>{escape(text)}</li>" for text in self.texts[:SHOWN])
-        return f"<p>{escape(repr(self))}<br>{told}</p><ul>{texts}</ul>"
+        return f"<p>{escape(repr(self))}<br>{shown}</p><ul>{texts}</ul>"
 
     def __repr__(self) -> str:
         return f"Translations({self.settings.method}, {len(self.rows):,} texts)"

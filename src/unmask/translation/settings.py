@@ -1,4 +1,4 @@
-"""Everything that decides which translations come out; imports no torch, so that the command line can show it at once."""
+"""All options that decide the translations; imports no torch, so that the command line can show it at once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TranslateSettings(Translating):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What was given of the kernel's or decoder's own options."""
+        """The options of the kernel or decoder that were given."""
         names = [row.name for row in self.declared() if row.name not in ("decoder", "kernel", *DECIDED)]
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 

@@ -1,4 +1,4 @@
-"""What the decoders share: texts that begin all blank and are filled in a few steps."""
+"""Decoders: texts that begin all blank and are filled in a few steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DecodeState:
     order        the sites in the order in which they are filled, where the decoder has one
     confidence   probability of each site's token when it was chosen
     log_prob     log-probability of the text so far, where the decoder has one
-    settled      texts that no further step would change, where the decoder can tell
+    settled      texts that no further step would change, where the decoder knows
     steps        steps done
     """
 
@@ -73,7 +73,7 @@ class Decoder(Protocol):
 
     @property
     def target(self) -> Target:
-        """The blanks and what may stand in them."""
+        """The blanks, and the tokens allowed in them."""
         ...
 
     @property
@@ -97,7 +97,7 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True)
 class ParallelDecoder:
-    """What decoders share that predict many sites from one pass, in a number of steps that is asked for.
+    """A decoder that predicts many sites from one pass, in a given number of steps.
 
     `decoding_temperature` 0 takes the likeliest token, otherwise tokens are drawn at that temperature.
     """
@@ -114,7 +114,7 @@ class ParallelDecoder:
 
     @property
     def steps(self) -> int:
-        """As many as were asked for."""
+        """`decoding_steps`."""
         return self.decoding_steps
 
     def init(self, n: int, rng: Randomness) -> DecodeState:
@@ -159,6 +159,6 @@ def decode(
 
 
 def highest(values: Float[Tensor, "n F"], count: int) -> Bool[Tensor, "n F"]:
-    """Where the `count` highest values of each row stand; earlier sites first among equals."""
+    """Marks the `count` highest values of each row; earlier sites first among equals."""
     ranks = values.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
     return ranks < count

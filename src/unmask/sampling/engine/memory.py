@@ -1,4 +1,4 @@
-"""What a run keeps of its conditionals, how many chains run side by side within a memory budget, and logits that are cached.
+"""The form in which a run keeps its conditionals, how many chains run side by side within a memory budget, and a cache of logits.
 
     logits    2 R F V numbers per chain     R replicas, F sites; 2: the text and its proposal
     states    2 R F d numbers per chain     d: the width of the encoder
@@ -33,7 +33,7 @@ GPU_SHARE = 0.4
 WORK = 32
 """Bytes per token of the vocabulary while a token is drawn."""
 GIGABYTE = 2**30
-WORDS = {"logits": "logits", "states": "hidden states", "nothing": "nothing, and computed anew"}
+WORDS = {"logits": "logits", "states": "hidden states", "nothing": "nothing; they are computed again"}
 CACHE_BYTES = 2**28
 MOST_ROWS = 2**18
 """Rows of the cache; this many keys take about 50 MB."""
@@ -41,7 +41,7 @@ MOST_ROWS = 2**18
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What is kept of each site's conditional, the budget, and what one chain of the longest text takes of it."""
+    """The form in which conditionals are kept, the budget, and the bytes of one chain of the longest text."""
 
     keeps: Keeps
     budget: int
@@ -84,16 +84,16 @@ class ChainCost:
 
     @property
     def one(self) -> int:
-        """What a chain by itself takes."""
+        """Bytes of one chain by itself."""
         return self.kept + self.work
 
     @property
     def each(self) -> int:
-        """What another chain adds."""
+        """Bytes that another chain adds."""
         return self.kept if self.shares_work else self.one
 
     def of(self, chains: int) -> int:
-        """What this many chains take."""
+        """Bytes of this many chains."""
         return self.one + (chains - 1) * self.each
 
     def fitting(self, budget: int) -> int:
@@ -102,7 +102,7 @@ class ChainCost:
 
 
 def chain_cost(settings: SampleSettings, target: Target, keeps: Keeps) -> ChainCost:
-    """What a chain of this target takes."""
+    """The memory of a chain of this target."""
     model = target.model
     width = {"logits": model.vocab_size, "states": model.cost.width, "nothing": 0}[keeps]  # type: ignore[attr-defined]
     size = torch.promote_types(model.dtype, torch.float32 if keeps == "logits" else model.dtype).itemsize
@@ -116,7 +116,7 @@ def chain_cost(settings: SampleSettings, target: Target, keeps: Keeps) -> ChainC
 
 
 def available_bytes(device: torch.device) -> int:
-    """Bytes that can still be had on the device."""
+    """Free memory of the device, in bytes."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:

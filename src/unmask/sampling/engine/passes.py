@@ -37,17 +37,17 @@ CPU_ROWS = 16
 GPU_ROWS = 512
 GPU_ROWS_OF_DECODERS = 2048
 FEWEST_GPU_ROWS = 64
-"""Rows of a call on a GPU: a chain's rounds ask for fewer and fewer rows, a decoder's steps for all texts."""
+"""Rows of a call on a GPU: the rounds of chains ask for fewer and fewer rows, the steps of a decoder for all texts."""
 HEAD_ROWS = 1024
 """Rows that the head makes logits of at once: more leave a GPU's cache."""
 CHAINS_THAT_FILL = {4: 1, 8: 8, 16: 32}
-"""On a CPU, rows of a call and from how many chains on they are worth it: fewer leave most of a larger call to copies."""
+"""On a CPU, rows of a call and the fewest chains that use them: with fewer, most of the call would be copies."""
 TOKENS_PER_ROW = 48
-"""On a CPU, the tokens of texts for which these rows are meant: of longer texts fewer rows make up for reading the weights."""
+"""On a CPU, these rows are for texts of this many tokens: longer texts need fewer rows to pay for reading the weights."""
 
 
 def rows_for(model: ConditionalModel, chains: int, decodes: bool = False) -> int:
-    """The rows of every call for so many chains with one target, whichever of them run side by side; a power of two."""
+    """The rows of every call for `chains` chains with one target, however many of them run side by side; a power of two."""
     if model.device.type == "cuda":
         return min(GPU_ROWS_OF_DECODERS if decodes else GPU_ROWS, max(FEWEST_GPU_ROWS, 1 << (chains.bit_length() - 1)))
     return max(rows for rows, fewest in CHAINS_THAT_FILL.items() if chains >= fewest)
@@ -126,7 +126,7 @@ class Passes:
         current: Int[Tensor, " m"],
         greedy: bool = False,
     ) -> Conditionals:
-        """What can be drawn from conditionals as they are kept."""
+        """Conditionals to draw from, made of `kept`."""
         head = None if kept.shape[1] == self.model.vocab_size else Head(self.model.logits_of, self._through_head)
         return Conditionals(kept, proposal, target.support, sites, current, head, greedy)
 
@@ -164,7 +164,7 @@ class Passes:
         inputs: Sequence[Tensor],
         shared: Sequence[Tensor] = (),
     ) -> Any:
-        """`function` of so many rows of `inputs` at a time, and of what they share; recorded, on a GPU."""
+        """`function` of `rows` rows of `inputs` at a time, and of the tensors they share; recorded, on a GPU."""
         if not inputs[0].is_cuda or not len(inputs[0]):
             return _filled_up(lambda *part: function(*part, *shared), rows, *inputs)
         key = (name, rows, *(tuple(value.shape[1:]) for value in inputs), *(tuple(value.shape) for value in shared))
@@ -173,8 +173,9 @@ class Passes:
         return self._recorded[key](inputs, shared)
 
     def rows_of_a_call(self, tokens: int, predicted: int) -> int:
-        """A power of two, no more than the model takes at once: a call that it would cut in two has two shapes, and several
-        threads share out other numbers of rows unevenly, so that a row's bits depend on its place.
+        """The rows of a call: at most what the model takes at once, since a call that it cuts in two has two shapes.
+
+        Powers of two give every thread the same share, so a row's bits do not depend on its place.
         """
         most = getattr(self.model, "rows_at_once", None)
         rows = self.rows if most is None else min(self.rows, int(most(tokens, predicted)))
@@ -184,7 +185,7 @@ class Passes:
 
 
 def _filled_up(function: Callable[..., Any], rows: int, *inputs: Tensor) -> Any:
-    """`function` of the rows of `inputs`, so many at a time; the last are filled up with copies of a row."""
+    """`function` of `rows` rows of `inputs` at a time; the last call is filled up with copies of a row."""
     parts = []
     for start in range(0, max(1, len(inputs[0])), rows):
         part = [value[start : start + rows] for value in inputs]

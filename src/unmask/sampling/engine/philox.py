@@ -53,7 +53,7 @@ def uniform(
 
 
 def counter_words(seed: int, sweep: int, step: int, call: int) -> tuple[int, int, int, int, int]:
-    """What is common to all chains and places: the key's first word, and the counter at place 0."""
+    """The words that all chains and places share: the key's first word, and the counter at place 0."""
     low, high = call & (1 << CALLS) - 1, call >> CALLS
     return seed & WORD, low << PLACES, step + (high << PLACES), sweep, seed >> 32
 

@@ -5,7 +5,7 @@ are batched, or whether the run was interrupted. The calls of a step come in an 
 values, so that the number of a call is part of the counter; a call may be for some of the rows only.
 
 One uniform number draws a token, by the inverse of the cumulative distribution (see `token_draw`). Gumbel's maximum needs a
-number for every token of the vocabulary: on a CPU that costs more than all else that a step does with the logits.
+number for every token of the vocabulary: on a CPU that costs more than everything else that a step does with the logits.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from unmask.sampling.engine.token_draw import Conditionals, Drawn
 
 @runtime_checkable
 class Randomness(Protocol):
-    """What a kernel may ask for. `rows` are the state's rows that the choice is for; each has a stream of its own.
+    """Random choices of a kernel. `rows` are the rows of the state that a choice is for; each has its own stream.
 
-    Answers lie on the device of `rows`.
+    Answers are on the device of `rows`.
     """
 
     def tokens(self, rows: Int[Tensor, " m"], conditionals: Conditionals, places: Int[Tensor, " m"] | None = None) -> Drawn:
-        """A token from each of the conditionals; `places` tell apart several of one row."""
+        """A token from each of the conditionals; `places` distinguish several of one row."""
         ...
 
     def categorical(self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]) -> Int[Tensor, " m"]:

@@ -3,7 +3,7 @@
     g(w) = exp(f(w) / tau) / Z over the kept tokens K: those allowed, and with f(w) at least `least` where proposals are cut
     w    = the first token of K with  sum_{v <= w, v in K} exp(f(v) / tau) > u Z
 
-With the token come the numbers that a step needs: log g of it and of the token that is there, its logit f(w), and log Z of f
+With the token come the numbers that a step needs: log g of it and of the current token, its logit f(w), and log Z of f
 over the whole vocabulary and over the allowed tokens, both at tau = 1. Nothing of the size of the logits is written on a
 GPU (`triton_programs`); here is its plain twin, in float64.
 """
@@ -26,7 +26,7 @@ those that all rows share."""
 
 
 class Drawn(NamedTuple):
-    """A token of each row and what its conditional says about it, in float64.
+    """A token of each row and its numbers, in float64.
 
     log_density   log g(token);   current_log_density   log g(current token), -inf where it is never proposed
     logit         f(token)
@@ -57,7 +57,7 @@ class Conditionals:
     """The conditionals of m sites, in the form in which they are kept: logits, or what `head` makes logits of.
 
     support   of every site of the target, a row each;   sites   which of them each conditional is of
-    current   the tokens that are there
+    current   the current tokens
     greedy    take the likeliest allowed token instead of drawing
     """
 
@@ -81,7 +81,7 @@ class Conditionals:
         return self._asked("draw", uniform)
 
     def at(self, tokens: Int[Tensor, " m"]) -> Drawn:
-        """What the conditionals say about given tokens."""
+        """The numbers of given tokens."""
         return self._asked("at", tokens)
 
     def log_weights(self) -> Float[Tensor, "m V"]:
@@ -141,7 +141,7 @@ def plain_draw(
     tokens: Int[Tensor, " m"] | None = None,
     greedy: bool = False,
 ) -> Drawn:
-    """The drawn tokens, or the given `tokens`, and what the conditionals say about them."""
+    """The drawn tokens, or the given `tokens`, and their numbers."""
     wide = logits.double()
     allowed = torch.where(support[sites], wide, -torch.inf)
     top = allowed.amax(-1, keepdim=True)

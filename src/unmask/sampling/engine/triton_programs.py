@@ -99,7 +99,7 @@ def _draw(
     if HOW == 2:
         token = tl.load(chosen + row)
     elif HOW == 1:
-        token = tl.minimum(tl.min(first, 0), size - 1).to(tl.int64)  # of numbers that are none nothing is the largest
+        token = tl.minimum(tl.min(first, 0), size - 1).to(tl.int64)  # all-NaN rows have no argmax
         tl.store(chosen + row, token)
     else:
         wanted = tl.load(uniform + row) * total

@@ -1,8 +1,8 @@
-"""The state of many chains at once: their texts, and what the model said about them.
+"""Kernels, and the state of many chains at once: their texts, and the model's numbers about them.
 
 `kept[c, i]` is the conditional of site i of chain c's text with that site masked alone: the proposal distribution of the
 site and its energy term in one. A kernel that computes an energy produces all of them, so they are kept, as logits or as
-hidden states (see `passes`): redrawing the token that is there costs no pass, and an accepted text leaves its conditionals
+hidden states (see `passes`): redrawing the current token costs no pass, and an accepted text leaves its conditionals
 ready for the next proposal. Where memory is short nothing is kept, and a conditional costs a pass when it is drawn from.
 
 All tensors are on the model's device, and a step waits for it only to count the rows that still need a pass. A step changes
@@ -169,7 +169,7 @@ class ChainState:
         return passes.conditionals(masked, positions.unsqueeze(1))[:, 0]
 
     def passes_of_a_look(self, passes: Passes) -> Int[Tensor, " n"]:
-        """What looking at one fresh conditional costs each chain."""
+        """Passes that each chain pays to look at one fresh conditional."""
         return torch.full_like(self.rows, int(passes.keeps == "nothing"))
 
     def complete(self, target: Target, passes: Passes, keep: bool = True) -> Int[Tensor, " n"]:
@@ -188,7 +188,7 @@ def refuse_nan(terms: Float[Tensor, "n S"]) -> None:
 
 
 class StepInfo(NamedTuple):
-    """What one step did, a row for each chain.
+    """The outcome of one step, a row for each chain.
 
     sites      the sites that were redrawn
     accepted   whether the proposal was accepted; one that redraws the same tokens always is

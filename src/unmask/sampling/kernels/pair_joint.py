@@ -84,7 +84,7 @@ class PairJoint(MetropolisKernel):
         logits: Float[Tensor, "n 2 V"],
         log_weights: Float[Tensor, "n 2 V"],
     ) -> PairLaws:
-        """mu of each chain, from its text with the pair masked and what the model says there."""
+        """mu of each chain, from its text with the pair masked and the model's logits there."""
         return pair_laws(self.passes, masked, positions, logits, log_weights, self.candidates, self.joint)
 
 
@@ -134,7 +134,7 @@ def pair_laws(
     are the support.
 
     Both tables of every text come from passes that all texts share, stay on the model's device, and are solved side by side
-    (`derive_blocks`): texts with as many candidates share every operation, and no text's numbers depend on the others.
+    (`derive_blocks`): texts with the same numbers of candidates share every operation, and no text's numbers depend on others.
 
     masked   the texts with their pair masked;   logits   the model's at the pair
     """
@@ -164,7 +164,7 @@ def _tables(
     support: Bool[Tensor, "n 2 V"],
     axes: tuple[Int[Tensor, "n a"], Int[Tensor, "n b"]],
 ) -> list[Tables]:
-    """The tables of each text, with as many candidates in all of them."""
+    """The tables of each text; all texts have the same numbers of candidates."""
     first, second = (_conditionals(passes, masked, positions, support[:, t], axes, t) for t in range(2))
     log_m = [torch.where(support, logits.double(), -torch.inf)[:, t].log_softmax(-1).gather(1, axes[t]) for t in range(2)]
     inside = torch.stack([m.logsumexp(-1) for m in log_m], 1).tolist()

@@ -1,11 +1,11 @@
-"""Which sites a sweep redraws, and in which order; never by looking at the values that stand there.
+"""Which sites a sweep redraws, and in which order; never by looking at the current tokens.
 
     random        every step draws its site uniformly
     fixed         from the first site to the last
     permutation   each site once, in a random order
 
-Blocks of k sites are windows of k neighbours, or sets of any k. One sweep takes as many steps as it needs to redraw as many
-tokens as there are sites. Within a block the order of the sites is random, except in fixed sweeps.
+Blocks of k sites are windows of k neighbours, or sets of any k. One sweep has as many steps as it takes
+to redraw F tokens, F the number of sites. Within a block the order of the sites is random, except in fixed sweeps.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ def group_run(settings: SampleSettings, group: Group, passes: Passes, proposal: 
 
 
 def group_runs(settings: SampleSettings, model: MaskedLM, found: Sequence[Group], plan: MemoryPlan) -> list[GroupRun]:
-    """The runs of all groups, before they begin. Groups whose calls have as many rows share their passes."""
+    """The runs of all groups, before they begin. Groups whose calls have the same number of rows share their passes."""
     caches = model.device.type == "cpu" and plan.keeps == "logits"  # a GPU runs a row sooner than it is looked up
     memory = LogitMemory(model, most_bytes=plan.budget // 4) if caches else None
     rows = [rows_for(model, len(group.alike), settings.entry.decodes) for group in found]

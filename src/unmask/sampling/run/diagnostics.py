@@ -5,7 +5,7 @@
     stutter     neighbouring tokens that are equal
 
 R-hat compares the variance between chains with that within them, on ranks (Vehtari et al. 2021); near 1 when the chains
-cannot be told apart. ESS is the number of independent draws that would give as good a mean. Both are ArviZ's. Chains over
+look the same. ESS is the number of independent draws that would give as good a mean. Both are computed by ArviZ. Chains over
 texts of different lengths have different targets and are compared length by length.
 """
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     import pandas
 
 FEWEST_DRAWS = 4
-"""ArviZ needs as many draws of each chain."""
+"""Draws per chain that ArviZ needs at least."""
 TAILS = (0.05, 0.95)
 """Quantiles whose ESS the tail ESS is the smaller of."""
 
 
 @dataclass(frozen=True)
 class Functional:
-    """One scalar function of the text, over the chains of one length; R-hat and ESS are nan where they cannot be told."""
+    """One scalar function of the text, over the chains of one length; R-hat and ESS are NaN where they are not known."""
 
     name: str
     length: int
@@ -64,11 +64,11 @@ class PositionRates:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `unmask.diagnose` returns.
+    """The result of `unmask.diagnose`.
 
     Self-BLEU and distinct-n compare the last texts of the chains with each other (all texts of a decoder): one chain's
     consecutive texts resemble each other by construction. `independent_...` are the same statistics of texts whose tokens
-    know nothing of each other (see `verdict`).
+    do not depend on each other (see `verdict`).
 
     passes       forward passes that the chains asked for, whether they were run or answered from memory
     at_start     share of samples that were taken before their chain had left its start
@@ -107,7 +107,7 @@ class Diagnosis:
     judge: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """What `unmask diagnose --json` prints: null where a number cannot be told, or is infinite."""
+        """The object that `unmask diagnose --json` prints: null where a number is not known, or is infinite."""
         return dict(_finite(asdict(self)))
 
     def to_frame(self) -> pandas.DataFrame:
@@ -217,7 +217,7 @@ def with_functionals(run: SampleRun) -> pandas.DataFrame:
 
 
 def draws_of(frame: pandas.DataFrame, name: str) -> NDArray[np.float64]:
-    """A functional as (chains, draws): as many draws of each as the chain that is least far has."""
+    """A functional as (chains, draws), truncated to the shortest chain."""
     chains = [part[name].to_numpy(dtype=np.float64) for _, part in frame.groupby("chain")]
     common = min(len(chain) for chain in chains)
     return np.array([chain[:common] for chain in chains])
@@ -230,7 +230,7 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     array_stats = arviz_statistics()
     if array_stats is not None and count >= FEWEST_DRAWS and np.ptp(draws) > 0:
         axes = {"chain_axis": 0, "draw_axis": 1}
-        with np.errstate(divide="ignore", invalid="ignore"):  # chains that stand still have R-hat inf
+        with np.errstate(divide="ignore", invalid="ignore"):  # chains that do not move have R-hat inf
             bulk = float(array_stats.ess(draws, method="bulk", **axes))
             tail = float(array_stats.ess(draws, method="tail", prob=TAILS, **axes))
             r_hat = float(array_stats.rhat(draws, method="rank", **axes)) if chains > 1 else r_hat

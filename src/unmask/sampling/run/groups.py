@@ -27,7 +27,7 @@ from unmask.tables.kept import kept_with_first
 
 ROW_BYTES = 300
 TOKEN_BYTES = 12
-"""What a sample takes in memory, and each of its tokens, about."""
+"""Bytes of a sample, and of each of its tokens, about."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Group:
     """Chains with one target, run side by side.
 
     chains   their numbers in the whole run
-    starts   the texts they start from, where those were given; a decoder takes only what it is conditioned on from them
+    starts   the texts they start from, where those were given; a decoder takes only the tokens that it is conditioned on
     alike    all chains of this run with this target
     """
 
@@ -92,7 +92,7 @@ def _templates(
 
 
 def _allowed(settings: SampleSettings, model: MaskedLM, template: Sequence[int]) -> dict[int, list[int]]:
-    """The token ids that may stand at each position that is restricted: those of the alphabet, and of `allow` there."""
+    """The token ids that are allowed at each restricted position: those of the alphabet, and of `allow` there."""
     everywhere = alphabet_ids(model.words, settings.alphabet) if settings.alphabet else None
     found: dict[int, list[int]] = {}
     if everywhere is not None:
@@ -169,8 +169,8 @@ def random_texts(target: Target, n: int, rng: Randomness) -> Int[Tensor, "n T"]:
 def independent_texts(settings: SampleSettings, group: Group) -> Int[Tensor, "n T"]:
     """One text per chain, its tokens drawn independently of each other: the yardstick for repetition (see `verdict`).
 
-    Each site's token comes from the model's conditional with all sites masked: what the model knows of the vocabulary and
-    of the held tokens, and nothing of the neighbours. One pass per target.
+    Each site's token comes from the model's conditional with all sites masked: it depends on the vocabulary and the held tokens,
+    and not on the neighbours. One pass per target.
     """
     rng = ChainStreams(settings.seed, group.chains, group.target.device).at(0, 1)
     return _drawn_apart(group.target, len(group.chains), _blank_conditionals(group.target), rng)

@@ -2,8 +2,8 @@
 
     score(x) = -1/n sum_t log p(x_t | x_<t)       nats per token; the end token counts, where the judge has one; lower is better
 
-The judge knows nothing of the energy that was sampled: a chain can lower its own energy with texts that nobody would write, and
-this is where it shows.
+The judge does not depend on the energy that was sampled: a chain can lower its own energy with texts that nobody would write,
+and the judge shows it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AT_ONCE = 64
 
 
 class CausalJudge:
-    """A causal model by name or folder; a text stands between its start and end tokens, where it has them."""
+    """A causal model by name or folder; a text is scored between its start and end tokens, where it has them."""
 
     def __init__(self, name: str, device: str = "auto") -> None:
         self.name = name
@@ -48,7 +48,7 @@ class CausalJudge:
 
     @torch.no_grad()
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Nats per token of each text; nan for a text of which nothing can be predicted. Texts of one length go together."""
+        """Nats per token of each text; NaN for a text without a token to predict. Texts of one length go together."""
         found = np.full(len(texts), np.nan)
         bare = [self.words(text, add_special_tokens=False)["input_ids"] for text in texts]
         by_length: dict[int, list[int]] = {}

@@ -102,7 +102,7 @@ class SampleRun:
         return self.samples
 
     def to_dict(self) -> dict[str, Any]:
-        """What `unmask sample --json` prints: the settings, the last sample of each chain, and the diagnosis."""
+        """The object that `unmask sample --json` prints: the settings, the last sample of each chain, and the diagnosis."""
         columns = ["chain", "sweep", "text", "energy", "log_prob", "passes"]
         rows = self.last[columns].astype(object).where(self.last[columns].notna(), None)
         return {
@@ -159,7 +159,7 @@ def assemble(
 
 
 def load_run(path: str | os.PathLike[str]) -> SampleRun:
-    """What a run has left in its folder so far; it need not be finished."""
+    """A run as its folder has it so far; it need not be finished."""
     folder = user_path(path, "run")
     settings = stored_settings(folder)
     samples, snapshots = stored_samples(folder), stored_snapshots(folder)
@@ -177,7 +177,7 @@ def _refuse_missing_samples(
     there = samples.groupby("chain").size()
     doubled = int(samples.duplicated(["chain", "sweep"]).sum())
     if doubled:
-        raise InputError(f"{doubled:,} samples in {str(folder / 'parts')!r} are there twice: take the copied part away")
+        raise InputError(f"{doubled:,} samples in {str(folder / 'parts')!r} are there twice: remove the copied part")
     for saved in snapshots:
         wanted = settings.kept_after(int(saved["done"]))
         for chain in saved["chains"].tolist():
@@ -301,7 +301,7 @@ class SampleFolder(RunFolder):
 
     @contextmanager
     def restoring(self, group: int) -> Iterator[None]:
-        """What is refused in here is the fault of the group's checkpoint."""
+        """Blames the group's checkpoint for every InputError inside."""
         try:
             yield
         except InputError as error:

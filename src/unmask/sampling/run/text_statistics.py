@@ -59,7 +59,7 @@ def self_bleu(texts: Sequence[Tokens]) -> float:
 
 
 def distinct(texts: Sequence[Tokens], n: int) -> float:
-    """Share of n-grams that are different; nan where there is none."""
+    """Share of n-grams that are different; NaN where there are no n-grams."""
     counts: Counter[tuple[int, ...]] = Counter()
     for text in texts:
         counts.update(ngrams(text, n))

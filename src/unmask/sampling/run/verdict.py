@@ -1,9 +1,9 @@
-"""What the diagnostics mean, in plain sentences.
+"""The diagnosis in plain sentences.
 
 Nothing here assumes a language. Repetition is held against a yardstick of the model's own: texts whose tokens are drawn
 independently of each other from the model's conditionals with all sites masked. With 20 amino acids, neighbours are equal
-now and then; with 8,000 words, they hardly ever are. Chains that have not left their start are told by their moves, since over a
-small space a chain comes back to its start again and again, and rightly so.
+now and then; with 8,000 words, they hardly ever are. Chains that have not left their start are known by their moves, since over a
+small space a chain rightly comes back to its start again and again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _moves(found: Diagnosis, settings: SampleSettings) -> list[str]:
     if not isnan(found.novelty) and found.acceptance > 0.5 and found.novelty < 0.5 * found.acceptance:
         said.append(
             f"{found.acceptance:.0%} of steps were accepted, but only {found.novelty:.0%} of redrawn tokens changed: most "
-            "accepted proposals redraw the token that is there."
+            "accepted proposals redraw the current token."
         )
     if found.at_start > MANY_AT_START:
         said.append(
@@ -84,7 +84,7 @@ def _beside(chance: float, shown: str) -> str:
 def _mixing(found: Diagnosis) -> list[str]:
     if found.chains < 2 or found.draws < 4:
         return [
-            f"{found.chains} chains of {found.draws} draws are too few to tell whether they mix: run 2 or more, of 4 or more."
+            f"{found.chains} chains of {found.draws} draws are too few to know whether they mix: run 2 or more, of 4 or more."
         ]
     known = [f for f in found.functionals if not isnan(f.r_hat)]
     if not known:

@@ -1,4 +1,4 @@
-"""A run step by step, as it happens: what `unmask serve` shows. The samples are those of `unmask.sample`, token for token."""
+"""A run step by step, as it happens, for `unmask serve`. The samples are those of `unmask.sample`, token for token."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Begun:
 class Move:
     """One step of one chain: positions redrawn, which of them were offered another token, and which took it.
 
-    Replicas that swap exchange whole texts: positions that hold another token because of that are told as changed, too.
+    Replicas that swap exchange whole texts: positions that hold another token because of that count as changed, too.
     """
 
     positions: list[int]
@@ -53,7 +53,7 @@ class Stepped:
 class Swept:
     """After a sweep: the chains' texts and energies, shares of steps accepted and novel so far, R-hat of the energy.
 
-    acceptance, novelty and r_hat are None where they cannot be told: of a decoder, of one chain, of few sweeps.
+    acceptance, novelty and r_hat are None where they are not known: for a decoder, for one chain, after few sweeps.
     """
 
     sweep: int
@@ -131,8 +131,8 @@ def _swept(run: GroupRun, model: MaskedLM, draws: list[list[float]]) -> Swept:
     passes = int(run.spent.sum())
     r_hat = None
     if run.settings.entry.mixes and len(draws[0]) > 1:
-        told = measure("energy", len(run.counts[0]), np.array(draws).T, passes).r_hat
-        r_hat = told if np.isfinite(told) else None
+        measured = measure("energy", len(run.counts[0]), np.array(draws).T, passes).r_hat
+        r_hat = measured if np.isfinite(measured) else None
     steps = counts["steps"]
     return Swept(
         run.done,
