@@ -41,6 +41,7 @@ def launches() -> list[Callable[[], object]]:
     from unmask.joints.triton import rehearsal
     from unmask.models.encoder import add_norm, gelu_product, short_attention
     from unmask.sampling.engine import triton_programs as drawing
+    from unmask.sampling.engine.token_draw import Asked
     from unmask.tables import filling
 
     half = {"dtype": torch.float16}
@@ -54,7 +55,7 @@ def launches() -> list[Callable[[], object]]:
         lambda: gelu_product.linear_gelu(inner, states),
         lambda: filling.rehearse(100, 100, CPU),
         lambda: drawing.uniform_on_gpu((1, 2, 3, 4, 5), sites, sites[None]),
-        lambda: drawing.draw_on_gpu(logits, allowed, sites, sites, 1.0, None, uniform),
+        lambda: drawing.draw_on_gpu(Asked(logits, allowed, sites, sites, 1.0, None, uniform)),
         lambda: drawing.log_normaliser_on_gpu(logits),
         *(of_pairs[i] for i in (0, 1, 4, 5)),
     ]

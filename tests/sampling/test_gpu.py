@@ -16,7 +16,7 @@ from unmask.sampling.energy import Energy, energies
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.philox import counter_words, plain_uniform, uniform
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.engine.token_draw import plain_draw
+from unmask.sampling.engine.token_draw import Asked, plain_draw
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
 from unmask.sampling.kernels.block import ProductBlock
 from unmask.sampling.kernels.gibbs import PseudoGibbs
@@ -83,9 +83,9 @@ def test_drawn_tokens_are_those_of_the_plain_twin(dtype, temperature, cut):
     sites, current = (torch.randint(n, (m,), generator=generator) for n in (4, vocabulary))
     u = torch.rand(m, generator=generator, dtype=torch.float64)
     least = torch.where(support[sites], logits, -torch.inf).sort(-1).values[:, -100] if cut else None
-    plain = plain_draw(logits, support, sites, current, temperature, least, u)
+    plain = plain_draw(Asked(logits, support, sites, current, temperature, least, u))
     on_gpu = [None if value is None else value.cuda() for value in (logits, support, sites, current)]
-    fused = draw_on_gpu(*on_gpu, temperature, None if least is None else least.cuda(), u.cuda())
+    fused = draw_on_gpu(Asked(*on_gpu, temperature, None if least is None else least.cuda(), u.cuda()))
     assert int((fused.tokens.cpu() != plain.tokens).sum()) <= (0 if dtype == torch.float64 else 1)
     same = fused.tokens.cpu() == plain.tokens
     for one, other in zip(fused[1:], plain[1:], strict=True):

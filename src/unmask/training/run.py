@@ -175,8 +175,8 @@ def train(
         if prepared.pairs:
             prepared.pairs.layout.save(folder, settings.objective, prepared.tokenizer.get_vocab(), settings.corrects)
             if settings.objective == "masked":
-                pairs, seed = prepared.pairs, seed_for(settings.seed, 2)
-                fit_length_head(trainer.model, pairs.layout, pairs.sources, pairs.targets, seed).save(folder)
+                known, seed = prepared.pairs, seed_for(settings.seed, 2)
+                fit_length_head(trainer.model, known.layout, known.sources, known.targets, seed).save(folder)
         export_model(folder, trainer.model, prepared.tokenizer, settings, card, half)
         if made.finished:
             write_json(own / "finished.json", {"step": step, **dataclasses.asdict(figures)})

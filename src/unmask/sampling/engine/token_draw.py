@@ -25,6 +25,23 @@ InCalls = Callable[[Hashable, Callable[..., Any], Sequence[Tensor], Sequence[Ten
 those that all rows share."""
 
 
+class Asked(NamedTuple):
+    """What to draw from: logits of m sites, of which `sites` have these rows of `support`; or `tokens` to give the numbers of.
+
+    least   the smallest logit that is kept, where proposals are cut;   greedy   take the likeliest allowed token
+    """
+
+    logits: Float[Tensor, "m V"]
+    support: Bool[Tensor, "F V"]
+    sites: Int[Tensor, " m"]
+    current: Int[Tensor, " m"]
+    temperature: float
+    least: Float[Tensor, " m"] | None
+    uniform: Float[Tensor, " m"] | None
+    tokens: Int[Tensor, " m"] | None = None
+    greedy: bool = False
+
+
 class Drawn(NamedTuple):
     """A token of each row and its numbers, in float64.
 
@@ -110,7 +127,8 @@ class Conditionals:
             logits = kept if head is None else head.logits_of(kept)
             least = proposal.least_kept(logits, support, sites)
             uniform, tokens = (given, None) if what == "draw" else (None, given)
-            found = _drawing(logits)(logits, support, sites, current, proposal.temperature, least, uniform, tokens, greedy)
+            asked = Asked(logits, support, sites, current, proposal.temperature, least, uniform, tokens, greedy)
+            found = _drawn(asked)
             return found.tokens, torch.stack(found[1:], 1)
 
         rows = (self.kept, self.sites, self.current, uniform_or_tokens)
@@ -121,27 +139,18 @@ class Conditionals:
         return Drawn(tokens, *numbers.unbind(1))
 
 
-def _drawing(logits: Tensor) -> Callable[..., Drawn]:
-    """`plain_draw`, or its twin on a GPU."""
-    if not logits.is_cuda:
-        return plain_draw
+def _drawn(asked: Asked) -> Drawn:
+    """By `plain_draw`, or its twin on a GPU."""
+    if not asked.logits.is_cuda:
+        return plain_draw(asked)
     from unmask.sampling.engine.triton_programs import draw_on_gpu
 
-    return draw_on_gpu
+    return draw_on_gpu(asked)
 
 
-def plain_draw(
-    logits: Float[Tensor, "m V"],
-    support: Bool[Tensor, "F V"],
-    sites: Int[Tensor, " m"],
-    current: Int[Tensor, " m"],
-    temperature: float,
-    least: Float[Tensor, " m"] | None,
-    uniform: Float[Tensor, " m"] | None,
-    tokens: Int[Tensor, " m"] | None = None,
-    greedy: bool = False,
-) -> Drawn:
-    """The drawn tokens, or the given `tokens`, and their numbers."""
+def plain_draw(asked: Asked) -> Drawn:
+    """The drawn tokens, or the given ones, and their numbers."""
+    logits, support, sites, current, temperature, least, uniform, tokens, greedy = asked
     wide = logits.double()
     allowed = torch.where(support[sites], wide, -torch.inf)
     top = allowed.amax(-1, keepdim=True)

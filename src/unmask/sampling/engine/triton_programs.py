@@ -10,28 +10,19 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.sampling.engine.token_draw import Drawn
+from unmask.sampling.engine.token_draw import Asked, Drawn
 
 UNIFORM_BLOCK = 256
 BLOCK, WARPS = 2048, 8
 DRAW, GREEDY, GIVEN = 0, 1, 2
 
 
-def draw_on_gpu(
-    logits: Float[Tensor, "m V"],
-    support: Bool[Tensor, "F V"],
-    sites: Int[Tensor, " m"],
-    current: Int[Tensor, " m"],
-    temperature: float,
-    least: Float[Tensor, " m"] | None,
-    uniform: Float[Tensor, " m"] | None,
-    tokens: Int[Tensor, " m"] | None = None,
-    greedy: bool = False,
-) -> Drawn:
+def draw_on_gpu(asked: Asked) -> Drawn:
     """`plain_draw` in one launch."""
+    logits, support, sites, current, temperature, least, uniform, tokens, greedy = asked
     logits = logits if logits.stride(1) == 1 else logits.contiguous()
     m, size = logits.shape
     numbers = torch.empty((5, m), dtype=torch.float64, device=logits.device)

@@ -92,7 +92,8 @@ class ChainState:
         state = cls.at(target, saved["ids"], saved["temperature"])
         state.steps = int(saved["steps"])
         if passes is not None:
-            state.look_up(target, passes, *saved["fresh"].nonzero(as_tuple=True))
+            rows, columns = saved["fresh"].nonzero(as_tuple=True)
+            state.look_up(target, passes, rows, columns)
         return state
 
     @property
