@@ -214,7 +214,7 @@ def chains_of(bench: Bench, row: Row, length: int, starts: Tensor) -> MarkovRun:
     settings = row.settings(len(starts), length)
     target, everyone = bench.target(length, row.energy, row.temperature), list(range(len(starts)))
     kernel = settings.entry.build(target=target, passes=bench.passes, proposal=Proposal(), **vars(settings))
-    run = MarkovRun(settings, Group(everyone, target, starts, everyone), bench.passes, kernel)
+    run = MarkovRun(settings, Group(everyone, target, starts, everyone), kernel)
     run.begin()
     return run
 

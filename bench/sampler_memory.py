@@ -19,8 +19,7 @@ from sampler_throughput import model_of, wait
 from unmask import checks
 from unmask.sampling.engine.memory import available_bytes
 from unmask.sampling.engine.passes import Passes, rows_for
-from unmask.sampling.kernels.proposal import Proposal
-from unmask.sampling.run.advance import MarkovRun, group_run
+from unmask.sampling.run.advance import MarkovRun, build, group_run
 from unmask.sampling.run.groups import groups
 from unmask.sampling.settings import SampleSettings
 
@@ -47,7 +46,7 @@ def main() -> None:
     )
     for budget in given.budgets.split(","):
         found, plan = groups(settings, model, memory=checks.memory("memory", budget, available_bytes(model.device)))
-        group, proposal = found[0], Proposal()
+        group = found[0]
         chains = len(group.chains)
         print(f"{budget}: {plan}; {chains:,} chains at once, {len(found)} times", flush=True)
         before = torch.cuda.memory_allocated() if on_gpu else 0
@@ -55,7 +54,7 @@ def main() -> None:
             torch.cuda.reset_peak_memory_stats()
         passes = Passes(model, rows_for(model, settings.chains), None, plan.keeps)
         begun = time.perf_counter()
-        run = group_run(settings, group, passes, proposal)
+        run = group_run(settings, group, build(settings, group.target, passes))
         run.begin()
         assert isinstance(run, MarkovRun)
         wait(model)

@@ -32,8 +32,7 @@ from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.mask_predict import blanks_left
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.proposal import Proposal
-from unmask.sampling.run.advance import group_run
+from unmask.sampling.run.advance import build, group_run
 from unmask.sampling.run.groups import Group
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
@@ -96,7 +95,7 @@ def sampler(model: MaskedLM, settings: SampleSettings, passes: Passes, starts: t
     """A group of all chains at its start."""
     target, everyone = Target(model, blank_template(model, settings.length[0])), list(range(settings.chains))
     own = None if settings.entry.decodes else starts[: settings.chains]
-    run = group_run(settings, Group(everyone, target, own, everyone), passes, Proposal())
+    run = group_run(settings, Group(everyone, target, own, everyone), build(settings, target, passes))
     run.begin()
     return run
 

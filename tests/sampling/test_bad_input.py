@@ -298,7 +298,7 @@ def test_folders_of_other_runs_are_refused_untouched(tiny, tmp_path):
     with pytest.raises(InputError, match="a run of `unmask evaluate`"):
         unmask.sample(out=tmp_path, model=tiny, **SMALL)
     assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
-    with pytest.raises(InputError, match="is a file"):
+    with pytest.raises(InputError, match="is in the folder of a run of `unmask evaluate`"):
         unmask.sample(out=tmp_path / "settings.json", model=tiny, **SMALL)
 
 

@@ -255,8 +255,8 @@ def test_other_models_and_sources_without_room_are_refused(masked: Path, causal:
         unmask.translate(["kalo.", "kalo " * 40], model=masked, device="cpu")
     with pytest.raises(InputError, match="is not a file"):
         unmask.translate(tmp_path / "none.txt", model=masked)
-    for texts in (None, ["kalo.", None], [3]):
-        with pytest.raises(InputError, match="give a file, or a list of strings"):
+    for texts, what in ((None, "texts None"), (["kalo.", None], "item 2 of texts: None"), ([3], "item 1 of texts: 3")):
+        with pytest.raises(InputError, match=f"{what} is not a text"):
             unmask.translate(texts, model=masked)  # type: ignore[arg-type]
     assert unmask.translate([], model=masked, device="cpu").rows == []
     assert unmask.translate(["", " "], model=masked, device="cpu").texts == ["", ""]

@@ -25,7 +25,7 @@ from unmask.sampling.engine.memory import CPU_BYTES, chain_cost
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
-from unmask.sampling.run.advance import group_run, proposal_of
+from unmask.sampling.run.advance import build, group_run
 from unmask.sampling.run.groups import Group, random_texts
 from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
@@ -110,7 +110,7 @@ class Drafting:
         out, done = list(drafts), 0
         for places, group, passes in self._groups(drafts, settings):
             narrow = _narrowed(settings, group.target.sites)
-            run = group_run(narrow, group, passes, proposal_of(narrow))
+            run = group_run(narrow, group, build(narrow, group.target, passes))
             run.begin()
             for _ in range(sweeps):
                 run.sweep()

@@ -18,7 +18,7 @@ from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
 from unmask.sampling.kernels.scan import SweepPlan
 from unmask.sampling.kernels.sequential_block import SequentialBlock
-from unmask.sampling.run.advance import group_runs
+from unmask.sampling.run.advance import build_all
 from unmask.sampling.run.groups import groups
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
@@ -225,7 +225,7 @@ def test_chains_of_many_lengths_are_no_reason_for_large_calls(tiny):
     """Chains of other lengths do not fill the calls of these."""
     settings = SampleSettings(chains=8, length=(2, 3, 4, 5), sweeps=1)
     found, plan = groups(settings, tiny)
-    assert [run.passes.rows for run in group_runs(settings, tiny, found, plan)] == [4] * 4
+    assert [kernel.passes.rows for kernel in build_all(settings, tiny, found, plan)] == [4] * 4
 
 
 def test_logits_that_are_no_numbers_are_refused():

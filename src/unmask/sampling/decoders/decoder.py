@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -67,46 +68,45 @@ class DecodeInfo(NamedTuple):
     passes: Int[Tensor, " n"]
 
 
-@runtime_checkable
-class Decoder(Protocol):
-    """Fills blanks; `exact` says whether `log_prob` is the probability with which it draws the text, given the order."""
+@dataclass(frozen=True)
+class Decoder(ABC):
+    """A rule that fills the blanks of a target."""
 
-    @property
-    def target(self) -> Target:
-        """The blanks, and the tokens allowed in them."""
-        ...
+    target: Target
+    passes: Passes
 
     @property
     def exact(self) -> bool:
-        """Whether `log_prob` is known."""
-        ...
+        """Whether `log_prob` is the probability with which the text is drawn, given the order."""
+        return False
 
     @property
+    @abstractmethod
     def steps(self) -> int:
         """Steps to a whole text."""
-        ...
 
     def init(self, n: int, rng: Randomness) -> DecodeState:
         """n blank texts."""
-        ...
+        return DecodeState.blank(self.target, n)
 
+    @abstractmethod
     def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
         """Fill some blanks in place."""
-        ...
+
+    def blank(self, state: DecodeState) -> Bool[Tensor, "n F"]:
+        """Which sites are blank."""
+        return state.ids[:, self.target.free_positions] == self.target.model.mask_id
 
 
 @dataclass(frozen=True)
-class ParallelDecoder:
+class ParallelDecoder(Decoder):
     """A decoder that predicts many sites from one pass, in a given number of steps.
 
     `decoding_temperature` 0 takes the likeliest token, otherwise tokens are drawn at that temperature.
     """
 
-    target: Target
-    passes: Passes
     decoding_steps: int = 10
     decoding_temperature: float = 0.0
-    exact = False
 
     def __post_init__(self) -> None:
         whole("decoding_steps", self.decoding_steps, 1, 10**6)
@@ -116,14 +116,6 @@ class ParallelDecoder:
     def steps(self) -> int:
         """`decoding_steps`."""
         return self.decoding_steps
-
-    def init(self, n: int, rng: Randomness) -> DecodeState:
-        """n blank texts."""
-        return DecodeState.blank(self.target, n)
-
-    def blank(self, state: DecodeState) -> Bool[Tensor, "n F"]:
-        """Which sites are blank."""
-        return state.ids[:, self.target.free_positions] == self.target.model.mask_id
 
     def predict(self, state: DecodeState, texts: Int[Tensor, " m"], sites: Int[Tensor, "m c"], rng: Randomness) -> None:
         """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids and confidence.

@@ -17,22 +17,17 @@ from torch import Tensor
 
 from unmask.checks import real
 from unmask.options.sampling import HOTTEST
-from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
-from unmask.sampling.engine.passes import Passes
+from unmask.sampling.decoders.decoder import DecodeInfo, Decoder, DecodeState
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.proposal import Proposal
-from unmask.sampling.target import Target
 
 
 @dataclass(frozen=True)
-class EntropyBound:
+class EntropyBound(Decoder):
     """As many steps as the bound needs, at most one per blank; temperature 0 takes the likeliest tokens."""
 
-    target: Target
-    passes: Passes
     gamma: float = 1.0
     decoding_temperature: float = 0.0
-    exact = False
 
     def __post_init__(self) -> None:
         real("gamma", self.gamma, 0, HOTTEST)
@@ -43,14 +38,10 @@ class EntropyBound:
         """Every step fills at least one blank."""
         return self.target.sites
 
-    def init(self, n: int, rng: Randomness) -> DecodeState:
-        """n blank texts."""
-        return DecodeState.blank(self.target, n)
-
     def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
         """Fill the blanks of lowest entropy under the bound; one pass for each text that has blanks."""
         target, sites = self.target, self.target.sites
-        blank = state.ids[:, target.free_positions] == target.model.mask_id
+        blank = self.blank(state)
         texts = blank.any(1).nonzero().squeeze(1)
         state.steps += 1
         if not len(texts):

@@ -25,8 +25,7 @@ from unmask.errors import InputError
 from unmask.joints.arnold_gokhale import family
 from unmask.joints.joint import Joint
 from unmask.options.sampling import RESTART
-from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
-from unmask.sampling.engine.passes import Passes
+from unmask.sampling.decoders.decoder import DecodeInfo, Decoder, DecodeState
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
@@ -37,11 +36,9 @@ PAIR = 2
 
 
 @dataclass(frozen=True)
-class Refined:
+class Refined(Decoder):
     """`restart` is lambda: 1 leaves the chain rule, near 0 the draws follow pseudo-Gibbs."""
 
-    target: Target
-    passes: Passes
     restart: float = 0.1
 
     def __post_init__(self) -> None:

@@ -49,6 +49,7 @@ from unmask.sampling.run.result import (
     table_of,
 )
 from unmask.sampling.settings import SampleSettings
+from unmask.sampling.target import Target
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 STREAM = "philox4x32-10"
@@ -158,8 +159,8 @@ class GroupRun(ABC):
 class MarkovRun(GroupRun):
     """A group's chains of a Markov kernel."""
 
-    def __init__(self, settings: SampleSettings, group: Group, passes: Passes, kernel: Kernel) -> None:
-        super().__init__(settings, group, passes)
+    def __init__(self, settings: SampleSettings, group: Group, kernel: Kernel) -> None:
+        super().__init__(settings, group, kernel.passes)
         self.kernel = kernel
         rows = [chain * kernel.replicas + replica for chain in group.chains for replica in range(kernel.replicas)]
         self.streams = ChainStreams(settings.seed, rows, group.target.device)
@@ -232,8 +233,8 @@ def sweep_plan(settings: SampleSettings, sites: int) -> SweepPlan:
 class DecoderRun(GroupRun):
     """A group of independent decodings: a sweep decodes every text of the group again. Its starts are blank."""
 
-    def __init__(self, settings: SampleSettings, group: Group, passes: Passes, decoder: Decoder) -> None:
-        super().__init__(settings, group, passes)
+    def __init__(self, settings: SampleSettings, group: Group, decoder: Decoder) -> None:
+        super().__init__(settings, group, decoder.passes)
         self.decoder = decoder
         self.streams = ChainStreams(settings.seed, group.chains, group.target.device)
         self.state = DecodeState.blank(group.target, len(group.chains))
@@ -262,25 +263,28 @@ class DecoderRun(GroupRun):
         return self.state.log_prob if self.decoder.exact else None
 
 
-def proposal_of(settings: SampleSettings) -> Proposal:
-    """How single tokens are proposed; warns where proposals are cut."""
-    return Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
+def build(settings: SampleSettings, target: Target, passes: Passes, proposal: Proposal | None = None) -> Kernel | Decoder:
+    """The kernel or decoder of the settings, which are checked against the target."""
+    if not settings.entry.decodes:
+        sweep_plan(settings, target.sites)
+    proposal = proposal or Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
+    made: Kernel | Decoder = settings.entry.build(target=target, passes=passes, proposal=proposal, **vars(settings))
+    return made
 
 
-def group_run(settings: SampleSettings, group: Group, passes: Passes, proposal: Proposal) -> GroupRun:
-    """The run of a group, before it begins: its kernel or decoder is built, and so its settings are checked."""
-    made = settings.entry.build(target=group.target, passes=passes, proposal=proposal, **vars(settings))
-    return (DecoderRun if settings.entry.decodes else MarkovRun)(settings, group, passes, made)
-
-
-def group_runs(settings: SampleSettings, model: MaskedLM, found: Sequence[Group], plan: MemoryPlan) -> list[GroupRun]:
-    """The runs of all groups, before they begin. Groups whose calls have the same number of rows share their passes."""
+def build_all(settings: SampleSettings, model: MaskedLM, found: Sequence[Group], plan: MemoryPlan) -> list[Kernel | Decoder]:
+    """The kernel or decoder of each group. Groups whose calls have the same number of rows share their passes."""
     caches = model.device.type == "cpu" and plan.keeps == "logits"  # a GPU runs a row sooner than it is looked up
     memory = LogitMemory(model, most_bytes=plan.budget // 4) if caches else None
+    proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
     rows = [rows_for(model, len(group.alike), settings.entry.decodes) for group in found]
     by_rows = {number: Passes(model, number, memory, plan.keeps) for number in rows}
-    proposal = proposal_of(settings)
-    return [group_run(settings, group, by_rows[number], proposal) for group, number in zip(found, rows, strict=True)]
+    return [build(settings, group.target, by_rows[number], proposal) for group, number in zip(found, rows, strict=True)]
+
+
+def group_run(settings: SampleSettings, group: Group, made: Kernel | Decoder) -> GroupRun:
+    """The run of a group, before it begins."""
+    return MarkovRun(settings, group, made) if isinstance(made, Kernel) else DecoderRun(settings, group, made)
 
 
 def draw_samples(
@@ -290,7 +294,7 @@ def draw_samples(
     *,
     name: str = "in memory",
     chains_at_once: int | None = None,
-    memory: float | str | None = None,
+    memory: int | float | str | None = None,
     user_terms: Sequence[UserTerm] = (),
     progress: Progress | None = None,
     seconds_between_checkpoints: float = SECONDS_BETWEEN_CHECKPOINTS,
@@ -301,14 +305,15 @@ def draw_samples(
     """
     budget = None if memory is None else budget_of("memory", memory, available_bytes(model.device))
     found, plan = groups(settings, model, chains_at_once, user_terms, budget)
-    runs = group_runs(settings, model, found, plan)
+    made = build_all(settings, model, found, plan)  # so that everything is checked before anything is written
 
     def advance(number: int, folder: SampleFolder | None = None, writer: Writer | None = None) -> tuple[list[SweepRows], Mark]:
         def report(done: int) -> None:
             if progress:
                 progress(number * settings.sweeps + done, len(found) * settings.sweeps, "sweeps")
 
-        return advanced(runs[number], number, folder, writer, report, seconds_between_checkpoints)
+        run = group_run(settings, found[number], made[number])
+        return advanced(run, number, folder, writer, report, seconds_between_checkpoints)
 
     if out is None:
         parts = [advance(number) for number in range(len(found))]

@@ -10,7 +10,7 @@ import numpy as np
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.run.advance import GroupRun, MarkovRun, group_runs
+from unmask.sampling.run.advance import GroupRun, MarkovRun, build_all, group_run
 from unmask.sampling.run.diagnostics import measure
 from unmask.sampling.run.groups import groups
 from unmask.sampling.run.result import COUNTS
@@ -76,7 +76,8 @@ def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
     found, plan = groups(settings, model, chains_at_once=settings.chains, only="logits")
     if len(found) != 1:
         raise InputError("chains of several lengths cannot be watched side by side: give one template or one length")
-    (run,) = group_runs(settings, model, found, plan)
+    (made,) = build_all(settings, model, found, plan)
+    run = group_run(settings, found[0], made)
     run.begin()
     draws: list[list[float]] = []
     free = found[0].target.free_positions.tolist()
