@@ -1,6 +1,5 @@
 """Statistics of texts by hand, R-hat and ESS through ArviZ, and what the verdict says."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -176,12 +175,6 @@ def test_coming_back_to_the_start_is_no_sign_of_standing_still():
     tokens[:, :20, 3] = 5
     late = diagnose(made_up_run(rng.normal(size=(4, 100)), tokens=tokens, starts=starts))
     assert late.at_start >= 0.2 and any("run longer, or burn in" in said for said in late.verdict)
-
-
-def test_without_arviz_the_rest_is_still_told(monkeypatch):
-    monkeypatch.setitem(sys.modules, "arviz_stats.base", None)
-    found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 50))))
-    assert np.isnan(found.functionals[0].r_hat) and "pip install arviz-stats" in " ".join(found.verdict)
 
 
 def test_numbers_of_a_real_run(tiny):

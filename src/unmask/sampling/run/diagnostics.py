@@ -7,6 +7,11 @@
 R-hat compares the variance between chains with that within them, on ranks (Vehtari et al. 2021); near 1 when the chains
 look the same. ESS is the number of independent draws that would give as good a mean. Both are computed by ArviZ. Chains over
 texts of different lengths have different targets and are compared length by length.
+
+Nothing here assumes a language. Repetition is compared with a yardstick of the model's own: texts whose tokens are drawn
+independently of each other from the model's conditionals with all sites masked. With 20 amino acids, neighbours are equal
+now and then; with 8,000 words, they hardly ever are. Chains that have not left their start are known by their moves, since over
+a small space a chain rightly comes back to its start again and again.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from math import isfinite
+from math import isfinite, isnan, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +32,7 @@ from unmask.options.sampling import DiagnoseOptions
 from unmask.runs.files import atomic_path, write_json
 from unmask.sampling.run.result import SampleRun, load_run
 from unmask.sampling.run.text_statistics import distinct, self_bleu, stutter_rate, stutters
-from unmask.sampling.run.verdict import verdict
+from unmask.sampling.settings import SampleSettings
 
 if TYPE_CHECKING:
     import pandas
@@ -36,6 +41,15 @@ FEWEST_DRAWS = 4
 """Draws per chain that ArviZ needs at least."""
 TAILS = (0.05, 0.95)
 """Quantiles whose ESS the tail ESS is the smaller of."""
+MIXED = 1.01
+NEARLY = 1.05
+FEW_SWAPS = 0.1
+ENOUGH = 400
+"""R-hat below 1.01 and a bulk ESS above 400 are what Vehtari et al. (2021) ask before means are believed."""
+MUCH_BLEU, LITTLE_BLEU = 0.7, 0.1
+MUCH_STUTTER = 0.05
+MANY_AT_START = 0.05
+SENTENCES = {"energy": "energy", "unchanged": "number of unchanged tokens", "stutter": "number of equal neighbours"}
 
 
 @dataclass(frozen=True)
@@ -68,7 +82,7 @@ class Diagnosis:
 
     Self-BLEU and distinct-n compare the last texts of the chains with each other (all texts of a decoder): one chain's
     consecutive texts resemble each other by construction. `independent_...` are the same statistics of texts whose tokens
-    do not depend on each other (see `verdict`).
+    do not depend on each other.
 
     passes       forward passes that the chains asked for, whether they were run or answered from memory
     at_start     share of samples that were taken before their chain had left its start
@@ -194,7 +208,7 @@ def measure_run(run: SampleRun) -> Diagnosis:
         lowest_energy=float(samples["energy"].min()),
         lowest_text=str(samples["text"].iloc[int(samples["energy"].argmin())]),
     )
-    return replace(found, verdict=verdict(found, settings, measured=arviz_statistics() is not None))
+    return replace(found, verdict=verdict(found, settings))
 
 
 def with_functionals(run: SampleRun) -> pandas.DataFrame:
@@ -227,8 +241,9 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     """R-hat and ESS of one functional."""
     chains, count = draws.shape
     r_hat = bulk = tail = float("nan")
-    array_stats = arviz_statistics()
-    if array_stats is not None and count >= FEWEST_DRAWS and np.ptp(draws) > 0:
+    if count >= FEWEST_DRAWS and np.ptp(draws) > 0:
+        from arviz_stats.base import array_stats  # type: ignore[attr-defined,unused-ignore]
+
         axes = {"chain_axis": 0, "draw_axis": 1}
         with np.errstate(divide="ignore", invalid="ignore"):  # chains that do not move have R-hat inf
             bulk = float(array_stats.ess(draws, method="bulk", **axes))
@@ -237,15 +252,6 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     return Functional(
         name, length, float(draws.mean()), float(draws.std()), r_hat, bulk, tail, 1000 * bulk / passes if passes else float("nan")
     )
-
-
-def arviz_statistics() -> Any | None:
-    """ArviZ's statistics of plain arrays; None where the package arviz-stats is not installed."""
-    try:
-        from arviz_stats.base import array_stats  # type: ignore[attr-defined,unused-ignore]
-    except ImportError:
-        return None
-    return array_stats
 
 
 def position_rates(rates: pandas.DataFrame) -> list[PositionRates]:
@@ -267,3 +273,84 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(v) for v in value]
     return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def verdict(found: Diagnosis, settings: SampleSettings) -> list[str]:
+    """One sentence for each thing that a reader should know, the most important first."""
+    entry = settings.entry
+    said = [entry.verdict.format(energy=settings.energy, temperature=settings.sampled_temperature)]
+    if entry.mixes:
+        said += _mixing(found)
+    elif not entry.decodes:
+        said.append(f"The lowest energy of a sample is {found.lowest_energy:.2f}: {found.lowest_text}")
+    if not entry.decodes:
+        said += _moves(found, settings)
+    return [*said, *_repetition(found)]
+
+
+def _moves(found: Diagnosis, settings: SampleSettings) -> list[str]:
+    said = []
+    if found.swaps and min(found.swaps) < FEW_SWAPS:
+        rung = found.swaps.index(min(found.swaps))
+        said.append(
+            f"Only {found.swaps[rung]:.0%} of swaps between temperatures {settings.ladder[rung]:g} and "
+            f"{settings.ladder[rung + 1]:g} were accepted: put temperatures closer together."
+        )
+    if settings.top_k is not None or settings.nucleus is not None:
+        said.append("Proposals were cut to likely tokens: texts with any other token are out of reach (reducible chain).")
+    if not isnan(found.novelty) and found.acceptance > 0.5 and found.novelty < 0.5 * found.acceptance:
+        said.append(
+            f"{found.acceptance:.0%} of steps were accepted, but only {found.novelty:.0%} of redrawn tokens changed: most "
+            "accepted proposals redraw the current token."
+        )
+    if found.at_start > MANY_AT_START:
+        said.append(
+            f"{found.at_start:.0%} of the samples were taken before their chain had left the text it started from: run longer, "
+            "or burn in."
+        )
+    return said
+
+
+def _repetition(found: Diagnosis) -> list[str]:
+    said = []
+    chance = found.independent_self_bleu
+    enough = MUCH_BLEU if isnan(chance) else max(MUCH_BLEU, (1 + chance) / 2, chance + LITTLE_BLEU)
+    if found.chains > 1 and found.self_bleu > enough:
+        said.append(f"The chains' last texts repeat each other (self-BLEU {found.self_bleu:.2f}{_beside(chance, '.2f')}).")
+    chance = found.independent_stutter
+    noise = 0.0 if isnan(chance) else chance + 2 * sqrt(chance * (1 - chance) / max(1, found.independent_neighbours))
+    if found.stutter > MUCH_STUTTER + noise:
+        said.append(f"{found.stutter:.1%} of neighbouring tokens are equal{_beside(chance, '.1%')}: the texts stutter.")
+    return said
+
+
+def _beside(chance: float, shown: str) -> str:
+    return "" if isnan(chance) else f", {chance:{shown}} if tokens were independent of each other"
+
+
+def _mixing(found: Diagnosis) -> list[str]:
+    if found.chains < 2 or found.draws < 4:
+        return [
+            f"{found.chains} chains of {found.draws} draws are too few to know whether they mix: run 2 or more, of 4 or more."
+        ]
+    known = [f for f in found.functionals if not isnan(f.r_hat)]
+    if not known:
+        return ["No functional varies, so nothing can be said about mixing: the chains do not move."]
+    worst = max(known, key=lambda f: f.r_hat)
+    fewest = min(known, key=lambda f: f.ess_bulk)
+    named = f"R-hat of the {SENTENCES[worst.name]} is {worst.r_hat:.3f}"
+    if worst.r_hat > NEARLY:
+        said = [
+            f"The chains have NOT mixed: {named}, which should be below {MIXED}. Averages over these samples still depend on the "
+            "starts, and effective sample sizes mean little yet: run longer, or use tempering or blocks."
+        ]
+    elif worst.r_hat > MIXED:
+        said = [f"The chains have nearly mixed: {named}, which should be below {MIXED}. Run longer before trusting averages."]
+    else:
+        said = [f"No sign that the chains have not mixed: {named} or less."]
+    if worst.r_hat <= NEARLY and fewest.ess_bulk < ENOUGH:
+        said.append(
+            f"{found.chains * found.draws:,} draws are worth {fewest.ess_bulk:.0f} independent ones for the "
+            f"{SENTENCES[fewest.name]}; {ENOUGH} are wanted for a stable mean."
+        )
+    return said

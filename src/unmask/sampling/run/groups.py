@@ -167,7 +167,7 @@ def random_texts(target: Target, n: int, rng: Randomness) -> Int[Tensor, "n T"]:
 
 
 def independent_texts(settings: SampleSettings, group: Group) -> Int[Tensor, "n T"]:
-    """One text per chain, its tokens drawn independently of each other: the yardstick for repetition (see `verdict`).
+    """One text per chain, its tokens drawn independently of each other: the yardstick for repetition (see `diagnostics`).
 
     Each site's token comes from the model's conditional with all sites masked: it depends on the vocabulary and the held tokens,
     and not on the neighbours. One pass per target.

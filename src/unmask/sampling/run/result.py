@@ -162,7 +162,8 @@ def load_run(path: str | os.PathLike[str]) -> SampleRun:
     """A run as its folder has it so far; it need not be finished."""
     folder = user_path(path, "run")
     settings = stored_settings(folder)
-    samples, snapshots = stored_samples(folder), stored_snapshots(folder)
+    samples = as_frame(read_rows(read_parts(folder, read_settings(folder, KIND).get("run")), sample_columns()))
+    snapshots = [read_checkpoint(path) for path in sorted((folder / "checkpoints").glob("group-*.npz"))]
     if samples.empty or not snapshots:
         raise InputError(f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in")
     _refuse_missing_samples(folder, settings, samples, snapshots)
@@ -372,17 +373,6 @@ def stored_settings(folder: Path) -> SampleSettings:
     except (InputError, TypeError, ValueError) as error:
         why = str(error)
     raise InputError(f"{str(folder / 'settings.json')!r} is not of an `unmask sample` run, or damaged ({why}): {AGAIN}")
-
-
-def stored_samples(folder: Path) -> pandas.DataFrame:
-    """The samples of a run that may still be under way."""
-    run = read_settings(folder, KIND).get("run")
-    return as_frame(read_rows(read_parts(folder, run), sample_columns()))
-
-
-def stored_snapshots(folder: Path) -> list[Snapshot]:
-    """The checkpoints of a run."""
-    return [read_checkpoint(path) for path in sorted((folder / "checkpoints").glob("group-*.npz"))]
 
 
 def stored_starts(folder: Path, known: pandas.DataFrame) -> pandas.DataFrame:
