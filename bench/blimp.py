@@ -15,8 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.scoring.minimal_pairs import PairScores
 from unmask.scoring.registry import SCORES
 from unmask.scoring.score import score

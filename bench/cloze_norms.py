@@ -30,8 +30,8 @@ from scipy.stats import spearmanr
 
 import unmask
 from unmask.joints.chain_search import search_fillings
-from unmask.models.readings import Blank, Reading, read_blanks, reading_with
-from unmask.models.words import WordMarks
+from unmask.models.text.blanks import Blank, TextReading, read_blanks, reading_with
+from unmask.models.text.words import WordMarks
 from unmask.tables.exploration import Variant
 from unmask.tables.lattice import lattice
 from unmask.tables.length_fit import length_weights
@@ -104,7 +104,7 @@ def measure(model: unmask.MaskedLM, marks: WordMarks, text: str, answers: dict[s
     return item
 
 
-def search(conditionals: Conditionals, marks: WordMarks, blank: Blank, readings: list[Reading]) -> np.ndarray:
+def search(conditionals: Conditionals, marks: WordMarks, blank: Blank, readings: list[TextReading]) -> np.ndarray:
     """The likeliest words of each length: (tokens less one, log-probability without the weight of the length)."""
     begin, go_on = marks.beginning(blank.at_start, blank.after_space), marks.continuing
     variants = [Variant(r.cloze, 1 / PIECES, (begin, *[go_on] * (len(r.cloze.block) - 1))) for r in readings]

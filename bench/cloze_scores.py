@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from unmask.models.given import as_model
+from unmask.models.masked_lm import as_model
 from unmask.scoring.registry import SCORES
 from unmask.scoring.results import Scores
 from unmask.scoring.score import score

@@ -18,6 +18,7 @@ import torch
 from tokenizers import Tokenizer
 
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.word_pieces import load_tokenizer
 from unmask.training.corpus import Source
 from unmask.training.encoder import PackedBert
 from unmask.training.layout import Vocabulary
@@ -25,7 +26,6 @@ from unmask.training.masking import parse_scheme
 from unmask.training.objectives import Masked
 from unmask.training.segments import Segmentation, sentences
 from unmask.training.token_store import TokenPart, tokenise
-from unmask.training.tokenizer import load_tokenizer
 from unmask.training.validation import validate, validation_rows
 
 SCHEMES = ("fixed:0.15", "k:1", "k:2", "fixed:0.4")

@@ -34,6 +34,7 @@ from unmask.joints import derive_all
 from unmask.joints.arnold_gokhale import arnold_gokhale
 from unmask.joints.metrics import BlockMetrics, JointMetrics, block_metrics
 from unmask.models.bundled import english_model_path
+from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.unary import unary_tables
 
@@ -47,7 +48,7 @@ RELATIVE, ABSOLUTE = 1e-3, 5e-5
 """Agreement asked of two float32 procedures: a thousandth, or 5e-5 nats where the number is near 0."""
 
 
-class FirstTokens:
+class FirstTokens(ConditionalModel):
     """A model whose vocabulary is the first `tokens` tokens of another's."""
 
     def __init__(self, model: MaskedLM, tokens: int) -> None:

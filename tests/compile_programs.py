@@ -39,7 +39,7 @@ class Card:
 def launches() -> list[Callable[[], object]]:
     """One of each program."""
     from unmask.joints.triton import rehearsal
-    from unmask.models.encoder import add_norm, gelu_product, short_attention
+    from unmask.models.encoder.triton_programs import add_norm, linear_gelu, short_attention
     from unmask.sampling.engine import triton_programs as drawing
     from unmask.sampling.engine.token_draw import Asked
     from unmask.tables import filling
@@ -50,9 +50,9 @@ def launches() -> list[Callable[[], object]]:
     allowed, uniform = torch.ones(1, 50, dtype=torch.bool), torch.zeros(3, dtype=torch.float64)
     of_pairs = rehearsal.launches(37, CPU)
     return [
-        lambda: add_norm.add_norm(norm, states, states),
-        lambda: short_attention.short_attention(states, states, states, 2),
-        lambda: gelu_product.linear_gelu(inner, states),
+        lambda: add_norm(norm, states, states),
+        lambda: short_attention(states, states, states, 2),
+        lambda: linear_gelu(inner, states),
         lambda: filling.rehearse(100, 100, CPU),
         lambda: drawing.uniform_on_gpu((1, 2, 3, 4, 5), sites, sites[None]),
         lambda: drawing.draw_on_gpu(Asked(logits, allowed, sites, sites, 1.0, None, uniform)),
@@ -76,8 +76,8 @@ def main() -> None:
         launch()
     print("unreached:", *unreached())
     if find_spec("beartype") is not None:
-        install_import_hook("unmask.models.encoder.add_norm", "beartype.beartype")
-        reload(import_module("unmask.models.encoder.add_norm"))
+        install_import_hook("unmask.models.encoder.triton_programs", "beartype.beartype")
+        reload(import_module("unmask.models.encoder.triton_programs"))
         try:
             launches()[0]()
         except CompilationError as error:

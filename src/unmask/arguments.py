@@ -43,7 +43,10 @@ def checked(function: Function) -> Function:
             if name in hints and name in single:
                 if name != "model" and "model" in hints and type(given).__name__ == "MaskedLM":
                     raise InputError(f"{name} {shown(given)} is a model: give it as model=")
-                bound.arguments[name] = fitted(name, given, hints[name])
+                try:
+                    bound.arguments[name] = fitted(name, given, hints[name])
+                except _Misfit as error:
+                    raise InputError(str(error)) from None
         return function(*bound.args, **bound.kwargs)
 
     return cast(Function, call)

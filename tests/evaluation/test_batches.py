@@ -14,6 +14,7 @@ from unmask.checks import memory
 from unmask.errors import InputError
 from unmask.evaluation.batches import MOST, InBatches
 from unmask.evaluation.measure import Measurer
+from unmask.models import batching
 from unmask.models.batching import halving
 from unmask.models.masked_lm import MaskedLM
 
@@ -148,7 +149,7 @@ def test_a_pair_that_fails_does_not_take_the_others_with_it(asked, one_by_one, f
 def test_pairs_by_triton_from_the_logits_to_the_numbers(tiny, corpus, monkeypatch):
     asked = {"data": str(corpus), "model": tiny, "pairs": 2, "joints": ("balanced",), "memory": "1GB"}
     plain = unmask.evaluate(**asked).rows
-    monkeypatch.setenv("UNMASK_TRITON", "on")
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     by_triton = unmask.evaluate(**asked).rows
     columns = ["pair_nll", "unary_nll_first", "a_kl", "g_kl", "compatibility"]
     pd.testing.assert_frame_equal(by_triton[columns], plain[columns], rtol=1e-4, atol=1e-5)
@@ -158,7 +159,7 @@ def test_pairs_by_triton_from_the_logits_to_the_numbers(tiny, corpus, monkeypatc
 @pytest.mark.skipif(not os.environ.get("TRITON_INTERPRET") or not find_spec("triton"), reason="compiled here")
 def test_every_launch_of_a_rehearsal_runs_before_a_text_is_read(tiny, corpus, monkeypatch):
     began = []
-    monkeypatch.setenv("UNMASK_TRITON", "on")
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     monkeypatch.setattr(Measurer, "rehearse", lambda self: began.extend(launch() for launch in self._launches()))
     monkeypatch.setattr("unmask.evaluation.plan.read_texts", lambda data: pytest.fail("read before") if not began else [])
     with pytest.raises(InputError, match="the 0 texts give only 0"):

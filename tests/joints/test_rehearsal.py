@@ -14,6 +14,7 @@ from unmask.joints import derive_all
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
 from unmask.joints.triton.rehearsal import launches, random_pair, rehearse
+from unmask.models import batching
 
 pytest.importorskip("triton")
 INTERPRETED = pytest.mark.skipif(not os.environ.get("TRITON_INTERPRET"), reason="compiled here, and held by the tests on a GPU")
@@ -22,7 +23,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 @pytest.mark.parametrize("device", [pytest.param("cpu", marks=INTERPRETED), pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_every_launch_of_a_rehearsal_runs(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UNMASK_TRITON", "on")
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     if device == "cpu":
         monkeypatch.setattr("unmask.joints.triton.rehearsal.FEW", 16)
     assert len([launch() for launch in launches(37, torch.device(device))]) == 10
@@ -61,7 +62,7 @@ def test_a_process_may_end_in_the_middle_of_a_rehearsal() -> None:
 def test_pairs_are_compiled_for_what_a_rehearsal_is(likely: int, pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from unmask.joints.triton import pair_flows, pair_sums, table_sums
 
-    monkeypatch.setenv("UNMASK_TRITON", "on")
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     monkeypatch.setattr("unmask.joints.triton.rehearsal.FEW", 16)
     monkeypatch.setattr("unmask.joints.solver.likely_tokens.LIKELY", likely)
     programs = (pair_flows, "_row_sums", "_column_sums"), (pair_sums, "_block_sums"), (table_sums, "_table_sums")

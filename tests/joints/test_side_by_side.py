@@ -16,6 +16,7 @@ from unmask.joints.registry import Member
 from unmask.joints.solver.anderson import Acceleration, accelerate
 from unmask.joints.solver.likely_tokens import strips
 from unmask.joints.triton.stack import Stack, aligned, aligned_zeros
+from unmask.models import batching
 from unmask.tables.unary import Tables
 
 ASKED = {"a": Member(0.0), "b": Member(0.5, 0.25), "c": Member(1.0)}
@@ -100,7 +101,7 @@ def test_pairs_side_by_side_by_triton_are_those_of_the_tiles(monkeypatch: pytest
     wanted = ("mrf", "hcb", "arnold_gokhale", "family:0.5,0.25", "chain")
     golds = [(4, 7), (8, 39)]
     by_tiles = metrics_of_blocks(derive_blocks(blocks, wanted), golds)
-    monkeypatch.setenv("UNMASK_TRITON", "on")
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     again = [pair(seed, 2.0, (9, 40), torch.float32) for seed in range(2)]
     by_triton = metrics_of_blocks(derive_blocks(again, wanted), golds)
     for mine, theirs in zip(by_triton, by_tiles, strict=True):

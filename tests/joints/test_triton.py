@@ -14,7 +14,6 @@ if not os.environ.get("TRITON_INTERPRET"):
     pytest.skip("compiled here, and held by test_cuda.py beside this file", allow_module_level=True)
 
 
-from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, Joint, derive, derive_all
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.metrics import block_metrics
@@ -24,6 +23,7 @@ from unmask.joints.solver.flow_sweep import sweep
 from unmask.joints.solver.marginals import flat, start
 from unmask.joints.solver.members import Members
 from unmask.joints.triton.pair_form import Linear, PairForm, pair_form, triton_serves
+from unmask.models import batching
 from unmask.tables.unary import Tables
 
 WITH_RESTARTS = (*CONSTRUCTIONS, "family:0.5,0.25", "family:1,0.1")
@@ -49,7 +49,7 @@ def tables() -> Tables:
 @pytest.fixture
 def by_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have Triton read tables on a CPU."""
-    monkeypatch.setenv("UNMASK_TRITON", "on")
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
 
 
 @pytest.mark.parametrize("name", WITH_RESTARTS)
@@ -78,7 +78,7 @@ def test_a_sweep_by_triton_is_a_sweep(tables: Tables, monkeypatch: pytest.Monkey
     square = Members.of([tables], [Member(alpha, restart) for alpha in (0.0, 0.5, 1.0) for restart in (0.0, 0.2, 1.0)])
     points = flat(start(tables)).expand(9, -1)
     expected = sweep(square, points)
-    monkeypatch.setenv("UNMASK_TRITON", "on")
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     torch.testing.assert_close(sweep(square, points), expected, rtol=1e-5, atol=1e-5)
     assert len({tuple(row) for row in expected.tolist()}) >= 7, "the members are told apart, but for the chain's"
 
@@ -97,7 +97,7 @@ def test_joints_and_metrics_by_triton_are_those_of_the_tiles(
 ) -> None:
     tables = with_zeros(tables) if zeros else tables
     by_tiles = block_metrics(derive_all(tables, WITH_RESTARTS), (4, 7))
-    monkeypatch.setenv("UNMASK_TRITON", "on")
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     by_triton = block_metrics(derive_all(replace(tables), WITH_RESTARTS), (4, 7))
     assert isclose(by_triton.compatibility, by_tiles.compatibility, rel_tol=1e-5)
     for found, wanted in zip(by_triton.joints, by_tiles.joints, strict=True):
@@ -132,9 +132,6 @@ def test_triton_reads_the_form_that_a_rule_claims(tables: Tables, by_triton: Non
 
 def test_a_block_of_a_model_on_a_cpu_is_left_to_the_tiles(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not triton_serves(tables)
-    monkeypatch.setenv("UNMASK_TRITON", "on")
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     assert triton_serves(tables)
     assert not triton_serves(replace(tables, log_q=tuple(q.double() for q in tables.log_q)))
-    monkeypatch.setenv("UNMASK_TRITON", "of")
-    with pytest.raises(InputError, match="UNMASK_TRITON 'of' is unknown: did you mean off"):
-        triton_serves(tables)

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from unmask.errors import InputError, ModelError
-from unmask.models.encoder.post_norm_encoder import find_post_norm_encoder
+from unmask.models.encoder.encoder import find_encoder
 from unmask.models.encoder.substitution import Substitution
 from unmask.models.masked_lm import MaskedLM
 
@@ -129,7 +129,7 @@ def test_wrong_fast_path_is_caught_and_given_up(checkpoint, caplog):
         wrong.bert.encoder.layer[1].attention.self.key.weight[3, 5] += 0.5
     values = torch.arange(5, 25)[:, None]
     expected = loop_log_prob(model.network, filled([VARIED], values), PREDICTED)
-    model.encoder = find_post_norm_encoder(wrong)
+    model.encoder = find_encoder(wrong)
     with torch.no_grad():
         hidden = Substitution(model.encoder, torch.tensor(TEXT), [VARIED], PREDICTED).hidden(values)
         unchecked = model.head.of_hidden(hidden[:, None])[:, 0].log_softmax(-1)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from unmask.models.batching import passes
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.passes import passes
 
 
 def setting() -> tuple[bool, bool]:

@@ -22,7 +22,7 @@ import unmask
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.vocabulary import tokenizer_from_vocabulary
+from unmask.models.text.vocabulary import tokenizer_from_vocabulary
 from unmask.tables.candidates import choose_candidates
 from unmask.tables.support import regular_tokens
 

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 import unmask
 from unmask.cli.app import app
 from unmask.errors import InputError, UnmaskWarning
+from unmask.models.text.word_pieces import special_id
 from unmask.training.corpus import sources
 from unmask.training.encoder import PackedBert
 from unmask.training.layout import Vocabulary
@@ -32,7 +33,6 @@ from unmask.training.objectives import Causal, Masked
 from unmask.training.parallel import Parallel, prepare_parallel
 from unmask.training.prepare import Held, Prepared, prepare
 from unmask.training.settings import TrainSettings
-from unmask.training.tokenizer import special_id
 from unmask.training.validation import Figures, validate
 
 TRAIN, VALID = made_up_lines(200), [*made_up_lines(40, seed=1), "The old miller ploughs dough on Saturday.", "Fields!"]

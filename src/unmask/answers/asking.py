@@ -16,8 +16,8 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, c
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
-from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import Plan, find_candidates, plan_candidates
 from unmask.tables.unary import Tables, tables_of

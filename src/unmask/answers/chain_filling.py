@@ -1,6 +1,6 @@
 """`fill` by the chain rule over all orders: many blanks, whole words and gaps, over the whole vocabulary.
 
-A text with [WORD] or [GAP:2-5] is read with every number of tokens that its blanks may have (`unmask.models.readings`). With
+A text with [WORD] or [GAP:2-5] is read with every number of tokens that its blanks may have (`unmask.models.text.blanks`). With
 n readings and weights w, the probability of a filling x of reading r is w_r p_r(x), where p_r is the chain rule averaged over
 orders in the text with that many masks, over all regular tokens:
 
@@ -28,9 +28,9 @@ from unmask.answers.constraints import FilledBlanks
 from unmask.answers.given_answers import GivenAnswer, Known, ScoredAnswer, rank_bounds, read_answer, with_odds
 from unmask.errors import InputError
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
-from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.readings import Blank, Reading, has_several_lengths, read_blanks, reading_with, readings_of
+from unmask.models.text.blanks import Blank, TextReading, has_several_lengths, read_blanks, reading_with, readings_of
+from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.options.answers import FillOptions
 from unmask.runs.progress import Progress
 from unmask.tables.exploration import State, Variant
@@ -72,7 +72,7 @@ class ChainQuestion:
     text: str
     options: FillOptions
     blanks: list[Blank]
-    readings: list[Reading]
+    readings: list[TextReading]
     given: list[GivenAnswer]
     filled: FilledBlanks
     support: Tensor
@@ -173,7 +173,7 @@ def _refuse_outside(model: MaskedLM, support: Tensor, named: Sequence[tuple[str,
 
 def _read(
     model: MaskedLM, text: str, positions: Sequence[int] | None, targets: Sequence[str] | None, pieces: int
-) -> tuple[list[Blank], list[Reading]]:
+) -> tuple[list[Blank], list[TextReading]]:
     """The blanks of a text and its readings: one where it has [MASK] only, positions, or targets, which widen a blank."""
     if has_several_lengths(text):
         if positions is not None or targets is not None:
@@ -182,9 +182,10 @@ def _read(
         return blanks, readings_of(model.words, text, blanks, model.max_length)
     cloze = model.cloze(text, positions, targets)
     if positions is None and targets is None:
-        return read_blanks(model.words, text, pieces), [Reading(cloze, (1,) * len(cloze.block))]
+        return read_blanks(model.words, text, pieces), [TextReading(cloze, (1,) * len(cloze.block))]
     first = model.words.encode("a").index(cloze.ids[0]) if cloze.ids[0] in model.special_ids else -1
-    return [Blank("token", 1, 1, p == first + 1, p != first + 1) for p in cloze.block], [Reading(cloze, (1,) * len(cloze.block))]
+    blanks = [Blank("token", 1, 1, p == first + 1, p != first + 1) for p in cloze.block]
+    return blanks, [TextReading(cloze, (1,) * len(cloze.block))]
 
 
 class _Spelled:

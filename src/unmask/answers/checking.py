@@ -29,7 +29,6 @@ from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.tokenizing import TextTokenizer
 from unmask.options.answers import CheckOptions
 from unmask.options.option import documented
 from unmask.runs.files import user_path
@@ -193,15 +192,14 @@ def check(
         lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype, rename=rename)
     loading = [str(warning.message) for warning in told if issubclass(warning.category, UnmaskWarning)]
     found = None if texts is None else measure(lm, texts, progress)
-    words, tokenizer = lm.words, lm.tokenizer
+    words = lm.words
+    before, after = words.around()
     config = lm.network.config
     shape = [
         f"{value} {what}"
         for name, what in (("num_hidden_layers", "layers"), ("hidden_size", "wide"), ("num_attention_heads", "heads"))
         if (value := getattr(config, name, None)) is not None
     ]
-    special = [str(token) for token in tokenizer.all_special_tokens]
-    unused = sum(tokenizer.convert_ids_to_tokens(i) is None for i in lm.special_ids)
     step = max(1, len(lm.regular_ids) // 8)
     return Check(
         model=lm.name,
@@ -210,17 +208,17 @@ def check(
         parameters=sum(weight.numel() for weight in lm.network.parameters()),
         dtype=str(lm.dtype).removeprefix("torch."),
         device=str(lm.device),
-        tokenizer=_kind(words),
-        cased=_cased(words),
-        tokens=len(tokenizer.get_vocab()),
+        tokenizer=words.kind,
+        cased=words.cased,
+        tokens=words.size,
         regular=len(lm.regular_ids),
         examples=tuple(lm.token(i).strip() for i in lm.regular_ids[step // 2 :: step][:8]),
-        special=tuple(special),
-        mask=str(tokenizer.mask_token),
+        special=words.special_tokens,
+        mask=words.mask_token,
         mask_id=lm.mask_id,
-        around=_around(lm),
+        around=(tuple(lm.decode(before)), tuple(lm.decode(after))),
         outputs=lm.vocab_size,
-        unused=unused,
+        unused=len(words.nameless),
         longest=lm.max_length,
         head="at the positions asked for" if lm.head.position_by_position else "mixes positions, so it runs on all of them",
         passes_per_second=_speed(lm),
@@ -231,7 +229,7 @@ def check(
 
 def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
     """What looks wrong."""
-    if not any(_around(model)):
+    if not any(model.words.around()):
         yield "nothing is put before and after a text: most models were trained with a start and an end token (post_processor)"
     entropy = _masked_entropy(model)
     if entropy > NEARLY_UNIFORM * log(model.vocab_size):
@@ -258,7 +256,7 @@ def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
 @torch.no_grad()
 def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = None) -> OnTexts:
     """The figures of `OnTexts`."""
-    special, unknown_id = set(model.special_ids), model.tokenizer.unk_token_id
+    special, unknown_id = set(model.special_ids), model.words.unknown_id
     rows, why, refused, too_long, unknown, tokens = [], None, 0, 0, 0, 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnmaskWarning)
@@ -268,7 +266,7 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
             except InputError as error:
                 refused, why = refused + 1, why or str(error)
                 continue
-            unknown += ids.count(unknown_id)
+            unknown += sum(i == unknown_id for i in ids)
             tokens += sum(i not in special or i == unknown_id for i in ids)
             too_long += model.max_length is not None and len(ids) > model.max_length
             rows.append(ids[: model.max_length])
@@ -345,39 +343,11 @@ def _texts(data: str | Path | Sequence[str]) -> list[str]:
     return found
 
 
-def _kind(words: TextTokenizer) -> str:
-    if words.by_character:
-        return "letters"
-    if words.byte_level:
-        return "byte-level pieces"
-    if words.spaces_in_tokens:
-        return "pieces that carry their space"
-    if words.joined:
-        return "tokens cut by a regular expression"
-    return "word pieces" if any(token.startswith("##") for token in words.regular_tokens) else "whole words"
-
-
-def _cased(words: TextTokenizer) -> bool:
-    text = " ".join(token for token in words.regular_tokens if token.isalpha() and token.isascii())[:200] or "a"
-    upper, lower = (
-        words.tokenizer(t, add_special_tokens=False, verbose=False)["input_ids"] for t in (text.upper(), text.lower())
-    )
-    return bool(upper != lower)
-
-
-def _around(model: MaskedLM) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The tokens before and after a text of one blank."""
-    ids = list(model.words.tokenizer(model.tokenizer.mask_token, verbose=False)["input_ids"])
-    place = ids.index(model.mask_id)
-    return tuple(model.decode(ids[:place])), tuple(model.decode(ids[place + 1 :]))
-
-
 def _masked_entropy(model: MaskedLM) -> float:
     """Of the second of four blanks."""
-    ids = list(model.words.tokenizer(model.tokenizer.mask_token, verbose=False)["input_ids"])
-    place = ids.index(model.mask_id)
-    ids[place : place + 1] = [model.mask_id] * 4
-    log_q = model.logits(torch.tensor([ids]), torch.tensor([[place + 1]]))[0, 0].double().log_softmax(-1)
+    before, after = model.words.around()
+    ids = [*before, *[model.mask_id] * 4, *after]
+    log_q = model.logits(torch.tensor([ids]), torch.tensor([[len(before) + 1]]))[0, 0].double().log_softmax(-1)
     return -float((log_q.exp() * log_q).sum())
 
 

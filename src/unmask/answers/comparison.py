@@ -30,8 +30,7 @@ from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.metrics import block_metrics
 from unmask.joints.registry import all_named, named
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.options.answers import CompareOptions
 from unmask.options.option import documented
 from unmask.runs.progress import Progress

@@ -16,8 +16,7 @@ from unmask import checks
 from unmask.answers.asking import Model
 from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.tables.revealing import Conditionals
 
 Masking = Literal["alone", "together", "none"]

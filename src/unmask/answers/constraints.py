@@ -15,15 +15,15 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.readings import Blank, Reading
-from unmask.models.words import WordMarks
+from unmask.models.text.blanks import Blank, TextReading
+from unmask.models.text.words import WordMarks
 from unmask.options.answers import FillOptions
 
 
 class FilledBlanks:
     """The blanks of a text under constraints: what their tokens spell, which tokens they may take, which fillings pass."""
 
-    def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[Reading], options: FillOptions) -> None:
+    def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], options: FillOptions) -> None:
         self.model, self.blanks, self.readings, self.differ = model, blanks, readings, options.differ
         self.forbidden = {word.strip().casefold() for word in options.forbid or ()}
         allow, match = options.allow or {}, options.match or {}
@@ -51,7 +51,7 @@ class FilledBlanks:
             return self.model.token(ids[0]).strip()
         return self.model.text(ids)
 
-    def allowed(self, reading: Reading) -> tuple[Bool[Tensor, " V"] | None, ...] | None:
+    def allowed(self, reading: TextReading) -> tuple[Bool[Tensor, " V"] | None, ...] | None:
         """For each site of a reading the tokens that its blank may take there; None for all."""
         masks = [self._mask(b, length, piece) for b, length in enumerate(reading.lengths) for piece in range(length)]
         return None if all(mask is None for mask in masks) else tuple(masks)

@@ -36,11 +36,10 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.registry import named
-from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
-from unmask.models.tokenizing import refuse_hopeless, shortened
+from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
+from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.options.answers import DependenceOptions, Others
 from unmask.options.option import documented
 from unmask.options.shared import MOST_CANDIDATES

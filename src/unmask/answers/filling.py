@@ -21,8 +21,7 @@ from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.joints import DEFAULT, Joint, derive
 from unmask.joints.registry import named
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.options.answers import FillOptions
 from unmask.options.option import documented
 from unmask.runs.progress import Progress

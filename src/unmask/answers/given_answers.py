@@ -16,7 +16,7 @@ from math import exp, floor
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.readings import Blank
+from unmask.models.text.blanks import Blank
 
 
 @dataclass(frozen=True)

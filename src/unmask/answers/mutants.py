@@ -35,8 +35,7 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints import derive
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.options.answers import MUTANT_NUMBERS, MutantsOptions
 from unmask.options.option import documented
 from unmask.runs.files import user_path, write_table

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from unmask import checks
 from unmask.errors import InputError
-from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.tokenizing import refuse_hopeless
+from unmask.models.text.text_tokenizer import refuse_hopeless
+from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.options.answers import MOST_CHANGES
 from unmask.runs.files import user_path
 from unmask.runs.lines import STANDARD_INPUT, numbered_lines

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 from unmask.cli import terminal
 from unmask.errors import InputError
 from unmask.formats import count_at_most, percent_at_least
+from unmask.options import table
+from unmask.options.kinds import File
+from unmask.options.option import OUTPUT
 from unmask.runs.lines import STANDARD_INPUT, plain_texts, told
 from unmask.runs.outputs import output_file
 
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
     from unmask.answers.filling import Filling
     from unmask.answers.mutants import Mutants
 
-OUTPUTS = ("figure", "out")
 WIDEST = 10
 """Positions whose matrix fits into 80 columns; of more, the strongest pairs are listed."""
 LISTED = 20
@@ -45,9 +47,9 @@ def _answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, An
     """
     json = given.pop("json", False)
     text, file = given.pop("text", given.pop("sequence", None)), given.pop("file", None)
-    for name in OUTPUTS:
-        if name in given:
-            output_file(name, given[name], (file, STANDARD_INPUT if text == "-" else None))
+    for row in table(verb).declared():
+        if row.group == OUTPUT and isinstance(row.kind, File) and row.name in given:
+            output_file(row.name, given[row.name], (file, STANDARD_INPUT if text == "-" else None))
     found = _read_texts(text, file)
     texts, many = (found, True) if isinstance(found, list) else ([found], False)
     console = terminal.console(at_least=terminal.USUAL)

@@ -30,7 +30,7 @@ from unmask.evaluation.measure import Measurer, Row
 from unmask.evaluation.pairs import Pair
 from unmask.joints.registry import named
 from unmask.joints.solver.likely_tokens import LIKELY
-from unmask.models.batching import at_most, free_memory, is_out_of_memory, whole_memory
+from unmask.models.batching import at_most, is_out_of_memory, release_memory, whole_memory
 from unmask.runs.engines import Answer, answered
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class InBatches:
         except Exception as error:
             if not is_out_of_memory(error):
                 return []
-        free_memory()
+        release_memory()
         logger.warning("out of memory with %d pairs at once: going on with %d", len(pairs), len(pairs) // 2)
         return len(pairs) // 2
 

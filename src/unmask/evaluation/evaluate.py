@@ -24,8 +24,7 @@ from unmask.evaluation.measure import Measurer, Row, as_table, load_measurer, sc
 from unmask.evaluation.pairs import Pair
 from unmask.evaluation.pairs_file import pairs_as_lines
 from unmask.evaluation.plan import SAME_CONTENT, Plan, Request, make_plan, support_of
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.options.evaluation import EvaluateOptions
 from unmask.options.option import documented
 from unmask.runs.engines import Engine, OnRay, ray_has_gpus, start_ray

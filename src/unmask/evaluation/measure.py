@@ -21,12 +21,9 @@ from unmask.evaluation.pairs import Pair
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
 from unmask.joints.triton.rehearsal import Launch, rehearse
-from unmask.models.batching import halving
+from unmask.models.batching import halving, triton_wanted
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.encoder.substitution import launches
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
-from unmask.tables.switch import triton_wanted
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.tables.unary import tables_of
 
 if TYPE_CHECKING:
@@ -95,7 +92,7 @@ class Measurer:
 
         yield partial(first_pass, self.model)
         if self.model.encoder is not None:
-            yield from launches(self.model.encoder)
+            yield from self.model.encoder.layers[0].launches()
         yield partial(filling.rehearse, self.model.vocab_size, self.tokens, self.model.device)
 
     def __call__(self, pair: Pair) -> list[Row]:

@@ -15,8 +15,8 @@ from unmask.evaluation.measure import COLUMNS, about_pair, as_table, schema
 from unmask.evaluation.pairs import Pair, choose_pairs
 from unmask.evaluation.pairs_file import pairs_as_lines, read_pairs
 from unmask.joints.registry import all_named
-from unmask.models.alphabet import alphabet_ids, alphabet_tokens
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.options.evaluation import EvaluateOptions
 from unmask.runs.fingerprint import content_hash
 
@@ -123,12 +123,9 @@ def _with_syntax(pairs: Sequence[Pair], texts: Sequence[Text], model: MaskedLM) 
 
 
 def _distance(pair: Pair, parse: Parse, model: MaskedLM) -> int | None:
-    """None where the tokenizer cannot tell which characters of the text a token covers."""
-    if model.words.prepared(pair.text) != pair.text:
+    """None if the tokenizer does not say which characters of the text a token covers."""
+    spans = model.words.spans(pair.text) if model.words.prepared(pair.text) == pair.text else None
+    if spans is None:
         return None
-    try:
-        offsets = model.tokenizer(pair.text, return_offsets_mapping=True)["offset_mapping"]
-    except NotImplementedError:
-        return None
-    words = parse.words_of(pair.text, offsets)
+    words = parse.words_of(pair.text, spans)
     return parse.token_distance(words[pair.block[0]], words[pair.block[1]])

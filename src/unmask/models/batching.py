@@ -1,4 +1,4 @@
-"""Rows in batches bounded by a memory budget, halved and retried when memory runs out.
+"""How a network is run: rows in batches bounded by a memory budget, halved and retried when memory runs out.
 
 A batch of b rows of T tokens holds about b * cost numbers at its peak, so b = budget / (cost * bytes per number). The
 estimate need not be exact: when an allocation fails, the budget is halved for good and the same rows go again.
@@ -11,9 +11,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 from unmask.errors import ModelError
 
@@ -27,6 +30,36 @@ CPU_CACHE = 6 * 2**20
 """Bytes of the widest activation of a batch on a CPU: more rows than this leave the caches and gain nothing."""
 GPU_TOKENS = 2**18
 """Tokens of a batch on a GPU: more gain nothing, and half as many leave a small model waiting for its launches."""
+TRITON_DEVICES = {"cuda"}
+"""Kinds of devices on which Triton's programs run; tests add the CPU, where Triton interprets them."""
+
+
+@contextmanager
+def passes() -> Iterator[None]:
+    """Runs a network without gradients and, on a GPU, without cuDNN's attention; a block or a decorator.
+
+    cuDNN plans its attention again for every length of text, torch's other kernels do not. The setting belongs to the whole
+    process, so it is restored afterwards.
+    """
+    planned = torch.backends.cuda.cudnn_sdp_enabled()
+    if planned:
+        torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        if planned:
+            torch.backends.cuda.enable_cudnn_sdp(True)
+
+
+def triton_wanted(tensor: Tensor) -> bool:
+    """Whether Triton's programs are to read or write this tensor."""
+    return tensor.device.type in TRITON_DEVICES and _triton_installed()
+
+
+@cache
+def _triton_installed() -> bool:
+    return find_spec("triton") is not None
 
 
 def default_budget(device: torch.device) -> int:
@@ -58,7 +91,7 @@ def at_most(budget: int | None, device: torch.device) -> Iterator[None]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed, on a GPU or on the CPU (where torch raises a plain RuntimeError)."""
+    """Whether an allocation failed, on a GPU or on the CPU (for which torch raises a plain RuntimeError)."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     message = str(error).lower()
@@ -68,27 +101,27 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def halving(work: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]) -> list[Result]:
-    """work(items), or, where memory runs out, that of one half and then of the other, and so on down to single items."""
+    """work(items); if memory runs out, that of one half and then of the other, and so on down to single items."""
     try:
         return work(items)
     except (RuntimeError, MemoryError) as error:
         if len(items) == 1 or not is_out_of_memory(error):
             raise
-    free_memory()
+    release_memory()
     logger.warning("out of memory with %d at once: going on with %d", len(items), len(items) // 2)
     half = len(items) // 2
     return [*halving(work, items[:half]), *halving(work, items[half:])]
 
 
-def free_memory() -> None:
-    """Give back what is kept for later allocations."""
+def release_memory() -> None:
+    """Give a GPU's cached allocations back to it."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 @dataclass(frozen=True)
 class RowCost:
-    """What a row costs, from the network's shapes."""
+    """The cost of a row, from the network's shapes."""
 
     width: int
     inner: int
@@ -150,7 +183,7 @@ class RowBatches:
             self._shrink(size, bytes_per_row, failed)
 
     def _shrink(self, size: int, bytes_per_row: int, failed: str) -> None:
-        free_memory()
+        release_memory()
         if size == 1:
             raise ModelError(f"one row of this text does not fit in memory ({failed}): use a shorter text or a smaller model")
         self.budget = max(1, size // 2) * max(1, bytes_per_row)

@@ -1,40 +1,86 @@
-"""What the rest of `unmask` asks of a masked language model."""
+"""The model protocol: everything that the rest of `unmask` asks of a masked language model."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 
-@runtime_checkable
-class ConditionalModel(Protocol):
+class ConditionalModel(ABC):
     """A map from a partly masked text to logits f_t(. | text) over the vocabulary at chosen positions.
 
+    A model sets the attributes and defines `logits`; everything else has a default.
+
+    name         what messages call it
+    special_ids  ids below `vocab_size` that are not part of a text
     dtype        number format of the weights; logits come in it, but never narrower than float32
-    max_length   the most tokens that a text may have, special ones included; None where nothing limits it
+    max_length   the most tokens that a text may have, special ones included; None: no limit
     """
 
+    name: str = "the model"
     vocab_size: int
     mask_id: int
-    special_ids: tuple[int, ...]
+    special_ids: tuple[int, ...] = ()
     device: torch.device
     dtype: torch.dtype
-    max_length: int | None
+    max_length: int | None = None
 
+    @cached_property
+    def input_size(self) -> int:
+        """How many ids a text may have, the mask's among them: 0 to `input_size` - 1."""
+        return max(self.vocab_size, self.mask_id + 1)
+
+    @abstractmethod
     def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
-        ...
 
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
         """Logits at position `predict` of the text `ids` with row i of `values` written at the positions `vary`.
 
-        Yields (rows, logits of those rows) in order, in batches that fit the memory budget, so that a caller can
-        keep what it needs of each batch and let the rest go.
+        Yields (rows, logits of those rows) in order, in batches that fit the memory budget, so that a caller can keep what it
+        needs of each batch and drop the rest. By default one batch.
         """
-        ...
+        rows = torch.tensor(ids, device=self.device).repeat(len(values), 1)
+        rows[:, list(vary)] = values.to(self.device)
+        yield slice(0, len(rows)), self.logits(rows, torch.full((len(rows), 1), predict, device=self.device))[:, 0]
+
+    def unchecked_substitutions(
+        self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
+    ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
+        """`substitutions` for a caller that checks for NaN itself, so that the model need not wait for a GPU."""
+        return self.substitutions(ids, vary, values, predict)
+
+    def rows_at_once(self, tokens: int, predicted: int) -> int | None:
+        """The most rows that one call of the network takes, with `predicted` of `tokens` tokens predicted; None: no limit."""
+        return None
+
+    def multiplications(self, tokens: int) -> int | None:
+        """About how many numbers a pass of a text of `tokens` tokens multiplies; None: unknown."""
+        return None
+
+    def token(self, token_id: int) -> str:
+        """Readable text of one token."""
+        return str(token_id)
+
+    def around(self) -> tuple[list[int], list[int]]:
+        """The special ids that the model expects before and after a text."""
+        return [], []
+
+    def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
+        """Whether `states` and `logits_of` work for texts like these."""
+        return False
+
+    def states(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p d"]:
+        """Last hidden states at `positions`; see `offers_states`."""
+        raise NotImplementedError
+
+    def logits_of(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:
+        """Logits from last hidden states; see `offers_states`."""
+        raise NotImplementedError

@@ -1,7 +1,7 @@
 """A RoBERTa that was trained with fairseq, under the names of transformers.
 
 fairseq keeps a model as a pickle with its training options, which is never opened here. Take the dictionary of tensors out of it
-yourself, where you trust it (docs/bring-your-own-model.md); `roberta_from_fairseq` gives the folder that `unmask` reads.
+yourself, if you trust it (docs/bring-your-own-model.md); `roberta_from_fairseq` gives the folder that `unmask` reads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.models.vocabulary import tokenizer_from_vocabulary
+from unmask.models.text.vocabulary import tokenizer_from_vocabulary
 from unmask.runs.outputs import output_folder
 
 NAMES = {
@@ -36,7 +36,7 @@ NAMES = {
 }
 """Regular expressions over fairseq's names, applied in this order."""
 BEFORE, AFTER = ("<s>", "<pad>", "</s>", "<unk>"), ("<mask>",)
-"""What fairseq puts around the tokens of its dict.txt."""
+"""Tokens that fairseq puts before and after those of its dict.txt."""
 
 
 def roberta_from_fairseq(
@@ -46,7 +46,7 @@ def roberta_from_fairseq(
 
     tensors   the checkpoint's own, by fairseq's names
     tokens    those of dict.txt, in order: the first word of each line
-    heads     the number of attention heads, which no tensor tells
+    heads     the number of attention heads, which no tensor shows
     pattern   a regular expression whose matches are the tokens, unless they are letters; see `vocabulary`
     """
     from safetensors.torch import save_file

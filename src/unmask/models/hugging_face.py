@@ -7,21 +7,16 @@ input either.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from logging import CRITICAL, getLogger
 from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from unmask.errors import InputError, ModelError
-from unmask.models.folder_tokenizer import FolderTokenizer, given_special_tokens, tokenizer_config
-from unmask.models.processes import LOADING
-from unmask.models.source import Source, first_line
-from unmask.models.vocabulary import special_tokens
+from unmask.models.source import LOADING, Source, first_line
 from unmask.models.weights import (
     read_tensors,
     refuse_misfit,
@@ -56,61 +51,12 @@ def quiet_transformers() -> Iterator[None]:
                 logging.enable_progress_bar()
 
 
-def load_network(source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> nn.Module:
+def read_network(source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> nn.Module:
     """The masked language model of a folder or a hub name; `rename`: see `weights.renamed`."""
     with quiet_transformers():
         config = _load_config(source)
         _refuse_other_kinds(config, source)
         return _load_masked_lm(source, config, dtype, rename or {})
-
-
-def load_tokenizer(source: Source) -> Any:
-    """The tokenizer of a folder or a hub name.
-
-    A class of transformers (BertTokenizer, AlbertTokenizer) keeps the vocabulary of tokenizer.json and builds the rest anew; a
-    regular expression that cuts chemical formulas would be lost. Where the class has put a rule of another kind in place of the
-    file's, or fails on it, the file is read as it stands.
-    """
-    from transformers import AutoTokenizer
-
-    tokenizer: Any = None
-    failed = ""
-    with quiet_transformers():
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
-        except Exception as error:
-            failed = first_line(error)
-    path = source.folder / "tokenizer.json"
-    if source.local and path.is_file():
-        built = getattr(tokenizer, "backend_tokenizer", None)
-        try:
-            if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
-                return _from_the_file(path, tokenizer_config(source))
-        except Exception as error:
-            tokenizer, failed = None, first_line(error)
-    if tokenizer is None:
-        raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): save it beside the model")
-    return tokenizer
-
-
-def _from_the_file(path: Path, config: Mapping[str, Any]) -> FolderTokenizer:
-    core = Tokenizer.from_file(str(path))
-    named = special_tokens(core.get_vocab(), given_special_tokens(config))
-    core.add_special_tokens(list(named.values()))
-    return FolderTokenizer(core, named, config)
-
-
-def _kinds(rule: Mapping[str, Any]) -> list[str]:
-    """The kinds of model, pre-tokenizers and normalisers of a tokenizer.json, in order."""
-    found: list[str] = [str(rule["model"].get("type"))]
-    for name in ("pre_tokenizer", "normalizer"):
-        waiting = [rule.get(name)]
-        while waiting:
-            part = waiting.pop(0)
-            if isinstance(part, dict):
-                found.append(f"{name} {part['type']}")
-                waiting = [*part.get("pretokenizers", []), *part.get("normalizers", []), *waiting]
-    return found
 
 
 def load_causal(name: str) -> tuple[Any, Any]:

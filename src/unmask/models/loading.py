@@ -1,8 +1,8 @@
 """Checkpoints from a folder or the hub: the one way in for weights and tokenizers.
 
-A BERT's folder goes straight into our own network and `tokenizers` (`own_bert`, `tokenizer_loading`). Everything else, and
-whatever in such a folder is not understood there to the last setting, is read by transformers (`hugging_face`). A checkpoint
-that cannot serve as a masked language model is refused in one line. Nothing in a checkpoint is run as code.
+A BERT's folder goes straight into our own network (config.json and model.safetensors, nothing of transformers). Everything
+else, and a folder with any unrecognised setting, is read by transformers (`hugging_face`). A checkpoint that is not a masked
+language model is refused in one line. Nothing in a checkpoint is run as code.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unmask.errors import ModelError
-from unmask.models.own_bert import read_own_bert
-from unmask.models.processes import LOADING
-from unmask.models.source import Source
-from unmask.models.tokenizer_loading import load_tokenizer
-from unmask.models.weights import refuse_non_finite
+from unmask.models.encoder.bert import BertMaskedLM, BertShape
+from unmask.models.source import LOADING, Source
+from unmask.models.text.loading import load_tokenizer
+from unmask.models.weights import read_file, refuse_non_finite, refuse_whole_numbers, renamed
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 UNLIMITED = 10**9
+WEIGHTS = "model.safetensors"
+UNUSED_BY_LOGITS = ("bert.pooler.", "cls.seq_relationship.", "bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
+OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
 DEVICES = "use auto, cpu, cuda or cuda:N"
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """The device named; "auto" is CUDA where there is one, else the CPU. Others that torch knows are refused."""
+    """The device named; "auto" is CUDA if there is a GPU, else the CPU. Others that torch knows are refused."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -59,24 +61,73 @@ def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
 def load_checkpoint(
     name_or_path: str | Path, device: torch.device, dtype: torch.dtype, rename: Mapping[str, str] | None = None
 ) -> tuple[nn.Module, Any]:
-    """The network in evaluation mode on `device`, and its tokenizer. A folder is read without touching the network.
+    """The network in evaluation mode on `device`, and its tokenizer; see `load_network`."""
+    source = Source(str(name_or_path))
+    with LOADING:
+        network = load_network(source, device, dtype, rename)
+        return network, load_tokenizer(source)
+
+
+def load_network(source: Source, device: torch.device, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> nn.Module:
+    """The network in evaluation mode on `device`. A folder is read without touching the internet.
 
     `rename` gives tensors of a folder the names that the network has for them: {"lm_head": "cls.predictions"}.
     """
-    source = Source(str(name_or_path))
     with LOADING:
         network: nn.Module | None = read_own_bert(source, dtype, rename)
         if network is None:
-            from unmask.models.hugging_face import load_network
+            from unmask.models.hugging_face import read_network
 
-            network = load_network(source, dtype, rename)
-        tokenizer = load_tokenizer(source)
+            network = read_network(source, dtype, rename)
     refuse_non_finite(network, source.name)
-    return network.to(device).eval(), tokenizer
+    return network.to(device).eval()
+
+
+def read_own_bert(
+    source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None, decoder: bool = False
+) -> BertMaskedLM | None:
+    """The network, or None if the folder does not hold exactly its tensors: transformers reads it then.
+
+    Tensors that logits do not use (pooler, next sentence) may lie beside. `rename`: see `weights.renamed`.
+    `decoder`: read a causal model's weights, whose caller does not let positions look ahead.
+    """
+    config = {key: value for key, value in source.config.items() if not (decoder and key == "is_decoder")}
+    shape = BertShape.of(config) if source.local else None
+    if shape is None or not (source.folder / WEIGHTS).is_file():
+        return None
+    network = BertMaskedLM(shape)
+    tensors = _tensors_for(network, source.folder / WEIGHTS, rename or {})
+    if tensors is None:
+        return None
+    tied = network.tied()
+    converted = {name: tensor.to(dtype) for name, tensor in tensors.items() if name not in tied}
+    network.load_state_dict(converted | {name: converted[of] for name, of in tied.items()}, assign=True)
+    network.tie()
+    return network.eval()
+
+
+def _tensors_for(network: BertMaskedLM, path: Path, rename: Mapping[str, str]) -> dict[str, Tensor] | None:
+    """The file's tensors, if they are the network's, in number and shape."""
+    stored = renamed(read_file(path), rename)
+    tensors = {_new_name(name): tensor for name, tensor in stored.items() if not name.startswith(UNUSED_BY_LOGITS)}
+    for name, of in network.tied().items():
+        if of not in tensors or not torch.equal(tensors.setdefault(name, tensors[of]), tensors[of]):
+            return None
+    expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    if expected != {name: tensor.shape for name, tensor in tensors.items()}:
+        return None
+    refuse_whole_numbers({_new_name(name): tensor.dtype for name, tensor in stored.items()}, expected, str(path.parent))
+    return tensors
+
+
+def _new_name(name: str) -> str:
+    for old, new in OLD_NAMES.items():
+        name = name.removesuffix(old) + new if name.endswith(old) else name
+    return name
 
 
 def longest_text(network: Any, tokenizer: Any) -> int | None:
-    """The most tokens a row may have, start and end included; None where nothing limits it.
+    """The most tokens a row may have, start and end included; None: no limit.
 
     RoBERTa and its kin number positions from padding_idx + 1, so their table of 514 positions takes 512 tokens.
     """

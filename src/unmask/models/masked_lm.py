@@ -7,7 +7,9 @@ q_t(x | rest) = softmax f_t(. | rest)[x]. All of `unmask` reads the model throug
 from __future__ import annotations
 
 import logging
+import os
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,29 +23,33 @@ from unmask import checks
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.batching import RowBatches, RowCost, default_budget
-from unmask.models.blanks import cloze_of
+from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.bundled import english_model_path
-from unmask.models.encoder.head import HALF_TYPES, head_of, widen_output
-from unmask.models.encoder.one_position import hidden_at, hidden_at_one
-from unmask.models.encoder.post_norm_encoder import find_post_norm_encoder
+from unmask.models.conditional_model import ConditionalModel
+from unmask.models.encoder.encoder import find_encoder
+from unmask.models.encoder.fused_linear import HALF_TYPES
+from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.encoder.substitution import Substitution
 from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
-from unmask.models.pair_layout import is_pair_model
-from unmask.models.passes import passes
-from unmask.models.tokenizing import TextTokenizer, refuse_foreign_tokenizer, tokenizer_json
+from unmask.models.pairs import is_pair_model
+from unmask.models.source import LOADING
+from unmask.models.text.blanks import cloze_of
+from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer
 from unmask.runs.fingerprint import fingerprint
 
 logger = logging.getLogger(__name__)
 LARGEST_DIFFERENCE = 1e-3
 """In log-probability, between the fast path and the network's own forward pass, before the fast path is given up."""
+KEPT = 2
+_loaded: OrderedDict[object, MaskedLM] = OrderedDict()
+"""Models that were given by name: the KEPT that were used last, shared between threads."""
 
 
-class MaskedLM:
-    """A masked language model and its tokenizer; satisfies `ConditionalModel`.
+class MaskedLM(ConditionalModel):
+    """A masked language model and its tokenizer.
 
-    Positions count the model's tokens from 0, its start token included. `special_ids` are the ids that cannot stand in
-    for a word: the tokenizer's special tokens, and ids of the model that the tokenizer has no token for.
+    Positions count the model's tokens from 0, its start token included. `special_ids` are the ids that cannot
+    replace a word: the tokenizer's special tokens, and ids of the model that the tokenizer has no token for.
 
     >>> model = unmask.MaskedLM.load()
     >>> model.vocab_size, model.cloze("A [MASK] barked.").block
@@ -76,7 +82,7 @@ class MaskedLM:
             raise ModelError(f"the tokenizer of {name} has only special tokens: use the one that the model was trained with")
         self.batches = RowBatches(memory_budget or default_budget(self.device))
         self.cost = RowCost.of(network, self.vocab_size)
-        self.encoder = find_post_norm_encoder(network)
+        self.encoder = find_encoder(network)
         self._checked_lengths: set[int] = set()
         self._checked_for_one: set[int] = set()
 
@@ -92,16 +98,16 @@ class MaskedLM:
     ) -> MaskedLM:
         """Load a checkpoint from a folder, or from the hub by name; with no name, the bundled English model.
 
-        A folder is read without touching the network. `device` "auto" is CUDA where there is one. `dtype` "auto" is
+        A folder is read without touching the network. `device` "auto" is CUDA if there is a GPU. `dtype` "auto" is
         float32 everywhere, also for weights stored in half precision: tables are compared to 1e-4 in log-probability,
-        which half precision cannot hold. Ask for "float16" or "bfloat16" (rounded eight times as coarsely) where speed
+        which half precision cannot hold. Ask for "float16" or "bfloat16" (rounded eight times as coarsely) if speed
         counts more; normalisations, softmax and logits are then still computed in float32. `memory_budget`: bytes for the
         activations of one batch of rows. `rename`: other names for tensors of a folder, {"lm_head": "cls.predictions"}.
         """
         where = english_model_path() if name_or_path is None else name_or_path
         if is_pair_model(Path(where)):
             warnings.warn(
-                f"model {str(where)!r} was trained to translate, and a text without its source is none of what it has seen: "
+                f"model {str(where)!r} was trained to translate and never saw a text without its source: "
                 "use it with unmask translate",
                 UnmaskWarning,
                 stacklevel=3,
@@ -115,14 +121,14 @@ class MaskedLM:
 
     @cached_property
     def regular_ids(self) -> tuple[int, ...]:
-        """The token ids that can stand in a text: all but `special_ids`."""
+        """The token ids that a text can have: all except `special_ids`."""
         special = set(self.special_ids)
         return tuple(i for i in range(self.vocab_size) if i not in special)
 
     @cached_property
     def fingerprint(self) -> str:
         """Identifies the model: all its weights, and its tokenizer."""
-        return fingerprint(self.network.state_dict(), tokenizer_json(self.tokenizer))
+        return fingerprint(self.network.state_dict(), self.words.serialised())
 
     @checked
     def cloze(self, text: str, positions: Sequence[int] | None = None, targets: Sequence[str] | None = None) -> Cloze:
@@ -133,6 +139,12 @@ class MaskedLM:
     def token(self, token_id: int) -> str:
         """Readable text of one token; a space before a word shows as a space, "##" as it is."""
         return self.words.token(token_id)
+
+    def around(self) -> tuple[list[int], list[int]]:
+        """The special ids that the tokenizer puts before and after a text."""
+        special = set(self.special_ids)
+        before, after = self.words.around()
+        return [i for i in before if i in special], [i for i in after if i in special]
 
     @checked
     def decode(self, ids: Sequence[int] | Tensor) -> list[str]:
@@ -152,7 +164,7 @@ class MaskedLM:
         self._refuse_too_long(ids.shape[1])
         ids, positions = ids.to(self.device), positions.to(self.device)
         n, p = positions.shape
-        forward = self._at_one if p == 1 and n and self._one_position_serves(ids, positions) else self.head
+        forward = self._at_one if p == 1 and n and self._one_position_works(ids, positions) else self.head
         parts = self.batches.run(
             n,
             self.cost.bytes(ids.shape[1], p),
@@ -171,9 +183,9 @@ class MaskedLM:
 
     @passes()
     def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
-        """Whether `states` and `logits_of` serve for texts like these: a known architecture that gave the right answer here."""
+        """Whether `states` and `logits_of` work for texts like these: a known architecture that gave the right answer here."""
         first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
-        if not self._one_position_serves(first, ends[:, :1]):
+        if not self._one_position_works(first, ends[:, :1]):
             return False
         return self._agree(self.logits_of(self.states(first, ends)[0]), self.head(first, ends)[0])
 
@@ -181,9 +193,7 @@ class MaskedLM:
     def states(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p d"]:
         """Last hidden states at `positions`, in one call and without waiting for a GPU; see `offers_states`."""
         assert self.encoder
-        if positions.shape[1] == 1:
-            return hidden_at_one(self.encoder, ids, positions[:, 0]).unsqueeze(1)
-        return hidden_at(self.encoder, ids, positions)
+        return self.encoder.hidden_at(ids, positions)
 
     @passes()
     def logits_of(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:
@@ -191,7 +201,7 @@ class MaskedLM:
         return self.head.of_hidden(states.unsqueeze(1))[:, 0]
 
     def multiplications(self, tokens: int) -> int:
-        """About how many numbers a pass of a text of so many tokens multiplies: the encoder's matrices at every token."""
+        """About how many numbers a pass of a text of `tokens` tokens multiplies: the encoder's matrices at every token."""
         tables = {id(part.weight) for part in self.network.modules() if isinstance(part, nn.Embedding)}
         encoder = sum(w.numel() for w in self.head.encoder.parameters() if w.dim() > 1 and id(w) not in tables)
         return tokens * encoder + self.cost.width * self.vocab_size
@@ -202,9 +212,9 @@ class MaskedLM:
 
     def _at_one(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> Float[Tensor, "n 1 V"]:
         assert self.encoder
-        return self.head.of_hidden(hidden_at_one(self.encoder, ids, positions[:, 0]).unsqueeze(1))
+        return self.head.of_hidden(self.encoder.hidden_at(ids, positions))
 
-    def _one_position_serves(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> bool:
+    def _one_position_works(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> bool:
         """Whether the last layer may run at one position only: known architecture, and the same answer on a first row."""
         encoder = self.encoder
         if encoder is None or not self.head.position_by_position:
@@ -227,7 +237,7 @@ class MaskedLM:
     def unchecked_substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
-        """The same for a caller that itself looks for logits that are no numbers: a GPU is not waited for."""
+        """`substitutions` without the check for NaN, for which a GPU is waited for."""
         self._refuse_too_long(len(ids))
         text = torch.as_tensor(ids, dtype=torch.long, device=self.device)
         values = values.to(self.device)
@@ -241,7 +251,7 @@ class MaskedLM:
         return self.batches.run(len(values), self.cost.bytes(len(text), 1), compute, self.cost.rows(len(text)))
 
     def _finite(self, parts: Iterator[tuple[slice, Tensor]]) -> Iterator[tuple[slice, Tensor]]:
-        """The same parts; raises at the end where a logit was infinite or not a number (-inf, a token ruled out, may be).
+        """The same parts; raises at the end if a logit was NaN or +inf (-inf, for an excluded token, is allowed).
 
         The end is the only moment at which a GPU is waited for.
         """
@@ -264,7 +274,7 @@ class MaskedLM:
         return logits_of
 
     def _shared(self, text: Tensor, vary: list[int], values: Tensor, predict: int) -> Callable[[Tensor], Tensor] | None:
-        """Logits at `predict` with what all rows share computed once; None where the architecture does not allow it."""
+        """Logits at `predict` with what all rows share computed once; None if the architecture does not allow it."""
         encoder = self.encoder
         if encoder is None or encoder.unseen is not None:
             return None
@@ -316,7 +326,7 @@ class MaskedLM:
 
 
 def _refuse_unusable(network: object, tokenizer: object) -> None:
-    """Raise where the two are not a model and a tokenizer of transformers, or of our own that are like them."""
+    """Raise if the two are not a model and a tokenizer of transformers, or of our own that are like them."""
     for what, given, needs in (
         ("network", network, ("config", "base_model", "get_input_embeddings")),
         ("tokenizer", tokenizer, ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")),
@@ -338,3 +348,39 @@ def _refuse_outside(ids: Tensor, positions: Tensor, input_size: int) -> None:
                 checks.whole(what, value, 0, size - 1)
     if len(ids) != len(positions):
         raise InputError(f"{len(ids)} texts and {len(positions)} rows of positions were given: give one row for each text")
+
+
+def as_model(
+    model: MaskedLM | str | Path | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    rename: Mapping[str, str] | None = None,
+) -> MaskedLM:
+    """The model itself, or the one that its name or folder leads to; None is the bundled English model.
+
+    `device`, `dtype` and `rename` are those of `MaskedLM.load`, and do not touch a model that is given as an object. A model
+    that is given by name is loaded once per process, and a folder whose files have changed is read again.
+    """
+    if isinstance(model, MaskedLM):
+        return model
+    where = str(english_model_path() if model is None else model)
+    with LOADING:
+        key = (_state(where), resolve_device(device), resolve_dtype(dtype), tuple((rename or {}).items()))
+        if key not in _loaded:
+            _loaded[key] = MaskedLM.load(where, device=device, dtype=dtype, rename=rename)
+            while len(_loaded) > KEPT:
+                _loaded.popitem(last=False)
+        _loaded.move_to_end(key)
+        return _loaded[key]
+
+
+def _state(where: str) -> tuple[object, ...]:
+    """A hub name; or a folder, with the size and date of each of its files."""
+    folder = os.path.expanduser(where)
+    if not os.path.isdir(folder):
+        return (where,)
+    folder = os.path.realpath(folder)
+    files = [entry for entry in os.scandir(folder) if entry.is_file()]
+    above = Path(folder).parent / "vocab.txt"
+    dates = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in files)
+    return (folder, *dates, above.stat().st_mtime_ns if above.is_file() else None)

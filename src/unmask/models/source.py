@@ -1,22 +1,40 @@
-"""Where a checkpoint comes from: a folder on disk, or a name on the hub (its cache, where the hub is out of reach)."""
+"""Where a checkpoint comes from: a folder on disk, or a name on the hub (its cache, if the hub is out of reach).
+
+Loading takes turns: transformers keeps settings of the whole process, which a load changes and puts back. A child that is forked
+(not spawned) inherits locks as they are and a team of OpenMP threads that do not exist in it: its first product of matrices
+would wait for them for ever. So a fork waits until no load is under way, and the child computes with one thread of its own.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
+import threading
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import torch
+
 from unmask.errors import ModelError
 
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+LOADING = threading.RLock()
+"""Held while a checkpoint is read."""
+
+
+def _in_child() -> None:
+    LOADING.release()
+    torch.set_num_threads(1)
+
+
+os.register_at_fork(before=LOADING.acquire, after_in_parent=LOADING.release, after_in_child=_in_child)
 
 
 class Source:
-    """A model's name, told apart: a folder is read without touching the network."""
+    """A model's name: a folder, which is read without touching the network, or a name on the hub."""
 
     def __init__(self, name: str) -> None:
         self.name = os.path.expanduser(name)
@@ -29,7 +47,7 @@ class Source:
 
     @property
     def folder(self) -> Path:
-        """The folder, where the source is one."""
+        """The folder, if the source is one."""
         return Path(self.name)
 
     @cached_property
@@ -39,7 +57,7 @@ class Source:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """What the folder's config.json says; empty for a hub name."""
+        """The content of the folder's config.json; empty for a hub name."""
         if not self.local:
             return {}
         path = self.folder / "config.json"
@@ -55,7 +73,7 @@ class Source:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error of another library, short enough to stand inside a message of one line."""
+    """The first line of an error of another library, cut to fit inside a message of one line."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:160]
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.models.conditional_model import ConditionalModel
 
-class TabularMLM:
+
+class TabularMLM(ConditionalModel):
     """Logits f_t(. | x) for every text x over {0..V-1, mask}^T, read from `table[t, x_1, ..., x_T, :]`; mask = V.
 
     Nothing ties the entries to each other, so its conditionals are in general incompatible, as those of a trained
     model are; `from_joint` builds the compatible case.
     """
-
-    special_ids: tuple[int, ...] = ()
 
     def __init__(self, table: Tensor) -> None:
         self.table = table
@@ -46,12 +44,6 @@ class TabularMLM:
         return cls(table)
 
     def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
+        """Entries of the table."""
         index = tuple(ids.unsqueeze(1).expand(-1, positions.shape[1], -1).unbind(-1))
         return self.table[(positions, *index)]
-
-    def substitutions(
-        self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
-    ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
-        rows = torch.tensor(ids, device=self.device).repeat(len(values), 1)
-        rows[:, list(vary)] = values.to(self.device)
-        yield slice(0, len(rows)), self.logits(rows, torch.full((len(rows), 1), predict, device=self.device))[:, 0]

@@ -1,6 +1,6 @@
-"""A checkpoint's tensors: read without running code, renamed where asked, and held against what the network needs.
+"""A checkpoint's tensors: read without running code, renamed on request, and checked against the network.
 
-A network that lacks a tensor computes with random numbers, and one that leaves a tensor of its encoder aside computes something
+A network that lacks a tensor computes with random numbers, and one that ignores a tensor of its encoder computes something
 else than what was trained (a config.json with too few layers). Both are refused, with the names.
 """
 
@@ -59,9 +59,9 @@ def stored_types(folder: Path) -> dict[str, torch.dtype]:
 
 
 def refuse_whole_numbers(stored: Mapping[str, torch.dtype], wanted: Collection[str], source: str) -> None:
-    """Raise where a weight (a name in `wanted`, maybe without or with the name of a part before it) is no floating-point number.
+    """Raise if a weight (a name in `wanted`, with or without the name of a part before it) is not a floating-point number.
 
-    Libraries turn whole numbers into floating-point ones without a word; they are a quantised model's, without its scales.
+    Libraries turn whole numbers into floating-point ones silently; they are a quantised model's, without its scales.
     """
     ends = {end for name in wanted for end in _ends(name)}
     whole = {name: kind for name, kind in stored.items() if not kind.is_floating_point and ends & set(_ends(name)[:2])}
@@ -87,11 +87,11 @@ def read_file(path: Path) -> dict[str, Tensor]:
 
 
 def why_not_read(error: Exception, name: str) -> str:
-    """What to say of weights that cannot be read."""
-    told = f"{type(error).__name__} {error}".lower()
+    """The message about weights that cannot be read."""
+    said = f"{type(error).__name__} {error}".lower()
     if "safetensor" in type(error).__name__.lower():
         return f"the safetensors file of {name!r} is truncated or corrupt ({first_line(error)}): copy it again"
-    if "unpickling" in told or "weights_only" in told or "weights only" in told:
+    if "unpickling" in said or "weights_only" in said or "weights only" in said:
         return f"the weights of {name!r} are a pickle that holds more than weights: save them as safetensors"
     return f"the weights of {name!r} cannot be read ({first_line(error)}): check the files, or save the checkpoint again"
 
@@ -118,7 +118,7 @@ def renamed(tensors: Mapping[str, Tensor], rename: Mapping[str, str]) -> dict[st
 def refuse_misfit(
     source: str, prefix: str, missing: Collection[str], unexpected: Collection[str], misshapen: Collection[str]
 ) -> None:
-    """Raise where tensors are missing, have another shape, or belong to the encoder and have no place in it.
+    """Raise if tensors are missing, have another shape, or belong to the encoder and have no place in it.
 
     `prefix` begins the names of the encoder's tensors. Other heads may lie beside; a warning names them.
     """
@@ -150,7 +150,7 @@ def refuse_misfit(
 
 
 def refuse_non_finite(network: nn.Module, source: str) -> None:
-    """Raise where a weight is infinite or not a number, with its tensor's name."""
+    """Raise if a weight is infinite or NaN, with its tensor's name."""
     for name, tensor in network.named_parameters():
         weights = tensor.detach()
         if not bool(weights.sum().isfinite()) and not bool(weights.isfinite().all()):

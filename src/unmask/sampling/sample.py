@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from unmask.arguments import checked
 from unmask.checks import shown
 from unmask.errors import InputError
-from unmask.models.alphabet import alphabet_tokens
+from unmask.models.text.words import alphabet_tokens
 from unmask.options.option import documented
 from unmask.options.sampling import SampleOptions
 from unmask.runs.files import user_path
@@ -92,8 +92,7 @@ def sample(
     for term in user_terms:
         if not callable(term):
             raise InputError(f"user_terms has {shown(term)}, which is not a function: give functions of token ids")
-    from unmask.models.given import as_model
-    from unmask.models.masked_lm import MaskedLM
+    from unmask.models.masked_lm import MaskedLM, as_model
     from unmask.sampling.run.advance import draw_samples
     from unmask.sampling.run.diagnostics import diagnose
     from unmask.sampling.run.result import KIND

@@ -113,7 +113,5 @@ def blank_template(model: ConditionalModel, length: int) -> tuple[int, ...]:
     """`length` blanks between the special tokens that the model puts around a text."""
     if length < 1:
         raise InputError(f"length {length}: ask for at least one token")
-    words = getattr(model, "words", None)
-    around: list[int] = [model.mask_id] if words is None else [i for i in words.encode("[MASK]") if i in model.special_ids]
-    place = around.index(model.mask_id)
-    return (*around[:place], *[model.mask_id] * length, *around[place + 1 :])
+    before, after = model.around()
+    return (*before, *[model.mask_id] * length, *after)

@@ -93,12 +93,6 @@ class Family(Protocol):
     ) -> dict[str, Scored]: ...
 
 
-def longest(model: ConditionalModel) -> int | None:
-    """The most tokens that the model takes, start and end included; None where it does not say."""
-    limit = getattr(model, "max_length", None)
-    return None if limit is None else int(limit)
-
-
 def score_batch(
     model: ConditionalModel, batch: Batch, settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
@@ -108,7 +102,7 @@ def score_batch(
     for name in settings.scores:
         families.setdefault(SCORES[name].family, []).append(name)
     found: dict[str, Scored] = {}
-    limit = longest(model)
+    limit = model.max_length
     too_long = limit is not None and batch.ids.shape[1] > limit
     impossible = outside_support(model, batch)
     for family, names in families.items():

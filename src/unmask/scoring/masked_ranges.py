@@ -25,7 +25,7 @@ from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import Batch, Scored, longest
+from unmask.scoring.batch import Batch, Scored
 from unmask.scoring.registry import SCORES
 from unmask.scoring.settings import ScoreSettings
 from unmask.tables.support import lost_nats, outside, regular_tokens
@@ -95,7 +95,7 @@ def _read(
 
 def _places(model: ConditionalModel, batch: Batch, text: Int[Tensor, " m"], position: Int[Tensor, " m"]) -> Int[Tensor, "m L"]:
     """Which positions of its text stand in each row: all, or the start and end tokens and a window around `position`."""
-    length, limit = batch.ids.shape[1], longest(model)
+    length, limit = batch.ids.shape[1], model.max_length
     whole = torch.arange(length, device=text.device).expand(len(text), -1)
     if limit is None or length <= limit:
         return whole

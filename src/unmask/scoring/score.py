@@ -10,8 +10,7 @@ from typing import Any
 
 from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.models.given import as_model
-from unmask.models.masked_lm import MaskedLM
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.options.option import documented
 from unmask.options.scoring import ScoreOptions
 from unmask.runs.engines import ray_has_gpus, start_ray

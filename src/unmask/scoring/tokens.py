@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from unmask.errors import InputError
-from unmask.models.tokenizing import BLANK, TextTokenizer
+from unmask.models.text.text_tokenizer import BLANK, TextTokenizer
 from unmask.scoring.batch import Batch
 from unmask.scoring.reading import Item
 
@@ -48,12 +47,12 @@ def encode(words: TextTokenizer, item: Item) -> Encoded:
     """The item's text as tokens; raises `InputError` with the reason where it cannot be scored."""
     if not item.text.strip():
         raise InputError(EMPTY)
-    if BLANK in item.text or words.tokenizer.mask_token in item.text:
+    if BLANK in item.text or words.mask_token in item.text:
         raise InputError("the text has a blank: fill it, or use fill")
-    ids, spans, numbers = read_tokens(words, item.text)
+    ids, spans, numbers = words.tokens_of(item.text)
     regular = tuple(number is not None for number in numbers)
     special = set(words.special_ids)
-    unknown_id = words.tokenizer.unk_token_id
+    unknown_id = words.unknown_id
     foreign = [words.token(i) for i, own in zip(ids, regular, strict=True) if own and i in special and i != unknown_id]
     if foreign:
         raise InputError(f"the text holds the special token {foreign[0]}: take it out")
@@ -63,7 +62,7 @@ def encode(words: TextTokenizer, item: Item) -> Encoded:
     if not sites:
         raise InputError("the text has no token of the model: give one with a word in it")
     words.refuse_unknown(item.text[slice(*item.target)] if item.target else item.text, [ids[t] for t in sites])
-    words.tell_unknown(words.prepared(item.text), ids)
+    words.warn_of_unknown(words.prepared(item.text), ids)
     return Encoded(
         tuple(ids),
         tuple(words.token(i) for i in ids),
@@ -104,30 +103,6 @@ def word_of_site(encoded: Encoded, text: str) -> list[int]:
             word += 1
         numbers.append(word)
     return numbers
-
-
-def read_tokens(words: TextTokenizer, text: str) -> tuple[list[int], list[tuple[int, int]], list[int | None]]:
-    """Ids, places in `text`, and the number of the tokenizer's word (None for start and end tokens) of each token."""
-    tokenizer: Any = words.tokenizer
-    prepared = words.prepared(text)
-    core = getattr(tokenizer, "core", None)
-    if core is not None:
-        encoding = core.encode(prepared)
-        ids, spans, numbers = list(encoding.ids), list(encoding.offsets), list(encoding.word_ids)
-    elif getattr(tokenizer, "is_fast", False):
-        encoding = tokenizer(prepared, return_offsets_mapping=True, verbose=False)
-        ids, spans, numbers = list(encoding["input_ids"]), list(encoding["offset_mapping"]), encoding.word_ids(0)
-    else:
-        ids = words.encode(text)
-        around = len(ids) - len(tokenizer(prepared, add_special_tokens=False, verbose=False)["input_ids"])
-        first = next(t for t, i in enumerate(ids) if i not in words.special_ids) if around else 0
-        inside = range(first, len(ids) - around + first)
-        spans, numbers = [(0, 0)] * len(ids), [t if t in inside else None for t in range(len(ids))]
-    if words.by_character:
-        places = iter([(at, at + 1) for at, letter in enumerate(text) if not letter.isspace()])
-        spans = [(0, 0) if number is None else next(places) for number in numbers]
-        numbers = [None if number is None else t for t, number in enumerate(numbers)]
-    return ids, [(int(a), int(b)) for a, b in spans], numbers
 
 
 def _word_ends(numbers: Sequence[int | None]) -> tuple[int, ...]:

@@ -18,12 +18,12 @@ from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.joint import not_converged
 from unmask.joints.registry import CONSTRUCTIONS, named
-from unmask.models.tokenizing import BLANK
+from unmask.models.text.text_tokenizer import BLANK
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
 from unmask.scoring.results import Scores
 from unmask.scoring.score import score
-from unmask.scoring.tokens import read_tokens, spaced_words
+from unmask.scoring.tokens import spaced_words
 from unmask.serving import limits, schemas
 from unmask.serving.shared_model import SharedLM
 
@@ -55,7 +55,7 @@ class Questions:
 
     def _words(self, text: str, offset: int) -> list[schemas.Word]:
         words = self.model.words
-        ids, spans, numbers = read_tokens(words, text)
+        ids, spans, numbers = words.tokens_of(text)
         by_number: dict[int, list[int]] = {}
         for t, number in enumerate(numbers):
             if number is not None and spans[t][1] > spans[t][0]:
@@ -63,7 +63,7 @@ class Questions:
         places = [(spans[ts[0]][0], spans[ts[-1]][1], ts) for ts in by_number.values()]
         if not places:
             places = [(a, b, [0]) for a, b in spaced_words(text)]
-        unknown = words.tokenizer.unk_token_id
+        unknown = words.unknown_id
         found = []
         for start, end, tokens in places:
             start += len(text[start:end]) - len(text[start:end].lstrip())

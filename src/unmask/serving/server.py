@@ -39,7 +39,7 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError:
         raise InputError("the page needs fastapi and uvicorn, which are not installed: pip install 'unmask[serve]'") from None
-    from unmask.models.given import as_model
+    from unmask.models.masked_lm import as_model
     from unmask.serving.app import create_app
     from unmask.serving.listening import PageServer, listening_socket
 

@@ -25,10 +25,10 @@ _measuring = threading.Lock()
 
 
 def seconds_per_pass(model: ConditionalModel, tokens: int) -> float:
-    """Seconds that one pass of a text of so many tokens takes, in batches."""
-    count = getattr(model, "multiplications", None)
+    """Seconds that one pass of a text of `tokens` tokens takes, in batches."""
+    count = model.multiplications(tokens)
     with _measuring:
-        return _seconds(model, tokens, count(tokens) / SPEED if count else None)
+        return _seconds(model, tokens, None if count is None else count / SPEED)
 
 
 @kept_with_first

@@ -28,10 +28,10 @@ from unmask import checks
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError, ModelError
+from unmask.models.batching import triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.tables.support import lost_nats, outside, regular_tokens
-from unmask.tables.switch import triton_wanted
 
 Item = TypeVar("Item")
 ROWS = 256
@@ -108,7 +108,7 @@ def unary_tables(
     >>> [tuple(table.shape) for table in tables.log_q]
     [(2, 2), (2, 2)]
     """
-    most = getattr(model, "input_size", max(model.vocab_size, model.mask_id + 1))
+    most = model.input_size
     for token in cloze.ids:
         checks.whole("token id of the cloze", token, 0, most - 1)
     if model.max_length is not None and len(cloze.ids) > model.max_length:
@@ -161,8 +161,7 @@ def tables_of(
     blocks = [_Block(cloze, sets, logits) for cloze, sets, logits in zip(clozes, axes, masked, strict=True)]
     _ask(model, [question for block in blocks for question in block.questions], passes)
     masses = iter(torch.stack([mass for block in blocks for mass in block.masses]).tolist() if blocks else ())
-    label = getattr(model, "token", str)
-    return [block.tables([next(masses) for _ in block.masses], label) for block in blocks]
+    return [block.tables([next(masses) for _ in block.masses], model.token) for block in blocks]
 
 
 def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze], alone: Sequence[bool] = ()) -> list[Tensor]:
@@ -333,7 +332,6 @@ def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passe
 
     Logits that are no numbers are an error in the end: a GPU is waited for once.
     """
-    substitutions = getattr(model, "unchecked_substitutions", model.substitutions)
     for members in alike(questions, lambda question: len(question.ids)):
         group = [questions[i] for i in members]
         at_once = rows_at_once(model, len(group[0].ids))
@@ -341,7 +339,7 @@ def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passe
         together = small if len({question.ids for question in small}) > 1 else []
         shared = {id(question) for question in together}
         for question in [q for q in group if id(q) not in shared]:
-            for rows, logits in substitutions(question.ids, question.vary, question.values, question.predict):
+            for rows, logits in model.unchecked_substitutions(question.ids, question.vary, question.values, question.predict):
                 question.answer(rows, logits)
                 passes.add(len(logits))
         for batch in _batches(together, at_once):
@@ -353,8 +351,8 @@ def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passe
                 question.answer(rows, part)
             passes.add(len(texts))
     if questions and bool(torch.cat([question.total + question.mass for question in questions]).isnan().any()):
-        name, dtype = getattr(model, "name", "the model"), str(model.dtype).removeprefix("torch.")
-        raise ModelError(f"logits of {name} are not finite in {dtype}: load it with dtype float32")
+        dtype = str(model.dtype).removeprefix("torch.")
+        raise ModelError(f"logits of {model.name} are not finite in {dtype}: load it with dtype float32")
 
 
 def _batches(questions: Sequence[_Question], at_once: int) -> Iterator[list[tuple[_Question, slice]]]:
@@ -377,8 +375,7 @@ def _batches(questions: Sequence[_Question], at_once: int) -> Iterator[list[tupl
 
 def rows_at_once(model: ConditionalModel, tokens: int) -> int:
     """Rows that fill a batch of the model."""
-    most = getattr(model, "rows_at_once", None)
-    return max(1, most(tokens, 1)) if most else ROWS
+    return model.rows_at_once(tokens, 1) or ROWS
 
 
 def alike(items: Sequence[Item], key: Callable[[Item], object]) -> list[list[int]]:

@@ -9,12 +9,12 @@ import torch
 from tokenizers import Tokenizer
 
 from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.text.word_pieces import tokenizer_config
 from unmask.runs.files import write_atomically, write_json
 from unmask.training.model import config_json, weights_to_save
 from unmask.training.prepare import Prepared
 from unmask.training.result import TrainingRun
 from unmask.training.settings import TrainSettings
-from unmask.training.tokenizer import tokenizer_config
 
 
 def export_model(out: Path, model: BertMaskedLM, tokenizer: Tokenizer, settings: TrainSettings, card: str, half: bool) -> None:

@@ -2,7 +2,7 @@
 
 Every segment begins with the start token, so the ids alone carry the layout: segment = running count of start tokens
 (0 for padding), position = distance from the segment's start token. In a parallel corpus a segment is a source and its
-translation, and what follows the segment's first end token has positions from `Vocabulary.target` on (`models/pair_layout`).
+translation, and what follows the segment's first end token has positions from `Vocabulary.target` on (`models/pairs`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from unmask.training.tokenizer import special_id
+from unmask.models.text.word_pieces import special_id
 
 
 @dataclass(frozen=True)

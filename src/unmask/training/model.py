@@ -16,9 +16,9 @@ from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.hugging_face import load_causal
 from unmask.models.loading import load_checkpoint
 from unmask.models.source import Source
+from unmask.models.text.word_pieces import special_id
 from unmask.runs.fingerprint import fingerprint
 from unmask.training.settings import TrainSettings
-from unmask.training.tokenizer import special_id
 
 INITIAL_DEVIATION = 0.02
 

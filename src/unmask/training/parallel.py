@@ -1,6 +1,6 @@
 """A parallel corpus: two files, or two lists of texts, of which each line of the second translates the same line of the first.
 
-Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `models/pair_layout`); what
+Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `models/pairs`); what
 is too long for its room is left out, with a warning, and so is a pair with an empty side. With a teacher, a causal model of
 pairs, the training targets are its translations of the sources (sequence-level distillation, Kim & Rush 2016); held-out pairs
 keep their own.
@@ -19,8 +19,8 @@ import torch
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.causal_pairs import load_causal_pairs
-from unmask.models.pair_layout import SHORTEST, PairLayout
+from unmask.models.pairs import SHORTEST, PairLayout, load_causal_pairs
+from unmask.models.text.word_pieces import load_word_pieces, special_id
 from unmask.runs.files import read_json, user_path, write_json
 from unmask.runs.fingerprint import content_hash, file_hash
 from unmask.runs.lines import text_lines
@@ -32,7 +32,6 @@ from unmask.training.prepare import Held, PairTokens, Prepared, trained_tokenize
 from unmask.training.segments import Segmentation
 from unmask.training.settings import TrainSettings
 from unmask.training.token_store import TokenPart, id_type
-from unmask.training.tokenizer import load_tokenizer, special_id
 from unmask.training.validation import validation_rows
 from unmask.translation.beam_search import beam_search
 
@@ -108,7 +107,7 @@ def prepare_parallel(
     if path is None:
         tokenizer = trained_tokenizer(sides, settings.vocab, Segmentation(), cache, progress)
     else:
-        tokenizer = load_tokenizer(path)
+        tokenizer = load_word_pieces(path)
     layout, cut = layout_of(settings, tokenizer), Segmentation(holdout=held.share)
     texts = corpus.pairs()
     kept = _fitting(_encoded(tokenizer, texts), layout)
@@ -181,7 +180,7 @@ def _distilled(
     """The sources with the teacher's translations; one that comes out empty keeps its own."""
 
     def make(folder: Path) -> None:
-        if tokenizer.get_vocab() != load_tokenizer(teacher).get_vocab():
+        if tokenizer.get_vocab() != load_word_pieces(teacher).get_vocab():
             raise InputError(f"distil {str(teacher)!r} has another vocabulary: leave out --tokenizer")
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         model = load_causal_pairs(teacher, tokenizer, device, dtype)

@@ -11,7 +11,8 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.pair_layout import PairLayout
+from unmask.models.pairs import PairLayout
+from unmask.models.text.word_pieces import count_words, load_word_pieces, special_id, train_tokenizer
 from unmask.runs.files import write_atomically
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Progress
@@ -21,7 +22,6 @@ from unmask.training.packing import PackedRows, pack_cached
 from unmask.training.segments import Segmentation
 from unmask.training.settings import TrainSettings
 from unmask.training.token_store import StoredTokens, TokenPart, tokenise
-from unmask.training.tokenizer import count_words, load_tokenizer, special_id, train_tokenizer
 from unmask.training.validation import validation_rows
 
 _FORMAT = 3
@@ -85,7 +85,7 @@ def prepare(
     if tokenizer_path is None:
         tokenizer = trained_tokenizer(sources, settings.vocab, cut, cache, progress)
     else:
-        tokenizer = load_tokenizer(tokenizer_path)
+        tokenizer = load_word_pieces(tokenizer_path)
     stored = [_tokenised(source, tokenizer, cut, cache, progress) for source in sources]
     if not any(s.train.tokens for s in stored):
         raise _no_text(sources)
@@ -148,7 +148,7 @@ def trained_tokenizer(
         write_atomically(folder / "tokenizer.json", train_tokenizer(count_words(lines()), vocab).to_str())
 
     inputs = [_FORMAT, [(source.fingerprint, source.weight) for source in sources], vocab, cut.holdout]
-    return load_tokenizer(cached(cache, "tokenizer", inputs, make))
+    return load_word_pieces(cached(cache, "tokenizer", inputs, make))
 
 
 def _no_text(sources: Sequence[Source]) -> InputError:

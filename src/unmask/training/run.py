@@ -15,6 +15,7 @@ from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.loading import resolve_device
+from unmask.models.text.word_pieces import load_word_pieces
 from unmask.options.option import documented
 from unmask.options.training import MANY, PAIRS_MASKING, PLAIN_MASKING, TrainOptions
 from unmask.runs.files import read_object, reading, user_path, write_atomically, write_json
@@ -35,7 +36,6 @@ from unmask.training.parallel import Parallel, Side, prepare_parallel
 from unmask.training.prepare import Held, Prepared, prepare
 from unmask.training.result import TrainingRun
 from unmask.training.settings import TrainSettings
-from unmask.training.tokenizer import load_tokenizer
 from unmask.training.validation import Figures
 from unmask.translation.length_fit import fit_length_head
 
@@ -231,7 +231,7 @@ def _tokenizer(given: Name | None, start: Start | None, resumed: Path | None) ->
     if resumed is None or not (file := resumed / "tokenizer.json").is_file():
         return None
     try:
-        load_tokenizer(file)
+        load_word_pieces(file)
     except InputError:
         raise InputError(f"{str(file)!r} is damaged: delete it and give the same command again, which makes it anew") from None
     return file

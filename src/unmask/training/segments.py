@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from tokenizers import Tokenizer
 
-from unmask.training.tokenizer import special_id
+from unmask.models.text.word_pieces import special_id
 
 _SENTENCE_END = re.compile(r"""(?<=[.!?])["'”’)\]]*\s+(?=["'“‘(\[]?[A-Z0-9])""")
 _HASH_SPACE = 1 << 32

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.models.causal_pairs import CausalPairs
+from unmask.models.pairs import CausalPairs
 from unmask.runs.progress import Progress
 
 ROWS = {"cuda": 4096, "cpu": 256}

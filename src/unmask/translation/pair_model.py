@@ -13,12 +13,12 @@ from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.encoder.head import widen_output
-from unmask.models.length_head import LengthHead, pooled_states
-from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype
+from unmask.models.loading import load_network, resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.pair_layout import PairLayout, corrects, read_layout, refuse_other_tokens
+from unmask.models.pairs import LengthHead, PairLayout, corrects, pooled_states, read_layout, refuse_other_tokens
+from unmask.models.source import Source
+from unmask.models.text.spelling import Spelling
 from unmask.sampling.engine.passes import Passes
-from unmask.translation.spelling import Spelling
 
 GPU_ROWS, CPU_ROWS = 128, 4
 """Of a call: on a GPU drafts of one length are tens or hundreds, on a CPU a few; what a call has too few of is computed for
@@ -45,12 +45,12 @@ class PairModel:
         layout, objective = read_layout(folder, spelling.special)
         if objective != "masked":
             raise InputError(f"model {str(folder)!r} is a causal model, which fills no blanks: give --decoder greedy or beam")
-        network, tokenizer = load_checkpoint(folder, on, kind)
+        network = load_network(Source(str(folder)), on, kind)
         assert isinstance(network, BertMaskedLM)
         refuse_other_tokens(folder, spelling.special, network.config.vocab_size)
         network.bert.unseen = layout.pad
         widen_output(network)
-        model = MaskedLM(network, tokenizer, name=str(folder))
+        model = MaskedLM(network, spelling.tokenizer, name=str(folder))
         return cls(model, layout, spelling, LengthHead.load(folder).to(model.device), corrects(folder))
 
     @cached_property

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.pair_layout import FILE, is_pair_model
 from unmask.options.option import documented
 from unmask.options.translation import TranslateOptions
-from unmask.runs.files import read_object, user_path
+from unmask.runs.files import user_path
 from unmask.runs.lines import STANDARD_INPUT, text_lines, told
 from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
@@ -23,11 +22,11 @@ from unmask.sampling.run.text_statistics import stutters
 from unmask.translation.settings import TranslateSettings
 
 if TYPE_CHECKING:
-    from unmask.models.pair_layout import PairLayout
+    from unmask.models.pairs import PairLayout
+    from unmask.models.text.spelling import Spelling
     from unmask.translation.drafts import Draft, Drafting
     from unmask.translation.pair_model import PairModel
     from unmask.translation.result import Translations
-    from unmask.translation.spelling import Spelling
 
 Texts = str | os.PathLike[str] | Sequence[str]
 
@@ -110,14 +109,15 @@ def read_lines(texts: Texts, name: str) -> list[str]:
 
 def _is_causal(model: Any) -> bool:
     """Whether it is the folder of a causal model."""
-    folder = None if not isinstance(model, str | os.PathLike) else user_path(model, "model")
-    return folder is not None and is_pair_model(folder) and read_object(folder / FILE).get("objective") == "causal"
+    from unmask.models.pairs import is_causal_pair_model
+
+    return isinstance(model, str | os.PathLike) and is_causal_pair_model(user_path(model, "model"))
 
 
 def _encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> list[tuple[int, ...]]:
     """The sources' tokens; one that has no room in the model is refused with its line."""
-    from unmask.models.tokenizing import refuse_hopeless
-    from unmask.translation.spelling import UNKNOWN
+    from unmask.models.text.spelling import UNKNOWN
+    from unmask.models.text.text_tokenizer import refuse_hopeless
 
     for line, source in enumerate(sources, 1):
         refuse_hopeless(source, layout.longest_source, f"line {line}")
@@ -154,17 +154,17 @@ Found = tuple[list[dict[str, Any]], dict[str, int], float]
 def _by_a_causal_model(
     sources: Sequence[str], settings: TranslateSettings, model: Any, device: str, dtype: str, progress: Progress | None
 ) -> Found:
-    from unmask.models.causal_pairs import load_causal_pairs
     from unmask.models.loading import resolve_device, resolve_dtype
+    from unmask.models.pairs import load_causal_pairs
+    from unmask.models.text.spelling import Spelling
     from unmask.translation.beam_search import beam_search
-    from unmask.translation.spelling import Spelling
 
     if not isinstance(model, str | os.PathLike):
         raise InputError(f"{settings.method} takes the folder of a causal model, not a masked one: give its path")
     on, kind = resolve_device(device), resolve_dtype(dtype)
     folder = user_path(model, "model")
     spelling = Spelling.read(folder)
-    causal = load_causal_pairs(folder, spelling.tokenizer, on, kind)
+    causal = load_causal_pairs(folder, spelling.core, on, kind)
     ids = _encoded(spelling, causal.layout, sources)
     places = [place for place, source in enumerate(ids) if source]
     width, began = settings.beam if settings.method == "beam" else 1, time.monotonic()

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from unmask.joints.joint import Rule
 from unmask.joints.triton.stack import aligned
-from unmask.tables.switch import triton_wanted
+from unmask.models.batching import triton_wanted
 from unmask.tables.unary import Tables
 
 

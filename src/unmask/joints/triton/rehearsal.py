@@ -21,7 +21,7 @@ from unmask.joints.solver.marginals import flat, start
 from unmask.joints.solver.members import Members, Site
 from unmask.joints.triton.pair_form import Linear, PairForm
 from unmask.joints.triton.stack import ALIGNED, Stack
-from unmask.models.batching import free_memory
+from unmask.models.batching import release_memory
 from unmask.tables.unary import Tables
 
 Launch = Callable[[], object]
@@ -43,7 +43,7 @@ def rehearse(tokens: int, device: torch.device, others: Callable[[], Iterable[La
             for some in (others, partial(launches, tokens, device)):
                 for launch in some():
                     pool.submit(_quietly, launch, device)
-        free_memory()
+        release_memory()
 
     thread = Thread(target=run)
     thread.start()

@@ -2,12 +2,12 @@
 
 Embedding   e_j = LayerNorm(word[x_j] + type[0] + position[j])
 Layer       a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),   h' = LayerNorm(a + W_2 act(W_1 a))
-Head        logits = D LayerNorm(act(W h)) + b                       (D: the word embeddings, where the two are tied)
+Head        logits = D LayerNorm(act(W h)) + b                       (D: the word embeddings, if the two are tied)
 
-The forward pass is the plain definition, without dropout; where `BertEncoder.unseen` names a token, no position looks at that
-token (padding between a source and its translation, see `pair_layout`). It serves without importing transformers, which takes
-more processor time than a small model's answer. `BertShape.of` is strict: a configuration with anything in it that this file
-does not know gives None, and the caller takes transformers' own code instead.
+The forward pass is the plain definition, without dropout; if `BertEncoder.unseen` names a token, no position attends to that
+token (padding between a source and its translation, see `models/pairs`). It needs no import of transformers, which takes more
+processor time than a small model's answer. `BertShape.of` is strict: for a configuration with any unknown setting it gives None,
+and the caller takes transformers' own code instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
+
+from unmask.models.encoder.encoder import BERT, layer_of
+from unmask.models.encoder.layers import Layer
 
 ACTIVATIONS = {"gelu": nn.GELU(), "gelu_new": nn.GELU("tanh"), "gelu_pytorch_tanh": nn.GELU("tanh"), "relu": nn.ReLU()}
 ONLY_AS_HERE: dict[str, tuple[object, ...]] = {
@@ -53,7 +55,7 @@ WITHOUT_EFFECT = frozenset(
 
 @dataclass(frozen=True)
 class BertShape:
-    """What config.json says of the network, under config.json's own names."""
+    """The network's shape, under the names of config.json."""
 
     vocab_size: int
     hidden_size: int
@@ -69,7 +71,7 @@ class BertShape:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> BertShape | None:
-        """The shape that a config.json states, or None where it states anything that is not understood here."""
+        """The shape that a config.json states, or None if it states anything that is not understood here."""
         ours = {field.name for field in fields(cls)}
         if config.get("model_type") != "bert" or set(config) - ours - set(ONLY_AS_HERE) - WITHOUT_EFFECT:
             return None
@@ -102,7 +104,7 @@ class BertShape:
 
 
 class Logits(NamedTuple):
-    """What a forward pass returns."""
+    """The result of a forward pass."""
 
     logits: Tensor
 
@@ -144,7 +146,7 @@ class BertMaskedLM(nn.Module):
         return logits
 
     def tied(self) -> dict[str, str]:
-        """The tensors that are one with another where the word embeddings serve as the last linear map."""
+        """Tensors that are the same as another if the word embeddings are the last linear map."""
         if not self.config.tie_word_embeddings:
             return {}
         return {
@@ -153,14 +155,14 @@ class BertMaskedLM(nn.Module):
         }
 
     def tie(self) -> None:
-        """Make those tensors one, each with the parameter that it is one with."""
+        """Make each of those tensors the parameter that it is the same as."""
         for name, of in self.tied().items():
             place, _, last = name.rpartition(".")
             setattr(self.get_submodule(place), last, self.get_parameter(of))
 
     def without_positions(self, first: int, end: int) -> BertMaskedLM:
-        """The same network, its weights shared, for texts that leave out the positions `first` ... `end` - 1: the token that
-        stands at `first` there is taken as the one at `end`."""
+        """The same network, its weights shared, for texts that leave out the positions `first` ... `end` - 1: the token
+        at `first` of such a text is taken as the one at `end`."""
         table = self.bert.embeddings.position_embeddings.weight
         kept = torch.cat([table[:first], table[end:]])
         network = BertMaskedLM(replace(self.config, max_position_embeddings=len(kept)))
@@ -177,22 +179,27 @@ class BertMaskedLM(nn.Module):
 
 
 class BertEncoder(nn.Module):
-    """Embeddings and layers; nobody looks at the token `unseen`, if there is one."""
+    """Embeddings and layers; no position attends to the token `unseen`, if there is one."""
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
         self.unseen: int | None = None
         self.embeddings = Embeddings(config)
         self.encoder: Any = nn.Module()
-        self.encoder.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+        self.encoder.layer = nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers))
 
     def forward(self, input_ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
         """Last hidden states."""
         states = self.embeddings(input_ids)
-        seen = None if self.unseen is None else (input_ids != self.unseen)[:, None, None, :]
+        seen = None if self.unseen is None else input_ids != self.unseen
         for layer in self.encoder.layer:
             states = layer(states, seen)
         return states
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The computations of the layers, by plain operations."""
+        return [layer.parts for layer in self.encoder.layer]
 
 
 class Embeddings(nn.Module):
@@ -206,41 +213,30 @@ class Embeddings(nn.Module):
         self.token_type_embeddings = _table(config.type_vocab_size, width)
         self.LayerNorm = _norm(config)
 
-    def forward(self, input_ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
-        """The first layer's input."""
+    def forward(self, input_ids: Int[Tensor, "n t"], first: int = 0) -> Float[Tensor, "n t d"]:
+        """The first layer's input, for tokens from position `first` on."""
         placed = self.word_embeddings(input_ids) + self.token_type_embeddings.weight[0]
-        normed: Tensor = self.LayerNorm(placed + self.position_embeddings.weight[: input_ids.shape[1]])
+        normed: Tensor = self.LayerNorm(placed + self.position_embeddings.weight[first : first + input_ids.shape[1]])
         return normed
 
 
-class Layer(nn.Module):
-    """One layer. The nesting of its parts is that of the checkpoints' names."""
+class BertLayer(nn.Module):
+    """One layer. Its parts are nested as the checkpoints' names are."""
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
         width, inner = config.hidden_size, config.intermediate_size
-        self.heads = config.num_attention_heads
         self.attention: Any = nn.Module()
         self.attention.self = nn.ModuleDict({name: _linear(width, width) for name in ("query", "key", "value")})
         self.attention.output = nn.ModuleDict({"dense": _linear(width, width), "LayerNorm": _norm(config)})
         self.intermediate = nn.ModuleDict({"dense": _linear(width, inner), "intermediate_act_fn": ACTIVATIONS[config.hidden_act]})
         self.output = nn.ModuleDict({"dense": _linear(inner, width), "LayerNorm": _norm(config)})
 
-    def forward(self, states: Float[Tensor, "n T d"], seen: Bool[Tensor, "n 1 q T"] | None = None) -> Float[Tensor, "n T d"]:
-        """The states after this layer, each of which looks at the positions `seen`."""
-        mix = self.attention.self
-        query, key, value = (
-            mix[name](states).unflatten(-1, (self.heads, -1)).transpose(1, 2) for name in ("query", "key", "value")
-        )
-        return self.after_attention(states, functional.scaled_dot_product_attention(query, key, value, attn_mask=seen))
+        self.parts = layer_of(self, BERT, config.num_attention_heads, fused=False)
 
-    def after_attention(self, states: Float[Tensor, "n t d"], mixed: Float[Tensor, "n h t e"]) -> Float[Tensor, "n t d"]:
-        """What follows once each head has mixed the values that it looked at."""
-        out = self.attention.output
-        attended = out["LayerNorm"](out["dense"](mixed.transpose(1, 2).flatten(2)) + states)
-        inner = self.intermediate["intermediate_act_fn"](self.intermediate["dense"](attended))
-        after: Tensor = self.output["LayerNorm"](self.output["dense"](inner) + attended)
-        return after
+    def forward(self, states: Float[Tensor, "n T d"], seen: Bool[Tensor, "n T"] | None = None) -> Float[Tensor, "n T d"]:
+        """The states after this layer, each of which attends to the positions that are `seen`."""
+        return self.parts(states, seen)
 
 
 class Predictions(nn.Module):

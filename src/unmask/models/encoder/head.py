@@ -1,10 +1,10 @@
-"""The language-model head at chosen positions only, for every architecture alike.
+"""The language-model head at chosen positions only, for every architecture.
 
 A masked language model is head(encoder(ids)), and the head works on each position by itself, so
 head(encoder(ids))[positions] = head(encoder(ids)[positions]). A forward hook on the encoder gathers the rows of its last
 hidden state at the positions asked for before the architecture's own head code sees them: with V = 30,000 and 16 tokens a
 row, that saves fifteen sixteenths of the logits. `of_hidden` puts given hidden states in the encoder's place altogether.
-Our own network offers its encoder and its head apart, so that nothing need be hooked.
+Our own network offers its encoder and its head separately, so it needs no hook.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from torch.nn import functional
 
 from unmask.errors import ModelError
 from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.encoder.fused_linear import HALF_TYPES
 
 logger = logging.getLogger(__name__)
-HALF_TYPES = (torch.bfloat16, torch.float16)
 TENSOR_CORE_ROWS = 64
 BIAS_COLUMNS = 8
 """Columns beside a weight that hold its bias: three in use, and as many as keep lines aligned."""
@@ -53,7 +53,7 @@ class OwnHead:
         return _widened(self.network.head(hidden))
 
     def logits_width(self, mask_id: int) -> int:
-        """The number of logits a position."""
+        """The number of logits per position."""
         return self.network.get_output_embeddings().out_features
 
 
@@ -89,7 +89,7 @@ class PositionedHead:
 
     @torch.no_grad()
     def logits_width(self, mask_id: int) -> int:
-        """The number of logits a position, from a first pass that also checks that the head works position by position.
+        """The number of logits per position, from a first pass that also checks that the head works position by position.
 
         Where it does not, all positions go through it from then on.
         """
@@ -158,7 +158,7 @@ class Float32Output(nn.Linear):
 
 def extended(weight: Float[Tensor, "m d"], bias: Float[Tensor, " n"]) -> Float[Tensor, "m e"] | None:
     """[W, b1, b2, b3, 0 ..] with b = b1 + b2 + b3 in the weight's half precision, so that [x, 1, 1 ..] times it is W x + b; None
-    where the numbers of the bias do not fit.
+    if the numbers of the bias do not fit.
 
     Added to logits, a bias is a pass over all of them, as long as the product.
     """
@@ -173,7 +173,7 @@ def extended(weight: Float[Tensor, "m d"], bias: Float[Tensor, " n"]) -> Float[T
 
 
 def widen_output(network: Any) -> None:
-    """Give a half-precision network an output layer whose results are float32, where it has a plain linear one."""
+    """Give a half-precision network an output layer whose results are float32, if it has a plain linear one."""
     output = network.get_output_embeddings()
     if isinstance(output, nn.Linear) and output.weight.dtype in HALF_TYPES:
         network.set_output_embeddings(Float32Output.of(output))

@@ -68,7 +68,7 @@ class Passes:
         memory: LogitMemory | None = None,
         keeps: Keeps | None = None,
     ) -> None:
-        self.model: Any = model
+        self.model = model
         self.rows = rows or (GPU_ROWS if model.device.type == "cuda" else CPU_ROWS)
         self.memory = memory
         self.keeps: Keeps = keeps or ("states" if model.device.type == "cuda" else "logits")
@@ -132,7 +132,7 @@ class Passes:
 
     def as_states(self, ids: Int[Tensor, "m T"]) -> bool:
         """Whether the conditionals of texts like these are computed as states."""
-        if self.keeps == "logits" or not hasattr(self.model, "states"):
+        if self.keeps == "logits":
             return False
         if ids.shape[1] not in self._offered and len(ids):
             self._offered[ids.shape[1]] = self.model.offers_states(ids)
@@ -177,8 +177,7 @@ class Passes:
 
         Powers of two give every thread the same share, so a row's bits do not depend on its place.
         """
-        most = getattr(self.model, "rows_at_once", None)
-        rows = self.rows if most is None else min(self.rows, int(most(tokens, predicted)))
+        rows = min(self.rows, self.model.rows_at_once(tokens, predicted) or self.rows)
         if self.model.device.type == "cpu":
             rows = min(rows, max(1, self.rows * TOKENS_PER_ROW // tokens))
         return 1 << (rows.bit_length() - 1)

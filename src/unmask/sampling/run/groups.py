@@ -11,8 +11,8 @@ from torch import Tensor
 
 from unmask.checks import whole
 from unmask.errors import InputError
-from unmask.models.alphabet import alphabet_ids
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.words import alphabet_ids
 from unmask.options.sampling import MOST_CHAINS
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode

@@ -1,31 +1,34 @@
 """Whole words in tokens: which tokens begin a word and which go on with it, by the tokenizer's own marking.
 
     WordPiece            "##lin" goes on with a word; every other token begins one
-    byte-level BPE       "Ġvio" begins a word after a space, "lin" goes on with it (or begins one where no space is before it)
+    byte-level BPE       "Ġvio" begins a word after a space, "lin" goes on with it (or begins one without a space before it)
     SentencePiece        the same with "▁"
 
-A word is made of letters, digits and combining marks. Punctuation is unmarked in the last two, and stands for itself in the
-first, so it is told by its characters.
+A word is made of letters, digits and combining marks. Punctuation has no mark in the last two, and is
+a token like others in the first, so it is recognised by its characters.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.models.tokenizing import TextTokenizer
+from unmask.models.text.text_tokenizer import TextTokenizer
 
 CONTINUED = "##"
 
 
 class WordMarks:
-    """The marking of a tokenizer's words; raises where there is none that is known."""
+    """The marking of a tokenizer's words; raises if there is no known marking."""
 
     def __init__(self, words: TextTokenizer, vocab_size: int) -> None:
         self.words = words
@@ -48,7 +51,7 @@ class WordMarks:
         return self._pieces["" if self.space else CONTINUED]
 
     def spelled(self, ids: Sequence[int]) -> str:
-        """The word that pieces spell, without its marks; "" where they do not spell one."""
+        """The word that pieces spell, without its marks; "" if they do not spell one."""
         if self.space:
             text = str(self.words.tokenizer.decode(list(ids), clean_up_tokenization_spaces=False)).strip()
         else:
@@ -111,3 +114,57 @@ class WordMarks:
 def is_word(text: str) -> bool:
     """Whether a text is made of letters, digits and combining marks only, and of one at least."""
     return bool(text) and all(c.isalnum() or unicodedata.category(c).startswith("M") for c in text)
+
+
+def alphabet_tokens(alphabet: str | os.PathLike[str] | Sequence[str]) -> tuple[str, ...]:
+    """The tokens that an alphabet names, each once, in the order given."""
+    if isinstance(alphabet, str | os.PathLike):
+        tokens = _split(_content(alphabet))
+    else:
+        tokens = [str(token).strip() for token in _listed(alphabet)]
+    found = tuple(dict.fromkeys(token for token in tokens if token))
+    if not found:
+        raise InputError(f"alphabet {alphabet!r} names no token: give letters, words with commas between them, or a file")
+    return found
+
+
+def alphabet_ids(words: TextTokenizer, tokens: Sequence[str], name: str = "alphabet") -> list[int]:
+    """The ids of the tokens; both, if a token can be spelled with and without a space before it.
+
+    Raises for one that is not a single token of the model, under the argument's `name`.
+    """
+    found: dict[int, None] = {}
+    for token in tokens:
+        try:
+            spellings = [words.encode_word(token, at_start, after_space) for at_start, after_space in _PLACES]
+        except InputError:
+            raise InputError(f"{name}: {token!r} is not a word of the model: leave it out (no file was found either)") from None
+        single = [ids[0] for ids in spellings if len(ids) == 1]
+        if not single:
+            raise InputError(f"{name}: {token!r} is {len(spellings[0])} tokens of the model, and one is needed: leave it out")
+        found.update(dict.fromkeys(single))
+    return list(found)
+
+
+def _listed(given: object) -> list[object]:
+    return list(given) if isinstance(given, Iterable) else []
+
+
+_PLACES = ((True, False), (False, True), (False, False))
+
+
+def _content(given: str | os.PathLike[str]) -> str:
+    path = Path(os.path.expanduser(given))
+    try:
+        if isinstance(given, str) and not os.path.isfile(path):
+            return given
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"alphabet file {str(path)!r} is not UTF-8 text: convert it") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"alphabet file {str(path)!r} cannot be read ({error}): check the path") from None
+
+
+def _split(text: str) -> list[str]:
+    words = [word for word in re.split(r"[,\s]+", text) if word]
+    return list(words[0]) if len(words) == 1 else words

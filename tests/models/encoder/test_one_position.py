@@ -4,7 +4,7 @@ import logging
 
 import torch
 
-from unmask.models.encoder.one_position import hidden_at_one
+from unmask.models.encoder.encoder import Encoder
 from unmask.models.masked_lm import MaskedLM
 
 ROWS = torch.tensor([[2, 5, 9, 4, 12, 7, 20, 3], [2, 30, 31, 8, 4, 4, 6, 3], [2, 11, 6, 5, 5, 25, 4, 3]])
@@ -38,7 +38,8 @@ def test_a_padding_token_goes_through_the_network_itself(roberta_folder):
 
 def test_a_wrong_fast_path_is_given_up(checkpoint, monkeypatch, caplog):
     model = MaskedLM.load(checkpoint("bert"))
-    monkeypatch.setattr("unmask.models.masked_lm.hidden_at_one", lambda *a: 1.5 * hidden_at_one(*a))
+    right = Encoder.hidden_at
+    monkeypatch.setattr(Encoder, "hidden_at", lambda *a: 1.5 * right(*a))
     with caplog.at_level(logging.WARNING, logger="unmask"):
         got = model.logits(ROWS, WHERE)[:, 0].log_softmax(-1)
     assert model.encoder is None and "using the forward pass" in caplog.text

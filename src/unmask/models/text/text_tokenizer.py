@@ -2,12 +2,14 @@
 
 Five rules on top of a Hugging Face tokenizer:
 
-- `[MASK]` stands for the model's own mask token, whatever that is.
-- A space before a blank belongs to the token that fills it, where tokens carry their space ("Ġthe", "▁the").
+- `[MASK]` means the model's own mask token.
+- A space before a blank belongs to the token that fills it, if tokens carry their space ("Ġthe", "▁the").
 - A vocabulary whose regular tokens are all single characters (amino acids; names in brackets such as "<null_1>" aside) is
-  read character by character; a character outside it is refused, since a text of unknowns would be scored without a word.
+  read character by character; a character outside it is refused, since a text of unknowns would be scored without a warning.
 - Control characters are refused: tokenizers drop them silently, and positions would shift.
-- Words that the model reads as its unknown token are told in a warning; a cloze of nothing else is refused.
+- A warning names words that the model reads as its unknown token; a cloze of nothing else is refused.
+
+Other rooms ask `TextTokenizer` only, never the tokenizer below it.
 """
 
 from __future__ import annotations
@@ -19,17 +21,18 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from unmask import checks
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.source import first_line
-from unmask.models.vocabulary import are_letters
+from unmask.models.text.vocabulary import are_letters
 
 BLANK = "[MASK]"
 SHOWN = 5
-MOST_TOLD = 50
-"""Unknown words that one warning shows, and that are told in all."""
+MOST_NAMED = 50
+"""Unknown words that one warning shows, and that all warnings together name."""
 UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, except tab and line ends, and halves of surrogate pairs."""
 LONGEST_WORD = 100_000
@@ -39,21 +42,35 @@ CHARACTERS_PER_TOKEN = 1_000
 
 
 class TextTokenizer:
-    """A Hugging Face tokenizer with the rules that a cloze needs; `vocab_size` is the width of the model's logits."""
+    """A Hugging Face tokenizer with the rules that a cloze needs.
+
+    special_ids     ids below `vocab_size`, the width of the model's logits, that no text has: special and nameless ones
+    nameless        ids of logits for which the tokenizer has no token
+    regular_tokens  the other tokens and their ids, in the order of the ids
+    by_character    whether every regular token is one character
+    """
 
     def __init__(self, tokenizer: Any, vocab_size: int) -> None:
         self.tokenizer = tokenizer
+        self.core: Tokenizer | None = core_of(tokenizer)
+        if self.core is not None:
+            self.core.no_truncation()
+            self.core.no_padding()
         self.mask_id: int = tokenizer.mask_token_id
+        self.mask_token = str(tokenizer.mask_token)
+        self.unknown_id: int | None = tokenizer.unk_token_id
         vocabulary: dict[str, int] = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))
+        self.size = len(vocabulary)
         special = self._named_special = set(tokenizer.all_special_ids)
-        nameless = set(range(vocab_size)) - set(vocabulary.values())
-        self.special_ids: tuple[int, ...] = tuple(sorted(i for i in special | nameless if i < vocab_size))
+        self.special_tokens = tuple(str(token) for token in tokenizer.all_special_tokens)
+        self.nameless = set(range(vocab_size)) - set(vocabulary.values())
+        self.special_ids: tuple[int, ...] = tuple(sorted(i for i in special | self.nameless if i < vocab_size))
         self.regular_tokens = {token: i for token, i in vocabulary.items() if i not in special}
         self.by_character = are_letters(self.regular_tokens)
-        self._told: set[str] = set()
+        self._named: set[str] = set()
 
     def encode(self, text: str) -> list[int]:
-        """Ids of the whole text, the model's start and end tokens included; words that the model does not know are told."""
+        """Ids of the whole text, the model's start and end tokens included; warns of words that the model does not know."""
         prepared = self.prepared(text)
         try:
             ids = list(self.tokenizer(prepared, verbose=False)["input_ids"])
@@ -61,45 +78,75 @@ class TextTokenizer:
             raise InputError(
                 f"the model's tokenizer cannot read {shortened(text)} ({first_line(error)}): write it in the model's own tokens"
             ) from None
-        self.tell_unknown(prepared, ids)
+        self.warn_of_unknown(prepared, ids)
         return ids
 
-    def tell_unknown(self, prepared: str, ids: list[int]) -> None:
+    def warn_of_unknown(self, prepared: str, ids: list[int]) -> None:
         """Warn of words that are read as the unknown token, each once."""
-        unknown, mark = self.tokenizer.unk_token_id, self.tokenizer.unk_token
-        if unknown not in ids or len(self._told) >= MOST_TOLD:
+        if self.unknown_id not in ids or len(self._named) >= MOST_NAMED:
             return
-        found = [word for word in self._words_of(prepared, ids, unknown) if word != mark and word not in self._told]
+        mark = self.tokenizer.unk_token
+        found = [word for word in self._unknown_words(prepared, ids) if word != mark and word not in self._named]
         if not found:
             return
-        self._told.update(found)
+        self._named.update(found)
         shown = ", ".join(shortened(word) for word in dict.fromkeys(found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
-        further = "; further unknown words are not told" if len(self._told) >= MOST_TOLD else ""
+        further = "; further unknown words are not named" if len(self._named) >= MOST_NAMED else ""
         warnings.warn(f"the model does not know {shown} and reads {mark} instead{further}", UnmaskWarning, stacklevel=4)
 
-    def _words_of(self, text: str, ids: list[int], which: int) -> list[str]:
-        """The parts of the text that became the token `which`; the token itself where the tokenizer does not tell places."""
-        try:
-            places = self.tokenizer(text, return_offsets_mapping=True, verbose=False)["offset_mapping"]
-        except (NotImplementedError, TypeError, KeyError):
-            return [f"{ids.count(which)} of its words"]
-        return [text[start:stop] for (start, stop), token in zip(places, ids, strict=True) if token == which and stop > start]
+    def _unknown_words(self, text: str, ids: list[int]) -> list[str]:
+        """The parts of the text that became the unknown token; only their number if the tokenizer has no spans."""
+        spans = self.spans(text)
+        if spans is None:
+            return [f"{sum(i == self.unknown_id for i in ids)} of its words"]
+        return [text[start:stop] for (start, stop), i in zip(spans, ids, strict=True) if i == self.unknown_id and stop > start]
+
+    def spans(self, text: str) -> list[tuple[int, int]] | None:
+        """Start and end of each token in a prepared text; None for a tokenizer that does not know them."""
+        return None if self.core is None else list(self.core.encode(text).offsets)
+
+    def tokens_of(self, text: str) -> tuple[list[int], list[tuple[int, int]], list[int | None]]:
+        """Ids of a text, their spans in it, and the number of the tokenizer's word (None for start and end tokens) of each.
+
+        Spans are (0, 0) for start and end tokens, and for all tokens if the tokenizer does not know them.
+        """
+        prepared = self.prepared(text)
+        if self.core is not None:
+            encoding = self.core.encode(prepared)
+            ids, spans, numbers = list(encoding.ids), list(encoding.offsets), list(encoding.word_ids)
+        else:
+            ids = self.encode(text)
+            around = len(ids) - len(self._ids(prepared))
+            first = next(t for t, i in enumerate(ids) if i not in self.special_ids) if around else 0
+            inside = range(first, len(ids) - around + first)
+            spans, numbers = [(0, 0)] * len(ids), [t if t in inside else None for t in range(len(ids))]
+        if self.by_character:
+            places = iter([(at, at + 1) for at, letter in enumerate(text) if not letter.isspace()])
+            spans = [(0, 0) if number is None else next(places) for number in numbers]
+            numbers = [None if number is None else t for t, number in enumerate(numbers)]
+        return ids, spans, numbers
+
+    def around(self) -> tuple[list[int], list[int]]:
+        """The ids before and after a text."""
+        ids = list(self.tokenizer(self.mask_token, verbose=False)["input_ids"])
+        place = ids.index(self.mask_id)
+        return ids[:place], ids[place + 1 :]
 
     def refuse_unknown(self, text: str, ids: Sequence[int]) -> None:
         """Raise for a text of which the model knows no word at all."""
-        if self.tokenizer.unk_token_id in ids and not set(ids) - set(self.special_ids):
+        if self.unknown_id in ids and not set(ids) - set(self.special_ids):
             some = ", ".join(repr(token) for token in list(self.regular_tokens)[:SHOWN])
             raise InputError(
                 f"all words of {shortened(text)} are unknown to the model, whose tokens look like {some}: write it in them"
             )
 
     def prepared(self, text: str) -> str:
-        """The text as the tokenizer wants it: checked, blanks in the model's spelling, characters apart."""
+        """The text as the tokenizer needs it: checked, with the model's mask tokens, and spaces between single characters."""
         refuse_unreadable(text)
-        text = text.replace(BLANK, self.tokenizer.mask_token)
+        text = text.replace(BLANK, self.mask_token)
         if self.by_character:
             return self._spread(text)
-        return re.sub(r"\s+(?=" + re.escape(self.tokenizer.mask_token) + ")", "", text) if self.spaces_in_tokens else text
+        return re.sub(r"\s+(?=" + re.escape(self.mask_token) + ")", "", text) if self.spaces_in_tokens else text
 
     def encode_word(self, word: str, at_start: bool, after_space: bool) -> list[int]:
         """Ids of a word that fills a blank at the start of a text, after a space, or right after another token."""
@@ -151,23 +198,45 @@ class TextTokenizer:
         return text.replace(t.mask_token, BLANK).strip()
 
     @cached_property
+    def kind(self) -> str:
+        """A description of the tokens."""
+        if self.by_character:
+            return "letters"
+        if self.byte_level:
+            return "byte-level pieces"
+        if self.spaces_in_tokens:
+            return "pieces that carry their space"
+        if self.joined:
+            return "tokens cut by a regular expression"
+        return "word pieces" if any(token.startswith("##") for token in self.regular_tokens) else "whole words"
+
+    @cached_property
+    def cased(self) -> bool:
+        """Whether upper and lower case differ."""
+        text = " ".join(token for token in self.regular_tokens if token.isalpha() and token.isascii())[:200] or "a"
+        return self._ids(text.upper()) != self._ids(text.lower())
+
+    @cached_property
     def joined(self) -> bool:
-        """Whether tokens that stand side by side in a text are cut apart without a space, as by a regular expression."""
-        core = getattr(self.tokenizer, "core", None) or getattr(self.tokenizer, "backend_tokenizer", None)
-        if core is None or type(core.model).__name__ != "WordLevel" or core.decoder is not None:
+        """Whether neighbouring tokens of a text need no space between them, as for tokens cut by a regular expression."""
+        if self.core is None or type(self.core.model).__name__ != "WordLevel" or self.core.decoder is not None:
             return False
         some = [(token, i) for token, i in self.regular_tokens.items() if token.isalnum()][:4]
         return len(some) > 1 and all(self._ids(a + b) == [i, j] for a, i in some for b, j in some if a != b)
 
     @cached_property
     def spaces_in_tokens(self) -> bool:
-        """Whether a token knows of the space before it, as in byte-level BPE and SentencePiece."""
+        """Whether a token includes the space before it, as in byte-level BPE and SentencePiece."""
         return self._marks_spaces_with("Ġ") or self._marks_spaces_with("▁")
 
     @cached_property
     def byte_level(self) -> bool:
         """Whether tokens spell bytes, as in RoBERTa and ModernBERT."""
         return self._marks_spaces_with("Ġ")
+
+    def serialised(self) -> str:
+        """All that the tokenizer does, as text: its own serialisation, or its vocabulary if it has none."""
+        return str(self.core.to_str()) if self.core is not None else json.dumps(sorted(self.tokenizer.get_vocab().items()))
 
     def _marks_spaces_with(self, mark: str) -> bool:
         return any(str(token).startswith(mark) for token in self.tokenizer.convert_ids_to_tokens(self._ids("a a")))
@@ -176,8 +245,8 @@ class TextTokenizer:
         return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     def _spread(self, text: str) -> str:
-        """Each character and each special token of the text apart."""
-        specials = sorted(self.tokenizer.all_special_tokens, key=len, reverse=True)
+        """The text with a space between its characters and special tokens."""
+        specials = sorted(self.special_tokens, key=len, reverse=True)
         pieces = re.split("(" + "|".join(re.escape(token) for token in specials) + ")", text)
         spread, place = [], 0
         for piece in pieces:
@@ -196,10 +265,9 @@ class TextTokenizer:
         return " ".join(spread)
 
 
-def tokenizer_json(tokenizer: Any) -> str:
-    """All that a tokenizer does, as text: its own serialisation, or its vocabulary where it has none."""
-    core = getattr(tokenizer, "core", None) or getattr(tokenizer, "backend_tokenizer", None)
-    return str(core.to_str()) if core is not None else json.dumps(sorted(tokenizer.get_vocab().items()))
+def core_of(tokenizer: Any) -> Tokenizer | None:
+    """The tokenizer of the library `tokenizers` that does the work; None for one that is written in Python."""
+    return getattr(tokenizer, "backend_tokenizer", None)
 
 
 def refuse_foreign_tokenizer(tokenizer: Any, vocab_size: int) -> None:

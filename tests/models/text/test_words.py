@@ -1,4 +1,4 @@
-"""Word starts and continuations of the three kinds of tokenizers, and the ways to spell a word."""
+"""Word starts and continuations of the three kinds of tokenizers, the ways to spell a word, and alphabets."""
 
 from itertools import product
 
@@ -8,9 +8,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from unmask.errors import InputError
-from unmask.models.readings import read_blanks, readings_of
-from unmask.models.tokenizing import TextTokenizer
-from unmask.models.words import WordMarks
+from unmask.models.text.blanks import read_blanks, readings_of
+from unmask.models.text.text_tokenizer import TextTokenizer
+from unmask.models.text.words import WordMarks, alphabet_ids, alphabet_tokens
 
 
 def sentence_piece():
@@ -122,8 +122,8 @@ def test_contexts(make_byte_tokenizer):
         ("the [WORD]s", 3, "touches 's'"),
         ("un[WORD]", 3, "touches 'n'"),
         ("the [WORD]", 0, "pieces 0 is out of range"),
-        ("[WORD] [WORD] [WORD] [WORD]", 3, "81 ways"),
-        ("the [GAP:30-40]", 3, "at their shortest the text has 33 tokens and the model takes 24"),
+        ("[WORD] [WORD] [WORD] [WORD]", 3, "more than 64 ways"),
+        ("the [GAP:30-40]", 3, "the blanks alone have 30 tokens at their shortest and the model takes 24"),
     ],
 )
 def test_bad_blanks(make_word_tokenizer, text, pieces, said):
@@ -138,3 +138,60 @@ def test_lengths_too_long_for_the_model_are_left_out_with_a_warning(make_word_to
     found = readings_of(words, text, read_blanks(words, text), max_length=6)
     assert [r.lengths for r in found] == [(1,), (2,), (3,)]
     assert "2 of 5 lengths" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "tokens"),
+    [
+        ("ACDA", ("A", "C", "D")),
+        ("red, green", ("red", "green")),
+        ("red green", ("red", "green")),
+        (["red", " green ", "red"], ("red", "green")),
+        ("x" * 5000, ("x",)),
+    ],
+)
+def test_letters_words_and_lists(given, tokens):
+    assert alphabet_tokens(given) == tokens
+
+
+def test_files(tmp_path):
+    (tmp_path / "letters.txt").write_text("ACDEF\n")
+    (tmp_path / "words.txt").write_text("red\ngreen\n\n")
+    assert alphabet_tokens(str(tmp_path / "letters.txt")) == tuple("ACDEF")
+    assert alphabet_tokens(tmp_path / "words.txt") == ("red", "green")
+
+
+@pytest.mark.parametrize("given", ["", " , ", []])
+def test_an_empty_alphabet_is_refused(given):
+    with pytest.raises(InputError, match="names no token"):
+        alphabet_tokens(given)
+
+
+def test_unreadable_files_are_refused(tmp_path):
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    with pytest.raises(InputError, match="not UTF-8"):
+        alphabet_tokens(str(tmp_path / "latin.txt"))
+    with pytest.raises(InputError, match="cannot be read"):
+        alphabet_tokens(tmp_path / "nowhere.txt")
+
+
+def test_ids_are_single_regular_tokens(tiny):
+    assert alphabet_ids(tiny.words, ["cat", "dog", "cat"]) == [tiny.words.encode("cat")[1], tiny.words.encode("dog")[1]]
+    with pytest.raises(InputError, match="2 tokens of the model"):
+        alphabet_ids(tiny.words, ["cat dog"])
+    for wrong in ("zebra", "[SEP]"):
+        with pytest.raises(InputError, match="is not a word of the model"):
+            alphabet_ids(tiny.words, [wrong])
+
+
+def test_both_spellings_of_a_word_are_meant():
+    class Spaced(TextTokenizer):
+        """A tokenizer whose words carry their space; "blue" without one is two tokens."""
+
+        def __init__(self):
+            """Without a vocabulary: only `encode_word` is asked."""
+
+        def encode_word(self, word, at_start, after_space):
+            return {"red": [8] if after_space else [7], "blue": [9] if after_space else [1, 2]}[word]
+
+    assert alphabet_ids(Spaced(), ["red", "blue"]) == [7, 8, 9]

@@ -1,8 +1,8 @@
 """A folder's tokenizer.json read by `tokenizers` itself, without importing transformers.
 
 tokenizer.json states the whole rule; tokenizer_config.json names the special tokens and may overrule three options of BERT's
-normaliser. `read_folder_tokenizer` is strict: where the two say anything that this file does not know, it gives None, and the
-caller asks transformers instead.
+normaliser. `read_folder_tokenizer` is strict: for any unrecognised setting it gives None, and the caller asks transformers
+instead.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ WITHOUT_EFFECT = frozenset(
     """.split()
 )
 LARGEST_VOCABULARY = 100_000
-"""Above this, transformers looks for vocabularies that were published with a wrong regular expression, and mends them."""
+"""Above this, transformers looks for vocabularies that were published with a wrong regular expression, and repairs them."""
 UNLIMITED = 10**30
 GLUED = {mark: mark.strip() for mark in (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")}
-"""What stands without a space in English; decoders of word pieces put one there."""
+"""Written without a space in English; decoders of word pieces put one there."""
 
 
 class FolderTokenizer:
@@ -66,7 +66,7 @@ class FolderTokenizer:
         """`named`: the special tokens, such as {"mask": "[MASK]"}; `config`: what tokenizer_config.json says."""
         core.no_truncation()
         core.no_padding()
-        self.core, self.config = core, dict(config)
+        self.backend_tokenizer, self.config = core, dict(config)
         self.model_max_length: int = config.get("model_max_length") or UNLIMITED
         for name in NAMES:
             token = named.get(name)
@@ -84,34 +84,38 @@ class FolderTokenizer:
     ) -> dict[str, list[Any]]:
         """The ids of a text (or a list of ids for each of several), and each token's place in it if asked for."""
         one = isinstance(text, str)
-        encoded = self.core.encode_batch([text] if one else list(text), add_special_tokens=add_special_tokens)
+        encoded = self.backend_tokenizer.encode_batch([text] if one else list(text), add_special_tokens=add_special_tokens)
         found: dict[str, list[Any]] = {"input_ids": [e.ids for e in encoded]}
         if return_offsets_mapping:
             found["offset_mapping"] = [e.offsets for e in encoded]
         return {key: value[0] for key, value in found.items()} if one else found
 
     def __len__(self) -> int:
-        return self.core.get_vocab_size(with_added_tokens=True)
+        return self.backend_tokenizer.get_vocab_size(with_added_tokens=True)
 
     def get_vocab(self) -> dict[str, int]:
         """Every token and its id, added ones included."""
-        return self.core.get_vocab(with_added_tokens=True)
+        return self.backend_tokenizer.get_vocab(with_added_tokens=True)
 
     def convert_ids_to_tokens(self, ids: int | Sequence[int]) -> Any:
-        """The token of an id, None where there is none; a list for several."""
-        return self.core.id_to_token(ids) if isinstance(ids, int) else [self.core.id_to_token(int(i)) for i in ids]
+        """The token of an id, or None if it is missing; a list for several."""
+        return (
+            self.backend_tokenizer.id_to_token(ids)
+            if isinstance(ids, int)
+            else [self.backend_tokenizer.id_to_token(int(i)) for i in ids]
+        )
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
-        """The id of a token, that of the unknown token where there is none; a list for several."""
+        """The id of a token, that of the unknown token if it is missing; a list for several."""
         if not isinstance(tokens, str):
             return [self.convert_tokens_to_ids(token) for token in tokens]
-        found = self.core.token_to_id(tokens)
+        found = self.backend_tokenizer.token_to_id(tokens)
         return self.unk_token_id if found is None else found
 
     def decode(self, ids: Sequence[int], clean_up_tokenization_spaces: bool = False) -> str:
         """The text that ids spell; without spaces before punctuation if asked for, which word pieces lose."""
-        text = self.core.decode([int(i) for i in ids], skip_special_tokens=False)
-        if clean_up_tokenization_spaces and type(self.core.model).__name__ != "BPE":
+        text = self.backend_tokenizer.decode([int(i) for i in ids], skip_special_tokens=False)
+        if clean_up_tokenization_spaces and type(self.backend_tokenizer.model).__name__ != "BPE":
             for apart, glued in GLUED.items():
                 text = text.replace(apart, glued)
         return text
@@ -123,12 +127,12 @@ class FolderTokenizer:
         config = {"tokenizer_class": PLAIN_CLASSES[0], "model_max_length": self.model_max_length} | {
             key: token for key, token in named.items() if token is not None
         }
-        self.core.save(str(Path(folder) / "tokenizer.json"))
+        self.backend_tokenizer.save(str(Path(folder) / "tokenizer.json"))
         (Path(folder) / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
-    """The tokenizer of a BERT checkpoint's folder, or None where its files say anything that is not understood here."""
+    """The tokenizer of a BERT checkpoint's folder, or None if its files have any unrecognised setting."""
     if (folder / "added_tokens.json").exists() or not (folder / "tokenizer.json").is_file():
         return None
     try:
@@ -148,12 +152,12 @@ def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
 
 
 def tokenizer_config(source: Source) -> dict[str, Any]:
-    """What a folder's tokenizer_config.json says; empty where there is none."""
+    """The content of a folder's tokenizer_config.json; empty if it is missing."""
     path = source.folder / "tokenizer_config.json"
     try:
         return _read_if_there(path)
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{str(path)!r} cannot be read ({first_line(error)}): mend it, or take it away") from None
+        raise ModelError(f"{str(path)!r} cannot be read ({first_line(error)}): repair it, or remove it") from None
 
 
 def given_special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
@@ -170,7 +174,7 @@ def _read_if_there(path: Path) -> dict[str, Any]:
 
 
 def _special_tokens(raw: Mapping[str, Any], config: Mapping[str, Any], legacy: Mapping[str, Any]) -> dict[str, str] | None:
-    """The named special tokens, where all files agree on them and on how they are split off the text."""
+    """The named special tokens, or None if the files disagree on them or on how they are split off the text."""
     kind = config.get("tokenizer_class", BERT_CLASSES[0])
     known = {f"{name}_token" for name in NAMES} | set(NORMALISER_OPTIONS) | set(ONLY_AS_HERE) | WITHOUT_EFFECT
     if kind not in BERT_CLASSES + PLAIN_CLASSES or set(config) - known - {"added_tokens_decoder"}:

@@ -1,22 +1,31 @@
-"""The tokenizer of a checkpoint, and what shows that it is not the one that the model was trained with.
+"""The tokenizer of a checkpoint, refused if it cannot be the one that the model was trained with.
 
-A wrong tokenizer gives numbers without complaint. So a file that states the whole rule (tokenizer.json) is read as it stands; a
-vocabulary that does not state one (vocab.txt) is read only where a rule follows from it; and whatever comes out is held against
-the vocabulary file, its mask token and its capitals.
+A wrong tokenizer gives numbers without complaint. So a file that states the whole rule (tokenizer.json) is read as it is; a
+vocabulary that does not state one (vocab.txt) is read only if a rule follows from it; and the result is checked against the
+vocabulary file, its mask token and its capitals.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tokenizers import normalizers
+from tokenizers import Tokenizer, normalizers
 
 from unmask.errors import ModelError
-from unmask.models.folder_tokenizer import FolderTokenizer, given_special_tokens, read_folder_tokenizer, tokenizer_config
-from unmask.models.source import Source
-from unmask.models.vocabulary import SPELLINGS, are_letters, is_bracketed, read_vocabulary, tokenizer_from_vocabulary
+from unmask.models.source import Source, first_line
+from unmask.models.text.folder_tokenizer import FolderTokenizer, given_special_tokens, read_folder_tokenizer, tokenizer_config
+from unmask.models.text.text_tokenizer import core_of
+from unmask.models.text.vocabulary import (
+    SPELLINGS,
+    are_letters,
+    is_bracketed,
+    read_vocabulary,
+    special_tokens,
+    tokenizer_from_vocabulary,
+)
 
 FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
 OWN_CLASSES = ("EsmTokenizer", "BertJapaneseTokenizer", "RoFormerTokenizer")
@@ -27,7 +36,7 @@ ADVICE = "make tokenizer.json with the rule that the model was trained with (doc
 
 
 def load_tokenizer(source: Source) -> Any:
-    """The tokenizer of a folder or a hub name; refused where it cannot be the model's."""
+    """The tokenizer of a folder or a hub name; refused if it cannot be the model's."""
     tokenizer = _load(source)
     if tokenizer.mask_token_id is None:
         raise ModelError(f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer")
@@ -46,9 +55,58 @@ def _load(source: Source) -> Any:
             found = _from_vocabulary(source, str(kind))
         if found is not None:
             return found
-    from unmask.models.hugging_face import load_tokenizer as ask_transformers
+    return _by_transformers(source)
 
-    return ask_transformers(source)
+
+def _by_transformers(source: Source) -> Any:
+    """The tokenizer that transformers makes of a folder or a hub name, or the folder's tokenizer.json as it is.
+
+    A class of transformers (BertTokenizer, AlbertTokenizer) keeps the vocabulary of tokenizer.json and rebuilds the rest; a
+    regular expression that cuts chemical formulas would be lost. If the class has replaced the file's rule by one of another
+    kind, or fails on it, the file is read as it is.
+    """
+    from transformers import AutoTokenizer
+
+    from unmask.models.hugging_face import quiet_transformers
+
+    tokenizer: Any = None
+    failed = ""
+    with quiet_transformers():
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
+        except Exception as error:
+            failed = first_line(error)
+    path = source.folder / "tokenizer.json"
+    if source.local and path.is_file():
+        built = core_of(tokenizer)
+        try:
+            if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
+                return as_it_is(Tokenizer.from_file(str(path)), tokenizer_config(source))
+        except Exception as error:
+            tokenizer, failed = None, first_line(error)
+    if tokenizer is None:
+        raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): save it beside the model")
+    return tokenizer
+
+
+def as_it_is(core: Tokenizer, config: Mapping[str, Any]) -> FolderTokenizer:
+    """A tokenizer.json without any change, its special tokens named by `config` or by their usual spellings."""
+    named = special_tokens(core.get_vocab(), given_special_tokens(config))
+    core.add_special_tokens(list(named.values()))
+    return FolderTokenizer(core, named, config)
+
+
+def _kinds(rule: Mapping[str, Any]) -> list[str]:
+    """The kinds of model, pre-tokenizers and normalisers of a tokenizer.json, in order."""
+    found: list[str] = [str(rule["model"].get("type"))]
+    for name in ("pre_tokenizer", "normalizer"):
+        waiting = [rule.get(name)]
+        while waiting:
+            part = waiting.pop(0)
+            if isinstance(part, dict):
+                found.append(f"{name} {part['type']}")
+                waiting = [*part.get("pretokenizers", []), *part.get("normalizers", []), *waiting]
+    return found
 
 
 def vocabulary_file(folder: Path) -> Path | None:
@@ -58,7 +116,7 @@ def vocabulary_file(folder: Path) -> Path | None:
 
 
 def _from_vocabulary(source: Source, kind: str) -> FolderTokenizer | None:
-    """The tokenizer of a bare vocab.txt, or None where transformers has a rule of its own for it."""
+    """The tokenizer of a bare vocab.txt, or None if transformers has its own rule for it."""
     path = vocabulary_file(source.folder)
     if path is None:
         raise ModelError(f"folder {source.name!r} has no tokenizer: put tokenizer.json (or vocab.txt) beside the weights")
@@ -70,11 +128,11 @@ def _from_vocabulary(source: Source, kind: str) -> FolderTokenizer | None:
         raise ModelError(f"{str(path)!r} does not say how a text is cut, and nor does the architecture {kind}: {ADVICE}")
     given, lower = given_special_tokens(config), config.get("do_lower_case")
     tokenizer = tokenizer_from_vocabulary(tokens, None, lower, given, config.get("model_max_length"))
-    normaliser = tokenizer.core.normalizer
+    normaliser = tokenizer.backend_tokenizer.normalizer
     if isinstance(normaliser, normalizers.BertNormalizer):
         normaliser.strip_accents = config.get("strip_accents")
         normaliser.handle_chinese_chars = config.get("tokenize_chinese_chars", True)
-        tokenizer.core.normalizer = normaliser
+        tokenizer.backend_tokenizer.normalizer = normaliser
     return tokenizer
 
 
@@ -103,7 +161,7 @@ def _refuse_other_vocabulary(tokenizer: Any, source: Source) -> None:
 
 
 def _listed_ids(folder: Path) -> dict[str, int]:
-    """What a vocab.txt or a vocab.json beside the weights says."""
+    """The tokens and ids of a vocab.txt or vocab.json beside the weights."""
     if (folder / "vocab.txt").is_file():
         return {token: i for i, token in enumerate(read_vocabulary(folder / "vocab.txt"))}
     try:
@@ -115,7 +173,7 @@ def _listed_ids(folder: Path) -> dict[str, int]:
 
 
 def _refuse_lost_capitals(tokenizer: Any, source: Source) -> None:
-    """A tokenizer that lowers the text, over a vocabulary with capitals: most of it could never be met."""
+    """A tokenizer that lowers the text, over a vocabulary with capitals: most of it could never occur."""
     regular = [t for t in sorted(tokenizer.get_vocab()) if t not in tokenizer.all_special_tokens and not is_bracketed(t)]
     capital = [t for t in regular if t.isalpha() and t.isascii() and t != t.lower()]
     if len(capital) < max(3, 0.05 * len(regular)):

@@ -13,8 +13,7 @@ import pytest
 import torch
 
 from unmask.errors import ModelError
-from unmask.models.given import KEPT, as_model
-from unmask.models.masked_lm import MaskedLM
+from unmask.models.masked_lm import KEPT, MaskedLM, as_model
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.training.wordpiece import join, learn_pieces
+from unmask.models.text.word_pieces import join, learn_pieces
 
 WORDS = st.dictionaries(st.text("aabbcdé", min_size=1, max_size=7), st.integers(1, 9), min_size=1, max_size=12)
 
@@ -62,7 +62,7 @@ def test_ties_go_to_the_first_in_alphabetical_order() -> None:
 def test_other_processes_with_other_hash_seeds_learn_the_same_tokenizer() -> None:
     program = """if True:
         import hashlib, random
-        from unmask.training.tokenizer import count_words, train_tokenizer
+        from unmask.models.text.word_pieces import count_words, train_tokenizer
         draw = random.Random(0)
         words = ["".join(draw.choices("abcdefgh", k=draw.randint(1, 6))) for _ in range(800)]
         lines = [(" ".join(draw.choices(words, k=12)) + ".", 1) for _ in range(300)]

@@ -3,7 +3,7 @@
 Such a file does not say how a text is cut into tokens. Three rules can be made of it:
 
     letters        all tokens are single characters: every character is a token
-    word pieces    BERT's rule: words and punctuation apart, then the longest pieces ("play", "##ing"). Text is lowered where no
+    word pieces    BERT's rule: words and punctuation, then the longest pieces ("play", "##ing"). Text is lowered if no
                    token has a capital
     a pattern      a regular expression whose matches are the tokens, as for chemical formulas; it must be given
 
@@ -20,8 +20,8 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from unmask.errors import InputError, ModelError
-from unmask.models.folder_tokenizer import NAMES, FolderTokenizer
 from unmask.models.source import first_line
+from unmask.models.text.folder_tokenizer import NAMES, FolderTokenizer
 
 SPELLINGS = {
     "mask": ("[MASK]", "<mask>"),
@@ -45,12 +45,12 @@ def read_vocabulary(path: Path) -> list[str]:
 
 
 def is_bracketed(token: str) -> bool:
-    """Whether a token is a name in brackets, such as [MASK] or <null_1>, and stands for no text."""
+    """Whether a token is a name in brackets, such as [MASK] or <null_1>, which is not text."""
     return re.fullmatch(r"<.+>|\[.+\]", token) is not None
 
 
 def are_letters(tokens: Collection[str]) -> bool:
-    """Whether all tokens, names in brackets aside, are single characters."""
+    """Whether all tokens, except names in brackets, are single characters."""
     words = [token for token in tokens if not is_bracketed(token)]
     return bool(words) and all(len(token) == 1 and token != " " for token in words)
 
@@ -80,7 +80,7 @@ def tokenizer_from_vocabulary(
 
     vocabulary  the tokens in order, or the file that lists them
     pattern     a regular expression of which each match is a token; what it does not match is unknown
-    lower       whether text is lowered before it is cut into word pieces; by default, where no token has a capital
+    lower       whether text is lowered before it is cut into word pieces; by default, if no token has a capital
     special     special tokens with other names than usual: {"mask": "*"}
     max_length  the longest text in tokens, if known
     """
@@ -114,6 +114,6 @@ def _core(ids: dict[str, int], regular: list[str], unknown: str | None, pattern:
         try:
             split = pre_tokenizers.Split(Regex(pattern), "isolated")
         except Exception as error:
-            raise InputError(f"pattern {pattern!r} is no regular expression ({first_line(error)}): mend it") from None
+            raise InputError(f"pattern {pattern!r} is not a regular expression ({first_line(error)}): correct it") from None
         core.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), split])
     return core

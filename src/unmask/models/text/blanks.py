@@ -1,0 +1,235 @@
+"""Blanks of one token, of a whole word, or of several tokens, and the ways to read a text that has them.
+
+    [MASK]       one token
+    [WORD]       one whole word of 1 to `pieces` tokens, by the tokenizer's own marking (`unmask.models.text.words`)
+    [GAP:2-5]    any two to five tokens; [GAP:3] any three
+
+A reading fixes the number of tokens of every blank: a text with as many masks. All readings of a text together are the
+product of its blanks' lengths. A cloze (`cloze_of`) has blanks of one token each; words that are known to be there are never cut.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import prod
+from typing import Literal
+
+from unmask.checks import whole, wholes
+from unmask.cloze import Cloze
+from unmask.errors import InputError
+from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, refuse_hopeless, shortened
+from unmask.options.answers import MOST_PIECES
+
+logger = logging.getLogger(__name__)
+WORD = "[WORD]"
+MOST_READINGS = 64
+LONGEST_GAP = 100_000
+"""Tokens; no model takes more."""
+
+
+@dataclass(frozen=True)
+class Blank:
+    """A blank of a text: its kind, how many tokens it may take, and whether it begins the text or follows a space."""
+
+    kind: Literal["token", "word", "gap"]
+    least: int
+    most: int
+    at_start: bool
+    after_space: bool
+
+
+@dataclass(frozen=True)
+class TextReading:
+    """A text with `lengths[b]` masks for blank b."""
+
+    cloze: Cloze
+    lengths: tuple[int, ...]
+
+    def parts(self, tokens: Sequence[int]) -> list[tuple[int, ...]]:
+        """The tokens of each blank, from those of the whole block."""
+        ends = [sum(self.lengths[: b + 1]) for b in range(len(self.lengths))]
+        return [tuple(tokens[end - length : end]) for end, length in zip(ends, self.lengths, strict=True)]
+
+
+def has_several_lengths(text: str) -> bool:
+    """Whether a text has a [WORD] or a [GAP]."""
+    return re.search(r"\[WORD\]|\[GAP\b", text) is not None
+
+
+def read_blanks(words: TextTokenizer, text: str, pieces: int = 3) -> list[Blank]:
+    """The blanks of a text, in order. `pieces`: the most tokens of a [WORD]."""
+    pieces = whole("pieces", pieces, 1, MOST_PIECES)
+    blanks = []
+    for match in _blanks(words, text):
+        before, after = text[: match.start()], text[match.end() :]
+        kind: Literal["token", "word", "gap"] = "token"
+        least, most = 1, 1
+        if match[0] == WORD:
+            kind, most = "word", pieces
+            _refuse_touching(text, before, after)
+        elif match[0].startswith("[GAP"):
+            kind = "gap"
+            least, most = _gap(match[0])
+        blanks.append(Blank(kind, least, most, not before.strip(), before[-1:].isspace()))
+    if not blanks:
+        raise InputError("the text has no blank: put [MASK], [WORD] or [GAP:2-5] where something is to be filled in")
+    return blanks
+
+
+def readings_of(words: TextTokenizer, text: str, blanks: Sequence[Blank], max_length: int | None = None) -> list[TextReading]:
+    """The readings of a text, the shortest first; those too long for the model are left out, with a warning."""
+    ways = prod(blank.most - blank.least + 1 for blank in blanks)
+    if ways > MOST_READINGS:
+        raise InputError(f"the lengths of the blanks combine in more than {MOST_READINGS} ways: narrow them")
+    refuse_hopeless(text, max_length)
+    fewest = sum(blank.least for blank in blanks)
+    if fewest > (max_length or LONGEST_GAP):
+        raise InputError(
+            f"the blanks alone have {fewest:,} tokens at their shortest and the model takes {max_length or LONGEST_GAP}: "
+            "shorten the gap"
+        )
+    every = [reading_with(words, text, n) for n in product(*[range(blank.least, blank.most + 1) for blank in blanks])]
+    fitting = [reading for reading in every if max_length is None or len(reading.cloze.ids) <= max_length]
+    if not fitting:
+        raise InputError(
+            f"with its blanks at their shortest the text has {len(every[0].cloze.ids)} tokens and the model takes {max_length}: "
+            "shorten the text or the gap"
+        )
+    if len(fitting) < ways:
+        logger.warning("%d of %d lengths of the blanks are too long for the model and were left out", ways - len(fitting), ways)
+    return fitting
+
+
+def reading_with(words: TextTokenizer, text: str, lengths: Sequence[int]) -> TextReading:
+    """The text with `lengths[b]` masks for blank b."""
+    places = [match.span() for match in _blanks(words, text)]
+    starts, stops = [0, *(stop for _, stop in places)], [*(start for start, _ in places), len(text)]
+    around = [text[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    masks = [*(BLANK * length for length in lengths), ""]
+    ids = words.encode("".join(part + mask for part, mask in zip(around, masks, strict=True)))
+    return TextReading(Cloze(tuple(ids), tuple(t for t, token in enumerate(ids) if token == words.mask_id)), tuple(lengths))
+
+
+def _blanks(words: TextTokenizer, text: str) -> list[re.Match[str]]:
+    mask = re.escape(words.mask_token)
+    return list(re.finditer(rf"\[MASK\]|{mask}|\[WORD\]|\[GAP\b[^\]]*\]", text))
+
+
+def _gap(written: str) -> tuple[int, int]:
+    match = re.fullmatch(r"\[GAP:\s*(\d+)\s*(?:-\s*(\d+)\s*)?\]", written)
+    if match and max(len(digits or "") for digits in match.groups()) > len(str(LONGEST_GAP)):
+        raise InputError(f"the gap {written[:30]}... is too long: give at most {LONGEST_GAP:,} tokens")
+    least, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not 1 <= least <= most:
+        raise InputError(f"the gap {written} is not understood: write [GAP:2-5] for two to five tokens, or [GAP:3] for three")
+    return least, most
+
+
+def _refuse_touching(text: str, before: str, after: str) -> None:
+    """Refuse a [WORD] with a letter right beside it, except in scripts without spaces."""
+    for beside in (before[-1:], after[:1]):
+        if beside.isalnum() and unicodedata.east_asian_width(beside) not in "WF":
+            raise InputError(
+                f"[WORD] touches {beside!r} in {shortened(text)}, and is a whole word: put a space between, or use [MASK]"
+            )
+
+
+def cloze_of(
+    words: TextTokenizer,
+    text: str,
+    positions: Sequence[int] | None = None,
+    targets: Sequence[str] | None = None,
+    max_length: int | None = None,
+) -> Cloze:
+    """The cloze of a text with blanks in it, or of a plain text whose tokens at `positions` become the blanks.
+
+    With blanks, `targets` may name the words that are there, as gold. One target per blank: a word of m tokens turns its
+    blank into m consecutive ones. Fewer targets than blanks: their tokens must fill the blanks exactly, each word in
+    consecutive ones. With positions (in tokens, the start token being 0), the tokens that stood there are the gold.
+    """
+    if has_several_lengths(text):
+        raise InputError(f"the text {shortened(text)} has a [WORD] or [GAP], which fill alone takes: put a [MASK] for each token")
+    refuse_hopeless(text, max_length)
+    ids = words.encode(text)
+    words.refuse_unknown(text, ids)
+    blanks = [t for t, token in enumerate(ids) if token == words.mask_id]
+    if positions is not None:
+        if blanks or targets is not None:
+            also = "blanks in the text" if blanks else "targets"
+            raise InputError(f"positions {list(positions)} were given and {also} too: give one or the other")
+        _refuse_too_long(len(ids), max_length)
+        return _at_positions(words, ids, positions)
+    if not blanks:
+        raise InputError(f"the text {shortened(text)} has no blank: put [MASK] where a token should be modelled")
+    if targets is None:
+        _refuse_too_long(len(ids), max_length)
+        return Cloze(tuple(ids), tuple(blanks))
+    filling = _filling(words, text, blanks, targets)
+    widened: list[int] = []
+    block: list[int] = []
+    waiting = iter(filling)
+    for token in ids:
+        copies = len(next(waiting)) if token == words.mask_id else 1
+        if token == words.mask_id:
+            block += range(len(widened), len(widened) + copies)
+        widened += [token] * copies
+    _refuse_too_long(len(widened), max_length)
+    return Cloze(tuple(widened), tuple(block), tuple(i for word in filling for i in word))
+
+
+def _at_positions(words: TextTokenizer, ids: list[int], positions: Sequence[int]) -> Cloze:
+    special = set(words.special_ids)
+    positions = wholes("positions", positions)
+    for position in positions:
+        if not 0 <= position < len(ids):
+            raise InputError(f"position {position} is outside the text: its {len(ids)} tokens are numbered 0 to {len(ids) - 1}")
+        if ids[position] in special:
+            raise InputError(
+                f"position {position} is the special token {words.token(ids[position])}: choose a position of a word"
+            )
+    masked = [words.mask_id if t in positions else token for t, token in enumerate(ids)]
+    return Cloze(tuple(masked), tuple(int(p) for p in positions), tuple(ids[p] for p in positions))
+
+
+def _filling(words: TextTokenizer, text: str, blanks: list[int], targets: Sequence[str]) -> list[list[int]]:
+    """For each blank of the text the ids that go there."""
+    if isinstance(targets, str) or not all(isinstance(target, str) for target in targets):
+        raise InputError(f"targets {targets!r} is one string, or has what is none: give a list of words, one per blank")
+    if not targets or len(targets) > len(blanks):
+        raise InputError(f"{len(targets)} targets for {len(blanks)} blanks: give one word per blank")
+    empty = [number for number, target in enumerate(targets, 1) if not target.strip()]
+    if empty:
+        raise InputError(f"target {empty[0]} of {len(targets)} is empty: give one word per blank")
+    contexts = _contexts(words, text)
+    if len(targets) == len(blanks):
+        return [words.encode_word(target, *context) for target, context in zip(targets, contexts, strict=True)]
+    filling: list[list[int]] = []
+    for target in targets:
+        if len(filling) == len(blanks):
+            raise InputError(f"{list(targets)} is more tokens than the text's {len(blanks)} blanks: add a [MASK] for each")
+        ids = words.encode_word(target, *contexts[len(filling)])
+        run = blanks[len(filling) : len(filling) + len(ids)]
+        if len(run) < len(ids) or any(b - a != 1 for a, b in pairwise(run)):
+            shown = [words.token(i) for i in ids]
+            raise InputError(f"target {target!r} is {len(ids)} tokens {shown}: give it {len(ids)} consecutive [MASK], or one")
+        filling += [[i] for i in ids]
+    if len(filling) < len(blanks):
+        raise InputError(f"{list(targets)} is {len(filling)} tokens for {len(blanks)} blanks: give one word per blank")
+    return filling
+
+
+def _contexts(words: TextTokenizer, text: str) -> list[tuple[bool, bool]]:
+    """For each blank: whether it is at the start of the text, and whether a space comes before it."""
+    spelled = text.replace(BLANK, words.mask_token)
+    before = [spelled[: match.start()] for match in re.finditer(re.escape(words.mask_token), spelled)]
+    return [(not left.strip(), left[-1:].isspace()) for left in before]
+
+
+def _refuse_too_long(tokens: int, max_length: int | None) -> None:
+    if max_length is not None and tokens > max_length:
+        raise InputError(f"the text has {tokens} tokens and the model takes {max_length}: shorten the text")
