@@ -30,7 +30,7 @@ from unmask.answers.dependence import pair_matrix
 from unmask.cloze import Cloze
 from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.provenance import provenance
+from unmask.runs.fingerprint import provenance
 
 Array = NDArray[np.float64]
 SHORTEST, LONGEST = 8, 40

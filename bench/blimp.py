@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.scoring.minimal_pairs import PairScores
 from unmask.scoring.registry import SCORES
+from unmask.scoring.results import PairScores
 from unmask.scoring.score import score
 
 PHENOMENA = {

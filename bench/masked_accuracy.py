@@ -18,24 +18,23 @@ import torch
 from tokenizers import Tokenizer
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.word_pieces import load_tokenizer
-from unmask.training.corpus import Source
+from unmask.models.text.word_pieces import load_word_pieces
+from unmask.training.corpus import Segmentation, TextSource, sentences
 from unmask.training.encoder import PackedBert
-from unmask.training.layout import Vocabulary
 from unmask.training.masking import parse_scheme
 from unmask.training.objectives import Masked
-from unmask.training.segments import Segmentation, sentences
+from unmask.training.packing import Vocabulary, validation_rows
 from unmask.training.token_store import TokenPart, tokenise
-from unmask.training.validation import validate, validation_rows
+from unmask.training.validation import validate
 
 SCHEMES = ("fixed:0.15", "k:1", "k:2", "fixed:0.4")
 
 
 def held_out(text: Path, folder: Path, device: torch.device) -> tuple[TokenPart, Vocabulary]:
     """The text's sentences in a model's tokens."""
-    tokenizer = load_tokenizer(folder)
+    tokenizer = load_word_pieces(folder)
     with TemporaryDirectory() as cache:
-        part = tokenise(Source.file(text), tokenizer, Segmentation((4,), 128, 0.0), Path(cache)).train
+        part = tokenise(TextSource.file(text), tokenizer, Segmentation((4,), 128, 0.0), Path(cache)).train
         return TokenPart(part.ids[:].copy(), part.lengths), Vocabulary.of(tokenizer, device)
 
 
@@ -60,7 +59,7 @@ def hidden_words(text: Path, tokenizer: Tokenizer, max_tokens: int, words: int) 
 @torch.no_grad()
 def by_words(model: MaskedLM, text: Path, folder: Path, max_tokens: int, words: int) -> tuple[float, float]:
     """Nats per hidden word, and the share of words whose every piece is the most probable given those before it."""
-    tokenizer = load_tokenizer(folder)
+    tokenizer = load_word_pieces(folder)
     mask = tokenizer.token_to_id("[MASK]")
     hidden = hidden_words(text, tokenizer, max_tokens, words)
     by_length: dict[int, list[tuple[int, list[int], int, int]]] = defaultdict(list)

@@ -22,7 +22,7 @@ import numpy as np
 from blimp import pairs_in
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.scoring.minimal_pairs import PairScores
+from unmask.scoring.results import PairScores
 from unmask.scoring.score import score
 
 RECIPES: dict[str, list[str]] = {

@@ -29,9 +29,8 @@ import torch
 
 from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM
-from unmask.scoring.batch import Batch, score_batch
+from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
 from unmask.scoring.score import score
-from unmask.scoring.settings import ScoreSettings
 
 Side = Callable[[Sequence[str]], list[list[float]]]
 """From texts to the log-probability of each of their tokens."""
@@ -145,7 +144,7 @@ def on_gpu(options: argparse.Namespace) -> None:
         ids = torch.randint(1000, 8000, (texts, length), device="cuda")
         regular = torch.ones_like(ids, dtype=torch.bool)
         regular[:, [0, -1]] = False
-        batch, settings = Batch.of(ids, regular=regular), ScoreSettings(("pll",))
+        batch, settings = TextBatch.of(ids, regular=regular), ScoreSettings(("pll",))
         rows = texts * (length - 2)
         ours = rows / _seconds(lambda batch=batch, settings=settings: score_batch(model, batch, settings), 3)
         bare = max(_bare(model.network.base_model, ids, size) for size in (2**13 // length, 2**15 // length, 2**17 // length))

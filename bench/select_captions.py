@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from unmask.training.corpus import Source
+from unmask.training.corpus import TextSource
 
 PEOPLE = (
     "man|woman|men|women|boys?|girls?|people|person|child|children|kids|dogs?|group|guy|lady|ladies|couple|baby|players?|"
@@ -41,6 +41,6 @@ def is_caption(line: str) -> bool:
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        for text in Source.file(Path(name)).lines():
+        for text in TextSource.file(Path(name)).lines():
             if is_caption(text):
                 print(text)

@@ -23,19 +23,28 @@ CHECKED = [
     "unmask.answers.filling",
     "unmask.answers.comparison",
     "unmask.evaluation.table",
-    *(f"unmask.lab.{name}" for name in ("correlation", "dynamics", "information", "mask_law", "schedules", "spectrum")),
+    *(f"unmask.lab.{name}" for name in ("correlation", "dynamics", "estimation", "schedules")),
     *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "energy", "engine.memory")),
     *(f"unmask.sampling.{name}" for name in ("engine.passes", "engine.randomness", "enumeration", "kernels", "target")),
     *(f"unmask.sampling.run.{name}" for name in ("advance", "groups")),
     *(
         f"unmask.scoring.{name}"
-        for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "log_prob")
+        for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "annealed_importance")
     ),
     *(
         f"unmask.training.{name}"
-        for name in ("batches", "compatibility", "encoder", "layout", "loop", "losses", "masking", "objectives", "optimiser")
+        for name in (
+            "compatibility",
+            "encoder",
+            "loop",
+            "masking",
+            "objectives",
+            "optimiser",
+            "packing",
+            "token_store",
+            "validation",
+        )
     ),
-    *(f"unmask.training.{name}" for name in ("packing", "token_store", "validation")),
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""
 CHECKS = 2000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -55,3 +56,9 @@ def test_an_iterable_is_not_used_up_and_mappings_are_looked_into():
     assert fitted("allow", {np.int64(1): ("a",)}, Mapping[int, Sequence[str]]) == {1: ("a",)}
     with pytest.raises(InputError, match="allow at 1: 'red' is not a list of texts"):
         fitted("allow", {1: "red"}, Mapping[int, Sequence[str]])
+
+
+def test_none_fits_names_that_may_be_left_out():
+    assert fitted("others", None, Literal["masked", "text"] | None) is None
+    with pytest.raises(InputError, match="others None is unknown: use one of masked, text"):
+        fitted("others", None, Literal["masked", "text"])

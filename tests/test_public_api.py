@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import subprocess
 import sys
@@ -31,9 +30,10 @@ def test_every_public_name_is_there():
 
 @pytest.mark.parametrize("name", [name for name in unmask.__all__ if name not in ("__version__", "CONSTRUCTIONS")])
 def test_every_public_name_explains_itself(name):
-    """Its docstring has words that its name has not."""
-    said = set(re.findall(r"[a-z]+", (inspect.getdoc(getattr(unmask, name)) or "").lower()))
-    assert len(said - set(re.findall(r"[a-z]+", name.lower()))) >= 6
+    """Its own docstring, not the signature that a dataclass writes for itself, has words that its name has not."""
+    doc = getattr(unmask, name).__doc__ or ""
+    assert not doc.startswith(f"{name}(")
+    assert len(set(re.findall(r"[a-z]+", doc.lower())) - set(re.findall(r"[a-z]+", name.lower()))) >= 6
 
 
 ANSWERS = [
@@ -44,7 +44,9 @@ ANSWERS = [
     "Evaluation",
     "Filling",
     "Mutants",
+    "PairScores",
     "SampleRun",
+    "Scores",
     "TrainingRun",
     "Translations",
 ]

@@ -17,10 +17,15 @@ from typing import Any, Literal, NotRequired, TypedDict, Union, get_args, get_or
 from unmask.answers.checking import Check
 from unmask.answers.comparison import Description
 from unmask.sampling.run.diagnostics import Diagnosis
-from unmask.training.validation import Figures
+from unmask.training.validation import Validation
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
-PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+PLAIN = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
+NUMBERS = {
+    "number": {"anyOf": [{"type": "number"}, {"enum": ["Infinity", "-Infinity", "NaN"]}]},
+    "number_or_null": {"anyOf": [{"$ref": "#/$defs/number"}, {"type": "null"}]},
+}
+"""Numbers: JSON has no infinities, so they are words (`unmask.runs.files.plain`)."""
 
 
 class Completion(TypedDict):
@@ -212,6 +217,7 @@ class Row(TypedDict):
     difference: NotRequired[WithInterval]
     steps: float | None
     objective: float | None
+    not_converged: int
 
 
 class Evaluation(TypedDict):
@@ -233,7 +239,7 @@ class TrainingRun(TypedDict):
     status: Literal["finished", "interrupted", "paused"]
     step: int
     steps: int
-    validation: Figures
+    validation: Validation
     learned: bool | None
     parameters: int
     tokens: int
@@ -265,14 +271,16 @@ SHAPES: dict[str, Any] = {
 OPEN = (Evaluation, Study)
 """Shapes with further keys."""
 MAY_BE_NULL = (Diagnosis,)
-"""Shapes that print null where a number cannot be told."""
+"""Shapes that print null for a number that cannot be computed."""
 
 
 def schema(shape: Any, null: bool = False) -> dict[str, Any]:
     """A type as JSON Schema; with `null`, numbers may be null."""
     origin, inside = get_origin(shape), get_args(shape)
+    if shape is float:
+        return {"$ref": "#/$defs/number_or_null" if null else "#/$defs/number"}
     if shape in PLAIN:
-        return {"type": [PLAIN[shape], "null"] if null and shape is float else PLAIN[shape]}
+        return {"type": PLAIN[shape]}
     if shape is Any:
         return {}
     if origin is Literal:
@@ -312,7 +320,10 @@ def _object(shape: Any, null: bool) -> dict[str, Any]:
 def document(command: str) -> dict[str, Any]:
     """The schema of one command."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"unmask {command} --json"}
-    return head | schema(SHAPES[command])
+    found = schema(SHAPES[command])
+    used = json.dumps(found)
+    defined = {name: kind for name, kind in NUMBERS.items() if name == "number" or f'#/$defs/{name}"' in used}
+    return head | found | ({"$defs": defined} if "#/$defs/" in used else {})
 
 
 def written(command: str) -> str:

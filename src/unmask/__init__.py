@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from unmask.sampling.run.diagnostics import Diagnosis, diagnose
     from unmask.sampling.run.result import SampleRun
     from unmask.sampling.sample import sample
+    from unmask.scoring.results import PairScores, Scores
     from unmask.scoring.score import score
     from unmask.serving.server import serve
     from unmask.tables.unary import Tables, unary_tables
@@ -59,7 +60,9 @@ _HOME = {
     "MaskedLM": "unmask.models.masked_lm",
     "ModelError": "unmask.errors",
     "Mutants": "unmask.answers.mutants",
+    "PairScores": "unmask.scoring.results",
     "SampleRun": "unmask.sampling.run.result",
+    "Scores": "unmask.scoring.results",
     "Tables": "unmask.tables.unary",
     "TrainingRun": "unmask.training.result",
     "Translations": "unmask.translation.result",
@@ -100,7 +103,9 @@ __all__ = [
     "MaskedLM",
     "ModelError",
     "Mutants",
+    "PairScores",
     "SampleRun",
+    "Scores",
     "Tables",
     "TrainingRun",
     "Translations",

@@ -91,6 +91,8 @@ def fitted(name: str, given: object, hint: Any) -> Any:
 
 def _one_of(name: str, given: object, hint: Any) -> Any:
     nested = None
+    if given is None and NoneType in get_args(hint):
+        return None
     for member in get_args(hint):
         try:
             return fitted(name, given, member)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unmask.answers.dependence import dependence, pair_matrix
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.lab.spins import curie_weiss
+from unmask.lab.model import curie_weiss
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.engine.passes import Passes
 

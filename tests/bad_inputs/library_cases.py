@@ -179,7 +179,7 @@ CASES = {
     ),
     "lab alike": (
         lambda: unmask.lab.masking(sites=3, slow_sites=2, learn_sites=2, samples=20, fits=2, learn_coupling=5),
-        "all alike",
+        "are all equal",
     ),
     "lab weight": (lambda: unmask.lab.stutter(weight=None), "weight None is not a number"),
     "lab table": (lambda: unmask.lab.parallel(table={}), "table {} is not an array of numbers"),

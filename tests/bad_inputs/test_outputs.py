@@ -163,7 +163,7 @@ def test_no_run_goes_onto_a_file_that_is_read_or_around_it(place: Path, refused:
     given = an_input(place / "inputs", ".npy" if option.startswith("lab") else ".jsonl" if "pairs" in option else ".txt")
     cache = "cache" in option
     assert ("is a file" if cache else "read by this very command") in refused(FOLDERS[option], given, given)
-    around = "no part of a cache" if cache else "which this very command reads"
+    around = "not part of a cache" if cache else "which this very command reads"
     assert around in refused(FOLDERS[option], place / "inputs", given)
 
 

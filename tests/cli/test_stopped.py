@@ -87,7 +87,8 @@ def test_a_stopped_run_says_so_and_goes_on_to_the_same_result(place, stopped, tm
     code, err = stopped[command]
     out = place["folder"] / command
     assert code == (-signal.SIGKILL if signal.SIGKILL in STOPS[command] else process.INTERRUPTED), err
-    assert "Traceback" not in err
+    line = f"stopped; the work so far is kept in {out}: {process.RESUME if command == 'train' else process.AGAIN}\n"
+    assert err.count("stopped;") == (0 if code < 0 else 1) and (code < 0 or err.endswith(line)) and "Traceback" not in err
     assert command == "train" or not (out / RESULTS[command]).exists()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

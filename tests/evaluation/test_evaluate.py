@@ -193,8 +193,15 @@ def everything(folder) -> dict[str, tuple[bytes, int]]:
     return {str(p.relative_to(folder)): (p.read_bytes(), p.stat().st_mtime_ns) for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-@pytest.mark.parametrize("kind", ["something else", "a run of the first unmask", "another command"])
-def test_a_folder_that_is_refused_is_left_as_it_was(finished, asked, tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("something else", "holds no run"),
+        ("a run of the first unmask", "an earlier unmask"),
+        ("another command", "a run of `unmask sample`"),
+    ],
+)
+def test_a_folder_that_is_refused_is_left_as_it_was(finished, asked, tmp_path, kind, message):
     out = tmp_path / "run"
     if kind == "something else":
         out.mkdir()
@@ -210,7 +217,7 @@ def test_a_folder_that_is_refused_is_left_as_it_was(finished, asked, tmp_path, k
                 del settings[name]
         (out / "settings.json").write_text(json.dumps(settings))
     before = everything(out)
-    with pytest.raises(InputError, match="holds no run|an earlier unmask|a run of `unmask sample`") as error:
+    with pytest.raises(InputError, match=message) as error:
         unmask.evaluate(**asked, out=out)
     assert "\n" not in str(error.value) and everything(out) == before
 
@@ -384,4 +391,7 @@ def test_a_wrong_request_is_refused_before_the_model_is_loaded(corpus, tmp_path,
 
 
 def test_numpy_integers_are_integers(asked, finished):
-    unmask.evaluate(**asked | {"pairs": np.int64(12), "seed": np.uint8(1)}, out=finished)
+    before = numbers(finished), [everything(finished)[str(part.relative_to(finished))] for part in parts(finished)]
+    found = unmask.evaluate(**asked | {"pairs": np.int64(12), "seed": np.uint8(1)}, out=finished)
+    assert [(type(found.settings[name]), found.settings[name]) for name in ("pairs", "seed")] == [(int, 12), (int, 1)]
+    assert (numbers(finished), [everything(finished)[str(part.relative_to(finished))] for part in parts(finished)]) == before

@@ -48,9 +48,18 @@ def test_without_the_product_nothing_is_subtracted(rows):
     assert len(distance_figure(rows[rows["construction"] == "hcb"], "token_distance").axes) == 2
 
 
-def test_a_pair_that_a_construction_rules_out_leaves_the_figure_drawn(rows, tmp_path):
-    rows.loc[rows["construction"] == "hcb", "pair_nll"] = np.inf
-    distance_figure(rows, "token_distance").savefig(tmp_path / "x.png")
+@pytest.mark.parametrize(("name", "label", "other"), [("hcb", "HCB", "MLM (product)"), ("product", "MLM (product)", "HCB")])
+def test_a_pair_that_a_construction_rules_out_leaves_the_figure_drawn(rows, tmp_path, name, label, other):
+    rows.loc[(rows["construction"] == name) & (rows["token_distance"] == 0), "pair_nll"] = np.inf
+    figure = distance_figure(rows, "token_distance")
+    lines, below, _ = figure.axes
+    drawn = {line.get_label(): line.get_ydata() for line in lines.lines}
+    assert np.isfinite(drawn[other]).all()
+    assert np.isfinite(drawn[label]).tolist() == [False] + [True] * (len(drawn[label]) - 1)
+    best = (drawn["HCB"] - drawn["MLM (product)"])[1:].min()
+    assert best < -0.1 and below.get_ylim() == pytest.approx((1.1 * best, -1.1 * best))
+    figure.savefig(tmp_path / "x.png")
+    assert (tmp_path / "x.png").stat().st_size > 1000
 
 
 def test_there_is_a_figure_only_where_distances_are_known(rows):
@@ -58,4 +67,6 @@ def test_there_is_a_figure_only_where_distances_are_known(rows):
 
 
 def test_the_title_is_text(rows, tmp_path):
-    distance_figure(rows, "token_distance", "pairs of a$_{$ file").savefig(tmp_path / "x.png")
+    figure = distance_figure(rows, "token_distance", "pairs of a$_{$ file")
+    figure.savefig(tmp_path / "x.svg")
+    assert "pairs of a$_{$ file" in (tmp_path / "x.svg").read_text()

@@ -139,7 +139,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("manifest", ["", "[]", "{}", '{"studies": 3}', '{"studies": {}', "[" * 100_000, "\ud800"])
-def test_a_damaged_manifest_is_told(manifest, tmp_path):
+def test_a_damaged_manifest_is_refused(manifest, tmp_path):
     (tmp_path / "lab.json").write_bytes(manifest.encode("utf-8", "surrogatepass"))
     message = refused("stutter", "--slots", "2", "--out", tmp_path)
     assert "lab.json' is " in message and message.rstrip().endswith("delete it, or name a new folder")
@@ -152,7 +152,7 @@ def test_deleting_a_damaged_manifest_helps(tmp_path):
     command("stutter", "--slots", "2", "--out", tmp_path)
 
 
-def test_a_place_that_cannot_be_written_is_told_in_one_line(tmp_path):
+def test_a_place_that_cannot_be_written_is_refused_in_one_line(tmp_path):
     (tmp_path / "file").write_text("mine")
     assert "cannot be" in refused("stutter", "--slots", "2", "--out", tmp_path / "file" / "lab")
     (tmp_path / "lab").mkdir()
@@ -193,9 +193,11 @@ MISTAKES = [
     (["masking", "--fits", "1"], "fits 1 is out of range: give a whole number from 2 to 100000"),
     (["masking", "--samples", "-3"], "samples -3 is out of range"),
     (["masking", "--learn-sites", "40"], "learn_sites 40 is out of range: give a whole number from 2 to 12"),
-    (["stutter", "--weight", "2"], "from 0 to 1"),
-    (["stutter", "--weight", "nan"], "from 0 to 1"),
-    (["stutter", "--noise", "nan"], "noise nan is out of range: give a number from 0 to 1"),
+    (["stutter", "--weight", "2"], "weight 2.0 is out of range: give a number from 0 to 1"),
+    (["stutter", "--weight", "nan"], "weight nan is out of range"),
+    (["stutter", "--weight", "0"], "weight 0: use a number between 0 and 1"),
+    (["stutter", "--noise", "nan"], "noise nan is out of range"),
+    (["stutter", "--noise", "1"], "noise from 0 to below 1"),
     (["stutter", "--slots", "1"], "slots 1 is out of range: give a whole number from 2 to 12"),
     (["stutter", "--steps", "1000000000"], "steps 1000000000 is out of range"),
     (["all", "--fits", "0"], "fits 0 is out of range"),

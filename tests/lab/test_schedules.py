@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_models import random_tables
 from scipy.special import entr
 
 from unmask.errors import InputError
 from unmask.lab.correlation import masked_cross_entropy
-from unmask.lab.dynamics import product_conditional
-from unmask.lab.model import random_table
+from unmask.lab.dynamics import product_conditional, total_variation
+from unmask.lab.model import curie_weiss, ising
 from unmask.lab.schedules import (
     contiguous,
     even_sizes,
@@ -24,10 +25,8 @@ from unmask.lab.schedules import (
     spread,
     unmasking_law,
 )
-from unmask.lab.spectrum import total_variation
-from unmask.lab.spins import curie_weiss, ising
 
-models = st.builds(random_table, st.lists(st.integers(2, 3), min_size=2, max_size=4), st.integers(0, 10**6), st.floats(0.1, 2.5))
+models = random_tables(2.5)
 
 
 @settings(max_examples=60, deadline=None)
@@ -131,7 +130,7 @@ def test_keeping_the_surest_tokens_narrows_the_samples():
     assert entr(laws[-1]).sum() < 0.7 * entr(model.p).sum()
 
 
-def test_bad_schedules_are_told():
+def test_bad_schedules_are_refused():
     model = curie_weiss(3, 0.1)
     for schedule in (((0, 1),), ((0, 1), (1, 2)), ((0, 1, 2, 3),)):
         with pytest.raises(InputError, match="exactly once"):

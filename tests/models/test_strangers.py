@@ -187,7 +187,7 @@ def test_a_tokenizer_of_a_pattern_made_from_a_vocabulary_file(chemistry, tmp_pat
     after = MaskedLM.load(chemistry)
     for text in ["CC(=O)[MASK]Cl", "c1cc[nH]1[MASK]", "BrC[MASK]"]:
         assert after.cloze(text) == before.cloze(text) and after.text(after.cloze(text).ids) == text
-    with pytest.raises(InputError, match="no regular expression"):
+    with pytest.raises(InputError, match="not a regular expression"):
         tokenizer_from_vocabulary(file, pattern="[")
 
 

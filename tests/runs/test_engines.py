@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from unmask.errors import InputError, UnmaskError
-from unmask.runs.engines import Answer, Local, OnRay, start_ray
+from unmask.runs.engines import Answer, OnRay, answered, start_ray
 
 
 def halve(n: int) -> float:
@@ -17,8 +17,8 @@ def halve(n: int) -> float:
     return n / 2
 
 
-def test_the_local_engine_answers_every_item_and_says_why_not():
-    assert list(Local(halve)([1, 2, 3, 4])) == [
+def test_every_item_is_answered_and_a_failure_says_why():
+    assert [answered(halve, place, item) for place, item in enumerate([1, 2, 3, 4])] == [
         Answer(0, 0.5),
         Answer(1, failure="2 is refused: give another"),
         Answer(2, failure="ZeroDivisionError: three"),
@@ -31,7 +31,7 @@ def test_an_interrupt_goes_through():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(Local(interrupted)([1]))
+        answered(interrupted, 0, 1)
 
 
 def test_ray_answers_every_item_once_and_says_why_not(ray_here):

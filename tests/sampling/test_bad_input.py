@@ -267,7 +267,7 @@ def test_a_text_of_the_checkpoint_that_no_chain_can_be_at_is_refused(tiny, folde
 
 def test_a_part_that_is_gone_is_noticed_and_drawn_again(tiny, folder, finished):
     (folder / PART).unlink()
-    with pytest.raises(InputError, match="of its 4 samples|holds no sample"):
+    with pytest.raises(InputError, match="holds no sample"):
         load_run(folder)
     with pytest.raises(InputError, match="12 of the 12 samples of group 0 are gone"):
         unmask.sample(out=folder, model=tiny, **SMALL)

@@ -110,7 +110,7 @@ def test_an_interrupt_keeps_what_was_sampled_and_says_how_to_go_on(tiny, tiny_fo
     time.sleep(2)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=120)
-    assert process.returncode == 130 and "the same command goes on" in told and "Traceback" not in told
+    assert process.returncode == 130 and "give the same command again to continue" in told and "Traceback" not in told
     found = load_run(out).samples
     done = int(found["sweep"].max())
     again = draw_samples(SampleSettings(length=(5,), chains=2, sweeps=min(done, 20)), tiny).samples

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from unmask.cloze import Cloze
 from unmask.joints import derive
 from unmask.models.tabular import TabularMLM
-from unmask.scoring.batch import Batch, score_batch
-from unmask.scoring.registry import SCORES
-from unmask.scoring.settings import ScoreSettings
+from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
+from unmask.scoring.registry import SCORES, passes_of
 from unmask.tables.unary import unary_tables
 
 ENUMERATED = [name for name in SCORES if name != "log_prob"]
@@ -86,7 +85,7 @@ DEFINED = {
 
 
 def scores(model, texts, names, **options):
-    found = score_batch(model, Batch.of(torch.tensor(texts)), ScoreSettings(tuple(names), **options))
+    found = score_batch(model, TextBatch.of(torch.tensor(texts)), ScoreSettings(tuple(names), **options))
     return found if len(names) > 1 else found[names[0]]
 
 
@@ -133,7 +132,7 @@ def test_shares_of_sites_add_up():
 def test_pieces_of_a_word_are_masked_with_the_earlier_ones():
     model = TabularMLM.random(3, 4, seed=4)
     text = [0, 2, 1, 1]
-    batch = Batch.of(torch.tensor([text]), word_end=torch.tensor([[1, 3, 3, 4]]))
+    batch = TextBatch.of(torch.tensor([text]), word_end=torch.tensor([[1, 3, 3, 4]]))
     found = score_batch(model, batch, ScoreSettings(("pll_word",)))["pll_word"]
     expected = [log_q(model, text, hidden, t) for t, hidden in enumerate([{0}, {1, 2}, {2}, {3}])]
     assert found.by_site[0].tolist() == pytest.approx(expected, abs=1e-12)
@@ -143,7 +142,7 @@ def test_pieces_of_a_word_are_masked_with_the_earlier_ones():
 def test_a_target_is_scored_given_what_stands_around_it():
     model = TabularMLM.random(3, 4, seed=5)
     text = [0, 2, 1, 1]
-    batch = Batch.of(torch.tensor([text]), sites=torch.tensor([[1, 2]]))
+    batch = TextBatch.of(torch.tensor([text]), sites=torch.tensor([[1, 2]]))
     found = score_batch(model, batch, ScoreSettings(("pll", "left_to_right", "right_to_left", "any_order")))
     value = {name: float(scored.values[0]) for name, scored in found.items()}
     ways = [
@@ -214,3 +213,33 @@ def test_log_of_the_mean_lies_between_the_bounds():
     mean, lower = found["any_order"].values, found["any_order"].extra["mean_log"]
     assert bool((found["order_bounds"].extra["worst"] <= lower).all() and (lower <= mean).all())
     assert bool((mean <= found["order_bounds"].values).all())
+
+
+def test_passes_do_not_depend_on_the_order_of_the_names():
+    """Ten sites: 1,023 passes over all orders for both of its scores, 1,280 for the pairs, 10 for each masked range."""
+    for names, passes in (
+        (("pair", "any_order"), 2303),
+        (("any_order", "order_bounds"), 1023),
+        (("pll", "left_to_right"), 20),
+        (("order_bounds", "pll", "pair", "any_order"), 2313),
+    ):
+        for order in permutations(names):
+            assert passes_of(10, order, ScoreSettings(order)) == passes
+    assert passes_of(20, ["any_order"], ScoreSettings(("any_order",), orders=8)) == 160
+
+
+class CountingMLM(TabularMLM):
+    """Counts the rows that pass through it."""
+
+    rows = 0
+
+    def logits(self, ids, positions):
+        self.rows += len(ids)
+        return super().logits(ids, positions)
+
+
+@pytest.mark.parametrize("names", [("pll",), ("confident", "margin"), ("any_order", "order_bounds"), ("left_to_right",)])
+def test_passes_are_those_that_are_made(names):
+    model = CountingMLM.random(3, 4, seed=3)
+    score_batch(model, TextBatch.of(torch.tensor([[0, 1, 2, 0]])), ScoreSettings(names))
+    assert model.rows == passes_of(4, names, ScoreSettings(names))

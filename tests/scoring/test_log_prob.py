@@ -12,8 +12,7 @@ import unmask
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.energy import energies
 from unmask.scoring.annealed_importance import AnnealingPath, Question, log_mean, log_normaliser
-from unmask.scoring.batch import Batch, score_batch
-from unmask.scoring.settings import ScoreSettings
+from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
 
 RUNS = 1000
 
@@ -87,7 +86,7 @@ def test_bounds_hold_where_the_texts_are_too_many_to_enumerate(energy):
 def test_log_prob_sums_to_one(energy):
     model = TabularMLM.random(3, 4, seed=6)
     texts = torch.tensor(list(product(range(3), repeat=4)))
-    found = score_batch(model, Batch.of(texts), ScoreSettings(("log_prob",), energy=energy))["log_prob"]
+    found = score_batch(model, TextBatch.of(texts), ScoreSettings(("log_prob",), energy=energy))["log_prob"]
     assert float(found.values.exp().sum()) == pytest.approx(1, abs=1e-10)
     assert torch.equal(found.extra["low"], found.values) and found.extra["exact"].tolist() == [1.0] * len(texts)
 
@@ -96,7 +95,7 @@ def test_a_target_is_given_what_stands_around_it():
     model = TabularMLM.random(3, 4, seed=7)
     texts = torch.tensor([[0, a, b, 2] for a, b in product(range(3), repeat=2)])
     sites = torch.tensor([[1, 2]]).expand(9, -1)
-    found = score_batch(model, Batch.of(texts, sites=sites), ScoreSettings(("log_prob",)))["log_prob"].values
+    found = score_batch(model, TextBatch.of(texts, sites=sites), ScoreSettings(("log_prob",)))["log_prob"].values
     assert torch.allclose(found, (-energies(model, texts, "norm")).log_softmax(0))
 
 

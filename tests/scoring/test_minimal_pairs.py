@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 import unmask
 from unmask.errors import InputError
-from unmask.scoring.minimal_pairs import share, wilson
+from unmask.scoring.results import share, wilson
 
 PAIRS = [
     {"sentence_good": "The dogs ran.", "sentence_bad": "The dog a ran.", "UID": "one", "phenomenon": "x"},

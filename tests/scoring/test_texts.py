@@ -205,8 +205,10 @@ def test_options_that_cannot_be(pieces, arguments, told):
 def test_nothing_to_score(pieces):
     with pytest.raises(InputError, match="at least one"):
         unmask.score([], model=pieces)
-    with pytest.raises(InputError, match="text 2 is a int"):
+    with pytest.raises(InputError, match="item 2 of texts: 3 is not a text"):
         unmask.score(["a dog", 3], model=pieces)
+    with pytest.raises(InputError, match="text 2 is a int"):
+        unmask.score(iter(["a dog", 3]), model=pieces)
     with pytest.raises(InputError, match="one of the two"):
         unmask.score(model=pieces)
 
@@ -216,6 +218,6 @@ def test_frame_and_notebook(pieces):
     frame = found.to_frame()
     assert list(frame["text"]) == ["The dog ran.", ""] and "any_order_se" in frame
     shown = found._repr_html_()
-    assert "no probability" in shown and "a mean" not in shown and "The dog ran." in shown
+    assert "not a probability" in shown and "a mean" not in shown and "The dog ran." in shown
     assert found.to_dict()["scores"]["pll"]["probability"] is False
     assert [row["item"] for row in found.unscored] == [2]

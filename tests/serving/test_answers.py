@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from math import exp
+from math import exp, inf
 
 import numpy as np
 import pytest
@@ -115,6 +116,24 @@ def test_score_and_difference(client, tiny):
     assert [row["pll"] for row in found["rows"]] == pytest.approx([row["pll"] for row in known.rows], abs=1e-4)
     total = sum(row["pll_difference"] for row in found["difference"])
     assert total == pytest.approx(known.rows[0]["pll"] - known.rows[1]["pll"], abs=1e-4)
+
+
+def test_infinities_are_the_words_of_files(client, tiny, monkeypatch):
+    """A word that the model rules out, in an answer and in a row."""
+    from unmask.answers.conditionals import conditionals
+    from unmask.serving import questions, schemas
+
+    ruled_out = [replace(one, log_prob=-inf, likeliest=(("cat", inf),)) for one in conditionals(TWO, None, tiny)]
+    monkeypatch.setattr(questions, "conditionals", lambda *given: ruled_out)
+    for one in asked(client, "conditionals", text=TWO)["conditionals"]:
+        assert one["log_prob"] == "-Infinity" and one["likeliest"] == [{"token": "cat", "log_prob": "Infinity"}]
+    assert schemas.Completion(tokens=[], text="", spans=[], log_prob=-inf, product_log_prob=0.5).model_dump(mode="json") == {
+        "tokens": [],
+        "text": "",
+        "spans": [],
+        "log_prob": "-Infinity",
+        "product_log_prob": 0.5,
+    }
 
 
 @pytest.mark.parametrize("masking", ["alone", "together", "none"])

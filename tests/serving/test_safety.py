@@ -17,8 +17,7 @@ from unmask.sampling.run.watching import watch
 from unmask.sampling.settings import SampleSettings
 from unmask.serving import limits
 from unmask.serving.guard import Guard
-from unmask.serving.shared_model import SharedLM
-from unmask.serving.worker import CURRENT, Cancelled, Job
+from unmask.serving.worker import CURRENT, Cancelled, Job, SharedLM
 
 TWO = "the [MASK] sat on the [MASK] ."
 

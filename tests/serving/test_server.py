@@ -15,7 +15,7 @@ import time
 import pytest
 
 import unmask
-from unmask.serving.listening import listening_socket
+from unmask.serving.server import listening_socket
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from made_up import made_up_lines
 from tokenizers import Tokenizer
 
 from unmask.models.text.word_pieces import count_words, train_tokenizer
-from unmask.training.layout import Vocabulary
+from unmask.training.packing import Vocabulary
 
 
 @pytest.fixture(scope="session")

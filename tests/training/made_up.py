@@ -6,7 +6,7 @@ import random
 
 import torch
 
-from unmask.training.layout import PackedText, Vocabulary
+from unmask.training.packing import PackedText, Vocabulary
 
 NOUNS = {"farmer": "ploughs", "sailor": "steers", "baker": "kneads", "painter": "mixes", "miller": "grinds", "singer": "hums"}
 THINGS = {"ploughs": "fields", "steers": "boats", "kneads": "dough", "mixes": "colours", "grinds": "barley", "hums": "melodies"}

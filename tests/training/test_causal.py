@@ -19,9 +19,9 @@ from unmask.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.run.judge import CausalJudge
 from unmask.training.encoder import PackedBert
-from unmask.training.layout import PackedText
 from unmask.training.model import new_model
 from unmask.training.objectives import Causal
+from unmask.training.packing import PackedText
 from unmask.training.settings import TrainSettings
 
 VOCABULARY = toy_vocabulary()
@@ -133,7 +133,7 @@ def test_masked_and_causal_models_are_not_taken_for_each_other(cache: Path, tmp_
         MaskedLM.load(trained.out, device="cpu")
     with pytest.raises(UnmaskError, match="looks ahead"):
         CausalJudge(str(masked.out), "cpu")
-    with pytest.raises(UnmaskError, match="is no causal model: give one, or leave out --objective causal"):
+    with pytest.raises(UnmaskError, match="is not a causal model: give one, or leave out --objective causal"):
         train(cache, tmp_path / "a", init=masked.out, **UNSET)
     with pytest.raises(UnmaskError, match="is a causal model"):
         train(cache, tmp_path / "b", init=trained.out, objective="masked", **UNSET)
@@ -143,7 +143,7 @@ def test_masked_and_causal_models_are_not_taken_for_each_other(cache: Path, tmp_
     "change", [{"masking": "k:2"}, {"replacement": "0.8,0.1,0.1"}, {"loss": "block"}, {"compatibility": 0.1}]
 )
 def test_options_of_masked_models_are_refused(cache: Path, tmp_path: Path, change: dict[str, Any]) -> None:
-    with pytest.raises(UnmaskError, match=f"{next(iter(change))} belongs to masked models: leave it out, or --objective causal"):
+    with pytest.raises(UnmaskError, match=f"{next(iter(change))} was given, which objective causal does not use: leave it out"):
         train(cache, tmp_path / "model", **change)
     with pytest.raises(UnmaskError, match="objective 'clausal' is unknown: did you mean causal"):
         train(cache, tmp_path / "model", objective="clausal")

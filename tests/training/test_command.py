@@ -52,7 +52,7 @@ def test_the_model_card_has_a_command_that_makes_the_same_weights(corpus: Path, 
 def test_a_paused_run_says_how_to_go_on(corpus: Path, tmp_path: Path) -> None:
     arguments = ["train", corpus, "--out", tmp_path / "model", *OPTIONS, *RUN, "--cache", tmp_path / "cache"]
     code, printed, told = call(*arguments, "--max-minutes", "0")
-    assert code == 0 and "paused at step 1 of 4" in printed and "add --resume to the same command to go on" in told
+    assert code == 0 and "paused at step 1 of 4" in printed and "add --resume to the same command to continue" in told
     code, printed, _ = call(*arguments, "--resume", "--json")
     assert code == 0 and json.loads(printed)["step"] == 4
 

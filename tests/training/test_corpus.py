@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError
-from unmask.training.corpus import Source, sources
-from unmask.training.segments import Segmentation, Segmenter, sentences
+from unmask.training.corpus import Segmentation, Segmenter, TextSource, sentences, sources
 
 TEXT = "Grüße aus dem Hafen.\n\n  The second line.  \nThe last line"
 LINES = ["Grüße aus dem Hafen.", "The second line.", "The last line"]
 
 
 def read(path: Path, field: str = "text") -> list[str]:
-    return list(Source.file(path, field=field).lines())
+    return list(TextSource.file(path, field=field).lines())
 
 
 def test_all_formats_give_the_same_lines(tmp_path: Path) -> None:
@@ -97,7 +96,7 @@ def test_any_text_survives_jsonl(texts: list[str]) -> None:
         assert read(path) == [" ".join(text.split()) for text in texts if text.split()]
 
 
-def test_half_of_a_surrogate_pair_in_memory_is_told() -> None:
+def test_half_of_a_surrogate_pair_in_memory_is_refused() -> None:
     (source,) = sources(["good", "half \ud800"])
     with pytest.raises(InputError, match="text 2: half of a surrogate pair"):
         list(source.lines())
@@ -116,7 +115,7 @@ def test_sources_that_cannot_be_used(tmp_path: Path) -> None:
         sources([tmp_path / "a.txt"], [0.0])
     with pytest.raises(InputError, match="2 weights for 1 corpus files: give one --weight per file"):
         sources([tmp_path / "a.txt"], [1.0, 2.0])
-    with pytest.raises(InputError, match="names files, and 'A text.' is none"):
+    with pytest.raises(InputError, match="names files, and 'A text.' is not a file"):
         sources([str(tmp_path / "a.txt"), "A text."])
     with pytest.raises(InputError, match="corpus holds a int"):
         sources([3])  # type: ignore[list-item]

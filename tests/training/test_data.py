@@ -1,8 +1,9 @@
-"""Token store, packing and batches."""
+"""Token store, cache, packing and batches."""
 
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -15,11 +16,9 @@ from tokenizers import Tokenizer
 
 from unmask.errors import InputError
 from unmask.training import token_store
-from unmask.training.batches import BatchPlan, seed_for
-from unmask.training.corpus import Source
-from unmask.training.packing import PackedRows, pack, pack_cached
-from unmask.training.segments import Segmentation, Segmenter
-from unmask.training.token_store import StoredTokens, TokenPart, tokenise
+from unmask.training.corpus import Segmentation, Segmenter, TextSource
+from unmask.training.packing import BatchPlan, PackedRows, pack, pack_cached, seed_for
+from unmask.training.token_store import StoredTokens, TokenPart, cached, tokenise
 
 CUT = Segmentation((16, 32), 32, 0.1)
 
@@ -30,7 +29,7 @@ def segments_of(part: TokenPart) -> list[tuple[int, ...]]:
 
 
 def stored(corpus: Path, tokenizer: Tokenizer, cut: Segmentation, cache: Path) -> StoredTokens:
-    return tokenise(Source.file(corpus), tokenizer, cut, cache)
+    return tokenise(TextSource.file(corpus), tokenizer, cut, cache)
 
 
 def whole_cache(cache: Path) -> dict[str, bytes]:
@@ -169,3 +168,17 @@ def test_corpus_shorter_than_a_batch() -> None:
 def test_seeds_differ_by_every_part() -> None:
     seeds = {seed_for(a, b) for a in range(30) for b in range(30)}
     assert len(seeds) == 900 and all(0 <= s < 2**63 for s in seeds)
+
+
+def test_what_another_process_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ours(folder: Path) -> None:
+        (folder / "numbers").write_text("ours")
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        cached(tmp_path, "rows", {"seed": 0}, theirs)
+
+    def theirs(folder: Path) -> None:
+        (folder / "numbers").write_text("theirs")
+
+    folder = cached(tmp_path, "rows", {"seed": 0}, ours)
+    assert (folder / "numbers").read_text() == "theirs"
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]

@@ -1,4 +1,4 @@
-"""The training forward pass against the plain definition, and the regulariser in its packed form against the plain one."""
+"""The training forward pass against the plain definition, the packed regulariser against the plain one, and one order of sums."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections import Counter
 import pytest
 import torch
 from made_up import packed_text, toy_vocabulary
+from plain_losses import cross_ratio_penalty
+from torch.utils import deterministic
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.training import compatibility
-from unmask.training.encoder import PackedBert, Slots
-from unmask.training.layout import PackedText
-from unmask.training.losses import compatibility_penalty
+from unmask.training.encoder import PackedBert, Slots, compile_options, one_order
 from unmask.training.model import new_model
+from unmask.training.packing import PackedText
 from unmask.training.settings import TrainSettings
 
 VOCABULARY = toy_vocabulary()
@@ -125,7 +126,7 @@ def test_packed_penalty_is_the_plain_one(model) -> None:  # type: ignore[no-unty
         x2, y2 = pairs.x2[index : index + 1].long(), pairs.y2[index : index + 1].long()
         assert not VOCABULARY.special[x2] and not VOCABULARY.special[y2]
         with torch.no_grad():
-            total += compatibility_penalty(OneText(model), ids.unsqueeze(0), a, b, x2, y2).item()
+            total += cross_ratio_penalty(OneText(model), ids.unsqueeze(0), a, b, x2, y2).item()
     assert value.item() == pytest.approx(total / len(long_enough), rel=1e-9)
     assert value.item() > 1e-3
     value.backward()
@@ -147,3 +148,43 @@ def test_pairs_are_drawn_alike_and_values_from_the_model(model) -> None:  # type
         law = model(input_ids=ids[None, :5].long()).logits[0, 1].masked_fill(VOCABULARY.special, -torch.inf).softmax(-1)
     seen = torch.bincount(pairs.x2[first].long(), minlength=VOCABULARY.size) / len(first)
     assert ((seen - law).abs() < 5 * (law * (1 - law) / len(first)).sqrt() + 1e-9).all()
+
+
+CPU = torch.device("cpu")
+
+
+def in_force() -> tuple[object, ...]:
+    return (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        deterministic.fill_uninitialized_memory,
+        torch.get_float32_matmul_precision(),
+        torch.backends.cuda.cudnn_sdp_enabled(),
+    )
+
+
+def test_what_was_set_before_is_set_afterwards_also_after_an_error() -> None:
+    before = in_force()
+    with pytest.raises(ZeroDivisionError), one_order(torch.device("cuda")):
+        assert in_force() == (True, False, False, "high", False)
+        raise ZeroDivisionError
+    assert in_force() == before
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with one_order(CPU):
+            assert in_force()[:3] == (True, False, False)
+        assert in_force()[:2] == (True, True)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_what_has_no_fixed_order_is_refused_inside() -> None:
+    values, index = torch.zeros(4), torch.zeros(2, dtype=torch.long)
+    with one_order(CPU), pytest.raises(RuntimeError, match="deterministic"):
+        values.put_(index, torch.ones(2))
+    assert values.put_(index, torch.ones(2)).sum() == 1
+
+
+def test_compiled_code_is_not_chosen_by_a_stopwatch() -> None:
+    options = compile_options()
+    assert options and set(options) <= set(torch._inductor.list_options())

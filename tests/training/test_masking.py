@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from made_up import packed_text, toy_vocabulary
 
 from unmask.errors import InputError
-from unmask.training.layout import PackedText
 from unmask.training.masking import (
     ExactlyK,
     FixedRate,
@@ -26,6 +25,7 @@ from unmask.training.masking import (
     parse_replacement,
     parse_scheme,
 )
+from unmask.training.packing import PackedText
 
 VOCABULARY = toy_vocabulary()
 ROWS = st.lists(
@@ -210,7 +210,7 @@ def test_unknown_names_say_what_is_known(spec: str) -> None:
         parse_scheme(spec)
 
 
-def test_replacement_that_is_no_distribution() -> None:
+def test_replacement_that_is_not_a_distribution() -> None:
     with pytest.raises(InputError, match="sum to 1"):
         parse_replacement("0.8,0.1,0.2")
     with pytest.raises(InputError, match="three shares"):

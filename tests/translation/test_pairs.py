@@ -25,10 +25,10 @@ from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.target import Target
 from unmask.training.encoder import PackedBert
-from unmask.training.layout import PackedText, Vocabulary
 from unmask.training.masking import UniformRate
 from unmask.training.model import new_model
 from unmask.training.objectives import Causal, Masked
+from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.settings import TrainSettings
 from unmask.translation.beam_search import beam_search
 

@@ -22,9 +22,8 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.kernels.block import proposal_weights
 from unmask.sampling.kernels.pair_joint import PairJoint, _PairProposals, pair_laws
 from unmask.sampling.target import Target
-from unmask.scoring.batch import Batch, score_batch
+from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
 from unmask.scoring.registry import SCORES
-from unmask.scoring.settings import ScoreSettings
 from unmask.tables.exploration import Variant
 from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import unary_tables
@@ -89,7 +88,7 @@ def searched(model, support):
 
 
 def scored(model, name, texts, **options):
-    return score_batch(model, Batch.of(torch.tensor(texts)), ScoreSettings((name,), **options))[name]
+    return score_batch(model, TextBatch.of(torch.tensor(texts)), ScoreSettings((name,), **options))[name]
 
 
 @pytest.mark.parametrize("name", PROBABILITIES)

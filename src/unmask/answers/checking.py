@@ -32,7 +32,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.options.answers import CheckOptions
 from unmask.options.option import documented
 from unmask.runs.files import user_path
-from unmask.runs.lines import plain_texts, told
+from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -339,7 +339,7 @@ def _texts(data: str | Path | Sequence[str]) -> list[str]:
     path = user_path(data, "data")
     found = [text for text, _ in zip(plain_texts(path), range(MOST_TEXTS), strict=False)]
     if not found:
-        raise InputError(f"{told(path)!r} holds no text: give a file with one text per line, or FASTA")
+        raise InputError(f"{source_name(path)!r} holds no text: give a file with one text per line, or FASTA")
     return found
 
 

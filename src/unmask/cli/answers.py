@@ -15,20 +15,21 @@ from unmask.formats import count_at_most, percent_at_least
 from unmask.options import table
 from unmask.options.kinds import File
 from unmask.options.option import OUTPUT
-from unmask.runs.lines import STANDARD_INPUT, plain_texts, told
+from unmask.runs.lines import STANDARD_INPUT, plain_texts, source_name
 from unmask.runs.outputs import output_file
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from unmask.answers.chain_answer import ChainFilling
+    from unmask.answers.checking import Check
     from unmask.answers.comparison import Comparison
     from unmask.answers.dependence import Dependence
     from unmask.answers.filling import Filling
     from unmask.answers.mutants import Mutants
 
 WIDEST = 10
-"""Positions whose matrix fits into 80 columns; of more, the strongest pairs are listed."""
+"""The most positions whose matrix fits into 80 columns; for more, the strongest pairs are listed."""
 LISTED = 20
 NARROW = {
     "product": "prod-\nuct",
@@ -78,7 +79,7 @@ def _read_texts(text: str | None, file: Path | None) -> str | list[str]:
     source = file or STANDARD_INPUT
     texts = list(plain_texts(source))
     if not texts:
-        raise InputError(f"{told(source)!r} has no text: give one text per line")
+        raise InputError(f"{source_name(source)!r} has no text: give one text per line")
     return texts
 
 
@@ -211,14 +212,10 @@ mutants = partial(_answer, "mutants", _show_mutants)
 
 def check(given: dict[str, Any]) -> None:
     """Print what was understood of a model."""
-    json = given.pop("json", False)
-    with terminal.progress(quiet=json) as report:
-        import unmask
+    terminal.answered("check", given, partial(_show_check, with_data="data" in given))
 
-        found = unmask.check(**given, progress=report)
-    if json:
-        terminal.print_json(found.to_dict())
-        return
+
+def _show_check(found: Check, with_data: bool) -> None:
     console = terminal.console()
     table = terminal.table()
     for name in ("name", "found"):
@@ -230,4 +227,4 @@ def check(given: dict[str, Any]) -> None:
     for concern in found.concerns:
         console.print(f"\nlooks wrong: {concern}", soft_wrap=True)
     if not found.concerns:
-        console.print("\nnothing looks wrong" + ("" if "data" in given else "; give --data to measure it on your texts"))
+        console.print("\nnothing looks wrong" + ("" if with_data else "; give --data to measure it on your texts"))

@@ -1,4 +1,4 @@
-"""The command line: `unmask COMMAND`. Whatever the user can mend ends in one line on standard error and exit code 2, here.
+"""The command line: `unmask COMMAND`. Errors that the user can correct end in one line on standard error and exit code 2, here.
 
 A command is built from its options when it is called: the help of `unmask` needs its name and first line only.
 """
@@ -63,14 +63,14 @@ class OneLineErrors(TyperGroup):
         except Exception as error:
             if process.interrupted():
                 return process.INTERRUPTED
-            # Errors of the option parser have a format of their own; a group called with no command has shown its help.
+            # Errors of the option parser have their own format; a group called with no command has shown its help.
             line = error.format_message() if hasattr(error, "format_message") else process.explained(error)
             if line is None:
                 raise
             if isinstance(error, OSError):
                 process.abandon_output()
             if line:
-                process.tell(f"error: {process.one_line(line)}")
+                process.print_line(f"error: {process.one_line(line)}")
             return process.MISTAKE if line else 0
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -79,7 +79,7 @@ class OneLineErrors(TyperGroup):
         return name, command(name) if name in VERBS else found, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an end of file or of the reader is not the end of the user's patience, as the parser thinks."""
+        """Run the command; an end of file or a reader that has left is not an interrupt, as the parser takes it."""
         try:
             return super().invoke(ctx)
         except EOFError as error:

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from unmask.cli import process
 from unmask.errors import InputError
 from unmask.options.kinds import Flag
 from unmask.options.option import Options, Row
 
 Run = Callable[[dict[str, Any]], None]
-"""Runs a command: it is given the options that were typed, by name, as the function of the verb takes them."""
+"""Runs a command: its argument has the options that were typed, by name, as the function of the verb takes them."""
 
 
 def command(name: str, help: str, options: type[Options], run: Run) -> Any:
@@ -23,7 +24,9 @@ def command(name: str, help: str, options: type[Options], run: Run) -> Any:
 
     def call(**typed: Any) -> None:
         given = [(row, typed[row.name]) for row in rows if typed[row.name] is not _left_out(row) and typed[row.name] != []]
-        run({row.name: row.kind.parse(row.name, value) for row, value in given})
+        parsed = {row.name: row.kind.parse(row.name, value) for row, value in given}
+        with process.reported(name, parsed.get("out")):
+            run(parsed)
 
     parameters = [
         Parameter(row.name, Parameter.KEYWORD_ONLY, default=_left_out(row), annotation=_typed(row, options)) for row in rows
@@ -32,7 +35,7 @@ def command(name: str, help: str, options: type[Options], run: Run) -> Any:
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
     class Command(TyperCommand):
-        """Refuses a list of values that is given in pieces, of which the parser would keep the last."""
+        """Refuses an option with a list of values that is given twice, of which the parser would keep the last."""
 
         table = options
 
@@ -52,7 +55,7 @@ def command(name: str, help: str, options: type[Options], run: Run) -> Any:
 
 
 def _left_out(row: Row) -> Any:
-    """What the parser gives where an option is left out; the function has the defaults, the yes and no of flags excepted."""
+    """The parser's value of an option that is left out; the function has the defaults, except those of flags."""
     if row.required in ("command", "both"):
         return Parameter.empty
     return row.default if isinstance(row.kind, Flag) else None

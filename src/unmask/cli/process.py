@@ -1,7 +1,7 @@
 """The process around a command: its streams, its signals, its warnings, and how it ends.
 
-Exit codes: 0, 1 where some of the work failed, 2 for what the user can mend, 130 for an interrupt (Ctrl-C, SIGTERM and SIGHUP
-alike), 141 where the reader of standard output has left. Nothing here loads more than Python's own modules, so that signals
+Exit codes: 0, 1 if some of the work failed, 2 for errors that the user can correct, 130 for an interrupt (Ctrl-C, SIGTERM or
+SIGHUP), 141 if the reader of standard output has left. Nothing here loads more than Python's own modules, so that signals
 are heard before anything large is imported.
 """
 
@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -25,6 +26,7 @@ PATIENCE = 0.5
 """Seconds after an interrupt in which another one means the same: a closing terminal sends several."""
 LONGEST_WORD = 300
 """Characters of a word, or a path, that a line on standard error shows whole."""
+AGAIN, RESUME = "give the same command again to continue", "add --resume to the same command to continue"
 SHOW_CURSOR = "\x1b[?25h"
 ADVICE = {
     errno.ENOSPC: "free some space, or write elsewhere",
@@ -33,25 +35,26 @@ ADVICE = {
     errno.EPERM: "change its permissions, or name another",
     errno.EROFS: "name a place that can be written",
     errno.EISDIR: "name a file",
-    errno.ENOTDIR: "name a path whose folders are folders",
+    errno.ENOTDIR: "a parent of it is a file, choose another path",
     errno.ENOENT: "check the path",
     errno.EEXIST: "name another path",
     errno.ENAMETOOLONG: "name a shorter path",
-    errno.ELOOP: "name a path whose links lead somewhere",
+    errno.ELOOP: "its links go in a circle, choose another path",
     errno.EMFILE: "allow more open files",
 }
 
 
 class _Interrupt:
-    """Whether an interrupt was heard, and when."""
+    """When an interrupt was heard, and which command runs, with the folder of its run if it has one."""
 
     heard: float | None = None
+    command: tuple[str, object] = ("", None)
 
 
 def listen() -> None:
     """Make SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; one that comes again later ends the process at once.
 
-    So does one that comes while a module is imported, where libraries catch whatever is raised.
+    So does one that comes while a module is imported, where libraries may catch any exception.
     A signal that the parent process ignores (nohup, a job in the background) stays ignored.
     """
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
@@ -64,6 +67,28 @@ def listen() -> None:
 def interrupted() -> bool:
     """Whether an interrupt was heard, also one that some library turned into another error."""
     return _Interrupt.heard is not None
+
+
+@contextmanager
+def reported(verb: str, out: object = None) -> Iterator[None]:
+    """Reports an interrupt of the command `verb`: one line says how to continue, if `out` is the folder of its run."""
+    _Interrupt.command = (verb, out)
+    try:
+        yield
+    except BaseException as error:
+        if interrupted() or isinstance(error, KeyboardInterrupt):
+            _report_interrupt()
+        raise
+    finally:
+        _Interrupt.command = ("", None)
+
+
+def _report_interrupt() -> None:
+    from unmask.runs.outputs import run_in
+
+    verb, out = _Interrupt.command
+    if isinstance(out, Path) and run_in(out) == verb:
+        print_line(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
 
 
 def leave_now(code: int = INTERRUPTED) -> None:
@@ -80,6 +105,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     if _Interrupt.heard is None:
         _Interrupt.heard = now
         if _importing(frame):
+            _report_interrupt()
             leave_now()
         raise KeyboardInterrupt
     if now - _Interrupt.heard > PATIENCE:
@@ -103,7 +129,7 @@ def _unraisable(found: Any) -> None:
 
 
 def prepare() -> None:
-    """A place to work in: streams that can be used, where a character that the terminal lacks shows as its number."""
+    """Ensures usable standard streams; a character that the terminal lacks shows as its number."""
     try:
         os.getcwd()
     except FileNotFoundError:  # relative paths lead nowhere then, and torch's libraries are not found
@@ -122,13 +148,13 @@ def prepare() -> None:
 
 
 def flush_output() -> None:
-    """What was printed has arrived, or this raises."""
+    """Writes everything that was printed, or raises."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def abandon_output() -> None:
-    """Nothing is left to be written when Python closes standard output; it could not be."""
+    """Drops what is still to be written when Python closes standard output: nobody can read it."""
     with suppress(AttributeError, ValueError, OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -144,7 +170,7 @@ def one_line_warnings() -> Iterator[None]:
         line = one_line(text)
         if line not in shown:
             shown.add(line)
-            tell(f"warning: {line}")
+            print_line(f"warning: {line}")
 
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -171,8 +197,8 @@ def one_line_warnings() -> Iterator[None]:
             others.removeHandler(nowhere)
 
 
-def tell(line: str) -> None:
-    """A line on standard error, where there is one."""
+def print_line(line: str) -> None:
+    """Prints a line on standard error, if it is open."""
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
@@ -185,7 +211,7 @@ def one_line(text: str) -> str:
 
 
 def explained(error: BaseException) -> str | None:
-    """The line for an error that the user can mend; None for a defect of ours, whose traceback is needed."""
+    """The line for an error that the user can correct; None for a defect of ours, whose traceback is needed."""
     if isinstance(error, UnmaskError):
         return str(error)
     if isinstance(error, OSError):
@@ -206,10 +232,10 @@ def explained(error: BaseException) -> str | None:
 
 
 def _allocation_failed(error: BaseException) -> bool:
-    """torch raises a plain RuntimeError where the CPU's memory is not enough."""
-    told = str(error).lower()
+    """Whether torch ran out of the CPU's memory, for which it raises a plain RuntimeError."""
+    said = str(error).lower()
     return isinstance(error, RuntimeError) and any(
-        sign in told for sign in ("not enough memory", "can't allocate memory", "out of memory")
+        sign in said for sign in ("not enough memory", "can't allocate memory", "out of memory")
     )
 
 

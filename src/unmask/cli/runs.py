@@ -1,4 +1,4 @@
-"""`unmask evaluate`, `train`, `translate` and `serve`: commands that take their time."""
+"""`unmask evaluate`, `train`, `translate` and `serve`: commands that run for long."""
 
 from __future__ import annotations
 
@@ -19,14 +19,9 @@ def evaluate(given: dict[str, Any]) -> None:
     json, out = given.pop("json", False), given["out"]
     screen = terminal.messages()
     with terminal.progress(quiet=json) as report:
-        from unmask.evaluation.evaluate import evaluate as run
+        import unmask
 
-        try:
-            found = run(**given, progress=report)
-        except KeyboardInterrupt:
-            if out.is_dir():
-                screen.print(f"stopped; what was measured is kept in {out}, and the same command goes on")
-            raise
+        found = unmask.evaluate(**given, progress=report)
     for reason, count in found.skipped.items():
         screen.print(f"{count} texts skipped: {reason}")
     if json:
@@ -44,42 +39,43 @@ def evaluate(given: dict[str, Any]) -> None:
 
 
 def train(given: dict[str, Any]) -> None:
-    """Print where the model is, and how to go on with a run that is not finished."""
+    """Print where the model is, and how to continue a run that is not finished."""
     json = given.pop("json", False)
     import unmask
 
     with terminal.progress(lines=True) as report:
-        made = unmask.train(**given, progress=_telling_the_plan(report))
+        made = unmask.train(**given, progress=_with_plan(report))
     if json:
         terminal.print_json(made.to_dict())
     else:
         print(made)
+    if made.status == "interrupted":
+        raise KeyboardInterrupt
     if not made.finished:
-        terminal.messages().print("add --resume to the same command to go on")
-        raise typer.Exit(process.INTERRUPTED if made.status == "interrupted" else 0)
+        terminal.messages().print(process.RESUME)
 
 
-def _telling_the_plan(report: Progress | None) -> Progress:
-    """The same, with a line of its own for the first report of steps, which says how many there will be."""
-    told = False
+def _with_plan(report: Progress | None) -> Progress:
+    """The same report; the first one of steps, which says how many there will be, is printed as a line."""
+    printed = False
 
-    def tell(done: int, total: int, what: str = "") -> None:
-        nonlocal told
-        if total and not told:
+    def with_plan(done: int, total: int, what: str = "") -> None:
+        nonlocal printed
+        if total and not printed:
             terminal.messages().print(what, soft_wrap=True, highlight=False)
-            told, what = True, "training"
+            printed, what = True, "training"
         if report:
             report(done, total, what)
 
-    return tell
+    return with_plan
 
 
 def translate(given: dict[str, Any]) -> None:
     """Print translations as JSON lines, and figures where there are references."""
-    from unmask.translation.translate import translate as run
+    import unmask
 
     with terminal.progress() as report:
-        made = run(**given, progress=report)
+        made = unmask.translate(**given, progress=report)
     if "out" not in given:
         print(made.lines(), end="")
     if made.figures is not None:
@@ -88,10 +84,10 @@ def translate(given: dict[str, Any]) -> None:
 
 def serve(given: dict[str, Any]) -> None:
     """Serve the page until Ctrl-C."""
-    from unmask.serving.server import serve as run
+    import unmask
 
     try:
-        run(**given)
+        unmask.serve(**given)
     except KeyboardInterrupt:
         process.leave_now()  # threads that are still in a pass must not hold the process
 

@@ -1,44 +1,31 @@
-"""`unmask sample` and `unmask diagnose`: what chains drew, and how far to trust it."""
+"""`unmask sample` and `unmask diagnose`: samples, and how far to trust them."""
 
 from __future__ import annotations
 
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from unmask.cli import process, terminal
+from unmask.cli import terminal
 
 if TYPE_CHECKING:
     from unmask.sampling.run.diagnostics import Diagnosis
     from unmask.sampling.run.result import SampleRun
 
 SHOWN = 5
-"""Texts that are printed when the run is done."""
+"""Texts that are printed at the end of a run."""
 
 
 def sample(given: dict[str, Any]) -> None:
     """Draw samples and print their diagnosis."""
-    json, out = given.pop("json", False), given.get("out")
-    with terminal.progress(quiet=json) as report:
-        from unmask.sampling.sample import sample as draw
-
-        try:
-            run = draw(**given, progress=report)
-        except KeyboardInterrupt:
-            kept = f"what was sampled is kept in {out}, and the same command goes on" if out else "nothing is kept without --out"
-            process.tell(f"stopped; {kept}")
-            raise
-    if json:
-        terminal.print_json(run.to_dict())
-    else:
-        _print_run(run)
+    terminal.answered("sample", given, _print_run)
 
 
 def diagnose(given: dict[str, Any]) -> None:
     """Print the diagnosis of a run."""
-    from unmask.sampling.run.diagnostics import diagnose as measure
+    import unmask
 
     json = given.pop("json", False)
-    found = measure(**given)
+    found = unmask.diagnose(**given)
     if json:
         terminal.print_json(found.to_dict())
     else:

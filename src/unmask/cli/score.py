@@ -18,8 +18,7 @@ from unmask.runs.files import user_path
 from unmask.scoring.registry import SCORES
 
 if TYPE_CHECKING:
-    from unmask.scoring.minimal_pairs import PairScores
-    from unmask.scoring.results import Scores
+    from unmask.scoring.results import PairScores, Scores
 
 
 def score(given: dict[str, Any]) -> None:
@@ -34,34 +33,27 @@ def score(given: dict[str, Any]) -> None:
     from_file = isinstance(texts, Path)
     given["tokens"] = asked.tokens or (not from_file and not asked.pairs and rows == "texts" and format == "jsonl")
     with terminal.progress(quiet=json, lines=out is not None) as report:
-        from unmask.scoring.output import LineWriter, check_format
-        from unmask.scoring.results import Scores
-        from unmask.scoring.run import RowShape
-        from unmask.scoring.score import score as score_texts
-        from unmask.scoring.settings import ScoreSettings
+        import unmask
+        from unmask.scoring.batch import ScoreSettings
+        from unmask.scoring.rows import LineWriter, RowShape, check_format
 
         check_format(format, asked.tokens, on_stream=out is None)
         seen = _Rows()
         lines = from_file and out is None and not json
         if lines:
             columns = RowShape(rows, asked.unit, asked.tokens).columns(asked.part(ScoreSettings))
-            seen.write = LineWriter(sys.stdout.write, columns.names, format)
-        try:
-            found = score_texts(texts, **given, sink=seen.see if lines else None, progress=report)
-        except KeyboardInterrupt:
-            if out is not None:
-                terminal.messages().print(f"stopped; what was scored is kept in {out}, and the same command goes on")
-            raise
+            seen.write = LineWriter(sys.stdout, columns.names, format)
+        found = unmask.score(texts, **given, sink=seen.see if lines else None, progress=report)
     if json:
         terminal.print_json(found.to_dict())
-    elif not isinstance(found, Scores):
+    elif isinstance(found, unmask.PairScores):
         _print_pairs(found)
     elif not from_file and out is None:
         _print_sentences(found, rows)
     if not lines:
         for number, row in enumerate(found.rows, 1):
             seen.see(row, number)
-    seen.tell_missing("pair" if asked.pairs else "text")
+    seen.report_missing("pair" if asked.pairs else "text")
     if out is not None:
         terminal.messages().print(f"rows are in {out / f'scores.{format}'}")
     if seen.failed:
@@ -87,11 +79,11 @@ class _Rows:
     @property
     def failed(self) -> bool:
         """Whether a text lacks a score; of blank lines, whether there is nothing else."""
-        from unmask.scoring.tokens import EMPTY
+        from unmask.scoring.texts import EMPTY
 
         return not self.scored or any(reason != EMPTY for reason in self.items.values())
 
-    def tell_missing(self, what: str) -> None:
+    def report_missing(self, what: str) -> None:
         if self.items:
             item, reason = next(iter(self.items.items()))
             count = f"1 {what} lacks" if len(self.items) == 1 else f"{len(self.items):,} {what}s lack"
@@ -99,7 +91,7 @@ class _Rows:
 
 
 def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[str] | None:
-    """A file, standard input, or sentences: what is no file, and has a space in it or is too long for a path, is a sentence."""
+    """A file, standard input, or sentences: not a file, and with a space in it or too long for a path."""
     if pairs:
         if inputs:
             raise InputError(f"{inputs[0]!r} and --pairs were both given: give one of the two")
@@ -129,7 +121,7 @@ def _print_definitions() -> None:
     console = terminal.console(at_least=80)
     for score in SCORES.values():
         console.print(f"{score.name}: {score.definition}")
-        console.print(f"    {'a probability' if score.probability else 'no probability'}: {score.why}\n")
+        console.print(f"    {score.kind}: {score.why}\n")
 
 
 def _print_sentences(found: Scores, rows: str) -> None:
@@ -151,10 +143,9 @@ def _print_sentences(found: Scores, rows: str) -> None:
         console.print(table)
         if place + 1 < len(found):
             console.print()
-    if any(row.get("log_prob_exact") is not None and not row["log_prob_exact"] for row in found):
-        from unmask.scoring.annealed_importance import MISSES
-
-        console.print(f"\nlog_prob: {MISSES}")
+    for name in names:
+        if SCORES[name].inexact and any(row[f"{name}_exact"] is False for row in found):
+            console.print(f"\n{name}: {SCORES[name].inexact}")
     if len(found) == 2 and all(row["tokens"] for row in found) and any(SCORES[name].by_token for name in names):
         by_token = [name for name in names if SCORES[name].by_token]
         console.print(f"\nfirst minus second, token by token ({found.shape.unit})")

@@ -1,15 +1,14 @@
-"""What the commands print: plain tables that read well in 80 columns, and a progress bar that leaves no trace."""
+"""Printing: plain tables that fit into 80 columns, JSON, and a progress bar that disappears at the end."""
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import exp, floor, log10
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -25,19 +24,19 @@ if TYPE_CHECKING:
 PATIENCE = 1.0
 """Seconds before a progress bar appears."""
 LINE_SECONDS = 15.0
-"""Seconds between the lines that stand for a bar where standard error is no terminal."""
+"""Seconds between the lines that replace a bar if standard error is not a terminal."""
 LONGEST_HEADING = 400
 NARROWEST, USUAL = 24, 80
 """Columns: a terminal that claims fewer than the first is taken to have the second."""
 
 
 def console(at_least: int = 0) -> Console:
-    """Standard output, `at_least` so many columns wide. Text is text: no markup, no emoji codes, no colours by guesswork."""
+    """Standard output, at least `at_least` columns wide. Text is printed as it is: no markup, emoji codes or guessed colours."""
     return _plain(Console(highlight=False, markup=False, emoji=False), at_least)
 
 
 def messages() -> Console:
-    """Standard error, for what is no result: progress, and where files are."""
+    """Standard error, for everything but results: progress, and where files are."""
     return _plain(Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True))
 
 
@@ -48,10 +47,10 @@ def _plain(screen: Console, at_least: int = 0) -> Console:
 
 @contextmanager
 def progress(quiet: bool = False, lines: bool = False) -> Iterator[Report | None]:
-    """The progress of a command on standard error: a bar that appears after PATIENCE and leaves no trace.
+    """The progress of a command on standard error: a bar that appears after PATIENCE and disappears at the end.
 
-    Yields the report to hand to a function: (done, in all, what is counted), in all 0 where that is not known. Where standard
-    error is no terminal there is no bar, and None is yielded; or, with `lines`, a line every LINE_SECONDS.
+    Yields the report to hand to a function: (done, in all, what is counted), in all 0 if that is not known. If standard
+    error is not a terminal there is no bar, and None is yielded; or, with `lines`, a line every LINE_SECONDS.
     """
     screen = messages()
     if quiet or not (screen.is_terminal or lines):
@@ -103,15 +102,29 @@ def _bar(screen: Console) -> Iterator[Report]:
 
 
 def print_json(value: object, indent: int | None = 2) -> None:
-    """JSON on standard output, exactly as a program wants it, infinities as words; in one line without `indent`."""
-    from unmask.runs.files import plain
+    """Print JSON on standard output, as files have it; in one line without `indent`."""
+    from unmask.runs.files import as_json
 
-    spelled = (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
-    print(json.dumps(plain(value), indent=indent, ensure_ascii=not spelled, allow_nan=False))
+    unicode = (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
+    print(as_json(value, indent, ascii=not unicode))
+
+
+def answered(verb: str, given: dict[str, Any], show: Callable[[Any], None], lines: bool = False) -> Any:
+    """Call `unmask.<verb>`, print what it returns, by `show` or (with --json) as JSON, and return it."""
+    as_text = not given.pop("json", False)
+    with progress(quiet=not as_text, lines=lines) as report:
+        import unmask
+
+        found = getattr(unmask, verb)(**given, progress=report)
+    if as_text:
+        show(found)
+    else:
+        print_json(found.to_dict())
+    return found
 
 
 def print_heading(screen: Console, text: str) -> None:
-    """The text as it was given; of a very long one what stands around its blanks."""
+    """Print the text as it was given; of a very long one only the words around its blanks."""
     screen.print(Text(around_blanks(text, LONGEST_HEADING), style="bold"))
 
 
@@ -162,7 +175,7 @@ def tokens(parts: Sequence[str]) -> str:
 
 
 def marked(text: str, spans: Sequence[tuple[int, int]], width: int) -> Text:
-    """The text with its filled blanks in bold, cut down to what stands around them where `width` is too little."""
+    """The text with its filled blanks in bold, cut to the words around them if `width` is too small."""
     shown = excerpt(text, spans, width)
     made = Text(shown.text)
     for start, stop in shown.spans:

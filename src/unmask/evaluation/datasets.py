@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from unmask.errors import InputError
 from unmask.evaluation.conllu import Parse, read_conllu
 from unmask.runs.files import user_path
-from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, plain_texts, told
+from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, plain_texts, source_name
 
 HUB_DATASETS = {
     "snli": ("stanfordnlp/snli", "validation", ("premise", "hypothesis")),
@@ -47,7 +47,7 @@ def read_texts(data: str | os.PathLike[str] | Sequence[str]) -> list[Text]:
     else:
         texts = [Text(text) for text in plain_texts(path)]
     if not texts:
-        raise InputError(f"{told(path)!r} holds no text: give a file with one text per line")
+        raise InputError(f"{source_name(path)!r} holds no text: give a file with one text per line")
     return texts
 
 

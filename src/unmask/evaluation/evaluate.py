@@ -7,7 +7,6 @@ nothing, then every two seconds.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import warnings
@@ -28,7 +27,7 @@ from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.options.evaluation import EvaluateOptions
 from unmask.options.option import documented
 from unmask.runs.engines import Engine, OnRay, ray_has_gpus, start_ray
-from unmask.runs.files import read_bytes, write_atomically, writing
+from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
@@ -216,4 +215,4 @@ class _Failures:
         self.found.append({**about, "reason": reason})
         if self.file:
             with writing(self.file), open(self.file, "a", encoding="utf-8") as file:
-                file.write(json.dumps(self.found[-1], ensure_ascii=False) + "\n")
+                file.write(as_json(self.found[-1], indent=None) + "\n")

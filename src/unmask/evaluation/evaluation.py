@@ -14,7 +14,7 @@ from unmask.evaluation.figures import DISTANCES, distance_figure
 from unmask.evaluation.table import HEADINGS, as_markdown, summarise
 from unmask.joints.registry import named
 from unmask.runs.files import write_atomically, write_json, write_table
-from unmask.runs.provenance import provenance
+from unmask.runs.fingerprint import provenance
 
 if TYPE_CHECKING:
     import pandas

@@ -15,7 +15,7 @@ from unmask.checks import whole
 from unmask.errors import InputError, UnmaskError
 from unmask.evaluation.pairs import Encode, Pair
 from unmask.runs.files import parse_json, user_path
-from unmask.runs.lines import numbered_lines, told
+from unmask.runs.lines import numbered_lines, source_name
 
 KNOWN_KEYS = ("text", "block", "text_index", "syntactic_distance")
 EXAMPLE = '{"text": "...", "block": [i, j]}'
@@ -38,9 +38,9 @@ def read_pairs(
         try:
             pairs.append(_read_pair(line, len(pairs), encode, special, reserved, max_tokens))
         except UnmaskError as error:
-            raise InputError(f"{told(file)} line {number}: {error}") from None
+            raise InputError(f"{source_name(file)} line {number}: {error}") from None
     if not pairs:
-        raise InputError(f"{told(file)!r} holds no pair: give one JSON object per line with the keys text and block")
+        raise InputError(f"{source_name(file)!r} holds no pair: give one JSON object per line with the keys text and block")
     return pairs
 
 

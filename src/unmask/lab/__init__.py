@@ -1,7 +1,7 @@
 """Exact analysis of masked samplers and masked losses on spaces small enough to enumerate.
 
-Models (`space`, `model`, `spins`), masks (`mask_law`), samplers (`dynamics`, `spectrum`, `schedules`), dependence
-(`correlation`, `tensorisation`), estimators (`information`, `losses`, `fitting`), and the studies built on them.
+Models (`model`), masked samplers (`dynamics`, `schedules`), dependence (`correlation`), estimators (`estimation`), and the
+studies built on them.
 
 Each study is a function with the name and the options of its command (`unmask.options.lab`):
 

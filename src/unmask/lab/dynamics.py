@@ -1,4 +1,11 @@
-"""Transition matrices of masked samplers, exact.
+"""Masked samplers, exact: how masks are drawn, transition matrices, and their long-run behaviour.
+
+Masks have a law p(K | x). Uniform masks of size k and weighted masks do not look at x. Adaptive masks do; then the choice of the
+mask is evidence about the masked tokens, and the right conditional is
+
+    p(x_K | x_{-K}, K)  proportional to  p(x) p(K | x),
+
+not p(x_K | x_{-K}). Every law is a table `given[K, x] = p(K | x)`, with a single column if x does not matter. The samplers are
 
     block        P(x, y) = sum_K p(K | x)  p(y_K | x_{-K}, K)                        right for any mask law
     naive        P(x, y) = sum_K p(K | x)  p(y_K | x_{-K})                           wrong when masks look at x
@@ -6,23 +13,112 @@
 
 each over y with y_{-K} = x_{-K}. The block dynamics of uniform masks of size k is k-Gibbs, P_k. A context of
 probability zero, which only an impossible state can have, leaves the state as it is.
+
+For a chain P reversible with respect to pi,
+
+    E(f, f) = <f, (I - P) f>_pi = 1/2 sum_{x,y} pi(x) P(x,y) (f(x) - f(y))^2        Dirichlet form
+    gap     = min E(f, f) / Var(f) = 1 - lambda_2,         Poincare constant = 1 / gap
+    t_mix   = min { t : max_x TV(P^t(x, .), pi) <= 1/4 }
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy import sparse
+from scipy.linalg import eigh
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.special import softmax
 
-from unmask.lab.mask_law import MaskLaw, uniform_masks
-from unmask.lab.model import LabModel
-from unmask.lab.space import Mask, Space, Vector
+from unmask.errors import InputError
+from unmask.lab.model import LabModel, Mask, Space, Vector
 
 Transition: TypeAlias = Any
 """A numpy array or a scipy.sparse.csr_array. Row-stochastic; sparse where fewer than a quarter of its cells can be nonzero."""
+Square = Float[np.ndarray, "S S"]
+DENSE_STATES = 1500
+ELIMINATED_STATES = 512
+LONGEST = 1 << 40
+"""Mixing times above this many steps are reported as infinite: rounding errors of the powers would decide them."""
+
+
+@dataclass(frozen=True)
+class MaskLaw:
+    """Masks and their probabilities given the state: `given` is (masks, S), or (masks, 1) where x does not matter."""
+
+    name: str
+    space: Space
+    masks: tuple[Mask, ...]
+    given: Float[np.ndarray, "K states"]
+
+    def __post_init__(self) -> None:
+        states = self.space.states
+        if self.given.shape not in ((len(self.masks), 1), (len(self.masks), states)):
+            raise InputError(
+                f"{self.name}: a table {self.given.shape} of p(K | x) for {len(self.masks)} masks and {states} states"
+            )
+        total = self.given.sum(0)
+        if self.given.min() < 0 or not np.allclose(total, 1, atol=1e-9):
+            raise InputError(f"{self.name}: probabilities of masks must be at least 0 and sum to 1, not to {total.min():.6g}")
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the masks look at the state."""
+        return self.given.shape[1] > 1
+
+    def at(self, mask: int) -> Vector:
+        """p(K | x) of one mask for all states, (S,)."""
+        return np.broadcast_to(self.given[mask], (self.space.states,))
+
+    def joint(self, p: Vector) -> Float[np.ndarray, "K S"]:
+        """p(x) p(K | x), (masks, S)."""
+        if len(p) != self.space.states:
+            raise InputError(f"{self.name}: made for {self.space.states} states, used with {len(p)}")
+        return self.given * p
+
+
+def uniform_masks(space: Space, k: int) -> MaskLaw:
+    """All masks of k sites, equally likely: k-Gibbs, k-MPLE."""
+    masks = space.masks(k)
+    return MaskLaw(f"k={k}", space, masks, np.full((len(masks), 1), 1 / len(masks)))
+
+
+def weighted_masks(space: Space, weights: Mapping[Sequence[int], float], name: str = "weighted") -> MaskLaw:
+    """Masks with given weights, normalised to sum to 1."""
+    total = sum(weights.values())
+    if not weights or min(weights.values()) < 0 or not 0 < total < np.inf:
+        raise InputError(f"{name}: give masks with weights of at least 0, not all 0")
+    masks = tuple(space.check(mask) for mask in weights)
+    return MaskLaw(name, space, masks, np.array([[w / total] for w in weights.values()]))
+
+
+def adaptive_masks(space: Space, k: int, log_weight: Callable[[Mask], Vector], name: str = "adaptive") -> MaskLaw:
+    """Masks of k sites with p(K | x) proportional to exp(log_weight(K)(x))."""
+    masks = space.masks(k)
+    return MaskLaw(name, space, masks, softmax(np.stack([log_weight(mask) for mask in masks]), axis=0))
+
+
+def surprise_masks(model: LabModel, k: int, sharpness: float = 1.0) -> MaskLaw:
+    """Masks that prefer tokens the model finds improbable: log p(K | x) = -sharpness sum_{i in K} log p(x_i | x_{-i}) + c(x).
+
+    Mask-predict does this when it masks its least probable tokens again; `sharpness` 0 is uniform.
+    """
+    space = model.space
+    if model.p.min() <= 0:
+        raise InputError(f"{model.name}: surprise needs every state possible; smooth the table first")
+    surprise = [np.log(space.sum_over((i,), model.p)) - model.log_p for i in range(space.sites)]
+
+    def log_weight(mask: Mask) -> Vector:
+        return sharpness * np.sum([surprise[i] for i in mask], axis=0)
+
+    return adaptive_masks(space, k, log_weight, f"k={k} adaptive")
 
 
 def conditional(space: Space, weight: Vector, mask: Mask) -> Vector:
@@ -93,3 +189,120 @@ def _assemble(law: MaskLaw, target: Callable[[int, Mask], Vector]) -> Transition
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix
+
+
+def total_variation(p: Vector, q: Vector) -> float:
+    """TV(p, q) = 1/2 sum |p - q|."""
+    return 0.5 * float(np.abs(p - q).sum())
+
+
+def stationary_law(transition: Transition) -> Vector:
+    """The law pi with pi P = pi, zero on states that the chain leaves for good.
+
+    By elimination without subtractions (Grassmann, Taksar and Heyman), or LU on large spaces.
+    """
+    matrix = dense(transition)
+    kept = _closed_class(matrix)
+    part = matrix[np.ix_(kept, kept)]
+    law = np.zeros(len(matrix))
+    law[kept] = _eliminated(part.copy()) if len(kept) <= ELIMINATED_STATES else _solved(part)
+    return law
+
+
+def _closed_class(matrix: Square) -> Int[np.ndarray, " kept"]:
+    """The states of the one class that the chain cannot leave."""
+    classes, member = connected_components(csr_array(matrix > 0), directed=True, connection="strong")
+    rows, columns = np.nonzero(matrix > 0)
+    leaves = np.zeros(classes, dtype=bool)
+    leaves[member[rows[member[rows] != member[columns]]]] = True
+    closed = np.flatnonzero(~leaves)
+    if len(closed) != 1:
+        raise InputError(f"the chain has {len(closed)} classes of states that it cannot leave: it has no single stationary law")
+    return np.flatnonzero(member == closed[0])
+
+
+def _eliminated(work: Square) -> Vector:
+    states = len(work)
+    for n in range(states - 1, 0, -1):
+        work[:n, n] /= work[n, :n].sum()
+        work[:n, :n] += np.outer(work[:n, n], work[n, :n])
+    law = np.ones(states)
+    for n in range(1, states):
+        law[n] = law[:n] @ work[:n, n]
+    return np.asarray(law / law.sum())
+
+
+def _solved(matrix: Square) -> Vector:
+    equations = matrix.T - np.eye(len(matrix))
+    equations[-1] = 1.0
+    right = np.zeros(len(matrix))
+    right[-1] = 1.0
+    law = np.maximum(np.linalg.solve(equations, right), 0.0)
+    return np.asarray(law / law.sum())
+
+
+def dirichlet_form(transition: Transition, law: Vector, f: Vector) -> float:
+    """E(f, f) = 1/2 sum pi(x) P(x, y) (f(x) - f(y))^2: a sum of squares, so that it loses nothing to cancellation."""
+    if isinstance(transition, np.ndarray):
+        return 0.5 * float((law[:, None] * transition * (f[:, None] - f) ** 2).sum())
+    cells = transition.tocoo()
+    rows, columns = cells.coords
+    return 0.5 * float((law[rows] * cells.data * (f[rows] - f[columns]) ** 2).sum())
+
+
+def slowest(transition: Transition, law: Vector) -> tuple[float, Vector]:
+    """The gap 1 - lambda_2 of a reversible chain, and its eigenfunction with E f = 0 and Var f = 1."""
+    live = np.flatnonzero(law > 0)
+    if len(live) < 2:
+        raise InputError("a space with a single possible state has no spectral gap: use at least two states")
+    root = np.sqrt(law[live])
+    part = transition[live][:, live]
+    if len(live) <= DENSE_STATES:
+        symmetric = root[:, None] * dense(part) / root
+        last = len(live) - 1
+        _, vectors = eigh((symmetric + symmetric.T) / 2 - 2 * np.outer(root, root), subset_by_index=[last, last])
+    else:
+
+        def constant_sent_below(v: Float[np.ndarray, ...]) -> Float[np.ndarray, " n"]:
+            return np.asarray(root * (part @ (v.ravel() / root)) - 2 * root * (root @ v.ravel()))
+
+        start = np.random.default_rng(0).normal(size=len(live))
+        operator = LinearOperator((len(live), len(live)), matvec=constant_sent_below, dtype=np.float64)
+        _, vectors = eigsh(operator, k=1, which="LA", v0=start)
+    f = np.zeros(len(law))
+    f[live] = vectors[:, 0] / root
+    f[live] -= law[live] @ f[live]
+    gap = dirichlet_form(transition, law, f) / float(law @ f**2)
+    f *= np.sign(f[np.abs(f).argmax()]) / math.sqrt(float(law @ f**2))
+    return gap, f
+
+
+def spectral_gap(transition: Transition, law: Vector) -> float:
+    """1 - lambda_2 of a chain reversible with respect to `law`."""
+    return slowest(transition, law)[0]
+
+
+def distance(transition: Square, law: Vector) -> float:
+    """max_x TV(P(x, .), pi)."""
+    return 0.5 * float(np.abs(transition - law).sum(1).max())
+
+
+def mixing_time(transition: Transition, law: Vector, within: float = 0.25) -> int | float:
+    """Least t with max_x TV(P^t(x, .), pi) <= within, from possible states x; infinite beyond about 10^12 steps."""
+    live = np.flatnonzero(law > 0)
+    pi = law[live]
+    powers = [dense(transition)[np.ix_(live, live)]]
+    while distance(powers[-1], pi) > within:
+        if 1 << len(powers) > LONGEST:
+            return math.inf
+        powers.append(_stochastic(powers[-1] @ powers[-1]))
+    too_few, reached = 0, np.eye(len(live))
+    for exponent in range(len(powers) - 1, -1, -1):
+        further = reached @ powers[exponent]
+        if distance(further, pi) > within:
+            too_few, reached = too_few + (1 << exponent), further
+    return too_few + 1
+
+
+def _stochastic(matrix: Square) -> Square:
+    return matrix / matrix.sum(1, keepdims=True)

@@ -1,8 +1,25 @@
-"""A probability model on an enumerated space, as an exponential family around a base measure.
+"""Probability models on finite product spaces, enumerated.
+
+The space is Omega = {0..q_1-1} x ... x {0..q_N-1} in C order. A function on it is a vector of S = prod q_i numbers. A mask K is
+a set of sites; a *context* is a value of x_{-K}, and a masked model chooses between the states that share a context. Sums over
+the masked sites
+
+    (sum_K f)(x) = sum_{z : z_{-K} = x_{-K}} f(z)
+
+are sums over axes of an N-dimensional array, broadcast back to all S states.
+
+A model is a member of an exponential family around a base measure:
 
     p_theta(x)  proportional to  exp( base(x) + theta . F(x) ),        score  s(x) = F(x) - E_theta F
 
-`base` carries whatever is known, `theta` what an estimator has to find. A base of -inf forbids a state.
+`base` is the known part, `theta` the part that an estimator has to find. A base of -inf forbids a state. In spin models sites on
+a graph like to agree:
+
+    Ising   p(x) proportional to exp( beta sum_{i~j} x_i x_j + sum_i h_i x_i ),      x_i in {-1, +1}
+    Potts   p(x) proportional to exp( beta sum_{i~j} 1[x_i = x_j] + sum_i h_i 1[x_i = 0] ),   x_i in {0..q-1}
+
+Curie-Weiss is Ising on the complete graph; `beta` is the coupling of one pair. As families, every edge has its own
+coupling and every site its own fields, so that N = 6 spins on the complete graph have 15 + 6 parameters.
 """
 
 from __future__ import annotations
@@ -10,19 +27,109 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
+from math import inf, log2, prod
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from unmask.checks import one_of
 from unmask.errors import InputError
-from unmask.lab.space import Space, Vector
+from unmask.options.lab import GRAPHS
 
+Vector = Float[np.ndarray, " S"]
+"""A number per state."""
+Mask = tuple[int, ...]
+
+MAX_STATES = 4096
 Theta = Float[np.ndarray, " d"]
 """A number per parameter."""
 MAX_SPAN = 600.0
 """Largest difference of log-weights between states: exp(-600) and its square root are still normal float64 numbers."""
+Fields = Float[np.ndarray, " N"]
+"""A number per site."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """N sites with `sizes[i]` values each."""
+
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.sizes or min(self.sizes) < 1:
+            raise InputError(f"a space of sizes {list(self.sizes)}: give at least one site, each with at least one value")
+        if self.states > MAX_STATES:
+            raise _too_many(self.sites, _values(self.sizes), self.states, max(self.sizes))
+
+    @property
+    def sites(self) -> int:
+        """N."""
+        return len(self.sizes)
+
+    @property
+    def states(self) -> int:
+        """S = the number of states."""
+        return prod(self.sizes)
+
+    @cached_property
+    def values(self) -> Int[np.ndarray, "S N"]:
+        """The states, (S, N)."""
+        return np.indices(self.sizes).reshape(self.sites, -1).T
+
+    def masks(self, k: int) -> tuple[Mask, ...]:
+        """All masks of k sites."""
+        if not 1 <= k <= self.sites:
+            raise InputError(f"k = {k} masked sites of {self.sites}: use k from 1 to {self.sites}")
+        return tuple(combinations(range(self.sites), k))
+
+    def check(self, mask: Sequence[int]) -> Mask:
+        """`mask` as a sorted tuple, if its sites exist and differ."""
+        sites = tuple(sorted(mask))
+        if not sites or len(set(sites)) != len(sites) or sites[0] < 0 or sites[-1] >= self.sites:
+            raise InputError(f"mask {list(mask)}: name one or more different sites from 0 to {self.sites - 1}")
+        return sites
+
+    def sum_over(self, mask: Mask, f: Float[np.ndarray, "S ..."]) -> Float[np.ndarray, "S ..."]:
+        """sum_K f for f of shape (S,) or (S, d), in the shape of f."""
+        cells = f.reshape(*self.sizes, *f.shape[1:])
+        total = cells.sum(axis=mask, keepdims=True) if mask else cells
+        return np.broadcast_to(total, cells.shape).reshape(f.shape)
+
+    def siblings(self, mask: Mask) -> Int[np.ndarray, "contexts states"]:
+        """The states grouped by context: (contexts, states of a context), as indices."""
+        width = prod(self.sizes[i] for i in mask)
+        index = np.arange(self.states).reshape(self.sizes)
+        return np.moveaxis(index, mask, range(self.sites - len(mask), self.sites)).reshape(-1, width)
+
+
+def refuse_too_many(sites: int, size: int) -> None:
+    """Raise InputError, with the size that fits, before anything of that size is made."""
+    if sites * log2(size) > log2(MAX_STATES):
+        states = size**sites if sites * log2(size) < 128 else inf
+        raise _too_many(sites, f"{size} values", states, size)
+
+
+def _too_many(sites: int, values: str, states: int | float, size: int) -> InputError:
+    return InputError(
+        f"{sites:,} sites of {values} make {f'{states:,}' if states < inf else 'far too many'} states and the lab enumerates at "
+        f"most {MAX_STATES:,}: {_what_fits(size)}"
+    )
+
+
+def _values(sizes: tuple[int, ...]) -> str:
+    return f"{sizes[0]} values" if len(set(sizes)) == 1 else "up to " + f"{max(sizes)} values"
+
+
+def _what_fits(size: int) -> str:
+    if size > MAX_STATES:
+        return f"use at most {MAX_STATES:,} values"
+    sites = 0
+    while size > 1 and size ** (sites + 1) <= MAX_STATES:
+        sites += 1
+    return f"{sites} sites of {size} values would fit ({size**sites:,} states)"
 
 
 @dataclass(frozen=True)
@@ -108,9 +215,68 @@ def table_model(joint: ArrayLike, name: str = "table") -> LabModel:
         return LabModel(name, space, np.log(p), features, np.zeros(len(free)), labels)
 
 
-def random_table(sizes: Sequence[int], seed: int, scale: float = 1.0) -> LabModel:
-    """A strictly positive table with independent normal log-weights of standard deviation `scale`."""
-    space = Space(tuple(sizes))
-    log_weight = scale * np.random.default_rng(seed).normal(size=space.states)
-    weight = np.exp(log_weight - logsumexp(log_weight))
-    return table_model(weight.reshape(space.sizes), f"random table, seed {seed}")
+def edges(graph: str, sites: int) -> list[tuple[int, int]]:
+    """The pairs of sites that `graph` joins."""
+    if graph == "complete":
+        return list(combinations(range(sites), 2))
+    path = [(i, i + 1) for i in range(sites - 1)]
+    return path + ([(0, sites - 1)] if one_of("graph", graph, GRAPHS) == "cycle" and sites > 2 else [])
+
+
+def parse_fields(text: str, sites: int) -> Fields:
+    """One field per site, from `0.1` (the same for all), `a,b,c,...` (one each), `a:b` (evenly spaced) or `normal:SD:SEED`."""
+    try:
+        if text.startswith("normal:"):
+            _, sd, seed = text.split(":")
+            return float(sd) * np.random.default_rng(int(seed)).normal(size=sites)
+        if ":" in text:
+            first, last = text.split(":")
+            return np.linspace(float(first), float(last), sites)
+        numbers = np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        raise InputError(f"fields {text!r}: use one number, {sites} numbers with commas, FIRST:LAST, or normal:SD:SEED") from None
+    if len(numbers) not in (1, sites):
+        raise InputError(f"fields {text!r}: {len(numbers)} numbers for {sites} sites; use one number or {sites}")
+    return np.broadcast_to(numbers, (sites,)).copy()
+
+
+def ising(coupling: float | Sequence[float], fields: Fields, graph: str = "complete", name: str | None = None) -> LabModel:
+    """The Ising model on `graph`, with one coupling for all edges or one per edge; parameters: couplings, then fields."""
+    sites = len(fields)
+    space = Space((2,) * sites)
+    pairs = edges(graph, sites)
+    spins = 2.0 * space.values - 1.0
+    features = np.concatenate([np.stack([spins[:, i] * spins[:, j] for i, j in pairs], 1), spins] if pairs else [spins], axis=1)
+    theta = np.concatenate([np.broadcast_to(np.asarray(coupling, dtype=np.float64), (len(pairs),)), fields])
+    labels = tuple(f"J{i}{j}" for i, j in pairs) + tuple(f"h{i}" for i in range(sites))
+    return _checked(name or f"Ising, {graph} graph, N={sites}", space, features, theta, labels)
+
+
+def curie_weiss(sites: int, coupling: float, field: float | Fields = 0.0) -> LabModel:
+    """Ising on the complete graph: every pair coupled by `coupling`."""
+    fields = np.broadcast_to(np.asarray(field, dtype=np.float64), (sites,)).copy()
+    return ising(coupling, fields, "complete", f"Curie-Weiss, N={sites}, coupling {coupling:g}")
+
+
+def potts(states: int, coupling: float, fields: Fields, graph: str = "complete") -> LabModel:
+    """The Potts model with q = `states` values; parameters: couplings, then q - 1 fields per site (the last value has none)."""
+    sites = len(fields)
+    space = Space((states,) * sites)
+    pairs = edges(graph, sites)
+    values = space.values
+    agree = [(values[:, i] == values[:, j]).astype(np.float64) for i, j in pairs]
+    takes = [(values[:, i] == a).astype(np.float64) for i in range(sites) for a in range(states - 1)]
+    value_fields = np.zeros((sites, max(states - 1, 0)))
+    value_fields[:, :1] = np.asarray(fields)[:, None]
+    labels = tuple(f"J{i}{j}" for i, j in pairs) + tuple(f"h{i}={a}" for i in range(sites) for a in range(states - 1))
+    theta = np.concatenate([np.full(len(pairs), float(coupling)), value_fields.ravel()])
+    features = np.stack(agree + takes, 1) if labels else np.zeros((space.states, 0))
+    return _checked(f"Potts, q={states}, {graph} graph, N={sites}, coupling {coupling:g}", space, features, theta, labels)
+
+
+def _checked(name: str, space: Space, features: Float[np.ndarray, "S d"], theta: Theta, labels: tuple[str, ...]) -> LabModel:
+    if not np.isfinite(theta).all():
+        raise InputError(f"{name}: couplings and fields must be finite numbers")
+    model = LabModel(name, space, np.zeros(space.states), features, theta, labels)
+    _ = model.log_p
+    return model

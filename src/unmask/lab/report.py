@@ -1,6 +1,6 @@
-"""Studies on disk: a figure and a JSON each, and one Markdown report over all.
+"""Studies on disk: a figure and a JSON file each, and one Markdown report on all.
 
-A folder is the lab's if it holds the manifest `lab.json`; a folder with anything else in it is left alone.
+A folder is the lab's if it holds the manifest `lab.json`; the lab does not write into a folder with anything else in it.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _manifest(out: Path) -> dict[str, Any]:
     remedy = "delete it, or name a new folder"
     manifest = read_object(out / MANIFEST, ("studies",), remedy)
     if not isinstance(manifest["studies"], dict):
-        raise InputError(f"{str(out / MANIFEST)!r} is damaged (its studies are no object): {remedy}")
+        raise InputError(f"{str(out / MANIFEST)!r} is damaged (its studies are not an object): {remedy}")
     return manifest
 
 

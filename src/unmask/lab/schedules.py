@@ -1,6 +1,6 @@
-"""Unmasking N sites in T parallel steps, with exact conditionals: what the samples' law is.
+"""The law of texts whose N sites are unmasked in T parallel steps, with exact conditionals.
 
-Fixed groups B_1, ..., B_T (who is drawn when does not depend on what was drawn):
+Fixed groups B_1, ..., B_T (the order does not depend on the values drawn):
 
     q(x) = prod_t prod_{i in B_t} p(x_i | x_{B_<t}),        KL(p || q) = sum_t TC(B_t | B_<t)
 
@@ -20,12 +20,11 @@ from scipy.special import rel_entr
 
 from unmask.errors import InputError
 from unmask.lab.correlation import Entropies
-from unmask.lab.dynamics import parallel_step, product_conditional
-from unmask.lab.mask_law import uniform_masks
-from unmask.lab.model import LabModel
-from unmask.lab.space import Vector
+from unmask.lab.dynamics import parallel_step, product_conditional, uniform_masks
+from unmask.lab.model import LabModel, Vector
 
-Schedule = tuple[tuple[int, ...], ...]
+Grouping = tuple[tuple[int, ...], ...]
+Order = Literal["sure site", "sure token"]
 
 
 def kl(p: Vector, q: Vector) -> float:
@@ -40,25 +39,25 @@ def even_sizes(sites: int, steps: int) -> tuple[int, ...]:
     return tuple(sites // steps + (t >= steps - sites % steps) for t in range(steps))
 
 
-def contiguous(sites: int, steps: int) -> Schedule:
+def contiguous(sites: int, steps: int) -> Grouping:
     """Runs of neighbours, left to right."""
     ends = np.cumsum((0, *even_sizes(sites, steps)))
     return tuple(tuple(range(a, b)) for a, b in zip(ends, ends[1:], strict=False))
 
 
-def spread(sites: int, steps: int) -> Schedule:
-    """Sites of one group as far apart as can be: every steps-th site."""
+def spread(sites: int, steps: int) -> Grouping:
+    """Sites of one group as far apart as possible: every steps-th site."""
     groups = sorted((tuple(range(t, sites, steps)) for t in range(steps)), key=len)
     return tuple(groups)
 
 
-def shuffled(sites: int, steps: int, generator: np.random.Generator) -> Schedule:
+def shuffled(sites: int, steps: int, generator: np.random.Generator) -> Grouping:
     """A random order of the sites, cut into even groups."""
     order = generator.permutation(sites)
     return tuple(tuple(int(order[i]) for i in group) for group in contiguous(sites, steps))
 
 
-def check_schedule(model: LabModel, schedule: Schedule) -> None:
+def check_schedule(model: LabModel, schedule: Grouping) -> None:
     """Every site must be drawn exactly once."""
     drawn = sorted(i for group in schedule for i in group)
     if drawn != list(range(model.space.sites)):
@@ -67,7 +66,7 @@ def check_schedule(model: LabModel, schedule: Schedule) -> None:
         )
 
 
-def unmasking_law(model: LabModel, schedule: Schedule) -> Vector:
+def unmasking_law(model: LabModel, schedule: Grouping) -> Vector:
     """q(x), (S,): the law of texts unmasked group by group."""
     check_schedule(model, schedule)
     space, law = model.space, np.ones(model.space.states)
@@ -80,7 +79,7 @@ def unmasking_law(model: LabModel, schedule: Schedule) -> Vector:
     return law
 
 
-def schedule_cost(model: LabModel, schedule: Schedule, entropies: Entropies | None = None) -> list[float]:
+def schedule_cost(model: LabModel, schedule: Grouping, entropies: Entropies | None = None) -> list[float]:
     """TC(B_t | B_<t) for each step; their sum is KL(p || q)."""
     check_schedule(model, schedule)
     entropies = entropies or Entropies(model)
@@ -92,13 +91,13 @@ def schedule_cost(model: LabModel, schedule: Schedule, entropies: Entropies | No
     return costs
 
 
-def extreme_schedule(model: LabModel, steps: int, worst: bool = False) -> tuple[float, Schedule]:
+def extreme_schedule(model: LabModel, steps: int, worst: bool = False) -> tuple[float, Grouping]:
     """The schedule of even groups with the least (or greatest) KL(p || q), by dynamic programming over what is drawn."""
     sites, sign = model.space.sites, -1.0 if worst else 1.0
     entropies = Entropies(model)
-    best: dict[frozenset[int], tuple[float, Schedule]] = {frozenset(): (0.0, ())}
+    best: dict[frozenset[int], tuple[float, Grouping]] = {frozenset(): (0.0, ())}
     for size in even_sizes(sites, steps):
-        reached: dict[frozenset[int], tuple[float, Schedule]] = {}
+        reached: dict[frozenset[int], tuple[float, Grouping]] = {}
         for drawn, (cost, path) in best.items():
             for group in combinations([i for i in range(sites) if i not in drawn], size):
                 total = cost + sign * entropies.total_correlation(group, drawn)
@@ -110,11 +109,8 @@ def extreme_schedule(model: LabModel, steps: int, worst: bool = False) -> tuple[
     return sign * cost, schedule
 
 
-Order = Literal["sure site", "sure token"]
-
-
 def greedy_law(model: LabModel, steps: int, order: Order) -> Vector:
-    """The law of texts unmasked by confidence, in even groups: every masked site is drawn, the surest are kept.
+    """The law of texts unmasked by confidence, in even groups: every masked site is drawn, the most probable are kept.
 
     "sure site" ranks sites by max_v p(x_i = v | visible), known before anything is drawn; "sure token" ranks by the
     probability of the token that was drawn, as mask-predict does. Ties go to the site on the left.

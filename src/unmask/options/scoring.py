@@ -11,7 +11,7 @@ from unmask.options.kinds import Choice, Construction, File, Files, Flag, Listed
 from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
 from unmask.options.sampling import EnergyKind
 from unmask.options.shared import ENGINES, LARGEST_SEED, Loaded, Printed, workers
-from unmask.scoring.registry import SCORES, chosen
+from unmask.scoring.registry import DEFAULT, SCORES, chosen
 
 ROWS, UNITS, FORMATS = ("texts", "words", "tokens"), ("nats", "bits"), ("jsonl", "csv", "parquet")
 MOST_EXACT = 16
@@ -19,7 +19,7 @@ MOST_EXACT = 16
 score_row = grouped("Of single scores")
 
 
-class Scores(Listed):
+class ScoreNames(Listed):
     """Names of scores."""
 
     written = "with commas between them"
@@ -31,12 +31,12 @@ class Scores(Listed):
 
 @dataclass(frozen=True)
 class Scoring(Options):
-    """What decides the numbers; see `unmask.scoring.settings`."""
+    """What decides the numbers; see `unmask.scoring.batch`."""
 
     reads: ClassVar[tuple[Reads, ...]] = (Reads("score", {name: score.options for name, score in SCORES.items()}),)
 
     score: tuple[str, ...] = option(
-        "pll", Scores(), f"Names: {', '.join(SCORES)}.", "-s", python="As a list, or with commas between them."
+        DEFAULT, ScoreNames(), f"Names: {', '.join(SCORES)}.", "-s", python="As a list, or with commas between them."
     )
     long: str = option(
         "refuse", Choice(("refuse", "windows")), "Texts longer than the model: refuse (a row with a reason) or windows."
@@ -53,7 +53,7 @@ class Scoring(Options):
     @classmethod
     def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
         """Several scores, or the one engine."""
-        return chosen(given.get("score", "pll")) if what == "score" else super().chosen(what, given)
+        return chosen(given.get("score", DEFAULT)) if what == "score" else super().chosen(what, given)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ScoreOptions(Printed, Loaded, Scoring):
         "unmask score sentences.txt --score pll,any_order --out scores --format csv",
     )
     python_only = {
-        "texts": 'One text, several, or mappings (see `reading`); a `Path` is a file, `Path("-")` standard input.',
+        "texts": 'One text, several, or mappings (see `unmask.scoring.texts`); a `Path` is a file, `Path("-")` standard input.',
         "sink": "Called with each row as it comes; rows are then not kept in memory.",
         **Options.python_only,
     }

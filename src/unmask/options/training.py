@@ -10,7 +10,7 @@ from unmask.options.kinds import Choice, File, Files, Flag, Numbers, Real, Renam
 from unmask.options.option import Options, Reads, grouped, option, output_row
 from unmask.options.shared import LARGEST_SEED, Printed
 
-Objective = Literal["masked", "causal"]
+ObjectiveName = Literal["masked", "causal"]
 LossName = Literal["factorised", "block"]
 OptimiserName = Literal["muon", "adamw"]
 Precision = Literal["auto", "float32", "bfloat16"]
@@ -54,8 +54,8 @@ class Training(Options):
         left_out=None,
         otherwise="--max-length",
     )
-    objective: Objective = objective_row(
-        "masked", Choice(get_args(Objective)), "masked, or causal: a model of the next token, of the same shape."
+    objective: ObjectiveName = objective_row(
+        "masked", Choice(get_args(ObjectiveName)), "masked, or causal: a model of the next token, of the same shape."
     )
     masking: str = objective_row(
         PLAIN_MASKING,
@@ -96,7 +96,7 @@ class TrainOptions(Printed, Training):
     more = (
         "Writes a folder that `unmask fill --model OUT` and Hugging Face's AutoModelForMaskedLM load (a causal one: "
         "`unmask diagnose --judge OUT` and AutoModelForCausalLM), with a model card. "
-        "Ctrl-C leaves a checkpoint; --resume goes on from there with the same numbers."
+        "Ctrl-C leaves a checkpoint; --resume continues from there with the same numbers."
     )
     examples = (
         "unmask train corpus.txt --out model",

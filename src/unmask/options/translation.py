@@ -17,7 +17,6 @@ from unmask.sampling.registry import KERNELS
 AUTOREGRESSIVE = ("greedy", "beam")
 DECODERS = tuple(name for name, entry in KERNELS.items() if entry.decodes)
 MARKOV = tuple(name for name, entry in KERNELS.items() if not entry.decodes)
-SCORES = ("norm", "raw", "any-order")
 RANDOM = "random"
 USUAL = "mask-predict"
 """The decoder where none is named."""
@@ -58,7 +57,7 @@ class Translating(Options):
     start: str = start_row(USUAL, Choice((*DECODERS, RANDOM)), f"A decoder, or {RANDOM}.")
     start_steps: int = start_row(10, Whole(1, 10**6), "Steps of that decoder.")
     lengths: int = lengths_row(5, Whole(1, 10**4), "How many of the likeliest lengths are decoded.")
-    choose: str = lengths_row("raw", Choice(SCORES), "By what the best of them is taken")
+    choose: str = lengths_row("raw", Choice(("norm", "raw", "any-order")), "By what the best of them is taken")
     per_token: bool = lengths_row(True, Flag(), "Divide that by the number of tokens.")
     orders: int = lengths_row(1, Whole(1, 10**4), "Random orders that any-order log-probabilities average over.")
     beam: int = causal_row(5, Whole(1, 10**3), "Width of a causal model's beam.")

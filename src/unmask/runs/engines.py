@@ -1,9 +1,7 @@
 """Engines: items go in, answers come out, in any order. An item that fails is an answer too, and does not stop the others.
 
-    Local(work)                             work(item) in this process, one after the other
-    OnRay(make_work, workers=4, gpu=True)   as many processes as `workers`, each with its own make_work(), by Ray Data
-
-    for answer in engine(items):            answer.place: which item; answer.result, or answer.failure: why there is none
+    engine = OnRay(make_work, workers=4, gpu=True)   as many processes as `workers`, each with its own make_work(), by Ray Data
+    for answer in engine(items):                     answer.place: which item; answer.result, or answer.failure: the reason
 
 `make_work` travels to the workers, so it must be picklable: a function of a module, or `functools.partial` of one. Ray
 restarts a worker that dies and gives its unfinished items to the others; every item is answered exactly once.
@@ -26,7 +24,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Answer(Generic[Result]):
-    """What became of the item at `place`: a result, or the reason why there is none; `more`: others found with it follow."""
+    """The answer for the item at `place`: a result, or the reason of its failure; `more`: others found with it follow."""
 
     place: int
     result: Result | None = None
@@ -36,18 +34,6 @@ class Answer(Generic[Result]):
 
 Engine = Callable[[Sequence[Item]], Iterator[Answer[Result]]]
 """Answers every item once."""
-
-
-class Local(Generic[Item, Result]):
-    """In this process, in order."""
-
-    def __init__(self, work: Callable[[Item], Result]) -> None:
-        self.work = work
-
-    def __call__(self, items: Sequence[Item]) -> Iterator[Answer[Result]]:
-        """One answer after the other."""
-        for place, item in enumerate(items):
-            yield answered(self.work, place, item)
 
 
 class OnRay(Generic[Item, Result]):
@@ -69,7 +55,7 @@ class OnRay(Generic[Item, Result]):
                     yield answer
         except ray.exceptions.RayError as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[-1]
-            raise UnmaskError(f"Ray gave up ({reason}): what was done is kept, the same command goes on") from None
+            raise UnmaskError(f"Ray gave up ({reason}): what was done is kept, the same command continues") from None
         for place in sorted(unanswered):
             yield Answer(place, failure="Ray ended without an answer for it")
 
@@ -124,7 +110,7 @@ def ray_has_gpus() -> bool:
 
 
 def answered(work: Callable[[Item], Result], place: int, item: Item) -> Answer[Result]:
-    """What becomes of one item: a failure is an answer too."""
+    """The answer for one item; an exception other than an interrupt becomes a failure."""
     try:
         return Answer(place, work(item))
     except UnmaskError as error:
@@ -135,5 +121,5 @@ def answered(work: Callable[[Item], Result], place: int, item: Item) -> Answer[R
 
 
 def _blocks(items: int, workers: int) -> int:
-    """Blocks are what is redone when a worker dies: small, but not so many that scheduling costs more than the work."""
+    """How many blocks; a block is redone when a worker dies. Small ones lose little, but too many cost more than the work."""
     return min(items, max(64, 16 * workers))

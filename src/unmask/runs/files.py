@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ELSEWHERE = "choose another folder for it"
 AGAIN = "make the file again"
 TEMPORARY = ".*.[0-9]*.tmp"
-"""Names of files that a kill left half written; they may be deleted, in a folder of one's own."""
+"""Names of files that a kill left half written; a run may delete them in its own folder."""
 
 
 def user_path(given: str | os.PathLike[str], name: str = "path") -> Path:
@@ -52,7 +52,7 @@ def user_path(given: str | os.PathLike[str], name: str = "path") -> Path:
 
 @contextmanager
 def writing(path: Path, remedy: str = ELSEWHERE) -> Iterator[None]:
-    """Turns a disk that refuses into one line."""
+    """Turns an error of writing into one line."""
     try:
         yield
     except OSError as error:
@@ -63,7 +63,7 @@ def writing(path: Path, remedy: str = ELSEWHERE) -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path, remedy: str = "check the path and its permissions") -> Iterator[None]:
-    """Turns a file that cannot be read into one line."""
+    """Turns an error of reading into one line."""
     try:
         yield
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def reading(path: Path, remedy: str = "check the path and its permissions") -> I
 
 
 def make_folder(path: Path, remedy: str = ELSEWHERE) -> None:
-    """The folder and those above it, where they are not there yet."""
+    """Make the folder and those above it that are missing."""
     with writing(path, remedy):
         path.mkdir(parents=True, exist_ok=True)
 
@@ -95,13 +95,13 @@ def refuse_unmakeable(path: Path, remedy: str = ELSEWHERE) -> None:
 
 
 def writable_file(path: Path, remedy: str = ELSEWHERE) -> Path:
-    """Where a file is to appear; what cannot be written is refused, best before any work is done for it. Makes nothing."""
+    """The path that a file will have; raises if it cannot be written, before any work is done for it. Makes nothing."""
     with writing(path, remedy):
         target = Path(os.path.realpath(path))
         if target.is_dir():
             raise InputError(f"{str(path)!r} is a folder: name a file")
         if target.exists() and not target.is_file():
-            raise InputError(f"{str(path)!r} is no regular file: name one that may be replaced")
+            raise InputError(f"{str(path)!r} is not a regular file: name one that may be replaced")
         nearest = next(folder for folder in target.parents if folder.exists())
         if not nearest.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -142,9 +142,12 @@ def write_json(path: Path, value: object, remedy: str = ELSEWHERE) -> None:
     write_atomically(path, as_json(value) + "\n", remedy)
 
 
-def as_json(value: object) -> str:
-    """Indented JSON that every parser reads."""
-    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+def as_json(value: object, indent: int | None = 2, ascii: bool = False) -> str:
+    """JSON that every parser reads, indented, or in one line; see `plain`. Everything that is written or printed comes from here.
+
+    ascii   characters beyond ASCII as \\u escapes, for streams that cannot hold them
+    """
+    return json.dumps(plain(value), indent=indent, ensure_ascii=ascii, allow_nan=False)
 
 
 def write_table(
@@ -222,7 +225,7 @@ def parse_json(text: str) -> Any:
         where = f"line {error.lineno} column {error.colno}" if "\n" in text.strip() else f"column {error.colno}"
         raise ValueError(f"not JSON: {error.msg} at {where}") from None
     except UnicodeEncodeError:
-        raise ValueError("half of a surrogate pair, which is no character") from None
+        raise ValueError("half of a surrogate pair, which is not a character") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except ValueError:
@@ -239,7 +242,7 @@ def read_table(path: Path, columns: Sequence[str] | None = None, remedy: str = A
 
 
 def read_about(path: Path, remedy: str = AGAIN) -> dict[str, Any]:
-    """What `write_table` was told about the rows; empty where it was told nothing."""
+    """The `about` that `write_table` was given; empty if it was given none."""
     from pyarrow import parquet
 
     with _damage(path, remedy):
@@ -260,7 +263,7 @@ def read_arrays(path: Path, names: Sequence[str] = (), remedy: str = AGAIN) -> d
 
 
 def plain(value: Any) -> Any:
-    """Values that JSON can hold: tuples become lists, NumPy's numbers numbers, infinity and NaN words, other things text."""
+    """Values that JSON can hold: tuples become lists, NumPy's numbers numbers, infinities and NaN words, other things text."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -279,7 +282,7 @@ _ABOUT = b"unmask"
 
 @contextmanager
 def _damage(path: Path, remedy: str) -> Iterator[None]:
-    """A file that its own format's reader cannot read, whatever that reader raises."""
+    """Turns any exception of a format's reader into one line: the file is damaged."""
     try:
         yield
     except InputError:

@@ -1,8 +1,9 @@
-"""What identifies a content: weights, a tokenizer, a text, a file. Equal content, equal hash; one changed bit, another hash.
+"""Hashes of contents (weights, a tokenizer, a text, a file), and where numbers come from. One changed bit changes a hash.
 
     fingerprint(network.state_dict(), tokenizer_json)    all bytes of all tensors, their names, types and shapes, and the rest
     content_hash("text" or bytes)                        of a text
     file_hash(path)                                      of a file, as stored
+    provenance()                                         when, by which command, with which versions, on which hardware
 
 SHA-256, cut to 16 hexadecimal digits. Tensors are hashed side by side (hashing does not hold Python's lock), so a
 BERT-base takes a fraction of a second.
@@ -11,14 +12,22 @@ BERT-base takes a fraction of a second.
 from __future__ import annotations
 
 import hashlib
+import os
+import platform
+import shlex
+import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from unmask import __version__
 from unmask.runs.files import reading
 
 DIGITS = 16
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "pyarrow", "ray")
 
 
 def fingerprint(tensors: Mapping[str, Any], *further: str | bytes) -> str:
@@ -65,3 +74,31 @@ def _tensor_bytes(tensor: Any) -> Any:
 
 def _bytes(content: str | bytes) -> bytes:
     return content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+
+
+def provenance() -> dict[str, Any]:
+    """{date, command, versions, processor, cores, gpu}, for settings files and reports.
+
+    Nothing is imported for it: versions are those of the installed packages, and a GPU is looked for only if torch is loaded.
+    """
+    versions = {"unmask": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(sys.argv),
+        "versions": versions,
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "gpu": _gpu(),
+    }
+
+
+def _gpu() -> str | None:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return None
+    return str(torch.cuda.get_device_name())

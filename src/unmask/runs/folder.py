@@ -1,4 +1,4 @@
-"""One run folder: what was asked, what is done, and how to go on. Safe against a kill at any moment.
+"""One run folder: its settings, what is done, and how to continue. Safe against a kill at any moment.
 
     settings.json    what was asked, by which command ("kind"), and its provenance ("begun")
     .lock            held while a run writes; it dies with its process
@@ -18,8 +18,8 @@ than before. While settings.json is the only file, new settings take its place.
 
 A part's name is its series and a number: `part-000003`, `group-0002-00000150`. Each part names the one before it in its
 series. A part that was copied, comes from another run or was computed with another model is an error when the folder is
-entered. One that was deleted is told by `gaps`; what that means is the room's to say: compute its rows again, or refuse.
-`read_settings` and `read_parts` are for those who only look, while a run goes on or after it.
+entered. `gaps` reports one that was deleted; the caller computes its rows again, or refuses.
+`read_settings` and `read_parts` are for readers, during a run or after it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from unmask.runs.files import (
     write_table,
     writing,
 )
-from unmask.runs.provenance import provenance
+from unmask.runs.fingerprint import provenance
 
 if TYPE_CHECKING:
     import pyarrow
@@ -161,7 +161,7 @@ class RunFolder:
         self._parts.remove(part)
 
     def _look(self) -> dict[str, Any] | None:
-        """The stored settings if that run may go on; None if there is no run and one may begin. Writes nothing."""
+        """The stored settings if that run may continue; None if there is no run and one may begin. Writes nothing."""
         stored = refuse_foreign(self.path, self.kind, self.own.relative_to(self.path).as_posix())
         if stored is None:
             return None
@@ -171,7 +171,7 @@ class RunFolder:
         return stored
 
     def _refuse_other_settings(self, stored: Mapping[str, Any]) -> None:
-        """Setting by setting, in the order given; a hash is compared with the setting that it stands for, where that is set."""
+        """Setting by setting, in the order given; a hash is compared through the setting that it identifies, if that is set."""
         stands_for = {content: name for name, content in self._same_content.items()}
         for name in dict.fromkeys([*self.settings, *stored]):
             before, now = stored.get(name), self.settings.get(name)

@@ -1,4 +1,4 @@
-"""The lines of a user's text file: plain, .gz or .xz, or standard input (`-`); what is wrong is told with file and line."""
+"""The lines of a user's text file: plain, .gz or .xz, or standard input (`-`); errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STANDARD_INPUT = Path("-")
 _BLOCK = 1 << 20
 
 
-def told(path: Path) -> str:
+def source_name(path: Path) -> str:
     """A file as messages name it."""
     return "standard input" if path == STANDARD_INPUT else str(path)
 
@@ -35,7 +35,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{told(path)} line {number}: byte {offset + error.start} is not UTF-8: convert it, for example with iconv"
+                f"{source_name(path)} line {number}: byte {offset + error.start} is not UTF-8: convert it, for example with iconv"
             ) from None
         offset += len(raw) + 1
         yield number, line.removesuffix("\r")
@@ -49,7 +49,7 @@ def kind_of(path: Path) -> str:
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file with a text in each; records, whose braces would be read as words, are refused by the file's name."""
     if kind_of(path) in RECORDS:
-        raise InputError(f"{told(path)} holds JSON by its name: give a file with one text per line, such as a .txt")
+        raise InputError(f"{source_name(path)} holds JSON by its name: give a file with one text per line, such as a .txt")
     return numbered_lines(path)
 
 

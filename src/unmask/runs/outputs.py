@@ -26,7 +26,7 @@ MANY = 1000
 """Members of a list that are looked at: files are fewer, and longer lists hold texts."""
 LAB = "lab.json"
 RUNS = (("settings.json", "run", "run"), ("training/settings.json", "run", "train"), (LAB, "studies", "lab"))
-"""Files of a run, what each must state, and the command where it does not say."""
+"""Files of a run, a key that each must have, and the command if the file does not say."""
 
 
 def output_file(name: str, given: str | os.PathLike[str], reads: Iterable[object] = (), replaces: tuple[bytes, ...] = ()) -> Path:
@@ -50,7 +50,7 @@ def output_file(name: str, given: str | os.PathLike[str], reads: Iterable[object
 def output_folder(name: str, given: str | os.PathLike[str], reads: Iterable[object] = ()) -> Path:
     """The path of the option `name`, if a folder may be made there or is there; its content is not looked at."""
     path = user_path(given, name)
-    refuse_unmakeable(path, f"name another {name}")
+    refuse_unmakeable(path, f"choose another --{name} folder")
     target = Path(os.path.realpath(path))
     _refuse_inputs(name, path, target, reads)
     _refuse_place(name, path, target.parent, ANOTHER_FOLDER)
@@ -65,7 +65,7 @@ def is_model(folder: Path) -> bool:
 
 
 def run_in(folder: Path) -> str | None:
-    """The command whose run a folder holds."""
+    """The command whose run a folder holds; None if it holds none."""
     for file, key, command in RUNS:
         with suppress(InputError, OSError):
             if (folder / file).is_file() and key in (noted := read_object(folder / file)):
@@ -105,7 +105,7 @@ def _paths(reads: Iterable[object]) -> Iterator[Path]:
 
 
 def _files(read: Path) -> Iterator[os.stat_result]:
-    """What identifies the file, what standard input comes from, or the files of a folder."""
+    """The status of the file, of the source of standard input, or of the files of a folder."""
     with suppress(OSError, ValueError, AttributeError):
         if read == STANDARD_INPUT:
             yield os.fstat(sys.stdin.fileno())

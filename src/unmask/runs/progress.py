@@ -1,4 +1,4 @@
-"""How work tells how far it is: one callback, for passes, pairs, sweeps and steps alike."""
+"""The callback that reports progress, for passes, pairs, sweeps and steps."""
 
 from __future__ import annotations
 

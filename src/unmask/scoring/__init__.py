@@ -2,6 +2,6 @@
 
     registry    the scores: definition, whether it is a probability, where it is computed
 
-This room stands right of `sampling`: `log_prob` needs its energies and its Metropolis-Hastings kernel. Everything that
+This room is right of `sampling`: a score needs its energies and its Metropolis-Hastings kernel. Everything that
 scores one text is here, so that one table has all scores.
 """

@@ -2,9 +2,9 @@
 
     p(x) = prod over steps of q(x_i | x_S),   i = rule(S, x_S),   then S becomes S + i
 
-    confident   i maximises max_v q_i(v | x_S)                     surest first
-    margin      i maximises q_i(first) - q_i(second)               the clearest winner first
-    open        i maximises the entropy of q_i(. | x_S)            most open first
+    confident   i maximises max_v q_i(v | x_S)                     highest probability first
+    margin      i maximises q_i(first) - q_i(second)               largest margin first
+    open        i maximises the entropy of q_i(. | x_S)            highest entropy first
 
 q runs over the regular tokens, for the rule too. The rule sees distributions given x_S and never a hidden token, so p is a
 probability: it is the law of the sampler that fills blanks in this order. Ties go to the leftmost site. One pass per token; the
@@ -21,13 +21,12 @@ from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import Batch, Scored
+from unmask.scoring.batch import Scored, ScoreSettings, TextBatch
 from unmask.scoring.masked_ranges import CPU_LOGITS, GPU_LOGITS
-from unmask.scoring.settings import ScoreSettings
 from unmask.tables.support import lost_nats, outside, regular_tokens
 
 Rule = Callable[[Tensor], Tensor]
-"""From log-probabilities (n, h, V) at hidden sites to how eagerly each site should be revealed (n, h)."""
+"""From log-probabilities (n, h, V) at hidden sites to a priority of each site (n, h); the highest is revealed next."""
 
 
 def _confidence(log_q: Float[Tensor, "n h V"]) -> Float[Tensor, "n h"]:
@@ -47,21 +46,20 @@ RULES: dict[str, Rule] = {"confident": _confidence, "margin": _margin, "open": _
 
 
 def score_adaptive(
-    model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
+    model: ConditionalModel, batch: TextBatch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
     """The scores `names`; k passes per text and rule."""
     budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS
     at_once = max(1, budget // (4 * model.vocab_size * batch.sites.shape[1]))
-    parts = [batch.part(slice(start, start + at_once)) for start in range(0, len(batch), at_once)]
     found = {}
     for name in names:
-        by_site, lost = torch.cat([along_rule(model, part, RULES[name]) for part in parts], 1)
+        by_site, lost = torch.cat([along_rule(model, part, RULES[name]) for part in batch.parts(at_once)], 1)
         found[name] = Scored(by_site.sum(1), by_site, {"special": lost.sum(1)})
     return found
 
 
-def along_rule(model: ConditionalModel, batch: Batch, rule: Rule) -> Float[Tensor, "2 n k"]:
-    """log q(x_i | x_S) of each site i, S being what was revealed when the rule came to it; and the nats of special tokens."""
+def along_rule(model: ConditionalModel, batch: TextBatch, rule: Rule) -> Float[Tensor, "2 n k"]:
+    """log q(x_i | x_S) of each site i, S the sites revealed before the rule chose i; and the nats of special tokens."""
     n, k = batch.sites.shape
     rows = batch.ids.scatter(1, batch.sites, model.mask_id)
     hidden = torch.arange(k, device=batch.ids.device).repeat(n, 1)
@@ -85,6 +83,6 @@ def along_rule(model: ConditionalModel, batch: Batch, rule: Rule) -> Float[Tenso
 
 
 def _without(values: Int[Tensor, "n h"], place: Int[Tensor, "n 1"]) -> Int[Tensor, "n g"]:
-    """Each row with the entry at `place` taken out, the others in their order."""
+    """Each row without the entry at `place`, the others in their order."""
     keep = torch.ones_like(values, dtype=torch.bool).scatter(1, place, False)
     return values[keep].reshape(len(values), -1)

@@ -4,9 +4,9 @@
     order_bounds   max over orders of log p_o(x);            order_bounds_worst   the min
 
 Exact up to `exact_tokens` sites (2^k - 1 passes). Beyond, `orders` orders are drawn per text: the mean of p_o is unbiased and
-any_order_se is the standard error of its logarithm; the best and worst of the drawn orders lie within the true bounds, which
-order_bounds_exact = 0 says. q runs over the regular tokens; any_order_special is by how many nats any_order is lower where it
-runs over the whole vocabulary.
+any_order_se is the standard error of its logarithm; order_bounds_exact = 0 says that these are the best and worst of the drawn
+orders, which lie within the true bounds. q runs over the regular tokens; any_order_special is by how many nats any_order is
+lower if q runs over the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import Batch, Scored, text_seed
-from unmask.scoring.settings import ScoreSettings
+from unmask.scoring.batch import Scored, ScoreSettings, TextBatch, text_seed
 from unmask.tables.lattice import along_orders_and_lost, lattice, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals
 from unmask.tables.support import regular_tokens
@@ -30,18 +29,17 @@ ROWS_TOGETHER = 2**16
 
 
 def score_orders(
-    model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
+    model: ConditionalModel, batch: TextBatch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
     """any_order and order_bounds from the same passes."""
     exact = batch.sites.shape[1] <= settings.exact_tokens
     per_text = 2 ** batch.sites.shape[1] if exact else settings.orders
     at_once = max(1, ROWS_TOGETHER // per_text)
-    parts = [batch.part(slice(start, start + at_once)) for start in range(0, len(batch), at_once)]
-    found = [_exact(model, part, names) if exact else _sampled(model, part, settings) for part in parts]
+    found = [_exact(model, part, names) if exact else _sampled(model, part, settings) for part in batch.parts(at_once)]
     return {name: _joined([part[name] for part in found]) for name in names}
 
 
-def _exact(model: ConditionalModel, batch: Batch, names: Sequence[str]) -> dict[str, Scored]:
+def _exact(model: ConditionalModel, batch: TextBatch, names: Sequence[str]) -> dict[str, Scored]:
     orders = lattice(Conditionals(model, regular_tokens(model)), batch.ids, batch.sites)
     scored = {}
     if "any_order" in names:
@@ -53,7 +51,7 @@ def _exact(model: ConditionalModel, batch: Batch, names: Sequence[str]) -> dict[
     return scored
 
 
-def _sampled(model: ConditionalModel, batch: Batch, settings: ScoreSettings) -> dict[str, Scored]:
+def _sampled(model: ConditionalModel, batch: TextBatch, settings: ScoreSettings) -> dict[str, Scored]:
     drawn = [
         random_orders(
             1, settings.orders, batch.sites.shape[1], torch.Generator().manual_seed(text_seed(settings.seed, ids, sites))

@@ -1,4 +1,11 @@
-"""log Z of exp(-E) over the texts of one length, between two bounds: annealed importance sampling, forward and reverse.
+"""The score `log_prob`: log pi(x) = -E(x) - log Z, a probability over the texts of one length, within the bounds of log Z.
+
+The texts are those of regular tokens; the norm energy is that of sampling, whose log q runs over the whole vocabulary.
+Z depends on the length alone (and on the words around a target, which are held), so it is found once per length. Over all texts
+of the length exp(log_prob) sums to 1 if log Z is right; an error of log Z moves all of them by the same amount, so differences
+between texts of one length are exact.
+
+log Z comes between two bounds from annealed importance sampling, forward and reverse.
 
     pi(x) = exp(-E(x)) / Z.   Path: f_b(x) = p0(x)^(1-b) exp(-b E(x)),   b from 0 to 1,   p0 the chain rule from left to right
 
@@ -10,12 +17,13 @@ f_b invariant and is reversible, is made at each of n values of b. With d(x) = -
 
 (Neal 2001; Grosse, Ghahramani & Adams 2015). Of m runs, log mean w and -log mean 1/v are still bounds in expectation, and
 tighter. Forward needs nothing else: a log w that is too large by c nats has probability below exp(-c). Reverse needs draws from
-pi, which are at hand only where pi can be enumerated; elsewhere they are forward runs, resampled by weight and moved on by
+pi, which are available only if pi can be enumerated; otherwise they are forward runs, resampled by weight and moved on by
 further sweeps, so the upper bound is as good as these have mixed. More steps bring the two together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log, prod
 from typing import NamedTuple
@@ -35,9 +43,8 @@ from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
+from unmask.scoring.batch import Scored, ScoreSettings, TextBatch
 
-MISSES = "bounds less than 2 nats apart miss about 1 time in 50, wider ones 1 time in 3"
-"""How often log Z lies outside its bounds, against enumeration with the default settings; docs/scores.md has the counts."""
 STANDARD_ERRORS = 2.0
 """By how many of its standard errors each bound is moved outwards."""
 SETTLING_SHARE = 4
@@ -46,9 +53,26 @@ DRAW, FORWARD, RESAMPLE, SETTLE, REVERSE = range(5)
 """Streams of random numbers."""
 
 
+def score_log_prob(
+    model: ConditionalModel, batch: TextBatch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
+) -> dict[str, Scored]:
+    """The score `log_prob`; its normaliser is kept as long as the model lives."""
+    energy = energies(model, batch.ids, Energy(settings.energy)).cpu()  # type: ignore[arg-type]
+    asked = [
+        Question(tuple(template), settings.energy, settings.chains, settings.anneals, settings.seed)
+        for template in batch.ids.scatter(1, batch.sites, model.mask_id).tolist()
+    ]
+    found = [log_normaliser(model, question, progress) for question in asked]
+    value, low, high = (
+        -energy - torch.tensor([getattr(z, bound) for z in found], dtype=torch.float64) for bound in ("log_z", "high", "low")
+    )
+    exact = torch.tensor([float(z.exact) for z in found], dtype=torch.float64)
+    return {"log_prob": Scored(value, extra={"low": low, "high": high, "exact": exact})}
+
+
 @dataclass(frozen=True)
 class LogNormaliser:
-    """log Z, and bounds of it; all three equal where it was enumerated."""
+    """log Z and its bounds; all three are equal if it was enumerated."""
 
     log_z: float
     low: float
@@ -58,7 +82,7 @@ class LogNormaliser:
 
 
 class Question(NamedTuple):
-    """Whose normaliser, and how: a text with blanks, the energy, m = `chains` runs, `anneals` distributions on the way."""
+    """Which normaliser, and how: a text with blanks, the energy, m = `chains` runs, `anneals` distributions on the way."""
 
     template: tuple[int, ...]
     energy: str
@@ -68,9 +92,9 @@ class Question(NamedTuple):
 
 
 def log_normaliser(model: ConditionalModel, asked: Question, progress: Progress | None = None) -> LogNormaliser:
-    """log Z over the fillings of the template's blanks with regular tokens: enumerated where they are few, else annealed.
+    """log Z over the fillings of the template's blanks with regular tokens: enumerated if they are few, else annealed.
 
-    It is computed once, and kept as long as the model lives. `progress` is told of annealing steps.
+    It is computed once per model. `progress` counts annealing steps.
     """
     known = _KEPT.setdefault(model, {})
     if asked not in known:
@@ -148,7 +172,7 @@ class AnnealingPath:
         return state.ids
 
     def log_base(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
-        """log p0 of each text; one pass per site of a text that was not asked about before."""
+        """log p0 of each text; one pass per site of each new text."""
         keys = [tuple(row) for row in ids[:, self.target.free_positions].tolist()]
         new = {key: place for place, key in enumerate(keys) if key not in self._known}
         if new:
@@ -158,7 +182,7 @@ class AnnealingPath:
         return torch.tensor([self._known[key] for key in keys], dtype=torch.float64, device=ids.device)
 
     def _base_term(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
-        """What makes the energy at temperature 1/b that of f_b: b (E + term) = b E - (1 - b) log p0."""
+        """The term that makes the energy at temperature 1/b that of f_b: b (E + term) = b E - (1 - b) log p0."""
         if self.share == 1:
             return torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
         return -(1 - self.share) / self.share * self.log_base(ids)

@@ -1,32 +1,48 @@
-"""Texts of one length side by side, and the numbers that come out of them.
+"""Texts of one length side by side, the settings of their scores, and the numbers that come out.
 
-Sites are the positions that are scored: all tokens of a text, or those of a target that stands between given words. What
-is neither a site nor a start or end token is context.
+Sites are the positions that are scored: all tokens of a text, or those of a target between given words. Positions that are
+neither sites nor start or end tokens are context.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
+from unmask.options.scoring import Scoring
+from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Progress
-from unmask.scoring.registry import SCORES
-from unmask.scoring.settings import ScoreSettings
+from unmask.scoring.registry import SCORES, Family, families
 
 
 @dataclass(frozen=True)
-class Batch:
+class ScoreSettings(Scoring):
+    """The options of `unmask score` that decide its numbers."""
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The names of the scores."""
+        return self.score
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entries of a run folder's settings: the options that the scores read."""
+        read = {"long", *(option for name in self.scores for option in SCORES[name].options)}
+        return {"scores": self.scores, **{name: value for name, value in asdict(self).items() if name in read}}
+
+
+@dataclass(frozen=True)
+class TextBatch:
     """n texts of T tokens, k of which are scored.
 
     ids        token ids, start and end tokens included
-    sites      positions that are scored, rising
+    sites      positions that are scored, in rising order
     regular    which positions hold a token of the text, rather than a start or end token
     word_end   for each site the first position after its word
     """
@@ -43,21 +59,25 @@ class Batch:
         sites: Int[Tensor, "n k"] | None = None,
         regular: Bool[Tensor, "n T"] | None = None,
         word_end: Int[Tensor, "n k"] | None = None,
-    ) -> Batch:
-        """By default every position is regular, every regular one a site, and every token a word of its own."""
+    ) -> TextBatch:
+        """By default every position is regular, every regular one a site, and every token its own word."""
         if regular is None:
             regular = torch.ones_like(ids, dtype=torch.bool)
         if sites is None:
             sites = regular.nonzero()[:, 1].reshape(len(ids), -1)
         return cls(ids, sites, regular, sites + 1 if word_end is None else word_end)
 
-    def to(self, device: torch.device) -> Batch:
+    def to(self, device: torch.device) -> TextBatch:
         """The same on another device."""
-        return Batch(self.ids.to(device), self.sites.to(device), self.regular.to(device), self.word_end.to(device))
+        return TextBatch(self.ids.to(device), self.sites.to(device), self.regular.to(device), self.word_end.to(device))
 
-    def part(self, rows: slice | list[int]) -> Batch:
+    def part(self, rows: slice | list[int]) -> TextBatch:
         """Some of the texts."""
-        return Batch(self.ids[rows], self.sites[rows], self.regular[rows], self.word_end[rows])
+        return TextBatch(self.ids[rows], self.sites[rows], self.regular[rows], self.word_end[rows])
+
+    def parts(self, at_once: int) -> list[TextBatch]:
+        """The texts in parts of at most this many."""
+        return [self.part(slice(start, start + at_once)) for start in range(0, len(self), at_once)]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -67,8 +87,8 @@ class Batch:
 class Scored:
     """One score of n texts, in nats.
 
-    values    the scores; nan where there is none
-    by_site   each site's share, where the score is a sum over sites
+    values    the scores; NaN for texts without one
+    by_site   each site's share, if the score is a sum over sites
     extra     further columns, by suffix
     reasons   why a text has no value, by its row
     """
@@ -80,13 +100,13 @@ class Scored:
 
 
 @runtime_checkable
-class Family(Protocol):
-    """Computes several scores of a batch from shared passes; tells `progress` of work that is long within a batch."""
+class ScoreFunction(Protocol):
+    """Computes scores of one family for a batch, from shared passes; reports `progress` of work that is long within a batch."""
 
     def __call__(
         self,
         model: ConditionalModel,
-        batch: Batch,
+        batch: TextBatch,
         names: Sequence[str],
         settings: ScoreSettings,
         progress: Progress | None = None,
@@ -94,73 +114,63 @@ class Family(Protocol):
 
 
 def score_batch(
-    model: ConditionalModel, batch: Batch, settings: ScoreSettings, progress: Progress | None = None
+    model: ConditionalModel, batch: TextBatch, settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
-    """All scores of `settings`, each family run once; twice where texts have tokens that only some of its scores know."""
+    """All scores of `settings`, each family run once; twice if texts have tokens that only some of its scores accept."""
     batch = batch.to(model.device)
-    families: dict[str, list[str]] = {}
-    for name in settings.scores:
-        families.setdefault(SCORES[name].family, []).append(name)
     found: dict[str, Scored] = {}
     limit = model.max_length
     too_long = limit is not None and batch.ids.shape[1] > limit
     impossible = outside_support(model, batch)
-    for family, names in families.items():
-        served = [name for name in names if not too_long or (SCORES[name].windows and settings.long == "windows")]
-        refused = [name for name in names if name not in served]
-        found.update({name: _too_long(batch, name, limit) for name in refused})
-        some = [name for name in served if impossible and not SCORES[name].unknown]
-        every = [name for name in served if name not in some]
+    for family, names in families(settings.scores).items():
+        fits = [name for name in names if not too_long or (SCORES[name].windows and settings.long == "windows")]
+        found.update({name: _too_long(batch, name, limit) for name in names if name not in fits})
+        some = [name for name in fits if impossible and not SCORES[name].unknown]
+        every = [name for name in fits if name not in some]
         if every:
-            found.update(_load(family)(model, batch, every, settings, progress))
+            found.update(_function(family)(model, batch, every, settings, progress))
         if some:
             possible = [row for row in range(len(batch)) if row not in impossible]
-            part = _load(family)(model, batch.part(possible), some, settings, progress) if possible else _nothing(some)
-            found.update({name: _among(len(batch), possible, scored, impossible) for name, scored in part.items()})
+            part = _function(family)(model, batch.part(possible), some, settings, progress) if possible else {}
+            found.update({name: _among(batch, possible, part.get(name), name, impossible) for name in some})
     return {name: found[name] for name in settings.scores}
 
 
-def _nothing(names: Sequence[str]) -> dict[str, Scored]:
-    """The scores of no text."""
-    none = torch.empty(0, dtype=torch.float64)
-    return {name: Scored(none, extra=dict.fromkeys(SCORES[name].extra, none)) for name in names}
+def outside_support(model: ConditionalModel, batch: TextBatch) -> dict[int, str]:
+    """Texts with a special token among their sites, for example an unknown one: a law over regular tokens has none of them."""
+    special = torch.tensor(sorted({*model.special_ids, model.mask_id}), device=batch.ids.device)
+    rows = torch.isin(batch.ids.gather(1, batch.sites), special).any(1).nonzero().flatten().tolist()
+    instead = next(name for name, score in SCORES.items() if score.unknown)
+    return dict.fromkeys(rows, f"a token that the model does not know is outside the support of this score: use {instead}")
 
 
-def _among(n: int, rows: list[int], part: Scored, reasons: Mapping[int, str]) -> Scored:
-    """The score of `rows` among n texts; the others have none, for these reasons."""
+def _among(batch: TextBatch, rows: list[int], part: Scored | None, name: str, reasons: Mapping[int, str]) -> Scored:
+    """The score of `rows` among all texts of the batch; the others have none, for these reasons."""
 
     def spread(values: Tensor) -> Tensor:
-        whole = torch.full((n, *values.shape[1:]), torch.nan, dtype=torch.float64, device=values.device)
+        whole = torch.full((len(batch), *values.shape[1:]), torch.nan, dtype=torch.float64, device=values.device)
         whole[rows] = values.double()
         return whole
 
+    if part is None:
+        none = torch.full((len(batch),), torch.nan, dtype=torch.float64)
+        return Scored(none, None, {suffix: none.clone() for suffix in (*SCORES[name].extra, *SCORES[name].flags)}, reasons)
     by_site = None if part.by_site is None else spread(part.by_site)
     return Scored(spread(part.values), by_site, {suffix: spread(values) for suffix, values in part.extra.items()}, reasons)
 
 
-def outside_support(model: ConditionalModel, batch: Batch) -> dict[int, str]:
-    """Texts with a special token, such as an unknown one, among their sites: a law over regular tokens gives them nothing."""
-    special = torch.tensor(sorted({*model.special_ids, model.mask_id}), device=batch.ids.device)
-    rows = torch.isin(batch.ids.gather(1, batch.sites), special).any(1).nonzero().flatten().tolist()
-    return dict.fromkeys(rows, "a token that the model does not know is outside the support of this score: use pll")
-
-
-def _too_long(batch: Batch, name: str, limit: int | None) -> Scored:
+def _too_long(batch: TextBatch, name: str, limit: int | None) -> Scored:
     advice = "shorten it, or ask for windows" if SCORES[name].windows else "shorten it; this score has no windows"
     reason = f"the text has {batch.ids.shape[1]} tokens and the model takes {limit}: {advice}"
-    nan = torch.full((len(batch),), torch.nan, dtype=torch.float64)
-    extra = {suffix: nan.clone() for suffix in SCORES[name].extra}
-    return Scored(nan, None, extra, dict.fromkeys(range(len(batch)), reason))
+    return _among(batch, [], None, name, dict.fromkeys(range(len(batch)), reason))
 
 
-def _load(family: str) -> Family:
-    module, attribute = family.split(":")
-    loaded: Family = getattr(import_module(module), attribute)
+def _function(family: Family) -> ScoreFunction:
+    module, attribute = family.function.split(":")
+    loaded: ScoreFunction = getattr(import_module(module), attribute)
     return loaded
 
 
 def text_seed(seed: int, ids: Int[Tensor, " T"], sites: Int[Tensor, " k"]) -> int:
-    """A seed of the text's own, so that its sampled numbers do not depend on what is scored beside it."""
-    from unmask.runs.fingerprint import content_hash
-
+    """A seed that depends on the text alone, so that its sampled numbers do not depend on what is scored beside it."""
     return int(content_hash(f"{seed} {ids.tolist()} {sites.tolist()}"), 16) % (2**63 - 1)

@@ -25,9 +25,8 @@ from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import Batch, Scored
+from unmask.scoring.batch import Scored, ScoreSettings, TextBatch
 from unmask.scoring.registry import SCORES
-from unmask.scoring.settings import ScoreSettings
 from unmask.tables.support import lost_nats, outside, regular_tokens
 
 CPU_LOGITS = 2**26
@@ -36,7 +35,7 @@ GPU_LOGITS = 2**31
 
 
 def score_ranges(
-    model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
+    model: ConditionalModel, batch: TextBatch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
     """The scores `names` of every text; one pass per distinct term."""
     n, k = batch.sites.shape
@@ -57,7 +56,7 @@ def score_ranges(
     return found
 
 
-def masked_range(batch: Batch, name: str) -> tuple[Int[Tensor, "n k"], Int[Tensor, "n k"]]:
+def masked_range(batch: TextBatch, name: str) -> tuple[Int[Tensor, "n k"], Int[Tensor, "n k"]]:
     """For each site the first position that is masked with it, and the first after those."""
     sites, length = batch.sites, batch.ids.shape[1]
     if name == "left_to_right":
@@ -68,7 +67,7 @@ def masked_range(batch: Batch, name: str) -> tuple[Int[Tensor, "n k"], Int[Tenso
 
 
 def _read(
-    model: ConditionalModel, batch: Batch, terms: Int[Tensor, "m 4"], special: Int[Tensor, " s"] | None
+    model: ConditionalModel, batch: TextBatch, terms: Int[Tensor, "m 4"], special: Int[Tensor, " s"] | None
 ) -> Float[Tensor, "3 m"]:
     """log q and logit of the token at `position` of `text`, the regular positions from `first` to before `after` masked.
 
@@ -93,8 +92,10 @@ def _read(
     return found
 
 
-def _places(model: ConditionalModel, batch: Batch, text: Int[Tensor, " m"], position: Int[Tensor, " m"]) -> Int[Tensor, "m L"]:
-    """Which positions of its text stand in each row: all, or the start and end tokens and a window around `position`."""
+def _places(
+    model: ConditionalModel, batch: TextBatch, text: Int[Tensor, " m"], position: Int[Tensor, " m"]
+) -> Int[Tensor, "m L"]:
+    """The positions of its text that each row holds: all, or the start and end tokens and a window around `position`."""
     length, limit = batch.ids.shape[1], model.max_length
     whole = torch.arange(length, device=text.device).expand(len(text), -1)
     if limit is None or length <= limit:
@@ -106,7 +107,7 @@ def _places(model: ConditionalModel, batch: Batch, text: Int[Tensor, " m"], posi
     return torch.cat([whole[:, :first], inside, whole[:, after:]], 1)
 
 
-def _stretch(batch: Batch) -> tuple[int, int]:
+def _stretch(batch: TextBatch) -> tuple[int, int]:
     """Where the tokens of the texts begin and end; the start and end tokens of one model are the same for all texts."""
     columns = batch.regular.any(0).nonzero().flatten()
     return int(columns[0]), int(columns[-1]) + 1

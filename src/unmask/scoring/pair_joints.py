@@ -3,9 +3,9 @@
     pair(x) = sum_{i=1}^{k-1} log mu_i(x_i, x_{i+1}) - sum_{i=2}^{k-1} (log mu_{i-1}(x_i) + log mu_i(x_i)) / 2
 
 mu_i is the joint of sites i and i+1 given all other tokens, derived by a construction from the pair's two tables. Every inner
-token stands in two pairs, so one of its two marginals is taken out again: their geometric mean, since the pairs to its left and
+token is in two pairs, so one of its two marginals is taken out again: their geometric mean, since the pairs to its left and
 right were derived in different contexts. It is pll with pairs in the place of tokens; on a law that is a product, both are
-that law. For one token it is log q, for two the joint itself, which alone are probabilities.
+that law. For one token it is log q, for two the joint itself; only these two are probabilities.
 
 A joint over `candidates` tokens per site is given that the pair lies among them; it is multiplied by the share of the product
 joint that they hold, so that the score does not rise when there are fewer. All of this is over the regular tokens.
@@ -23,8 +23,7 @@ from unmask.cloze import Cloze
 from unmask.joints import Joint, derive
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import Batch, Scored
-from unmask.scoring.settings import ScoreSettings
+from unmask.scoring.batch import Scored, ScoreSettings, TextBatch
 from unmask.tables.candidates import find_candidates, plan_candidates
 from unmask.tables.revealing import Conditionals
 from unmask.tables.support import regular_tokens
@@ -32,7 +31,7 @@ from unmask.tables.unary import tables_of
 
 
 def score_pairs(
-    model: ConditionalModel, batch: Batch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
+    model: ConditionalModel, batch: TextBatch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
     """The score `pair`; about 2 `candidates` passes per pair."""
     if batch.sites.shape[1] == 1:

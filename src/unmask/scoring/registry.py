@@ -2,20 +2,41 @@
 
 Write q(x_i | x_S) for the model's probability of token x_i where the tokens of S are revealed and all other sites masked.
 "A probability" means that exp(score) sums to 1 over all texts of the same length in regular tokens, so that scores of one length
-can be compared as odds and divided by log 2 to give bits; a score that is none can rank, but its size has no such meaning.
+can be compared as odds and divided by log 2 to give bits; any other score can rank texts, but its size has no such meaning.
 
-A model gives some probability to special tokens, which cannot stand in a text. So q is normalised over the regular tokens in all
+A model gives some probability to special tokens, which cannot occur in a text. So q is normalised over the regular tokens in all
 chain rules and joints, as in `fill`; NAME_special is by how many nats a score is lower with q over the whole vocabulary.
 Pseudo-likelihoods and energies keep the whole vocabulary, as they are published and as other tools compute them.
-Nothing here imports torch: a score's family is loaded when it is used. A family computes several scores from shared passes.
+Nothing here imports torch: the function of a family is loaded when it is used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from unmask.checks import one_of
 from unmask.errors import InputError
+
+
+def _one_per_token(sites: int, settings: Any) -> int:
+    return sites
+
+
+@dataclass(frozen=True)
+class Family:
+    """Scores that one function computes, so that they share passes.
+
+    function   "module:function"; see `unmask.scoring.batch.ScoreFunction`
+    passes     about how many passes a text with this many sites takes with these settings; what depends on its length
+               alone, such as a normaliser, is not counted
+    shared     whether the passes of one score give all of them; otherwise each score is counted
+    """
+
+    function: str
+    passes: Callable[[int, Any], int] = _one_per_token
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -25,31 +46,48 @@ class Score:
     definition    a sentence with its formula, and what q is normalised over
     probability   whether exp(score) sums to 1 over the texts of a length
     why           in a few words, why that is so
-    family        "module:function" that computes it, together with the others of its family
+    family        how it is computed
     unknown       whether texts with tokens that the model does not know have one
     by_token      whether it is a sum over tokens, so that each token and word has its share
     windows       whether texts longer than the model can be scored in windows
-    better        1 where a higher value is a better text, -1 where a lower one is
+    better        1 if a higher value means a better text, -1 if a lower one does
     options       arguments of `score` that it reads
-    extra         further columns that come with it, named NAME_suffix
+    extra         further columns of numbers that come with it, named NAME_suffix
+    flags         further columns of yes or no, after those
+    inexact       printed below values whose flag `exact` is no
+    page_refusal  why the page does not offer it; empty if it does
     """
 
     name: str
     definition: str
     probability: bool
     why: str
-    family: str
+    family: Family
     unknown: bool = False
     by_token: bool = False
     windows: bool = False
     better: int = 1
     options: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    inexact: str = ""
+    page_refusal: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Whether it is a probability, as it is printed."""
+        return "a probability" if self.probability else "not a probability"
 
 
-_RANGES = "unmask.scoring.masked_ranges:score_ranges"
-_ADAPTIVE = "unmask.scoring.adaptive_orders:score_adaptive"
-_ORDERS = "unmask.scoring.all_orders:score_orders"
+def _over_orders(sites: int, settings: Any) -> int:
+    return int(2**sites - 1 if sites <= settings.exact_tokens else sites * settings.orders)
+
+
+_RANGES = Family("unmask.scoring.masked_ranges:score_ranges")
+_ADAPTIVE = Family("unmask.scoring.adaptive_orders:score_adaptive")
+_ORDERS = Family("unmask.scoring.all_orders:score_orders", _over_orders, shared=True)
+_PAIRS = Family("unmask.scoring.pair_joints:score_pairs", lambda sites, settings: 2 * settings.candidates * sites)
+_NORMALISED = Family("unmask.scoring.annealed_importance:score_log_prob")
 _UNNORMALISED = "exp(-E) has no normaliser"
 _REGULAR, _WHOLE = "q over the regular tokens", "q over the whole vocabulary"
 _SPECIAL = ("special",)
@@ -136,7 +174,8 @@ SCORES: dict[str, Score] = {
             "which order is best depends on the hidden tokens",
             _ORDERS,
             options=("exact_tokens", "orders", "seed"),
-            extra=("worst", "exact"),
+            extra=("worst",),
+            flags=("exact",),
         ),
         Score(
             "pair",
@@ -144,7 +183,7 @@ SCORES: dict[str, Score] = {
             + _REGULAR,
             False,
             "the pairs' contexts overlap, as those of pll do",
-            "unmask.scoring.pair_joints:score_pairs",
+            _PAIRS,
             options=("joint", "candidates"),
         ),
         Score(
@@ -153,16 +192,63 @@ SCORES: dict[str, Score] = {
             "sampling's bounds; E as in energy_raw or energy_norm",
             True,
             "normalised by Z, within the bounds log_prob_low and log_prob_high",
-            "unmask.scoring.log_prob:score_log_prob",
+            _NORMALISED,
             options=("energy", "chains", "anneals", "seed"),
-            extra=("low", "high", "exact"),
+            extra=("low", "high"),
+            flags=("exact",),
+            # against enumeration with the default settings; docs/scores.md has the counts
+            inexact="bounds less than 2 nats apart miss about 1 time in 50, wider ones 1 time in 3",
+            page_refusal="takes minutes for one text",
         ),
     )
 }
 
+DEFAULT = next(iter(SCORES))
+
+
+def families(names: Iterable[str]) -> dict[Family, list[str]]:
+    """The families of these scores, and the scores of each."""
+    found: dict[Family, list[str]] = {}
+    for name in names:
+        found.setdefault(SCORES[name].family, []).append(name)
+    return found
+
+
+def passes_of(sites: int, names: Iterable[str], settings: Any) -> int:
+    """About how many passes these scores take for a text, in whatever order they are named."""
+    counted = families(names).items()
+    return sum(family.passes(sites, settings) * (1 if family.shared else len(several)) for family, several in counted)
+
+
+def columns_of(names: Iterable[str]) -> dict[str, bool]:
+    """The columns of these scores, and whether each is a yes or no."""
+    columns: dict[str, bool] = {}
+    for score in (SCORES[name] for name in names):
+        columns |= {score.name: False} | {f"{score.name}_{suffix}": False for suffix in score.extra}
+        columns |= {f"{score.name}_{suffix}": True for suffix in score.flags}
+    return columns
+
+
+def share_column(name: str) -> str:
+    """The column of a token's or a word's share of the score."""
+    return name if SCORES[name].better < 0 else f"{name}_surprisal"
+
+
+def about(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The definition of each score, and whether it is a probability."""
+    return {
+        score.name: {
+            "definition": score.definition,
+            "probability": score.probability,
+            "why": score.why,
+            "better": "higher" if score.better > 0 else "lower",
+        }
+        for score in (SCORES[name] for name in names)
+    }
+
 
 def chosen(score: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """The names asked for, "pll,any_order" or a list of them, each once; an unknown one is refused with the nearest."""
+    """The names asked for, with commas between them or as a list, each once; an unknown name raises, with the nearest."""
     given = [part.strip() for part in score.split(",")] if isinstance(score, str) else list(score)
     if not given or given == [""]:
         raise InputError(f"no score was asked for: name one or more of {', '.join(SCORES)}")

@@ -1,45 +1,57 @@
-"""What `score` returns: the rows, what they mean, and how they show themselves."""
+"""The results of `score`: rows of texts with their differences token by token, and minimal pairs with their accuracy.
+
+Two texts are aligned by the longest common runs of their tokens; a stretch that differs is put side by side and filled up with
+gaps. Every token is in exactly one row, so the differences of a score's shares add up to the difference of the scores.
+
+Minimal pairs: how often the acceptable sentence has the better score,
+
+    accuracy = (pairs with good better than bad + ties / 2) / pairs
+
+with Wilson's 95 % interval, which stays between 0 and 1 for few pairs too. Ties are counted and reported: identical sentences
+(BLiMP has some) tie by any score. A pair with a sentence that has no score is left out of the accuracy, and counted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cached_property
 from html import escape
+from itertools import zip_longest
+from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.errors import InputError
 from unmask.runs.files import read_json
 from unmask.runs.folder import read_parts, read_rows
-from unmask.scoring.alignment import aligned
-from unmask.scoring.registry import SCORES
-from unmask.scoring.run import RowShape
-from unmask.scoring.settings import ScoreSettings
+from unmask.scoring.batch import ScoreSettings
+from unmask.scoring.registry import SCORES, about, share_column
+from unmask.scoring.rows import RowShape
+from unmask.scoring.texts import SentencePair
 
 if TYPE_CHECKING:
     import pandas
 
 SHOWN = 20
 """Rows that a notebook shows."""
-
-
-def about(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Definition of each score, and whether it is a probability."""
-    return {
-        name: {
-            "definition": SCORES[name].definition,
-            "probability": SCORES[name].probability,
-            "why": SCORES[name].why,
-            "better": "higher" if SCORES[name].better > 0 else "lower",
-        }
-        for name in names
-    }
+NORMAL_95 = 1.959963984540054
 
 
 @dataclass(frozen=True, repr=False)
 class Scores:
-    """The rows of a call of `score`; those of a run folder are read from it when they are first asked for."""
+    """The rows of a call of `unmask.score`, one per text, word or token, as mappings; a notebook shows them as a table.
+
+    `len`, `for` and `[place]` are those of `rows`. The rows of a run folder are read from it when they are first used.
+
+    >>> found = unmask.score(["The keys are here.", "The keys is here."], tokens=True)
+    >>> len(found), found[0]["pll"] > found[1]["pll"]
+    (2, True)
+    >>> most = max(found.difference(), key=lambda row: row["pll_difference"])
+    >>> most["first_token"], most["second_token"]
+    ('are', 'is')
+    """
 
     settings: ScoreSettings
     shape: RowShape
@@ -72,7 +84,7 @@ class Scores:
     def difference(self, first: int = 0, second: int = 1) -> list[dict[str, Any]]:
         """Two texts token by token, and how much more of each score the first's token has; needs `tokens=True`.
 
-        Scores that are no sum over tokens have no share of a token, and no column here.
+        Scores that are not sums over tokens have no column here.
         """
         rows = []
         for place in (first, second):
@@ -99,11 +111,130 @@ class Scores:
         return f"Scores({', '.join(self.settings.scores)}; {len(self)} {self.shape.kind})"
 
     def _repr_html_(self) -> str:
-        defined = "".join(
-            f"<li><b>{name}</b> {escape(SCORES[name].definition)}; "
-            f"{'a probability' if SCORES[name].probability else 'no probability'}</li>"
-            for name in self.settings.scores
-        )
+        scores = [SCORES[name] for name in self.settings.scores]
+        defined = "".join(f"<li><b>{score.name}</b> {escape(score.definition)}; {score.kind}</li>" for score in scores)
         frame = self.to_frame().drop(columns=["words", "tokens"], errors="ignore").dropna(axis=1, how="all")
         more = "" if len(frame) <= SHOWN else f"<p>{len(frame) - SHOWN:,} more rows</p>"
         return f"<ul>{defined}</ul><p>{self.shape.unit}</p>{frame.head(SHOWN).to_html(index=False)}{more}"
+
+
+@dataclass(frozen=True, repr=False)
+class PairScores:
+    """Minimal pairs with the scores of both sentences, from `unmask.score` with `pairs`.
+
+    rows   one per pair: set, phenomenon, sentence_good, sentence_bad, and for each score good_NAME, bad_NAME and NAME_correct:
+           1 if the good sentence has the better score, 0.5 for a tie, 0 if the bad one has, None if one has no score
+
+    >>> pair = {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here."}
+    >>> unmask.score(pairs=[pair]).accuracy[-1]["accuracy"]
+    1.0
+    """
+
+    names: tuple[str, ...]
+    unit: str
+    rows: list[dict[str, Any]]
+
+    @cached_property
+    def accuracy(self) -> list[dict[str, Any]]:
+        """Per score: over each set, each phenomenon, and all pairs: accuracy, its interval, pairs, ties, unscored."""
+        found = []
+        for name in self.names:
+            for level in ("set", "phenomenon"):
+                groups: dict[str, list[float | None]] = {}
+                for row in self.rows:
+                    if row[level] is not None:
+                        groups.setdefault(row[level], []).append(row[f"{name}_correct"])
+                found += [{"score": name, "level": level, "name": key, **share(answers)} for key, answers in groups.items()]
+            found.append({"score": name, "level": "all", "name": "all", **share([row[f"{name}_correct"] for row in self.rows])})
+        return found
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scores' definitions, the accuracies and the pairs."""
+        return {"scores": about(self.names), "unit": self.unit, "accuracy": self.accuracy, "pairs": self.rows}
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per score and set, phenomenon or all pairs."""
+        import pandas
+
+        return pandas.DataFrame(self.accuracy)
+
+    def __repr__(self) -> str:
+        overall = [f"{row['score']} {row['accuracy']:.1%}" for row in self.accuracy if row["level"] == "all" and row["pairs"]]
+        return f"PairScores({len(self)} pairs; {', '.join(overall)})"
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().to_html(index=False))
+
+
+def aligned(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows with first_token, second_token (None for a gap), and NAME_difference = first's minus second's share of the score."""
+    rows = []
+    for one, other in _places([t["token"] for t in first], [t["token"] for t in second]):
+        left, right = (first[one] if one is not None else None), (second[other] if other is not None else None)
+        row: dict[str, Any] = {
+            "first_token": left and left["token"],
+            "second_token": right and right["token"],
+        }
+        for name in names:
+            shares = [0.0 if side is None else side[share_column(name)] for side in (left, right)]
+            row[f"{name}_difference"] = SCORES[name].better * (shares[1] - shares[0])
+        rows.append(row)
+    return rows
+
+
+def _places(first: list[str], second: list[str]) -> list[tuple[int | None, int | None]]:
+    found: list[tuple[int | None, int | None]] = []
+    for _, a, b, c, d in SequenceMatcher(a=first, b=second, autojunk=False).get_opcodes():
+        found += zip_longest(range(a, b), range(c, d))
+    return found
+
+
+def compare_pairs(pairs: Sequence[SentencePair], rows: Sequence[dict[str, Any]], names: Sequence[str], unit: str) -> PairScores:
+    """Pairs and the rows of their sentences: good, bad, good, bad, ..."""
+    compared = []
+    for number, pair in enumerate(pairs):
+        good, bad = rows[2 * number], rows[2 * number + 1]
+        row: dict[str, Any] = {
+            "set": pair.set,
+            "phenomenon": pair.phenomenon,
+            "sentence_good": pair.good,
+            "sentence_bad": pair.bad,
+        }
+        for name in names:
+            row |= {f"good_{name}": good[name], f"bad_{name}": bad[name]}
+            row[f"{name}_correct"] = _correct(good[name], bad[name], SCORES[name].better, pair.good == pair.bad)
+        compared.append(row | {"reason": good["reason"] or bad["reason"]})
+    return PairScores(tuple(names), unit, compared)
+
+
+def share(answers: Sequence[float | None]) -> dict[str, Any]:
+    """Accuracy of answers 1, 0.5 and 0 with Wilson's interval; None is a pair without a score."""
+    known = [answer for answer in answers if answer is not None]
+    n, ties = len(known), sum(answer == 0.5 for answer in known)
+    low, high = wilson(sum(known), n) if n else (None, None)
+    return {
+        "accuracy": sum(known) / n if n else None,
+        "low": low,
+        "high": high,
+        "pairs": n,
+        "ties": ties,
+        "unscored": len(answers) - n,
+    }
+
+
+def wilson(right: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share of `right` out of `n` (Wilson 1927)."""
+    p, z = right / n, NORMAL_95
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return middle - half, middle + half
+
+
+def _correct(good: float | None, bad: float | None, better: int, same: bool) -> float | None:
+    if good is None or bad is None:
+        return None
+    difference = better * (good - bad)
+    return 0.5 if same or difference == 0 else float(difference > 0)

@@ -1,8 +1,8 @@
-"""A stream of texts to a stream of rows, chunk by chunk; with a folder, work that was stopped goes on where it ended.
+"""A stream of texts to a stream of rows, chunk by chunk; with a folder, work that was stopped continues where it ended.
 
-A chunk is a few hundred texts, or as many as make CHUNK_PASSES passes; within it equal texts are scored once and texts of one
+A chunk is a few hundred texts, or as many as make CHUNK_PASSES passes. Within it equal texts are scored once, and texts of one
 length side by side, so that no padding is computed. Memory holds one chunk. A folder keeps one part per chunk, named by its
-first text; which texts are done is read from the parts.
+first text; the parts show which texts are done.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from math import isnan
+from typing import TYPE_CHECKING, NamedTuple
 
 from unmask.errors import InputError, UnmaskError
 from unmask.runs.engines import OnRay
 from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
-from unmask.scoring.computing import TEXTS, passes_of, score_texts
-from unmask.scoring.output import schema, write_rows
-from unmask.scoring.reading import Item
-from unmask.scoring.rows import text_row, token_rows, word_rows
-from unmask.scoring.settings import ScoreSettings
-from unmask.scoring.tokens import Encoded, encode
+from unmask.scoring.batch import Scored, ScoreSettings, score_batch
+from unmask.scoring.registry import passes_of
+from unmask.scoring.rows import RowShape, TextRows, TextScores, write_rows
+from unmask.scoring.texts import Encoded, Item, batch_of, encode
 
 if TYPE_CHECKING:
-    import pyarrow
-
+    from unmask.models.conditional_model import ConditionalModel
     from unmask.models.masked_lm import MaskedLM
 
 CHUNK_TEXTS = {"cpu": 512, "cuda": 8192}
 CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
-"""What one chunk holds: some seconds of work, which is what an interrupt can lose."""
+"""Limits of one chunk: some seconds of work, which an interrupt can lose."""
+TEXTS = "texts"
+"""The unit of progress."""
 
 
 class Prepared(NamedTuple):
@@ -43,44 +43,62 @@ class Prepared(NamedTuple):
     reason: str | None
 
 
-@dataclass(frozen=True)
-class RowShape:
-    """What the rows are: per text, word or token; in nats or bits; with each text's words and tokens inside its row."""
-
-    kind: str = "texts"
-    unit: str = "nats"
-    tokens: bool = False
-
-    def columns(self, settings: ScoreSettings) -> pyarrow.Schema:
-        """Of the rows."""
-        return schema(settings.scores, self.kind, self.tokens)
-
-
-Rows = list[dict[str, Any]]
-
-
 def score_chunk(
     model: MaskedLM,
     chunk: Sequence[Prepared],
     settings: ScoreSettings,
     shape: RowShape,
-    told: Progress | None = None,
-) -> Rows:
-    """The rows of a chunk, in its order; every text has one at least, with the reason where it could not be scored."""
-    scored = iter(score_texts(model, [text.encoded for text in chunk if text.encoded is not None], settings, told))
-    rows: Rows = []
+    progress: Progress | None = None,
+) -> TextRows:
+    """The rows of a chunk, in its order; every text has at least one, with the reason if it could not be scored."""
+    scored = iter(score_texts(model, [text.encoded for text in chunk if text.encoded is not None], settings, progress))
+    rows: TextRows = []
     for number, item, text, reason in chunk:
         scores = None if text is None else next(scored)
-        whole = text_row(number, item, text, scores, settings.scores, shape.unit)
-        whole["reason"] = reason if scores is None else scores.reason
-        words = [] if text is None or scores is None else word_rows(item, text, scores, shape.unit)
-        tokens = [] if text is None or scores is None else token_rows(item, text, scores, shape.unit)
-        if shape.kind == "texts":
-            rows.append(whole | ({"words": words, "tokens": tokens} if shape.tokens else {}))
-        else:
-            start, end = {"item": number, "id": item.id}, {"reason": whole["reason"]}
-            rows += [start | row | end for row in (words if shape.kind == "words" else tokens)] or [start | end]
+        rows += shape.rows(number, item, text, scores, settings.scores, reason)
     return rows
+
+
+def score_texts(
+    model: ConditionalModel,
+    texts: Sequence[Encoded],
+    settings: ScoreSettings,
+    progress: Progress | None = None,
+) -> list[TextScores]:
+    """The scores of each text; equal texts get the same numbers. `progress`: texts done, and long work within."""
+    places: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+    for place, text in enumerate(texts):
+        places.setdefault((text.ids, text.sites), []).append(place)
+    shapes: dict[tuple[int, int], list[int]] = {}
+    for equal in places.values():
+        shapes.setdefault((len(texts[equal[0]].ids), len(texts[equal[0]].sites)), []).append(equal[0])
+    found: dict[int, TextScores] = {}
+    done = 0
+    for _, members in sorted(shapes.items()):
+        scored = score_batch(model, batch_of([texts[place] for place in members]), settings, progress)
+        for place, scores in zip(members, _by_text(scored, len(members)), strict=True):
+            equal = places[texts[place].ids, texts[place].sites]
+            found.update(dict.fromkeys(equal, scores))
+            done += len(equal)
+        if progress:
+            progress(done, len(texts), TEXTS)
+    return [found[place] for place in range(len(texts))]
+
+
+def _by_text(scored: Mapping[str, Scored], n: int) -> Iterator[TextScores]:
+    """The numbers of a batch, text by text."""
+    columns: dict[str, list[float | None]] = {}
+    shares: dict[str, list[list[float]]] = {}
+    for name, score in scored.items():
+        for column, values in {name: score.values, **{f"{name}_{end}": more for end, more in score.extra.items()}}.items():
+            columns[column] = [None if isnan(value) else value for value in values.tolist()]
+        if score.by_site is not None:
+            shares[name] = score.by_site.tolist()
+    for row in range(n):
+        reasons = dict.fromkeys(score.reasons[row] for score in scored.values() if row in score.reasons)
+        values_here = {name: column[row] for name, column in columns.items()}
+        by_site = {name: tuple(share[row]) for name, share in shares.items() if values_here[name] is not None}
+        yield TextScores(values_here, by_site, "; ".join(reasons) or None)
 
 
 def prepared(model: MaskedLM, number: int, item: Item) -> Prepared:
@@ -98,8 +116,8 @@ def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], settings: ScoreSe
     passes = 0
     for number, item in items:
         chunk.append(prepared(model, number, item))
-        if chunk[-1].encoded is not None:
-            passes += passes_of(chunk[-1].encoded, settings)
+        if (text := chunk[-1].encoded) is not None:
+            passes += passes_of(len(text.sites), settings.scores, settings)
         if len(chunk) >= most_texts or passes >= most_passes:
             yield chunk
             chunk, passes = [], 0
@@ -114,11 +132,11 @@ def stream(
     shape: RowShape,
     total: int = 0,
     progress: Progress | None = None,
-) -> Iterator[Rows]:
+) -> Iterator[TextRows]:
     """The rows chunk by chunk, in this process."""
     done = 0
     for chunk in chunks(model, enumerate(items, 1), settings):
-        yield score_chunk(model, chunk, settings, shape, _told(progress, done, total))
+        yield score_chunk(model, chunk, settings, shape, _among_all(progress, done, total))
         done += len(chunk)
         if progress:
             progress(done, total, TEXTS)
@@ -146,7 +164,7 @@ def run_in_folder(
     pool: RayPool | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Score what the folder has no rows of yet, and write scores.jsonl, .csv or .parquet when all are there."""
+    """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
     columns = shape.columns(settings)
     done = set(folder.rows(columns)["item"].to_pylist())
     already = len(done)
@@ -157,9 +175,8 @@ def run_in_folder(
         progress(already, total, TEXTS)
     if pool is None:
         for chunk in work:
-            folder.store(
-                score_chunk(model, chunk, settings, shape, _told(progress, already + finished, total)), columns, _name(chunk)
-            )
+            rows = score_chunk(model, chunk, settings, shape, _among_all(progress, already + finished, total))
+            folder.store(rows, columns, _name(chunk))
             finished += len(chunk)
     else:
         waiting = list(work)
@@ -180,30 +197,30 @@ def run_in_folder(
 
 
 def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
-    """How many texts there are, and what identifies them."""
+    """The number of texts, and a hash that identifies them."""
     whole, count = hashlib.sha256(), 0
     for count, item in enumerate(items, 1):  # noqa: B007
         whole.update(repr((item.text, item.target, item.id)).encode("utf-8", "surrogatepass"))
     return count, whole.hexdigest()[:16]
 
 
-def _worker(pool: RayPool, settings: ScoreSettings, shape: RowShape) -> Callable[[list[Prepared]], Rows]:
+def _worker(pool: RayPool, settings: ScoreSettings, shape: RowShape) -> Callable[[list[Prepared]], TextRows]:
     from unmask.models.masked_lm import MaskedLM
 
     model = MaskedLM.load(pool.model, device=pool.device, dtype=pool.dtype, rename=pool.rename)
     return lambda chunk: score_chunk(model, chunk, settings, shape)
 
 
-def _told(progress: Progress | None, before: int, all_texts: int) -> Progress | None:
-    """Counts the texts of a chunk among all; what is counted within a chunk is passed on."""
+def _among_all(progress: Progress | None, before: int, all_texts: int) -> Progress | None:
+    """Counts the texts of a chunk among all texts; other counts are passed on."""
 
-    def tell(done: int, total: int, what: str = TEXTS) -> None:
+    def report(done: int, total: int, what: str = TEXTS) -> None:
         if progress and what == TEXTS:
             progress(before + done, all_texts, what)
         elif progress:
             progress(done, total, what)
 
-    return None if progress is None else tell
+    return None if progress is None else report
 
 
 def _name(chunk: Sequence[Prepared]) -> str:

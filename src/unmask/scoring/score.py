@@ -18,12 +18,12 @@ from unmask.runs.files import write_json
 from unmask.runs.folder import RunFolder, refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.scoring.minimal_pairs import PairScores, compare_pairs
-from unmask.scoring.output import check_format
-from unmask.scoring.reading import Texts, items_again, pairs_of
-from unmask.scoring.results import Scores
-from unmask.scoring.run import RayPool, RowShape, count_and_hash, run_in_folder, stream
-from unmask.scoring.settings import ScoreSettings
+from unmask.scoring.batch import ScoreSettings
+from unmask.scoring.registry import DEFAULT
+from unmask.scoring.results import PairScores, Scores, compare_pairs
+from unmask.scoring.rows import RowShape, check_format
+from unmask.scoring.run import RayPool, count_and_hash, run_in_folder, stream
+from unmask.scoring.texts import Texts, items_again, pairs_of
 
 KIND = "score"
 NO_TEXT = "there is no text to score: give at least one"
@@ -33,7 +33,7 @@ NO_TEXT = "there is no text to score: give at least one"
 @checked
 def score(
     texts: Texts | None = None,
-    score: str | list[str] | tuple[str, ...] = "pll",
+    score: str | list[str] | tuple[str, ...] = DEFAULT,
     *,
     pairs: str | Path | Iterable[str | Path | Mapping[str, Any]] | None = None,
     model: MaskedLM | str | Path | None = None,
@@ -62,7 +62,7 @@ def score(
 ) -> Scores | PairScores:
     """Scores of texts, or of minimal pairs; `unmask.scoring.registry.SCORES` has their names and definitions.
 
-    With `out`, rows are kept in that folder as they come, the same call goes on after an interrupt, and at the end there is
+    With `out`, rows are kept in that folder as they come, the same call continues after an interrupt, and at the end there is
     scores.jsonl, scores.csv or scores.parquet (`format`); for pairs also accuracy.json.
 
     >>> found = unmask.score(["The cats sit here.", "The cats sits here."])
@@ -132,7 +132,7 @@ def _shown(model: MaskedLM | str | Path) -> str:
 
 
 def _absolute(model: str | Path | None) -> str | None:
-    """A folder as workers find it, whatever their own folder is."""
+    """A folder by its absolute path, which workers in another folder find."""
     if model is None:
         return None
     path = Path(os.path.expanduser(model))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 from fastapi import FastAPI, Request
 from fastapi import Path as PathParameter
@@ -25,16 +25,15 @@ from unmask.scoring.registry import SCORES
 from unmask.serving import limits, schemas
 from unmask.serving.desk import Busy, Desk, Emit
 from unmask.serving.guard import Guard
-from unmask.serving.questions import Questions, finite
+from unmask.serving.questions import Questions
 from unmask.serving.runs import Runs
-from unmask.serving.shared_model import SharedLM
-from unmask.serving.worker import Cancelled
+from unmask.serving.worker import Cancelled, SharedLM
 
 PAGE = files("unmask.serving") / "page"
 DRAWING = files("unmask.answers") / "drawing"
 REFUSALS: dict[int | str, dict[str, Any]] = {
     403: {"model": schemas.Refusal, "description": "The request comes from another site, or to another name."},
-    404: {"model": schemas.Refusal, "description": "There is no such thing."},
+    404: {"model": schemas.Refusal, "description": "It does not exist."},
     413: {"model": schemas.Refusal, "description": "The request is too large."},
     422: {"model": schemas.Refusal, "description": "Something given cannot be used; the line says what, and what to do."},
     429: {"model": schemas.Refusal, "description": "Too many requests are under way."},
@@ -82,45 +81,11 @@ def create_app(
 
 
 def _add_answers(app: FastAPI, desk: Desk, questions: Questions) -> None:
-    @app.post("/api/words", responses=REFUSALS)
-    async def words(asked: schemas.TextAsked, request: Request) -> schemas.Words:
-        """The words of a text as the tokenizer cuts it, and how many tokens each is."""
-        return await desk.answer(request, lambda: questions.words(asked))
-
-    @app.post("/api/fill", responses=REFUSALS)
-    async def fill(asked: schemas.FillAsked, request: Request) -> schemas.Filled:
-        """The most probable fillings of the blanks, under a joint of them."""
-        return await desk.answer(request, lambda: questions.fill(asked))
-
-    @app.post("/api/joint", responses=REFUSALS)
-    async def joint(asked: schemas.JointAsked, request: Request) -> schemas.JointOut:
-        """The joint of two or more blanks by every construction; of two, as a map, with a word pinned if asked."""
-        return await desk.answer(request, lambda: questions.joint(asked))
-
-    @app.post("/api/joint/events", responses=EVENTS, response_class=StreamingResponse)
-    async def joint_events(asked: schemas.JointAsked) -> StreamingResponse:
-        """The same as events: `progress` (done, total, what), then `answer` or `error`."""
-        return desk.stream(lambda emit: emit("answer", questions.joint(asked, _report(emit)).model_dump()))
-
-    @app.post("/api/dependence", responses=REFUSALS)
-    async def dependence(asked: schemas.DependenceAsked, request: Request) -> schemas.DependenceOut:
-        """Mutual information between all tokens of a text, or between its blanks."""
-        return await desk.answer(request, lambda: questions.dependence(asked))
-
-    @app.post("/api/dependence/events", responses=EVENTS, response_class=StreamingResponse)
-    async def dependence_events(asked: schemas.DependenceAsked) -> StreamingResponse:
-        """The same as events: `progress` (done, total, what), then `answer` or `error`."""
-        return desk.stream(lambda emit: emit("answer", questions.dependence(asked, _report(emit)).model_dump()))
-
-    @app.post("/api/score", responses=REFUSALS)
-    async def score(asked: schemas.ScoreAsked, request: Request) -> schemas.ScoreOut:
-        """Named scores of texts, with each word's and token's share; two texts also aligned."""
-        return await desk.answer(request, lambda: questions.score(asked))
-
-    @app.post("/api/conditionals", responses=REFUSALS)
-    async def conditionals(asked: schemas.ConditionalsAsked, request: Request) -> schemas.ConditionalsOut:
-        """The model's own log-probabilities at positions of a text."""
-        return await desk.answer(request, lambda: questions.conditionals(asked))
+    long_ones = (questions.joint, questions.dependence)
+    for method in (questions.words, questions.fill, *long_ones, questions.score, questions.conditionals):
+        _add_answer(app, desk, method)
+    for method in long_ones:
+        _add_events(app, desk, method)
 
     @app.post("/api/sample", responses=EVENTS, response_class=StreamingResponse)
     async def sample(asked: schemas.SampleAsked, request: Request) -> StreamingResponse:
@@ -129,10 +94,34 @@ def _add_answers(app: FastAPI, desk: Desk, questions: Questions) -> None:
 
         def work(emit: Emit) -> None:
             for event in watch(settings, questions.model):
-                emit(type(event).__name__.lower(), finite(asdict(event)))
+                emit(type(event).__name__.lower(), asdict(event))
             emit("end", {})
 
         return desk.stream(work, apart=True)
+
+
+def _add_answer(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
+    """The route of a question; its types and its description are those of the method."""
+    hints, name = get_type_hints(method), method.__name__
+
+    async def route(asked: Any, request: Request) -> Any:
+        return await desk.answer(request, lambda: method(asked))
+
+    route.__name__, route.__doc__ = name, method.__doc__
+    route.__annotations__ = {"asked": hints["asked"], "request": Request, "return": hints["return"]}
+    app.post(f"/api/{name}", responses=REFUSALS)(route)
+
+
+def _add_events(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
+    """The route of a question that is answered by events."""
+
+    async def route(asked: Any) -> StreamingResponse:
+        """The same as events: `progress` (done, total, what), then `answer` or `error`."""
+        return desk.stream(lambda emit: emit("answer", method(asked, _report(emit)).model_dump()))
+
+    route.__name__ = f"{method.__name__}_events"
+    route.__annotations__["asked"] = get_type_hints(method)["asked"]
+    app.post(f"/api/{method.__name__}/events", responses=EVENTS, response_class=StreamingResponse)(route)
 
 
 def _add_runs(app: FastAPI, desk: Desk, known: Runs) -> None:
@@ -160,7 +149,7 @@ def _add_runs(app: FastAPI, desk: Desk, known: Runs) -> None:
 
 
 def _add_refusals(app: FastAPI) -> None:
-    """Everything that can be mended is one line of JSON."""
+    """Errors that the user can correct are one line of JSON."""
 
     @app.exception_handler(UnmaskError)
     async def unusable(request: Request, error: UnmaskError) -> JSONResponse:
@@ -198,7 +187,7 @@ def _found(number: int, count: int, what: str) -> None:
 
 
 def _report(emit: Emit) -> Any:
-    """Progress as events; a failure to write it ends the work."""
+    """Reports progress as events; raises `Cancelled` if the client has left."""
 
     def progress(done: int, total: int, what: str = "") -> None:
         emit("progress", {"done": done, "total": total, "what": what})
@@ -215,13 +204,8 @@ def _about(model: SharedLM, known: Runs, given: str | None) -> schemas.About:
         longest=model.max_length,
         by_character=model.words.by_character,
         default_joint=DEFAULT,
-        constructions=[schemas.Construction(name=c.name, label=c.label) for c in CONSTRUCTIONS.values()],
-        kernels=[
-            schemas.Kernel(
-                name=k.name, label=k.label, step=k.step, invariant=k.invariant, options=list(k.options), decodes=k.decodes
-            )
-            for k in KERNELS.values()
-        ],
+        constructions=[schemas.Construction.model_validate(one) for one in CONSTRUCTIONS.values()],
+        kernels=[schemas.Kernel.model_validate(one) for one in KERNELS.values()],
         scores=[
             schemas.ScoreAbout(
                 name=s.name,
@@ -231,7 +215,7 @@ def _about(model: SharedLM, known: Runs, given: str | None) -> schemas.About:
                 better="higher" if s.better > 0 else "lower",
             )
             for s in SCORES.values()
-            if s.name not in limits.REFUSED_SCORES
+            if not s.page_refusal
         ],
         runs=known.about,
         limits={name.lower(): value for name, value in vars(limits).items() if name.isupper() and isinstance(value, int)},

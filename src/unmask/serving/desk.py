@@ -1,4 +1,4 @@
-"""Requests under way: each has a thread, at most so many at once, and one whose client has left is cancelled.
+"""Requests under way: each has a thread, at most MOST_JOBS at once, and a request whose client has left is cancelled.
 
 An answer is one JSON object, or a stream of server-sent events: `progress` now and then, then `answer` or `error`.
 """
@@ -6,30 +6,31 @@ An answer is one JSON object, or a stream of server-sent events: `progress` now 
 from __future__ import annotations
 
 import asyncio
-import json
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
+import uvicorn
 from fastapi import Request
 from fastapi.responses import StreamingResponse
 
 from unmask.errors import UnmaskError
+from unmask.runs.files import as_json
 from unmask.serving.limits import MOST_JOBS
-from unmask.serving.shared_model import SharedLM
-from unmask.serving.worker import CURRENT, Cancelled, Job
+from unmask.serving.worker import CURRENT, Cancelled, Job, SharedLM
 
 Result = TypeVar("Result")
 Emit = Callable[[str, Any], None]
 LOOK_AFTER = 0.25
 """Seconds between two looks at whether the client is still there."""
+SECONDS_TO_END = 1
 AHEAD = 512
 """Events that a job may be ahead of its reader."""
 
 
 class Busy(Exception):
-    """So many requests are under way that another would only wait."""
+    """MOST_JOBS requests are under way; another would only wait."""
 
 
 class Desk:
@@ -41,7 +42,7 @@ class Desk:
         self._lock = threading.Lock()
 
     async def answer(self, request: Request, work: Callable[[], Result]) -> Result:
-        """What `work` returns; it runs in a thread of its own, and is cancelled if the client leaves."""
+        """Returns what `work` returns; it runs in its own thread, and is cancelled if the client leaves."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
 
@@ -49,9 +50,9 @@ class Desk:
             try:
                 result = work()
             except BaseException as error:
-                _tell(loop, done.set_exception, error)
+                _settle(loop, done.set_exception, error)
             else:
-                _tell(loop, done.set_result, result)
+                _settle(loop, done.set_result, result)
 
         job = self._start(run)
         try:
@@ -64,7 +65,7 @@ class Desk:
             done.cancel()
 
     def stream(self, work: Callable[[Emit], None], apart: bool = False) -> StreamingResponse:
-        """Events that `work` emits, each with a name and a JSON value; at the end `error`, if it was refused on the way."""
+        """Events that `work` emits, each with a name and a JSON value; at the end `error`, if it raised one."""
         events: queue.Queue[tuple[str, Any] | None] = queue.Queue(AHEAD)
         begin = threading.Event()
 
@@ -134,7 +135,24 @@ class Desk:
         self.model.worker.wake()
 
 
-def _tell(loop: asyncio.AbstractEventLoop, settle: Callable[[Any], None], value: Any) -> None:
+class PageServer(uvicorn.Server):
+    """An interrupt cancels all requests under way, so that their connections end at once."""
+
+    def __init__(self, app: Any, desk: Desk) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app, log_level="warning", lifespan="off", timeout_graceful_shutdown=SECONDS_TO_END, server_header=False
+            )
+        )
+        self.desk = desk
+
+    def handle_exit(self, *signal: Any) -> None:
+        """Cancel all work, then end."""
+        self.desk.close()
+        super().handle_exit(*signal)
+
+
+def _settle(loop: asyncio.AbstractEventLoop, settle: Callable[[Any], None], value: Any) -> None:
     """Settle a future from another thread, if anybody still waits for it."""
 
     def once() -> None:
@@ -146,7 +164,7 @@ def _tell(loop: asyncio.AbstractEventLoop, settle: Callable[[Any], None], value:
 
 
 def _next(events: queue.Queue[tuple[str, Any] | None]) -> str | None:
-    """The next event as lines, or a comment where none came for a while: writing it finds out whether the client is there."""
+    """The next event as lines, or a comment if none came for a while: writing it finds out whether the client is there."""
     try:
         found = events.get(timeout=2 * LOOK_AFTER)
     except queue.Empty:
@@ -154,4 +172,4 @@ def _next(events: queue.Queue[tuple[str, Any] | None]) -> str | None:
     if found is None:
         return None
     name, value = found
-    return f"event: {name}\ndata: {json.dumps(value, allow_nan=False)}\n\n"
+    return f"event: {name}\ndata: {as_json(value, indent=None, ascii=True)}\n\n"

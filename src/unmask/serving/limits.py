@@ -1,4 +1,4 @@
-"""What one request may ask for. A page for people on one machine: what takes minutes belongs on the command line."""
+"""Limits of one request. The page is for people on one machine: work that takes minutes belongs on the command line."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MOST_PASSES = 70_000
 MOST_DEPENDENCE_PASSES = 40_000
 MOST_JOBS = 48
 """At once; more are answered with 429."""
-REFUSED_SCORES = ("log_prob",)
-"""Scores that take minutes for one sentence."""
+MOST_EXACT_TOKENS = 10
+"""Of a text whose orders are enumerated; the orders of longer ones are sampled: a page waits for seconds."""
 
 
 def joint_candidates(
@@ -35,7 +35,7 @@ def joint_candidates(
 ) -> int | None:
     """The candidates of each blank as `fill` will be given them; refuses a joint that is too large to be served.
 
-    Where none are asked for, the default follows the speed of the model itself, not of the shared one.
+    By default it follows the speed of the model itself, not of the shared one.
     """
     cloze = model.cloze(text, positions)
     check_blanks(len(cloze.block))

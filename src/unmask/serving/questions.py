@@ -1,15 +1,17 @@
-"""From a request to its answer: the same functions as on the command line, on the one model that is served."""
+"""From a request to its answer: the same functions as on the command line, on the one model that is served.
+
+The docstrings of the public methods are those of the JSON interface.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from math import isfinite, prod
-from typing import Any
+from math import prod
 
 from unmask.answers.chain_answer import ChainFilling
+from unmask.answers.chain_filling import searches
 from unmask.answers.comparison import Comparison, compare
-from unmask.answers.completion import Completion
 from unmask.answers.conditionals import conditionals
 from unmask.answers.dependence import dependence
 from unmask.answers.filling import Filling, fill
@@ -19,18 +21,19 @@ from unmask.formats import percent_at_least
 from unmask.joints.joint import not_converged
 from unmask.joints.registry import CONSTRUCTIONS, named
 from unmask.models.text.text_tokenizer import BLANK
+from unmask.options.answers import FillOptions
+from unmask.runs.files import plain
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
+from unmask.scoring.registry import SCORES, chosen
 from unmask.scoring.results import Scores
 from unmask.scoring.score import score
-from unmask.scoring.tokens import spaced_words
+from unmask.scoring.texts import spaced_words
 from unmask.serving import limits, schemas
-from unmask.serving.shared_model import SharedLM
+from unmask.serving.worker import SharedLM
 
 KEPT_CELLS = 160_000_000
 """Cells of tables that are kept for the next question about the same blanks: an exact pair of 8,000 tokens, and many small."""
-EXACT_ORDERS = 10
-"""any_order is exact up to so many tokens, and sampled beyond: a page waits for seconds."""
 
 
 class Questions:
@@ -42,7 +45,7 @@ class Questions:
         self._keeping = threading.Lock()
 
     def words(self, asked: schemas.TextAsked) -> schemas.Words:
-        """The words that can be blanked; each [MASK] in the text is one."""
+        """The words of a text as the tokenizer cuts it, and how many tokens each is."""
         found: list[schemas.Word] = []
         start = 0
         for number, part in enumerate(asked.text.split(BLANK)):
@@ -73,22 +76,15 @@ class Questions:
         return found
 
     def fill(self, asked: schemas.FillAsked, progress: Progress | None = None) -> schemas.Filled:
-        """The most probable fillings; whole words and many blanks by a search over the vocabulary, as `unmask.fill` does."""
+        """The most probable fillings of the blanks, under a joint of them."""
         several = asked.text.count("[WORD]") + asked.text.count("[GAP")
         limits.check_blanks(several + self._blanks(asked.text))
-        grid = not several and (asked.joint or asked.candidates or asked.exact or self._blanks(asked.text) < 3)
+        options = FillOptions.given(joint=asked.joint, candidates=asked.candidates, exact=asked.exact)
         candidates = asked.candidates
-        if grid:
+        construction = None if asked.joint is None else named(asked.joint, "joint").name
+        if not searches(options, self.model, asked.text, construction):
             candidates = self._candidates(asked.text, asked.candidates, asked.exact)
-        found = fill(
-            asked.text,
-            self.model,
-            joint=asked.joint,
-            candidates=candidates,
-            exact=asked.exact,
-            top=asked.top,
-            progress=progress,
-        )
+        found = fill(model=self.model, **asked.model_dump() | {"candidates": candidates}, progress=progress)
         if isinstance(found, ChainFilling):
             return schemas.Filled(
                 text=found.text,
@@ -97,7 +93,7 @@ class Questions:
                 mass=found.mass,
                 bound=found.bound,
                 summary=found.summary,
-                completions=[_completion(c) for c in found.completions],
+                completions=_completions(found),
             )
         sizes = " × ".join(f"{n:,}" for n in found.joint.shape)
         return schemas.Filled(
@@ -107,22 +103,21 @@ class Questions:
             candidates_mass=found.candidates_mass,
             summary=f"{sizes} tokens hold {percent_at_least(found.candidates_mass)} of the independent blanks' mass",
             warning=not_converged([found.joint]),
-            completions=[_completion(c) for c in found.completions],
+            completions=_completions(found),
         )
 
     def joint(self, asked: schemas.JointAsked, progress: Progress | None = None) -> schemas.JointOut:
-        """Every construction of the joint, and the map of two blanks; exact joints by the construction shown alone."""
+        """The joint of two or more blanks by every construction; of two, as a map, with a word pinned if asked."""
         chosen = named(asked.joint, "joint")
         compared = self._compared(asked, chosen.name, progress)
-        top = {name: self._filling(compared, name, 1).completions[0] for name in compared.joints}
         described = [
             schemas.Described(
                 name=name,
                 label=named(name).label,
-                entropy=_number(row.entropy),
-                total_correlation=_number(row.total_correlation),
-                a_kl=_number(row.a_kl),
-                best=_completion(top[name]),
+                entropy=row.entropy,
+                total_correlation=row.total_correlation,
+                a_kl=row.a_kl,
+                best=_completions(self._filling(compared, name, 1))[0],
             )
             for name, row in compared.descriptions.items()
         ]
@@ -138,11 +133,11 @@ class Questions:
             shape=list(joint.shape),
             exact=asked.exact,
             candidates_mass=compared.candidates_mass,
-            compatibility=_number(compared.compatibility),
+            compatibility=compared.compatibility,
             summary=told_dependence(joint, compared.compatibility),
             warning=not_converged(compared.joints.values()),
             constructions=described,
-            completions=[_completion(c) for c in self._filling(compared, chosen.name, asked.top).completions],
+            completions=_completions(self._filling(compared, chosen.name, asked.top)),
             map=None if shown is None else schemas.MapOut.model_validate(shown.to_dict()),
         )
 
@@ -176,33 +171,27 @@ class Questions:
         return Filling(compared.text, joints[name], joints["product"], self.model, compared.cloze, top)
 
     def dependence(self, asked: schemas.DependenceAsked, progress: Progress | None = None) -> schemas.DependenceOut:
-        """Mutual information of every pair of tokens of a text, or of its blanks."""
+        """Mutual information between all tokens of a text, or between its blanks."""
         ids = self.model.words.encode(asked.text)
         regular = sum(i not in self.model.special_ids for i in ids)
         limits.check_dependence(self._blanks(asked.text) or regular, asked.candidates)
-        found = dependence(
-            asked.text,
-            self.model,
-            joint=named(asked.joint, "joint").name,
-            others=asked.others,
-            candidates=asked.candidates,
-            progress=progress,
-        )
+        found = dependence(model=self.model, **asked.model_dump(), progress=progress)
         return schemas.DependenceOut.model_validate(found.to_dict())
 
     def score(self, asked: schemas.ScoreAsked, progress: Progress | None = None) -> schemas.ScoreOut:
-        """Scores with their words' and tokens' shares; of two texts, aligned differences."""
-        for name in asked.scores:
-            if name in limits.REFUSED_SCORES:
-                raise InputError(f"score {name} takes minutes for one text: use `unmask score --score {name}`")
-        over_orders = {"any_order", "order_bounds"} & set(asked.scores)
+        """Named scores of texts, with each word's and token's share; two texts also aligned."""
+        scores = [SCORES[name] for name in chosen(asked.scores)]
+        for one in scores:
+            if one.page_refusal:
+                raise InputError(f"score {one.name} {one.page_refusal}: use `unmask score --score {one.name}`")
+        over_orders = any("exact_tokens" in one.options for one in scores)
         found = score(
             asked.texts,
             asked.scores,
             model=self.model,
             tokens=True,
             unit=asked.unit,
-            exact_tokens=EXACT_ORDERS if over_orders else None,
+            exact_tokens=limits.MOST_EXACT_TOKENS if over_orders else None,
             progress=progress,
         )
         assert isinstance(found, Scores)
@@ -211,20 +200,20 @@ class Questions:
         return schemas.ScoreOut(
             scores=found.to_dict()["scores"],
             unit=asked.unit,
-            rows=finite(found.rows),
-            difference=None if difference is None else finite(difference),
+            rows=plain(found.rows),
+            difference=plain(difference),
         )
 
     def conditionals(self, asked: schemas.ConditionalsAsked) -> schemas.ConditionalsOut:
-        """The model's own conditionals at positions."""
+        """The model's own log-probabilities at positions of a text."""
         found = conditionals(asked.text, asked.positions, self.model, asked.masking, asked.top, asked.words)
         rows = [
             schemas.ConditionalOut(
                 position=one.position,
                 token=one.token,
-                log_prob=_number(one.log_prob),
-                likeliest=[schemas.TokenProbability(token=t, log_prob=_number(p)) for t, p in one.likeliest],
-                asked=[schemas.TokenProbability(token=t, log_prob=_number(p)) for t, p in one.asked],
+                log_prob=one.log_prob,
+                likeliest=[schemas.TokenProbability(token=t, log_prob=p) for t, p in one.likeliest],
+                asked=[schemas.TokenProbability(token=t, log_prob=p) for t, p in one.asked],
             )
             for one in found
         ]
@@ -234,16 +223,7 @@ class Questions:
         """The settings of a run, checked before anything streams."""
         free = self.model.cloze(asked.template).block
         limits.check_chains(asked.chains, asked.sweeps, len(free))
-        return SampleSettings.given(
-            template=asked.template,
-            init=None if asked.init is None else (asked.init,),
-            kernel=asked.kernel,
-            energy=asked.energy,
-            temperature=asked.temperature,
-            chains=asked.chains,
-            sweeps=asked.sweeps,
-            seed=asked.seed,
-        )
+        return SampleSettings.given(asked.model_dump() | {"init": None if asked.init is None else (asked.init,)})
 
     def _blanks(self, text: str) -> int:
         return self.model.words.encode(text).count(self.model.mask_id)
@@ -255,29 +235,10 @@ class Questions:
         return found
 
 
-def finite(value: Any) -> Any:
-    """Plain values with null where a number is infinite or none."""
-    if isinstance(value, dict):
-        return {str(k): finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(v) for v in value]
-    return _number(value) if isinstance(value, float) else value
-
-
-def _number(value: float) -> float | None:
-    return float(value) if isfinite(value) else None
-
-
 def _cells(compared: Comparison) -> int:
     shape = next(iter(compared.joints.values())).shape
     return len(shape) * prod(shape)
 
 
-def _completion(found: Completion) -> schemas.Completion:
-    return schemas.Completion(
-        tokens=list(found.tokens),
-        text=found.text,
-        spans=list(found.spans),
-        log_prob=_number(found.log_prob),
-        product_log_prob=_number(found.product_log_prob),
-    )
+def _completions(found: Filling | ChainFilling) -> list[schemas.Completion]:
+    return [schemas.Completion.model_validate(one) for one in found.completions]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 from unmask.errors import InputError
 from unmask.joints.registry import named
-from unmask.runs.files import read_bytes, read_object, user_path
+from unmask.runs.files import plain, read_bytes, read_object, user_path
 from unmask.sampling.run.result import load_run
-from unmask.serving.questions import finite
 from unmask.serving.schemas import RunAbout, RunOut
 
 KINDS = ("evaluate", "sample")
@@ -38,7 +38,7 @@ class Runs:
         about, folder = self.about[number], self.folders[number]
         found = _evaluation(folder) if about.kind == "evaluate" else _sampling(folder)
         figures = [figure.name for figure in self._figures(number)]
-        return RunOut(**about.model_dump(), figures=figures, **finite(found))
+        return RunOut(**about.model_dump(), figures=figures, **plain(found))
 
     def figure(self, number: int, figure: int) -> bytes:
         """A figure of the run, a PNG file."""
@@ -107,4 +107,4 @@ def _sampling(folder: Path) -> dict[str, Any]:
 
 
 def _rounded(value: float) -> float | None:
-    return round(value, 3) if value == value and abs(value) != float("inf") else None
+    return None if isnan(value) else round(value, 3)

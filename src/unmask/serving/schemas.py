@@ -1,16 +1,20 @@
-"""What a request may hold and what an answer holds: the types of the JSON interface, from which its OpenAPI document is made."""
+"""The types of requests and answers of the JSON interface, from which its OpenAPI document is made."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from unmask.joints.registry import DEFAULT
+from unmask.runs.files import plain
+from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 from unmask.serving import limits
 
 Text = Annotated[str, Field(min_length=1, max_length=limits.LONGEST_TEXT, description="a text with [MASK] at each blank")]
 WholeText = Annotated[str, Field(min_length=1, max_length=limits.LONGEST_TEXT, description="a text without blanks")]
+Number = Annotated[float, PlainSerializer(plain, return_type=float | Literal["Infinity", "-Infinity", "NaN"], when_used="json")]
+"""A number of an answer; infinities are words, as in files and on the command line."""
 Name = Annotated[str, Field(min_length=1, max_length=40)]
 Candidates = Annotated[int, Field(ge=2, le=limits.MOST_CANDIDATES, description="tokens considered at each blank")]
 Position = Annotated[int, Field(ge=0, le=100_000, description="a token of the text; the start token is 0")]
@@ -29,14 +33,20 @@ class Refusal(BaseModel):
     error: str
 
 
-class Construction(BaseModel):
+class Named(BaseModel):
+    """Something that is described by an object with the same attributes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class Construction(Named):
     """A rule that derives a joint."""
 
     name: str
     label: str
 
 
-class Kernel(BaseModel):
+class Kernel(Named):
     """A Markov kernel or a decoder."""
 
     name: str
@@ -66,7 +76,7 @@ class RunAbout(BaseModel):
 
 
 class About(BaseModel):
-    """What is served: the model, the names of everything that can be asked for, and the limits."""
+    """The model that is served, the names of everything that can be asked for, and the limits."""
 
     version: str
     model: str
@@ -106,7 +116,7 @@ class Words(BaseModel):
 
 
 class FillAsked(Asked):
-    """Blanks to fill; [WORD] stands for a whole word of one or more tokens."""
+    """Blanks to fill; [WORD] is a whole word of one or more tokens."""
 
     text: Text
     joint: Name | None = None
@@ -115,14 +125,14 @@ class FillAsked(Asked):
     top: Annotated[int, Field(ge=1, le=limits.MOST_COMPLETIONS)] = 10
 
 
-class Completion(BaseModel):
-    """A filling: its tokens, its text, where in it they stand, and its log-probabilities."""
+class Completion(Named):
+    """A filling: its tokens, its text, their places in it, and its log-probabilities."""
 
     tokens: list[str]
     text: str
     spans: list[tuple[int, int]]
-    log_prob: float | None
-    product_log_prob: float | None
+    log_prob: Number
+    product_log_prob: Number
 
 
 class Filled(BaseModel):
@@ -198,9 +208,9 @@ class Described(BaseModel):
 
     name: str
     label: str
-    entropy: float | None
-    total_correlation: float | None
-    a_kl: float | None
+    entropy: Number
+    total_correlation: Number
+    a_kl: Number
     best: Completion
 
 
@@ -212,7 +222,7 @@ class JointOut(BaseModel):
     shape: list[int]
     exact: bool
     candidates_mass: float
-    compatibility: float | None
+    compatibility: Number
     summary: str
     warning: str = ""
     constructions: list[Described]
@@ -247,12 +257,12 @@ class ScoreAsked(Asked):
     """Named scores of one text or more; of two, the difference token by token."""
 
     texts: Annotated[list[WholeText], Field(min_length=1, max_length=limits.MOST_TEXTS)]
-    scores: Annotated[list[Name], Field(min_length=1, max_length=6)] = ["pll"]
+    scores: Annotated[list[Name], Field(min_length=1, max_length=6)] = [DEFAULT_SCORE]
     unit: Literal["nats", "bits"] = "nats"
 
 
 class ScoreOut(BaseModel):
-    """What each score is, one row per text with its words and tokens, and two texts aligned."""
+    """The definition of each score, one row per text with its words and tokens, and two texts aligned."""
 
     scores: dict[str, dict[str, Any]]
     unit: str
@@ -261,7 +271,7 @@ class ScoreOut(BaseModel):
 
 
 class ConditionalsAsked(Asked):
-    """Log-probabilities at positions; the blanks where none are named."""
+    """Log-probabilities at positions; by default the blanks."""
 
     text: Text
     positions: Positions | None = None
@@ -274,7 +284,7 @@ class TokenProbability(BaseModel):
     """A token and its log-probability."""
 
     token: str
-    log_prob: float | None
+    log_prob: Number
 
 
 class ConditionalOut(BaseModel):
@@ -282,7 +292,7 @@ class ConditionalOut(BaseModel):
 
     position: int
     token: str
-    log_prob: float | None
+    log_prob: Number
     likeliest: list[TokenProbability]
     asked: list[TokenProbability]
 

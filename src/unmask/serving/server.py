@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from socket import SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, getaddrinfo, socket
 
 from unmask.arguments import checked
 from unmask.errors import InputError
@@ -14,6 +16,11 @@ from unmask.options.serving import ServeOptions
 LOOPBACK_HOST = "127.0.0.1"
 PATIENCE = 1.0
 """Seconds that requests under way have to end in when the server is interrupted."""
+WHY = {
+    errno.EADDRINUSE: "another program listens there: give another --port, or 0 for a free one",
+    errno.EACCES: "this user may not listen there: give a --port above 1023",
+    errno.EADDRNOTAVAIL: "this machine has no such address: give another --host",
+}
 
 
 @documented(ServeOptions)
@@ -41,29 +48,47 @@ def serve(
         raise InputError("the page needs fastapi and uvicorn, which are not installed: pip install 'unmask[serve]'") from None
     from unmask.models.masked_lm import as_model
     from unmask.serving.app import create_app
-    from unmask.serving.listening import PageServer, listening_socket
+    from unmask.serving.desk import PageServer
 
-    socket = listening_socket(host, port)
+    listening = listening_socket(host, port)
     try:
         app, desk = create_app(as_model(model, device, dtype, rename), runs, host, None if model is None else str(model))
         shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{socket.getsockname()[1]}/"
+        address = f"http://{shown}:{listening.getsockname()[1]}/"
         server = PageServer(app, desk)
-        (ready or _tell)(address)
+        (ready or _print_address)(address)
         if open_browser:
             import webbrowser
 
             webbrowser.open(address)
         try:
-            server.run(sockets=[socket])
+            server.run(sockets=[listening])
         finally:
             desk.close()
             desk.model.worker.close(PATIENCE)
     finally:
-        socket.close()
+        listening.close()
 
 
-def _tell(address: str) -> None:
+def listening_socket(host: str, port: int) -> socket:
+    """A socket that listens at `host` and `port`: connections wait for the server from now on. Raises one line if it cannot."""
+    try:
+        family, _, _, _, where = getaddrinfo(host, port, type=SOCK_STREAM)[0]
+    except (OSError, UnicodeError):
+        raise InputError(f"host {host!r} is not known: give an address of this machine, such as 127.0.0.1") from None
+    found = socket(family, SOCK_STREAM)
+    found.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    try:
+        found.bind(where)
+        found.listen()
+    except OSError as error:
+        found.close()
+        why = WHY.get(error.errno or 0, "give another --host or --port")
+        raise InputError(f"{host} port {port} cannot be had ({error.strerror or error}): {why}") from None
+    return found
+
+
+def _print_address(address: str) -> None:
     print(f"unmask is at {address} (Ctrl-C ends it)", flush=True)
     if not address.startswith((f"http://{LOOPBACK_HOST}:", "http://localhost:", "http://[::1]:")):
         print("warning: it listens beyond this machine, and asks nobody for a password", file=sys.stderr, flush=True)

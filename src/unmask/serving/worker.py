@@ -1,40 +1,45 @@
-"""One thread that runs the model for all requests: small questions of several requests together, large ones in slices.
+"""One thread runs the model for all requests: small questions of several requests together, large ones in slices.
 
-A request is a job with a thread of its own, which asks for passes and waits. The worker takes the question of the job that
+`SharedLM` is the model as requests see it: a `MaskedLM` whose passes go through the worker. A request is a job with its own
+thread, which asks for passes and waits. The worker takes the question of the job that
 has had the fewest rows so far, so that a small request never waits behind a large one, and fills its call up with questions
-of other jobs that have the same shape. A job that has had many rows goes on in small slices, and lets smaller ones that are
+of other jobs that have the same shape. A job that has had many rows continues in small slices, and lets smaller ones that are
 about to ask go first. A job that was cancelled gets no more passes: its next question raises `Cancelled`.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
 
 MANY_ROWS = 2048
-"""From so many rows on a job is large."""
+"""A job that has had this many rows is large."""
+SMALL_SLICE = 32
+"""Rows of a slice of a large job on a CPU: a small request waits for at most one slice."""
 GRACE = 0.25
-"""Seconds that a large job waits for smaller ones, under way, to ask; then it has a slice, so that it goes on in any case."""
+"""Seconds that a large job waits for smaller ones, under way, to ask; then it has a slice, so that it always continues."""
 
 
 class Cancelled(Exception):
-    """Nobody waits for the answer any more."""
+    """The client has left, so the answer is not needed."""
 
 
 class Job:
     """A request under way.
 
-    apart   its calls are run as they come, never with those of others: chains owe their bits to the shape of a call
-    spent   rows that it has had
+    apart   its calls run as they are, never with those of others: the last bits of a chain depend on the shape of a call
+    spent   rows that it has had so far
     """
 
     def __init__(self, apart: bool = False) -> None:
@@ -96,7 +101,7 @@ class PassWorker:
         return self._ask(len(ids), rows=(ids, positions))
 
     def call(self, size: int, call: Callable[[], Any]) -> Any:
-        """What `call` returns on the worker's thread; `size` is how many rows it passes."""
+        """Returns `call()`, run on the worker's thread; `size` is how many rows it passes."""
         return self._ask(size, call=call)
 
     def begin(self, job: Job) -> None:
@@ -191,3 +196,54 @@ class PassWorker:
         for question in chosen:
             question.job.spent += question.size
             question.done.set()
+
+
+class SharedLM(MaskedLM):
+    """A `MaskedLM` that many threads may use at once; `model` is the one underneath."""
+
+    def __init__(self, model: MaskedLM) -> None:
+        self.__dict__.update(model.__dict__)
+        self.model = model
+        self.worker = PassWorker(model)
+
+    def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
+        """As `MaskedLM.logits`: a call of a job that stays apart runs as it is, others in slices that jobs may share."""
+        self._refuse_too_long(ids.shape[1])
+        job = CURRENT.get()
+        if job is not None and job.apart:
+            found: Tensor = self.worker.call(len(ids), lambda: self.model.logits(ids, positions))
+            return found
+        most = self.rows_at_once(ids.shape[1], positions.shape[1])
+        parts = [
+            self.worker.rows(ids[start : start + most], positions[start : start + most]) for start in range(0, len(ids), most)
+        ]
+        if not parts:
+            return self.model.logits(ids, positions)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
+        """As `MaskedLM.offers_states`; its two passes are one call."""
+        return bool(self.worker.call(2, lambda: self.model.offers_states(ids)))
+
+    def substitutions(
+        self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
+    ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
+        """As `MaskedLM.substitutions`: many rows in their own slices, few as rows that jobs may share."""
+        if len(values) * 2 <= self.rows_at_once(len(ids), 1):
+            rows = torch.tensor(list(ids), device=self.device).repeat(len(values), 1)
+            rows[:, list(vary)] = values.to(self.device)
+            if len(rows):
+                yield slice(0, len(rows)), self.logits(rows, torch.full((len(rows), 1), predict, device=self.device))[:, 0]
+            return
+        start, job = 0, CURRENT.get()
+        while start < len(values):
+            small = job is not None and job.large and self.device.type == "cpu"
+            part = values[start : start + (SMALL_SLICE if small else self.cost.rows(len(ids)))]
+            logits = self.worker.call(len(part), partial(self._substituted, ids, vary, part, predict))
+            yield slice(start, start + len(part)), logits
+            start += len(part)
+
+    unchecked_substitutions = substitutions
+
+    def _substituted(self, ids: Sequence[int], vary: Sequence[int], values: Tensor, predict: int) -> Tensor:
+        return torch.cat([logits for _, logits in self.model.substitutions(ids, vary, values, predict)])

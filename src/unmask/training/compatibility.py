@@ -1,9 +1,14 @@
-"""The compatibility regulariser inside training: one pair of positions in every segment of some packed rows.
+"""The compatibility regulariser: a penalty on pairs of conditionals that no joint distribution has.
 
-For a segment with tokens (x, y) at two random positions a, b, other values x', y' are drawn from the model itself with
-both masked (so that the penalty looks at values that compete), and the squared gap of the two log cross-ratios (`losses`)
-is averaged over segments. Five passes over the rows, one of them without gradient; segments do not see each other, so all
-segments of a row are varied at once. Only the logits of the drawn tokens are computed, never a whole vocabulary's.
+The two unary conditionals of a pair of positions (a, b), the rest of the text shown, come from one joint if and only if, for all
+x, x', y, y', the log cross-ratios agree:
+
+    log [q_a(x|y) q_a(x'|y') / (q_a(x'|y) q_a(x|y'))]  =  log [q_b(y|x) q_b(y'|x') / (q_b(y'|x) q_b(y|x'))].
+
+Normalisers cancel, so logits suffice. In training, every segment of some packed rows gives one random pair. Its tokens are x, y;
+x', y' are drawn from the model itself with both masked, so that the values compete. The penalty is the mean squared gap over
+segments. It takes five passes over the rows, one of them without gradient; segments do not see each other, so all segments of a
+row are varied at once. Only the logits of the drawn tokens are computed, never a whole vocabulary's.
 """
 
 from __future__ import annotations
@@ -16,9 +21,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from unmask.training.encoder import PackedBert, Slots
-from unmask.training.layout import PackedText, Vocabulary
 from unmask.training.masking import ExactlyK, noise
 from unmask.training.masking import capacity as masked_capacity
+from unmask.training.packing import PackedText, Vocabulary
 
 
 def first_rows(text: PackedText, rows: int) -> PackedText:
@@ -27,14 +32,14 @@ def first_rows(text: PackedText, rows: int) -> PackedText:
 
 
 def repeated(text: PackedText, times: int) -> PackedText:
-    """The same rows several times over."""
+    """The same rows `times` times."""
     return PackedText(**{f.name: torch.cat([getattr(text, f.name)] * times) for f in dataclasses.fields(text)})
 
 
-class Pairs(NamedTuple):
+class PositionPairs(NamedTuple):
     """One pair of positions (flat indices a, b) of each of some segments, their tokens (x, y), and others drawn (x2, y2).
 
-    The number of pairs is static; `filled` tells which of them are real.
+    The number of pairs is static; `filled` marks the real ones.
     """
 
     a: Int[Tensor, " m"]
@@ -46,8 +51,8 @@ class Pairs(NamedTuple):
     y2: Int[Tensor, " m"]
 
 
-def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capacity: int, generator: Generator) -> Pairs:
-    """Pairs of at most `capacity` segments; the other values come from the model's own marginals with both masked."""
+def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capacity: int, generator: Generator) -> PositionPairs:
+    """Pairs from at most `capacity` segments; the other values are drawn from the model's own marginals with both masked."""
     rank = text.rank(noise(text, generator), text.maskable)
     enough = text.maskable & (text.count(text.maskable) > 1)
     at_a, at_b = enough & (rank == 0), enough & (rank == 1)
@@ -57,12 +62,12 @@ def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capac
     x, y = text.ids.flatten()[a], text.ids.flatten()[b]
     mask = torch.full_like(x, vocabulary.mask)
     with torch.no_grad():
-        hidden = bert.hidden(_shown(text, Pairs(a, b, filled, x, y, x, y), mask, mask), text)
+        hidden = bert.hidden(_shown(text, PositionPairs(a, b, filled, x, y, x, y), mask, mask), text)
         x2, y2 = (_draw(bert.logits(hidden[p]), vocabulary, generator).to(x.dtype) for p in (a, b))
-    return Pairs(a, b, filled, x, y, x2, y2)
+    return PositionPairs(a, b, filled, x, y, x2, y2)
 
 
-def penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, pairs: Pairs) -> Float[Tensor, ""]:
+def penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, pairs: PositionPairs) -> Float[Tensor, ""]:
     """Mean squared cross-ratio gap of the pairs."""
     a, b, filled, x, y, x2, y2 = pairs
     mask, tokens = torch.full_like(x, vocabulary.mask), text.ids.numel()
@@ -76,7 +81,7 @@ def penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, pairs: P
     return (gap.square() * filled).sum() / filled.sum().clamp(min=1)
 
 
-def _shown(text: PackedText, pairs: Pairs, value_a: Int[Tensor, " m"], value_b: Int[Tensor, " m"]) -> Int[Tensor, "R L"]:
+def _shown(text: PackedText, pairs: PositionPairs, value_a: Int[Tensor, " m"], value_b: Int[Tensor, " m"]) -> Int[Tensor, "R L"]:
     """The rows with these values at the pairs' positions."""
     tokens = text.ids.numel()
     write_a, write_b = (torch.where(pairs.filled, place, tokens) for place in (pairs.a, pairs.b))
@@ -85,7 +90,7 @@ def _shown(text: PackedText, pairs: Pairs, value_a: Int[Tensor, " m"], value_b: 
 
 
 def pair_capacity(rows: int, length: int, tokens_per_segment: float) -> int:
-    """A static number of segments that `rows` packed rows stay within, as for a scheme that masks one token each."""
+    """A static upper bound on the segments in `rows` packed rows: the capacity of a scheme that masks one token each."""
     return masked_capacity(ExactlyK(1), rows, length, tokens_per_segment)
 
 

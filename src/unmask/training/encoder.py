@@ -1,23 +1,63 @@
-"""The training forward pass of a BERT: same weights, same numbers, packed rows, head where it is needed.
+"""The training forward pass of a BERT: same weights, same numbers, packed rows, head only where needed.
 
 Post-norm layers as in BERT: h = LN(x + attention(x)), out = LN(h + W_2 gelu(W_1 h)); logits = E LN(gelu(W h)) + bias with
 E the word embeddings. Three differences from the plain definition in `models/encoder/bert.py`, none in what is computed:
 attention is limited to the segment by a bias; the head runs on a static number of gathered positions only; and each of the
 three stages (embed, one layer, head and loss) is compiled once and reused for all layers, with weights cast to `dtype` inside.
+
+Equal commands give equal bits on one kind of device, a GPU included. Floating-point sums depend on their order. On a GPU many
+threads add to one number by atomic additions, in the order in which they happen to arrive, and compiled code chooses among
+equivalent programs by a stopwatch. Within `one_order` torch sums in a fixed order or refuses, and compiled code is chosen by
+rule. Two lookups would be slow that way, so they avoid such sums: rows are looked up outside compiled code, where the gradient of
+a table sorts its rows, and the gradient of gathered rows is a gather.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
+import torch.utils.deterministic
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unmask.training.arithmetic import compile_options
-from unmask.training.layout import PackedText
+from unmask.training.packing import PackedText
+
+WORKSPACE, FIXED_WORKSPACES = "CUBLAS_WORKSPACE_CONFIG", (":4096:8", ":16:8")
+"""cuBLAS reads it: matrix products are reproducible in workspaces of fixed number and size."""
+
+
+@contextmanager
+def one_order(device: torch.device) -> Iterator[None]:
+    """Sums in a fixed order; on a GPU also TF32 products, and attention with a reproducible gradient. All restored afterwards."""
+    if device.type == "cuda" and os.environ.get(WORKSPACE) not in FIXED_WORKSPACES:
+        os.environ[WORKSPACE] = FIXED_WORKSPACES[0]
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    deterministic: Any = torch.utils.deterministic
+    filled, precision = deterministic.fill_uninitialized_memory, torch.get_float32_matmul_precision()
+    cudnn = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.use_deterministic_algorithms(True)
+    deterministic.fill_uninitialized_memory = False
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+        torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        deterministic.fill_uninitialized_memory = filled
+        torch.set_float32_matmul_precision(precision)
+        torch.backends.cuda.enable_cudnn_sdp(cudnn)
+
+
+def compile_options() -> dict[str, Any]:
+    """Options of torch.compile that keep measured times from deciding the order of sums."""
+    known = torch._inductor.list_options()
+    return {"deterministic": True} if "deterministic" in known else {"shape_padding": False}
 
 
 class Affine(NamedTuple):
@@ -115,7 +155,7 @@ def head_loss(
 class Slots(NamedTuple):
     """A static number of slots for positions of packed rows: the flat position in each, 0 in those that are not `filled`.
 
-    `of` is the way back: the slot of each position, or the number of slots where it has none.
+    `of` is the way back: the slot of each position, or the number of slots if it has no slot.
     """
 
     position: Int[Tensor, " m"]
@@ -134,7 +174,7 @@ class Slots(NamedTuple):
 
 
 class _Gathered(torch.autograd.Function):
-    """hidden[position]; a position is in one slot or in none, so the gradient is gathered as well and nothing is summed.
+    """hidden[position]; a position has at most one slot, so the gradient is a gather too and nothing is summed.
 
     A slot that is not filled has no gradient: its loss has weight zero.
     """
@@ -154,7 +194,7 @@ class PackedBert:
     """A network seen through its weights, for packed rows."""
 
     def __init__(self, model: Any, dtype: torch.dtype = torch.float32, compile: bool = False, causal: bool = False) -> None:
-        """`causal`: no position looks at those after it, but for a source, which every position of its pair sees."""
+        """`causal`: no position sees those after it, except a source, which every position of its pair sees."""
         self.model = model
         self.causal = causal
         self.dtype = dtype

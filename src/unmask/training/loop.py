@@ -1,4 +1,4 @@
-"""The training loop: one step, and the run around it (checkpoints, validation, interruption, numbers that are no numbers).
+"""The training loop: one step, and the run around it (checkpoints, validation, interruption, NaN).
 
 Everything random in step t (rows, masks, replacements, pairs) is drawn from generators seeded by (seed, t), so the state
 of a run is its weights, its optimisers' states and the number of steps done.
@@ -20,21 +20,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.training import compatibility
-from unmask.training.arithmetic import one_order
-from unmask.training.batches import Batch, BatchPlan, seed_for
-from unmask.training.checkpoint import CheckpointFolder, TrainingError
-from unmask.training.encoder import PackedBert, Slots
-from unmask.training.layout import PackedText, Vocabulary
-from unmask.training.learned import log_unigram, stutter
-from unmask.training.log import RunLog
+from unmask.training.encoder import PackedBert, Slots, one_order
 from unmask.training.model import Start, new_model
 from unmask.training.objectives import Task, objective_of
 from unmask.training.optimiser import make_optimisers, rate_at
-from unmask.training.packing import PackedRows
+from unmask.training.packing import BatchPlan, PackedRows, PackedText, RowBatch, Vocabulary, seed_for
 from unmask.training.prepare import Prepared
+from unmask.training.records import CheckpointFolder, RunLog, TrainingError
 from unmask.training.refinement import filled_in
 from unmask.training.settings import TrainSettings
-from unmask.training.validation import Figures, validate
+from unmask.training.validation import Validation, log_unigram, stutter, validate
 
 _FLUSH_STEPS = 50
 _FLUSH_SECONDS = 2.0
@@ -54,7 +49,7 @@ class StepNumbers(NamedTuple):
 class Pace:
     """How often to validate and to write a checkpoint, and when to pause; none of it changes the numbers.
 
-    0 steps between validations are a tenth of the run, 0 between checkpoints a twentieth; without minutes there is no pause.
+    0 validates ten times per run and writes twenty checkpoints; without `max_minutes` the run never pauses.
     """
 
     valid_every: int = 0
@@ -62,15 +57,15 @@ class Pace:
     max_minutes: float | int | None = None
 
     def validates(self, done: int, steps: int) -> bool:
-        """Whether to validate after so many steps."""
+        """Whether to validate after `done` steps."""
         return done < steps and done % (self.valid_every or max(1, steps // 10)) == 0
 
     def keeps(self, done: int, steps: int) -> bool:
-        """Whether to write a checkpoint after so many steps."""
+        """Whether to write a checkpoint after `done` steps."""
         return done < steps and done % (self.checkpoint_every or max(1, steps // 20)) == 0
 
     def is_over(self, seconds: float) -> bool:
-        """Whether to pause after so much time."""
+        """Whether to pause after this many seconds."""
         return self.max_minutes is not None and seconds > 60 * self.max_minutes
 
 
@@ -130,7 +125,7 @@ class Trainer:
             optimiser.step()
         return StepNumbers(loss.detach(), norm, penalty.detach(), round(batch.ids.size * self.fill[batch.bucket]))
 
-    def _to_device(self, batch: Batch) -> Int[Tensor, "R L"]:
+    def _to_device(self, batch: RowBatch) -> Int[Tensor, "R L"]:
         ids = torch.from_numpy(batch.ids)
         return ids.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else ids
 
@@ -157,7 +152,7 @@ class Trainer:
         pairs = compatibility.draw_pairs(self.bert, first, self.vocabulary, capacity, generator)
         return compatibility.penalty(self.bert, first, self.vocabulary, pairs)
 
-    def validate(self, rows: PackedRows) -> Figures:
+    def validate(self, rows: PackedRows) -> Validation:
         """Loss and accuracy on held-out rows: of the next token for a causal model, else with 15 % masked."""
         last = self.plan.packed[-1]
         batch_rows = max(1, self.settings.batch_tokens // rows.length)
@@ -168,16 +163,16 @@ class Trainer:
         with one_order(self.device):
             return validate(self.bert, rows, self.vocabulary, objective, 0, batch_rows, slots, self.log_unigram)
 
-    def figures(self, rows: PackedRows) -> Figures:
-        """Those of `validate`, and how a masked model of pairs stutters: what a run ends with."""
+    def figures(self, rows: PackedRows) -> Validation:
+        """The figures at the end of a run: those of `validate`, and the stutter of a masked model of pairs."""
         found = self.validate(rows)
         if self.objective.causal or not self.settings.parallel:
             return found
-        said, should = stutter(self.bert, rows, self.vocabulary)
-        return replace(found, stutter=said, reference_stutter=should)
+        own, reference = stutter(self.bert, rows, self.vocabulary)
+        return replace(found, stutter=own, reference_stutter=reference)
 
     def state(self) -> dict[str, Any]:
-        """All that a resumed run needs, but the number of steps done."""
+        """Everything a resumed run needs, except the number of steps done."""
         return {
             "settings": self.settings.to_dict(),
             "model": self.model.state_dict(),
@@ -185,7 +180,7 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state from `state`; one of another run or of other shapes is a ValueError or a RuntimeError."""
+        """Restore `state`; raises ValueError or RuntimeError if it is from another run or has other shapes."""
         if state["settings"] != self.settings.to_dict():
             raise ValueError("it belongs to a run with other settings")
         if not 0 < state["step"] <= self.settings.steps:
@@ -202,7 +197,7 @@ class Trainer:
 
 
 class _Ledger:
-    """Losses and norms on the device, looked at every few steps; the first that is no number stops the run."""
+    """Losses and norms on the device, read every few steps; the first NaN or infinity stops the run."""
 
     def __init__(self, trainer: Trainer, log: RunLog, checkpoints: CheckpointFolder) -> None:
         self.trainer, self.log, self.checkpoints = trainer, log, checkpoints
@@ -240,10 +235,10 @@ class _Ledger:
         self.since = time.monotonic()
 
 
-def run(
+def run_steps(
     trainer: Trainer, valid: PackedRows, checkpoints: CheckpointFolder, pace: Pace, log: RunLog, start: int = 0
-) -> tuple[Status, int, Figures]:
-    """Train from step `start` to the end, or to the first interruption; a checkpoint is written in either case."""
+) -> tuple[Status, int, Validation]:
+    """Train from step `start` to the end, or until the first interruption; either way it writes a checkpoint."""
     steps = trainer.settings.steps
     ledger = _Ledger(trainer, log, checkpoints)
     began = time.monotonic()

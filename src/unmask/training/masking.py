@@ -1,15 +1,15 @@
-"""Masking schemes: the law of the set K of positions that a model must predict, drawn anew for every segment.
+"""Masking schemes: the law of the set K of positions that a model must predict, drawn again for every segment.
 
     fixed:R        each position with probability R, independently
     uniform:A-B    a rate ~ U(A, B) for the segment, then as fixed
-    k:N            exactly N positions, every subset alike (all of them if the segment has fewer): L_k of k-MPLE
+    k:N            exactly N positions, every subset equally likely (all of them if the segment has fewer): L_k of k-MPLE
     span:R         runs of tokens: a span starts at each position with probability s, its length is geometric with the
                    given mean, cut at `longest`; K is the union. s is such that a position with `longest` - 1 others
                    before it in its segment is masked with probability R
     words:R        each whole word, all of its pieces together, with probability R, independently
     W*A+W*B        a mixture: the segment follows scheme A or B with probabilities proportional to W
 
-Special tokens are never masked. What stands at a masked position is decided by `Replacement`: by default always the
+Special tokens are never masked. `Replacement` decides what a masked position shows: by default always the
 mask token, so that the conditionals a model learns are those of the text and not of a corrupted text.
 """
 
@@ -25,11 +25,11 @@ from torch import Generator, Tensor
 
 from unmask.checks import numbers
 from unmask.errors import InputError
-from unmask.training.layout import PackedText, Vocabulary
+from unmask.training.packing import PackedText, Vocabulary
 
 
 class Moments(NamedTuple):
-    """Of the share of masked tokens: its mean, the variance of a segment's rate, tokens that are masked together."""
+    """Mean share of masked tokens, variance of a segment's rate, and number of tokens that are masked together."""
 
     mean: float
     rate_variance: float = 0.0
@@ -45,7 +45,7 @@ class MaskingScheme(Protocol):
         ...
 
     def moments(self, tokens_per_segment: float) -> Moments:
-        """How many tokens to expect, for the static number of positions that the head computes."""
+        """Moments of the mask, from which `capacity` bounds the positions that the head computes."""
         ...
 
 
@@ -84,7 +84,7 @@ class UniformRate:
 
 @dataclass(frozen=True)
 class ExactlyK:
-    """Exactly `k` positions of each segment, or all where there are fewer."""
+    """Exactly `k` positions of each segment, or all if there are fewer."""
 
     k: int = 1
 
@@ -172,7 +172,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Replacement:
-    """What a masked position shows: the mask token, a random token, or its own, with these probabilities."""
+    """Probabilities that a masked position shows the mask token, a random token, or its own."""
 
     mask: float = 1.0
     random: float = 0.0
@@ -198,7 +198,7 @@ class Replacement:
 
 
 def capacity(scheme: MaskingScheme, rows: int, length: int, tokens_per_segment: float) -> int:
-    """A static number of positions that masks of `rows` x `length` tokens stay within: the mean and six deviations."""
+    """A static upper bound on the masked positions of `rows` x `length` tokens: the mean and six deviations."""
     n = rows * length
     moments = scheme.moments(tokens_per_segment)
     deviation = sqrt(n * (moments.mean * (1 - moments.mean) * moments.clump + length * moments.rate_variance))
@@ -259,5 +259,5 @@ def _number(text: str, spec: str) -> float:
 def _unknown(spec: str) -> InputError:
     return InputError(
         f"masking {spec!r} is unknown: give fixed:RATE, uniform:LOW-HIGH, k:NUMBER, span:RATE or words:RATE, rates up to 1, "
-        "or a mixture such as 0.8*uniform:0.15-0.3+0.2*k:2"
+        "or a mixture like 0.8*uniform:0.15-0.3+0.2*k:2"
     )

@@ -61,7 +61,7 @@ def new_model(settings: TrainSettings, vocab_size: int, pad: int = 0) -> BertMas
 
 @dataclass(frozen=True)
 class Start:
-    """A model to start from: its network in float32, and the fingerprint of its weights."""
+    """A model to start from: its network in float32, which the run trains in place, and the fingerprint of its first weights."""
 
     folder: Path
     network: BertMaskedLM
@@ -69,7 +69,7 @@ class Start:
 
     @classmethod
     def read(cls, folder: Path, causal: bool = False, rename: Mapping[str, str] | None = None) -> Start:
-        """The masked (or causal) language model of a folder, refused if it is not a whole BERT with a tokenizer.json.
+        """The masked (or causal) language model of a folder, raises InputError unless it is a whole BERT with a tokenizer.json.
 
         `rename`: see `weights.renamed`.
         """
@@ -79,7 +79,7 @@ class Start:
             if rename:
                 raise InputError("rename is for masked models, and --objective causal starts from a causal one: leave it out")
             if not Source(str(folder)).config.get("is_decoder"):
-                raise InputError(f"init {str(folder)!r} is no causal model: give one, or leave out --objective causal")
+                raise InputError(f"init {str(folder)!r} is not a causal model: give one, or leave out --objective causal")
             loaded, _ = load_causal(str(folder))
         else:
             loaded, _ = load_checkpoint(folder, torch.device("cpu"), torch.float32, rename)
@@ -88,7 +88,7 @@ class Start:
 
     @property
     def shape(self) -> dict[str, int]:
-        """The settings that it fixes."""
+        """The settings that this model fixes."""
         config = self.network.config
         return {
             "layers": config.num_hidden_layers,
@@ -98,7 +98,7 @@ class Start:
         }
 
     def refuse_other_sizes(self, max_length: int, vocab_size: int) -> None:
-        """Texts and tokens must have embeddings."""
+        """Raise InputError if texts or tokens would have no embeddings."""
         config = self.network.config
         if max_length > config.max_position_embeddings:
             raise InputError(
@@ -112,7 +112,7 @@ class Start:
 
 
 def _as_our_own(loaded: Any, folder: Path) -> BertMaskedLM:
-    """The same weights in our own network, where another library's code was needed to read them."""
+    """The same weights in our own network, if another library's code had to read them."""
     if not isinstance(loaded, BertMaskedLM):
         if getattr(loaded.config, "model_type", None) != "bert":
             raise InputError(f"init {str(folder)!r} is not a BERT: give a folder that `unmask train` wrote")
@@ -127,7 +127,7 @@ def _as_our_own(loaded: Any, folder: Path) -> BertMaskedLM:
 
 
 def config_json(network: BertMaskedLM, tokenizer: Tokenizer, dtype: torch.dtype, causal: bool) -> dict[str, Any]:
-    """What config.json says of the network; a causal one is a decoder."""
+    """The content of config.json; a causal network is a decoder."""
     start, end = special_id(tokenizer, "[CLS]"), special_id(tokenizer, "[SEP]")
     kind = {"is_decoder": True, "bos_token_id": start, "eos_token_id": end} if causal else {}
     return {

@@ -71,19 +71,10 @@ def make_optimisers(
 ) -> list[Optimizer]:
     """The optimisers of a BertForMaskedLM; tied weights are stepped once."""
     named = list(model.named_parameters())
-    matrices = [p for n, p in named if p.dim() == 2 and "embeddings" not in n]
-    if name == "adamw":
-        decayed = [p for n, p in named if p.dim() == 2]
-        rest = [p for n, p in named if p.dim() < 2]
-        return [
-            AdamW(
-                [{"params": decayed, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}], lr, betas, fused=True
-            )
-        ]
-    inner = {id(p) for p in matrices}
-    tables = [p for n, p in named if p.dim() == 2 and id(p) not in inner]
-    rest = [p for n, p in named if p.dim() < 2]
-    adamw = AdamW(
-        [{"params": tables, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}], lr, betas, fused=True
-    )
-    return [Muon(matrices, lr, weight_decay=weight_decay), adamw]
+    moved = [] if name == "adamw" else [p for n, p in named if p.dim() == 2 and "embeddings" not in n]
+    by_muon = {id(p) for p in moved}
+    decayed = [p for _, p in named if p.dim() == 2 and id(p) not in by_muon]
+    rest = [p for _, p in named if p.dim() < 2]
+    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
+    adamw = AdamW(groups, lr, betas, fused=True)
+    return [Muon(moved, lr, weight_decay=weight_decay), adamw] if moved else [adamw]

@@ -25,14 +25,11 @@ from unmask.runs.files import read_json, user_path, write_json
 from unmask.runs.fingerprint import content_hash, file_hash
 from unmask.runs.lines import text_lines
 from unmask.runs.progress import Progress
-from unmask.training.cache import cached
-from unmask.training.corpus import Source
-from unmask.training.packing import pack
+from unmask.training.corpus import Segmentation, TextSource
+from unmask.training.packing import pack, validation_rows
 from unmask.training.prepare import Held, PairTokens, Prepared, trained_tokenizer, warn_of_unknown
-from unmask.training.segments import Segmentation
 from unmask.training.settings import TrainSettings
-from unmask.training.token_store import TokenPart, id_type
-from unmask.training.validation import validation_rows
+from unmask.training.token_store import TokenPart, cached, id_type
 from unmask.translation.beam_search import beam_search
 
 Side = str | os.PathLike[str] | Sequence[str]
@@ -44,8 +41,8 @@ TEACHER_BEAM = 5
 class Parallel:
     """Both sides of a parallel corpus, and the model, if any, whose translations are trained on."""
 
-    source: Source
-    target: Source
+    source: TextSource
+    target: TextSource
     teacher: Path | None = None
 
     @classmethod
@@ -57,7 +54,7 @@ class Parallel:
         return cls(source, target, None if teacher is None else user_path(teacher, "distil"))
 
     @property
-    def sides(self) -> tuple[Source, Source]:
+    def sides(self) -> tuple[TextSource, TextSource]:
         """Both sides."""
         return self.source, self.target
 
@@ -68,14 +65,14 @@ class Parallel:
         return [(s, t) for s, t in zip(source, target, strict=True) if s and t]
 
 
-def all_lines(side: Source) -> list[str]:
+def all_lines(side: TextSource) -> list[str]:
     """Every line of a side, empty ones too."""
     if side.path is None:
         return [" ".join(text.split()) for text in side.texts]
     return [" ".join(line.split()) for _, line in text_lines(side.path)]
 
 
-def refuse_uneven(source: Source, sources: int, target: Source, targets: int) -> None:
+def refuse_uneven(source: TextSource, sources: int, target: TextSource, targets: int) -> None:
     """Both sides have as many lines, or none can be told to translate another."""
     if sources != targets:
         raise InputError(
@@ -130,13 +127,13 @@ def prepare_parallel(
     return Prepared(tokenizer, packed, rows, sides, tokens, held, content_hash(repr(fingerprint)), pairs)
 
 
-def _side(given: Side, name: str) -> Source:
+def _side(given: Side, name: str) -> TextSource:
     if not isinstance(given, str | os.PathLike):
-        return Source(f"{len(given):,} {name} texts", None, tuple(map(str, given)))
+        return TextSource(f"{len(given):,} {name} texts", None, tuple(map(str, given)))
     path = user_path(given, name)
     if not path.is_file():
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
-    return Source(path.name, path)
+    return TextSource(path.name, path)
 
 
 Pair = tuple[list[int], list[int]]

@@ -1,4 +1,4 @@
-"""From a corpus to what a run trains and validates on: tokenizer, packed rows, held-out rows, and their fingerprints."""
+"""From a corpus to the data of a run: tokenizer, packed rows, held-out rows, and their fingerprints."""
 
 from __future__ import annotations
 
@@ -16,26 +16,23 @@ from unmask.models.text.word_pieces import count_words, load_word_pieces, specia
 from unmask.runs.files import write_atomically
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Progress
-from unmask.training.cache import cached
-from unmask.training.corpus import Source
-from unmask.training.packing import PackedRows, pack_cached
-from unmask.training.segments import Segmentation
+from unmask.training.corpus import Segmentation, TextSource
+from unmask.training.packing import PackedRows, pack_cached, validation_rows
 from unmask.training.settings import TrainSettings
-from unmask.training.token_store import StoredTokens, TokenPart, tokenise
-from unmask.training.validation import validation_rows
+from unmask.training.token_store import StoredTokens, TokenPart, cached, tokenise
 
 _FORMAT = 3
-"""Of cached tokenizers: 1 was trained with ties broken at random, 2 with fewer letters."""
+"""Version of cached tokenizers. In 1 ties were broken at random; 2 had fewer letters."""
 _LINES_PER_REPORT = 50_000
 MUCH = 0.02
-"""The share of unknown tokens from which on a corpus is not one for its tokenizer."""
+"""A corpus with a larger share of unknown tokens does not suit its tokenizer."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """What validation looks at: a source of its own, or a share of the corpus' lines; segments of at most `max_tokens`."""
+    """Validation data: a separate source, or a share of the corpus' lines; segments of at most `max_tokens`."""
 
-    source: Source | None = None
+    source: TextSource | None = None
     share: float = 0.02
     max_tokens: int | None = None
 
@@ -46,7 +43,7 @@ class Held:
 
 @dataclass(frozen=True)
 class PairTokens:
-    """The pairs of a parallel corpus that are trained on: token ids of both sides, special tokens apart."""
+    """The training pairs of a parallel corpus: token ids of both sides, without special tokens."""
 
     layout: PairLayout
     sources: list[list[int]]
@@ -60,7 +57,7 @@ class Prepared:
     tokenizer: Tokenizer
     packed: list[PackedRows]
     valid: PackedRows
-    sources: tuple[Source, ...]
+    sources: tuple[TextSource, ...]
     source_tokens: tuple[int, ...]
     held: Held
     corpus: str
@@ -73,14 +70,14 @@ class Prepared:
 
 
 def prepare(
-    sources: Sequence[Source],
+    sources: Sequence[TextSource],
     settings: TrainSettings,
     held: Held,
     cache: Path,
     tokenizer_path: Path | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
-    """Tokenise and pack the sources, from the cache where it holds them."""
+    """Tokenise and pack the sources, from the cache if possible."""
     cut = Segmentation(settings.segment_lengths, settings.max_length, 0.0 if held.source else held.share)
     if tokenizer_path is None:
         tokenizer = trained_tokenizer(sources, settings.vocab, cut, cache, progress)
@@ -98,7 +95,7 @@ def prepare(
         held_cut = Segmentation((min(limit, settings.max_length),), settings.max_length, 0.0)
         parts = [_tokenised(held.source, tokenizer, held_cut, cache, progress).train]
         if not any(part.tokens for part in parts):
-            raise InputError(f"there is no text in --valid {held.source.name}: give another file, or leave it out")
+            raise InputError(f"--valid {held.source.name} has no text: give another file, or omit it")
     else:
         parts = [s.valid for s in stored]
     valid = validation_rows(parts, limit, settings.max_length, pad)
@@ -107,19 +104,21 @@ def prepare(
 
 
 def warn_of_unknown(parts: Sequence[TokenPart], tokenizer: Tokenizer) -> None:
-    """Say so where much of the text is the unknown token, which a model learns to predict all too well."""
+    """Warn if much of the text is the unknown token: a model learns to predict it too often."""
     unknown = special_id(tokenizer, "[UNK]")
     share = sum(int(np.count_nonzero(part.ids == unknown)) for part in parts) / sum(part.tokens for part in parts)
     if share > MUCH:
         warnings.warn(
-            f"{share:.0%} of the corpus is [UNK], words that the tokenizer cannot spell: take the tokenizer of such texts, "
+            f"{share:.0%} of the corpus is [UNK], words that the tokenizer cannot spell: give a tokenizer of such texts, "
             "or leave out --tokenizer and --init, so that one is trained",
             UnmaskWarning,
             stacklevel=4,
         )
 
 
-def _tokenised(source: Source, tokenizer: Tokenizer, cut: Segmentation, cache: Path, progress: Progress | None) -> StoredTokens:
+def _tokenised(
+    source: TextSource, tokenizer: Tokenizer, cut: Segmentation, cache: Path, progress: Progress | None
+) -> StoredTokens:
     def report(lines: int) -> None:
         if progress:
             progress(lines, 0, f"lines of {source.name} tokenised")
@@ -128,9 +127,9 @@ def _tokenised(source: Source, tokenizer: Tokenizer, cut: Segmentation, cache: P
 
 
 def trained_tokenizer(
-    sources: Sequence[Source], vocab: int, cut: Segmentation, cache: Path, progress: Progress | None
+    sources: Sequence[TextSource], vocab: int, cut: Segmentation, cache: Path, progress: Progress | None
 ) -> Tokenizer:
-    """A tokenizer of at most `vocab` tokens for all sources together, from the cache where it holds it."""
+    """A tokenizer of at most `vocab` tokens for all sources together, from the cache if possible."""
 
     def lines() -> Iterator[tuple[str, int]]:
         count = 0
@@ -151,5 +150,5 @@ def trained_tokenizer(
     return load_word_pieces(cached(cache, "tokenizer", inputs, make))
 
 
-def _no_text(sources: Sequence[Source]) -> InputError:
+def _no_text(sources: Sequence[TextSource]) -> InputError:
     return InputError(f"the corpus is empty: no text in {', '.join(str(s.path or s.name) for s in sources)}")

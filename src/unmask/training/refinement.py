@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from unmask.training.encoder import Slots
-from unmask.training.layout import Vocabulary
 from unmask.training.objectives import Task
+from unmask.training.packing import Vocabulary
 
 
 @torch.no_grad()

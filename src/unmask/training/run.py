@@ -23,20 +23,17 @@ from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.training import presets
-from unmask.training.batches import BatchPlan, seed_for
-from unmask.training.cache import cache_folder, default_cache
-from unmask.training.checkpoint import CheckpointFolder
-from unmask.training.corpus import Given, Source, sources
-from unmask.training.export import export_model, model_card
-from unmask.training.log import RunLog
-from unmask.training.loop import Pace, Trainer, run
+from unmask.training.corpus import Given, TextSource, sources
+from unmask.training.loop import Pace, Trainer, run_steps
 from unmask.training.model import Start
+from unmask.training.packing import BatchPlan, seed_for
 from unmask.training.parallel import Parallel, Side, prepare_parallel
 from unmask.training.prepare import Held, Prepared, prepare
-from unmask.training.result import TrainingRun
-from unmask.training.settings import TrainSettings
-from unmask.training.validation import Figures
+from unmask.training.records import CheckpointFolder, RunLog
+from unmask.training.result import TrainingRun, export_model, model_card
+from unmask.training.settings import TrainSettings, choose_shape, refuse_what_does_not_fit
+from unmask.training.token_store import cache_folder, default_cache
+from unmask.training.validation import Validation
 from unmask.translation.length_fit import fit_length_head
 
 Name = str | os.PathLike[str]
@@ -104,7 +101,7 @@ def train(
 ) -> TrainingRun:
     """Train a masked language model (or a causal one) from text, and leave it in the folder `out`.
 
-    An interrupt (Ctrl-C) ends the run after its step with a checkpoint and a usable model; `resume=True` goes on with it.
+    An interrupt (Ctrl-C) ends the run after its step with a checkpoint and a usable model; `resume=True` continues it.
 
     >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
     >>> run = unmask.train(texts, out="friends", layers=1, width=16, heads=1, vocab=80, max_length=16,
@@ -124,14 +121,14 @@ def train(
     asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab, "batch_tokens": batch_tokens, "lr": lr}
     settings = options.part(
         TrainSettings,
-        **presets.choose(size, on, asked, start.shape if start else None, str(init)),
+        **choose_shape(size, on, asked, start.shape if start else None, str(init)),
         segment_lengths=_segment_lengths(segment_lengths, max_length, parallel is not None),
         buckets=_lengths("buckets", (max_length,) if buckets is None else buckets),
         masking=_masking(objective, parallel is not None) if masking is None else masking,
         parallel=parallel is not None,
     )
     pace = Pace(valid_every, checkpoint_every, max_minutes)
-    presets.refuse_what_does_not_fit(settings, on)
+    refuse_what_does_not_fit(settings, on)
     read = [] if corpus is None else sources(corpus, weight, field)
     held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
     kept = default_cache() if cache is None else cache_folder(output_folder("cache", cache))
@@ -160,7 +157,7 @@ def train(
         log = RunLog(own / "log.jsonl", settings.steps, done, progress)
         epochs = settings.steps / trainer.plan.steps_per_epoch
         log.begins(done, planned(settings, epochs, prepared.tokens, done))
-        status, step, figures = run(trainer, prepared.valid, checkpoints, pace, log, done)
+        status, step, figures = run_steps(trainer, prepared.valid, checkpoints, pace, log, done)
         made = TrainingRun(
             out=folder,
             status=status,
@@ -187,13 +184,13 @@ def train(
 
 
 def planned(settings: TrainSettings, epochs: float, tokens: int, done: int) -> str:
-    """How much a run will do, in words."""
+    """The length of a run, in words."""
     after = f", of which {done:,} are done" if done else ""
     return f"{settings.steps:,} steps of {settings.batch_tokens:,} tokens{after}: {epochs:.3g} epochs of {tokens:,} tokens"
 
 
 def warn_of_unlearned(made: TrainingRun) -> None:
-    """Say so where a finished run has left a model that has not learned, or little."""
+    """Warn if a finished run left a model that has learned nothing or little."""
     if doubt := made.validation.doubt:
         done = f"{made.step:,} steps ({made.epochs:.3g} epochs)"
         warnings.warn(f"after {done} the model {doubt}; {MORE}", UnmaskWarning, stacklevel=3)
@@ -207,7 +204,7 @@ def _pairs(parallel: Sequence[Side] | None, distil: Name | None, corpus: Given |
 
 
 def _refuse_folder(out: Path, resume: bool) -> None:
-    """A folder with something in it is never written into, unless to go on with the run that it holds."""
+    """Refuse a folder that is not empty, unless it holds a run to resume."""
     with reading(out):
         used = out.exists() and (not out.is_dir() or any(out.iterdir()))
     if used and not resume:
@@ -215,15 +212,15 @@ def _refuse_folder(out: Path, resume: bool) -> None:
     if resume and not (out / "training" / "settings.json").exists():
         raise InputError(f"no run to resume in {str(out)!r}: leave out --resume, or name the --out folder of an earlier run")
     if resume and (finished := out / "training" / "finished.json").exists():
-        names = {field.name for field in dataclasses.fields(Figures)}
+        names = {field.name for field in dataclasses.fields(Validation)}
         stored = read_object(finished, ("loss", "accuracy", "positions"), "name another --out")
-        doubt = Figures(**{name: value for name, value in stored.items() if name in names}).doubt
+        doubt = Validation(**{name: value for name, value in stored.items() if name in names}).doubt
         more = f", and its model {doubt}; {MORE}" if doubt else ""
         raise InputError(f"the run in {str(out)!r} is finished{more}: name another --out to train again")
 
 
 def _tokenizer(given: Name | None, start: Start | None, resumed: Path | None) -> Path | None:
-    """The tokenizer to use: as given, of the model to start from, of the run that goes on; None trains one."""
+    """The tokenizer to use: the given one, that of the model to start from, or that of the resumed run; None trains one."""
     if given is not None:
         return user_path(given, "tokenizer")
     if start is not None:
@@ -233,12 +230,12 @@ def _tokenizer(given: Name | None, start: Start | None, resumed: Path | None) ->
     try:
         load_word_pieces(file)
     except InputError:
-        raise InputError(f"{str(file)!r} is damaged: delete it and give the same command again, which makes it anew") from None
+        raise InputError(f"{str(file)!r} is damaged: delete it and give the same command again, which makes it again") from None
     return file
 
 
 def _settle(settings: TrainSettings, prepared: Prepared, epochs: float) -> TrainSettings:
-    """Steps from epochs where they are not given, and a warm-up of at most a tenth of them."""
+    """Steps from epochs if --steps is 0, and a warm-up of at most a tenth of the steps."""
     plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
     steps = settings.steps or min(MANY, max(1, round(epochs * plan.steps_per_epoch)))
     return dataclasses.replace(settings, steps=steps, warmup=min(settings.warmup, max(1, steps // 10)))
@@ -249,7 +246,7 @@ def _masking(objective: str, parallel: bool) -> str:
 
 
 def _segment_lengths(given: str | Sequence[int] | None, max_length: int, parallel: bool) -> tuple[int, ...]:
-    """Lengths that lines are cut to: as given, else short ones and the longest. Pairs are not cut."""
+    """The lengths that lines are cut to: those given, or by default SEGMENTS and the longest. Pairs are not cut."""
     if given is None:
         return (max_length,) if parallel else (*(length for length in SEGMENTS if length < max_length), max_length)
     return _lengths("segment_lengths", given)
@@ -259,14 +256,14 @@ def _lengths(name: str, given: str | Sequence[int]) -> tuple[int, ...]:
     return tuple(checks.numbers(name, given, int)) if isinstance(given, str) else tuple(given)
 
 
-def _held_out(valid: Given, field: str) -> Source:
+def _held_out(valid: Given, field: str) -> TextSource:
     found = sources(valid, None, field, "valid")
     if len(found) != 1:
         raise InputError(f"valid names {len(found)} files: give one")
     return found[0]
 
 
-def _command(given: Mapping[str, Any], read: Sequence[Source], held: Source | None) -> str:
+def _command(given: Mapping[str, Any], read: Sequence[TextSource], held: TextSource | None) -> str:
     """The command line of a call: the corpus, and every option that is not at its default."""
     words = ["unmask", "train", *map(_where, read)]
     if given["parallel"] is not None:
@@ -286,11 +283,11 @@ def _command(given: Mapping[str, Any], read: Sequence[Source], held: Source | No
     return shlex.join(words)
 
 
-def _where(source: Source) -> str:
+def _where(source: TextSource) -> str:
     return str(source.path or f"({source.name})")
 
 
 def _spelled(value: object) -> str:
-    """As the command line writes it: (24, 64) is 24,64."""
+    """A value as the command line spells it: (24, 64) is 24,64."""
     value = value.tolist() if hasattr(value, "tolist") else value
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,16 +1,23 @@
-"""Tokenise once: a corpus file becomes a memory-mapped file of token ids, kept under a fingerprint of what went in.
+"""Results that are computed once, and the tokens of a corpus among them: a folder each, named by a fingerprint of all inputs.
 
-A stored part is two files: `ids.bin`, the segments' ids end to end (uint16, or uint32 for vocabularies above 65,536),
-and `lengths.npy`, the length of each segment. What goes in is the corpus' content, the tokenizer and the segmentation: a
-change of any of them tokenises again, and nothing else does.
+A folder is whole if every file listed in its contents.json has the size and the checksum noted there; a damaged one is made
+again.
+
+A corpus file becomes a memory-mapped file of token ids. A stored part is two files: `ids.bin`, the segments' ids end to end
+(uint16, or uint32 for vocabularies above 65,536), and `lengths.npy`, the length of each segment. The inputs are the corpus'
+content, the tokenizer and the segmentation: a change of any of them tokenises again, and nothing else does.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import itertools
+import json
 import os
+import shutil
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -22,14 +29,82 @@ import numpy as np
 from jaxtyping import Int, UInt
 from tokenizers import Tokenizer
 
+from unmask.errors import InputError
+from unmask.runs.files import read_object, reading, user_path, write_json, writing
 from unmask.runs.fingerprint import content_hash
-from unmask.training.cache import cached
-from unmask.training.corpus import Source
-from unmask.training.segments import Segmentation, Segmenter
+from unmask.runs.outputs import run_in
+from unmask.training.corpus import Segmentation, Segmenter, TextSource
 
+CONTENTS = "contents.json"
+_BLOCK = 1 << 24
 _FORMAT = 2
 _LINES_PER_TASK = 4000
 _PARALLEL_FROM_BYTES = 8_000_000
+
+
+def cached(cache: Path, kind: str, inputs: object, make: Callable[[Path], None]) -> Path:
+    """The folder of the result for `inputs` (plain values); `make` fills a new one unless a whole one exists."""
+    folder = cache / f"{kind}-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]}"
+    if _is_whole(folder):
+        return folder
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    with writing(folder, "free some space, or name another folder with --cache"):
+        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            temporary.mkdir(parents=True)
+            make(temporary)
+            write_json(temporary / CONTENTS, {file.name: _summary(file) for file in sorted(temporary.iterdir())})
+            if not _is_whole(folder):
+                _put(temporary, folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return folder
+
+
+def _put(temporary: Path, folder: Path) -> None:
+    """Move a new folder to its place, over a damaged one; keep one that another process made meanwhile."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.is_file():
+        folder.unlink()
+    try:
+        temporary.rename(folder)
+    except OSError:
+        if not _is_whole(folder):
+            raise
+
+
+def default_cache() -> Path:
+    """The cache folder if the user names none."""
+    return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "cache") / "unmask"
+
+
+def cache_folder(path: Path) -> Path:
+    """`path`, if it is new or holds only folders, as a cache does. Raises InputError for a model, a run or a project."""
+    with reading(path):
+        if path.exists() and not path.is_dir():
+            raise InputError(f"cache {str(path)!r} is a file: name a folder")
+        files = sorted(entry.name for entry in path.iterdir() if entry.is_file()) if path.is_dir() else []
+    if files or run_in(path):
+        what = repr(files[0]) if files else "a run"
+        raise InputError(f"cache {str(path)!r} holds {what}, which is not part of a cache: name a new or empty folder")
+    return path
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        contents = read_object(folder / CONTENTS)
+        return bool(contents) and all(_summary(folder / name) == summary for name, summary in contents.items())
+    except (InputError, OSError):
+        return False
+
+
+def _summary(file: Path) -> list[int]:
+    """Size and CRC-32."""
+    checksum = 0
+    with file.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            checksum = zlib.crc32(block, checksum)
+    return [file.stat().st_size, checksum]
 
 
 @dataclass(frozen=True)
@@ -47,7 +122,7 @@ class TokenPart:
 
 @dataclass(frozen=True)
 class StoredTokens:
-    """What a corpus file became: its training part, the part held out, and the fingerprint of both."""
+    """The tokens of a corpus file: its training part, the held-out part, and the fingerprint of both."""
 
     train: TokenPart
     valid: TokenPart
@@ -60,7 +135,7 @@ def id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
 
 
 def tokenise(
-    source: Source,
+    source: TextSource,
     tokenizer: Tokenizer,
     settings: Segmentation,
     cache: Path,
@@ -77,7 +152,7 @@ def tokenise(
     return StoredTokens(_part(folder, "train", dtype), _part(folder, "valid", dtype), content_hash(repr(inputs)))
 
 
-def _workers(source: Source) -> int:
+def _workers(source: TextSource) -> int:
     enough = source.size >= _PARALLEL_FROM_BYTES and hasattr(os, "sched_getaffinity")
     return len(os.sched_getaffinity(0)) if enough else 1
 
@@ -113,27 +188,31 @@ def _tokenise_lines(
     """(training part, held-out part) of each run of lines, in the order of the file."""
     tasks = iter(lambda: list(itertools.islice(lines, _LINES_PER_TASK)), [])
     done = 0
+    for count, parts in _results(tasks, (tokenizer.to_str(), settings, dtype), workers):
+        yield parts
+        done += count
+        if progress:
+            progress(done)
+
+
+def _results(
+    tasks: Iterator[list[str]], arguments: tuple[str, Segmentation, type[np.unsignedinteger]], workers: int
+) -> Iterator[tuple[int, tuple[TokenPart, TokenPart]]]:
+    """The number of lines and the parts of each task, in order; at most 4 tasks per worker wait."""
     if workers == 1:
-        _start_worker(tokenizer.to_str(), settings, dtype)
+        _start_worker(*arguments)
         for task in tasks:
-            yield _work(task)
-            done += len(task)
-            if progress:
-                progress(done)
+            yield len(task), _work(task)
         return
-    arguments = (tokenizer.to_str(), settings, dtype)
     with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, arguments) as pool:
         waiting: deque[tuple[int, Future[tuple[TokenPart, TokenPart]]]] = deque()
         for task in tasks:
             waiting.append((len(task), pool.submit(_work, task)))
             if len(waiting) > 4 * workers:
                 count, future = waiting.popleft()
-                yield future.result()
-                done += count
-                if progress:
-                    progress(done)
-        for _, future in waiting:
-            yield future.result()
+                yield count, future.result()
+        for count, future in waiting:
+            yield count, future.result()
 
 
 _worker: tuple[Segmenter, type[np.unsignedinteger]] | None = None

@@ -1,41 +1,48 @@
-"""Validation: loss in nats and accuracy on held-out segments, where masks are drawn with masks fixed by a seed.
+"""Validation: loss in nats and accuracy on held-out segments, and whether the model has learned anything.
 
-Equal data, scheme and seed give equal masks whatever the model, so figures of several models compare; on another kind of
-device the random stream differs and with it the masks, not their law.
+A seed fixes the masks: equal data, scheme and seed give equal masks whatever the model, so figures of several models compare.
+On another kind of device the random stream differs and with it the masks, not their law.
+
+A model has learned if its loss is below that of the tokens' frequencies,
+
+    unigram loss = - mean over the validation targets x of log c(x) / N,    c: counts of the training targets, N their sum.
+
+A token of the vocabulary that training never shows counts as shown once, so that the loss is finite. A masked model of pairs is
+also asked for whole translations at once: one that has learned nothing of its sources repeats the same token again and again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError
-from unmask.training.batches import seed_for
 from unmask.training.encoder import PackedBert, Slots
-from unmask.training.layout import PackedText, Vocabulary
 from unmask.training.masking import FixedRate
 from unmask.training.objectives import Masked, Objective
-from unmask.training.packing import PackedRows, pack
-from unmask.training.token_store import TokenPart
+from unmask.training.packing import PackedRows, PackedText, Vocabulary, seed_for
+from unmask.training.prepare import Prepared
 
 LITTLE = 0.1
-"""The share of the loss of the frequencies that a model should be below it."""
+"""A model has learned little if its loss is within this share of the unigram loss."""
 MOST_STUTTER = 0.2
-"""Equal neighbours, beyond those of the references, from which on a model of pairs has not learned."""
+"""A model of pairs with more equal neighbours than this, beyond those of the references, has not learned."""
+_BLOCK = 1 << 22
+ROWS = 64
+"""Validation rows whose translations `stutter` reads."""
 
 
 @dataclass(frozen=True)
-class Figures:
+class Validation:
     """Mean -log q in nats, share of targets that are the most probable token, and how many targets there were.
 
-    unigram             the loss of saying each token by its frequency in training, whatever stands around it (see `learned`)
+    unigram             the loss of predicting each token by its frequency in training, without its context
     stutter             of a masked model of pairs, at the end of a run: the share of equal neighbouring tokens in translations
-                        that are said at once
-    reference_stutter   the same of the translations that they should be
+                        drawn in one step
+    reference_stutter   the same share in the reference translations
     """
 
     loss: float
@@ -54,45 +61,22 @@ class Figures:
 
     @property
     def doubt(self) -> str | None:
-        """What to say of a model that has not learned, or little; None of one that has."""
+        """A phrase about a model that has learned nothing or little; None if it has learned."""
         if not self.positions:
             return "was not validated: the held-out texts are too short for a masked token"
         if self._stutters:
-            equal, should = f"{self.stutter:.0%}", f"{self.reference_stutter or 0.0:.0%}"
-            return f"has not learned to translate: {equal} of neighbouring tokens that it says at once are equal, not {should}"
+            own, reference = f"{self.stutter:.0%}", f"{self.reference_stutter or 0.0:.0%}"
+            return (
+                f"has not learned to translate: {own} of neighbouring tokens in one-step translations are equal, not {reference}"
+            )
         if self.unigram is None or self.loss < (1 - LITTLE) * self.unigram:
             return None
-        said = "has learned little" if self.learned else "has not learned"
-        return f"{said}: validation {self.loss:.3f} nats, and the frequencies of the tokens alone have {self.unigram:.3f}"
+        verdict = "has learned little" if self.learned else "has not learned"
+        return f"{verdict}: validation {self.loss:.3f} nats, and the frequencies of the tokens alone have {self.unigram:.3f}"
 
     @property
     def _stutters(self) -> bool:
         return self.stutter is not None and self.stutter > (self.reference_stutter or 0.0) + MOST_STUTTER
-
-
-def validation_rows(
-    parts: Sequence[TokenPart],
-    max_tokens: int,
-    row_length: int,
-    pad: int,
-    limit: int = 1_000_000,
-    advice: str = "give a --valid file or a larger --valid-share",
-) -> PackedRows:
-    """Held-out segments of at most `max_tokens`, packed; at most about `limit` tokens of them, from the start.
-
-    `advice`: what helps where there is none.
-    """
-    kept = []
-    for part in parts:
-        ends = np.cumsum(part.lengths, dtype=np.int64)
-        fits = (part.lengths <= max_tokens) & (ends <= limit)
-        spans = zip(ends[fits] - part.lengths[fits], ends[fits], strict=True)
-        kept.append(
-            TokenPart(np.concatenate([np.empty(0, part.ids.dtype), *(part.ids[a:b] for a, b in spans)]), part.lengths[fits])
-        )
-    if not any(len(k.lengths) for k in kept):
-        raise InputError(f"no held-out segment of at most {max_tokens} tokens: {advice}")
-    return pack(kept, [1.0] * len(kept), [row_length], pad)[0]
 
 
 def validate(
@@ -104,11 +88,11 @@ def validate(
     batch_rows: int = 64,
     slots: int = 0,
     log_unigram: Tensor | None = None,
-) -> Figures:
-    """Figures on `rows`, with 15 % masked unless another objective is given.
+) -> Validation:
+    """Validation on `rows`, with 15 % masked unless another objective is given.
 
     slots         the number of positions that the head computes at once, if it is to match training's shape
-    log_unigram   log-frequencies of the tokens, whose loss on the same targets is Figures.unigram
+    log_unigram   log-frequencies of the tokens, whose loss on the same targets is Validation.unigram
     """
     objective = objective or Masked(FixedRate(0.15))
     device = vocabulary.special.device
@@ -123,7 +107,7 @@ def validate(
         task = objective.task(text, vocabulary, generator)
         gathered = Slots.gather(task.asked, slots)
         answer = task.answer.flatten()[gathered.position].long()
-        with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code serves here too
+        with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code is used here too
             hidden = bert.hidden(task.shown, text)
             nll, hit = bert.nll(hidden, gathered, answer)
         if log_unigram is not None:
@@ -133,4 +117,50 @@ def validate(
         count += gathered.filled.sum()
     total = max(1, int(count))
     unigram = None if log_unigram is None else float(plain) / total
-    return Figures(float(loss) / total, float(hits) / total, int(count), unigram)
+    return Validation(float(loss) / total, float(hits) / total, int(count), unigram)
+
+
+def log_unigram(prepared: Prepared, vocabulary: Vocabulary, causal: bool) -> Float[Tensor, " V"]:
+    """log c(x) / N of every token that may be asked for; -inf for the others."""
+    may = _may_be_asked_for(vocabulary, causal)
+    shown = np.where(may, np.maximum(_counts(prepared, vocabulary), 1), 0)
+    with np.errstate(divide="ignore"):
+        return torch.from_numpy(np.log(shown / shown.sum())).to(vocabulary.special.device)
+
+
+def _may_be_asked_for(vocabulary: Vocabulary, causal: bool) -> Bool[np.ndarray, " V"]:
+    """Regular tokens; of a causal model the end token and the unknown one, too."""
+    if not causal:
+        return ~vocabulary.special.cpu().numpy()
+    may = np.ones(vocabulary.size, bool)
+    may[[vocabulary.start, vocabulary.pad, vocabulary.mask]] = False
+    return may
+
+
+def _counts(prepared: Prepared, vocabulary: Vocabulary) -> Int[np.ndarray, " V"]:
+    """Counts of each token in an epoch; of pairs, in the translations with their end tokens."""
+    if prepared.pairs is not None:
+        counts = np.bincount([token for target in prepared.pairs.targets for token in target], minlength=vocabulary.size)
+        counts[vocabulary.end] += len(prepared.pairs.targets)
+        return counts
+    counts = np.zeros(vocabulary.size, np.int64)
+    for packed in prepared.packed:
+        flat = packed.ids.reshape(-1)
+        for first in range(0, len(flat), _BLOCK):
+            counts += np.bincount(flat[first : first + _BLOCK], minlength=vocabulary.size)
+    return counts
+
+
+@torch.no_grad()
+def stutter(bert: PackedBert, rows: PackedRows, vocabulary: Vocabulary) -> tuple[float, float]:
+    """Shares of equal neighbours in translations made in one step, and in the references, for the first validation rows."""
+    text = PackedText.of(torch.from_numpy(rows.ids[:ROWS].astype(np.int64)).to(vocabulary.special.device), vocabulary)
+    task = Masked(FixedRate(1.0)).task(text, vocabulary, torch.Generator(vocabulary.special.device).manual_seed(0))
+    made = task.answer.clone()
+    asked = task.asked.flatten().nonzero()[:, 0]
+    hidden = bert.hidden(task.shown, text)
+    for some in asked.split(1024):
+        made.view(-1)[some] = bert.logits(hidden[some]).argmax(-1).to(made.dtype)
+    both = task.asked[:, 1:] & task.asked[:, :-1] & (text.segment[:, 1:] == text.segment[:, :-1])
+    places = max(1, int(both.sum()))
+    return tuple(float((both & (ids[:, 1:] == ids[:, :-1])).sum()) / places for ids in (made, task.answer))  # type: ignore[return-value]

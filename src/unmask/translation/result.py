@@ -9,7 +9,6 @@ novel       share of a kernel's steps that changed the text
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.runs.files import write_atomically
+from unmask.runs.files import as_json, write_atomically
 from unmask.runs.outputs import output_file
 from unmask.sampling.run.text_statistics import stutter_rate, stutters
 from unmask.translation.settings import TranslateSettings
@@ -104,7 +103,7 @@ class Translations:
 
     def lines(self) -> str:
         """JSON lines, one per source."""
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
+        return "".join(as_json(row, indent=None) + "\n" for row in self.rows)
 
     @checked
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -15,7 +15,7 @@ from unmask.errors import InputError, UnmaskWarning
 from unmask.options.option import documented
 from unmask.options.translation import TranslateOptions
 from unmask.runs.files import user_path
-from unmask.runs.lines import STANDARD_INPUT, text_lines, told
+from unmask.runs.lines import STANDARD_INPUT, source_name, text_lines
 from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.sampling.run.text_statistics import stutters
@@ -103,7 +103,7 @@ def read_lines(texts: Texts, name: str) -> list[str]:
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
     lines = [" ".join(line.split()) for _, line in text_lines(path)]
     if not any(lines):
-        raise InputError(f"{name} {told(path)!r} has no text: give one text per line")
+        raise InputError(f"{name} {source_name(path)!r} has no text: give one text per line")
     return lines
 
 

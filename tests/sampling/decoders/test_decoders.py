@@ -170,5 +170,5 @@ def test_logits_that_are_no_numbers_are_an_error_and_no_token(decoder_class, hea
 
 @pytest.mark.parametrize("wrong", [{"decoding_steps": 0}, {"decoding_temperature": -1.0}])
 def test_impossible_schedules_are_refused(wrong):
-    with pytest.raises(InputError, match="decoding_steps|decoding_temperature"):
+    with pytest.raises(InputError, match=f"{next(iter(wrong))} .* is out of range"):
         of(MaskPredict, small_target(), **wrong)

@@ -18,8 +18,9 @@ export const svg = (tag, props, ...children) => fill(document.createElementNS(SV
 
 export const percent = (p) => (p >= 0.0995 ? `${(100 * p).toFixed(0)} %` : p >= 0.00095 ? `${(100 * p).toFixed(1)} %` : p > 0 ? `${(100 * p).toPrecision(1)} %` : "0 %");
 export const percentAtLeast = (p) => (p >= 1 ? "100 %" : p >= 0.001 ? `${(Math.floor(1000 * p * (1 - 1e-12)) / 10).toFixed(1)} %` : "0 %");
-export const probability = (logProb) => (logProb === null ? 0 : Math.exp(logProb));
-export const nats = (value, digits = 2) => (value === null || value === undefined ? "–" : value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1"));
+// Infinities come as the words "Infinity" and "-Infinity", which Number reads.
+export const probability = (logProb) => Math.exp(Number(logProb)) || 0;
+export const nats = (value, digits = 2) => (value === null || value === undefined || Number.isNaN(Number(value)) ? "–" : Number.isFinite(Number(value)) ? Number(value).toFixed(digits).replace(/^-(0\.?0*)$/, "$1") : value < 0 ? "−∞" : "∞");
 export const shown = (token) => token.trim() || "␣";
 
 // A text with some stretches marked: [[start, end], ...] in characters.

@@ -6,6 +6,7 @@ number of samples that a masked loss needs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -15,18 +16,16 @@ from jaxtyping import Float
 
 from unmask.lab import figures
 from unmask.lab.correlation import Entropies
-from unmask.lab.dynamics import gibbs
-from unmask.lab.information import block_covariance, fisher_information, worst_cost
-from unmask.lab.mask_law import uniform_masks
-from unmask.lab.model import LabModel
-from unmask.lab.space import Vector
-from unmask.lab.spectrum import mixing_time, spectral_gap
+from unmask.lab.dynamics import gibbs, mixing_time, spectral_gap, uniform_masks
+from unmask.lab.estimation import block_covariance, fisher_information, worst_cost
+from unmask.lab.model import LabModel, Vector
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
-from unmask.lab.studies.study import Study, Table
+from unmask.lab.studies.study import Study, Table, counted
 from unmask.options.lab import Dependence
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -59,7 +58,7 @@ def agreement_law(model: LabModel, law: Vector | None = None) -> Counted:
 
 
 def splits(law: Counted) -> bool:
-    """Whether the law of a count has its two ends above something between them."""
+    """Whether both ends of a count's law are above a value between them."""
     return bool(min(law[0], law[-1]) > law.min())
 
 
@@ -80,13 +79,13 @@ def run(options: Dependence, progress: Progress | None = None) -> Study:
     points: list[Point] = []
     laws: dict[float, Counted] = {}
     dependence: dict[float, float] = {}
-    for done, coupling in enumerate(everything):
+    step = counted(progress, len(everything), "couplings")
+    for coupling in everything:
         model = settings.at(coupling)
         laws[coupling] = agreement_law(model)
         dependence[coupling] = pair_information(model)
         points += [measure(model, coupling, k) for k in sizes]
-        if progress:
-            progress(done + 1, len(everything), "couplings")
+        step()
     rows = [
         (f"{p.coupling:g}", p.k, dependence[p.coupling], p.gap, p.mixing_time, p.worst_cost)
         for p in points
@@ -153,11 +152,15 @@ def _draw(points: list[Point], sizes: tuple[int, ...], laws: dict[float, Counted
         axis.set(yscale="log", xlabel="coupling of each pair", ylabel=label)
         figures.plain_numbers(axis.yaxis)
         axis.legend(title="masked sites")
-    width = 0.8 / len(laws)
-    for index, ((coupling, law), colour) in enumerate(zip(laws.items(), figures.SERIES * len(laws), strict=False)):
-        places = np.arange(len(law)) + (index - (len(laws) - 1) / 2) * width
-        right.bar(places, law, width, color=colour, label=f"coupling {coupling:g}")
-    right.set(xlabel=f"sites, of {len(law) - 1}, that take the last value", ylabel="probability")
-    right.set_xticks(range(len(law)))
-    right.legend(loc="upper center")
+    agreement_bars(right, {f"coupling {coupling:g}": law for coupling, law in laws.items()}, figures.SERIES * len(laws))
     return figure
+
+
+def agreement_bars(axis: Axes, laws: dict[str, Counted], colours: Sequence[str]) -> None:
+    """Laws of the number of sites that take the last value, as bars beside each other."""
+    width = 0.8 / len(laws)
+    for index, ((name, law), colour) in enumerate(zip(laws.items(), colours, strict=False)):
+        axis.bar(np.arange(len(law)) + (index - (len(laws) - 1) / 2) * width, law, width, color=colour, label=name)
+    axis.set(xlabel=f"sites, of {len(law) - 1}, that take the last value", ylabel="probability")
+    axis.set_xticks(range(len(law)))
+    axis.legend(loc="upper center")

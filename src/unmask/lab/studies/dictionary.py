@@ -12,14 +12,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unmask.lab import figures
-from unmask.lab.dynamics import Transition, block_dynamics, naive_dynamics
-from unmask.lab.information import Matrix, block_covariance, block_information, fisher_information, mean_cost, worst_cost
-from unmask.lab.mask_law import MaskLaw, surprise_masks, uniform_masks
+from unmask.lab.correlation import tensorisation_constant
+from unmask.lab.dynamics import (
+    MaskLaw,
+    Transition,
+    block_dynamics,
+    dirichlet_form,
+    mixing_time,
+    naive_dynamics,
+    spectral_gap,
+    stationary_law,
+    surprise_masks,
+    total_variation,
+    uniform_masks,
+)
+from unmask.lab.estimation import Matrix, block_covariance, block_information, fisher_information, mean_cost, worst_cost
 from unmask.lab.model import LabModel, Theta
-from unmask.lab.spectrum import dirichlet_form, mixing_time, spectral_gap, stationary_law, total_variation
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
-from unmask.lab.studies.study import Study, Table
-from unmask.lab.tensorisation import tensorisation_constant
+from unmask.lab.studies.study import Study, Table, counted
 from unmask.options.lab import Dictionary
 from unmask.runs.progress import Progress
 
@@ -70,14 +80,7 @@ def run(options: Dictionary, progress: Progress | None = None) -> Study:
     model = settings.build()
     sizes = parse_sizes(options.k, model.space.sites)
     couplings = () if settings.table is not None else parse_numbers(options.couplings, "couplings")
-    total, done = len(sizes) + 1 + len(couplings), 0
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        if progress:
-            progress(done, total, "gaps and information")
-
+    step = counted(progress, len(sizes) + 1 + len(couplings), "gaps and information")
     adaptive = surprise_masks(model, options.adaptive_k, options.sharpness)
     rows = []
     for k in sizes:

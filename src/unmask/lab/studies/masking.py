@@ -15,21 +15,21 @@ import numpy as np
 
 from unmask.errors import InputError
 from unmask.lab import figures
-from unmask.lab.dynamics import gibbs
-from unmask.lab.fitting import Learning, Loss, learn
-from unmask.lab.information import (
+from unmask.lab.dynamics import gibbs, slowest, uniform_masks
+from unmask.lab.estimation import (
+    Learning,
+    Loss,
     Matrix,
     averaged_block_covariance,
     block_covariance,
     factorised_covariance,
     fisher_information,
+    learn,
     least_eigenvalue,
 )
-from unmask.lab.mask_law import uniform_masks
 from unmask.lab.model import LabModel
-from unmask.lab.spectrum import slowest
 from unmask.lab.studies.settings import ModelSettings
-from unmask.lab.studies.study import Study, Table
+from unmask.lab.studies.study import Study, Table, counted, without_rounding
 from unmask.options.lab import Masking
 from unmask.runs.progress import Progress
 
@@ -161,14 +161,7 @@ def _trace(matrix: Matrix) -> float:
 def _learn(model: LabModel, options: Masking, progress: Progress | None) -> dict[str, list[Learning]]:
     plan: list[tuple[Loss, int]] = [("block", k) for k in range(1, model.space.sites + 1)]
     plan += [("factorised", k) for k in range(1, model.space.sites)]
-    done, total = 0, options.fits * len(plan)
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        if progress:
-            progress(done, total, "fits")
-
+    step = counted(progress, options.fits * len(plan), "fits")
     out: dict[str, list[Learning]] = {"block": [], "factorised": []}
     for index, (loss, k) in enumerate(plan):
         law = uniform_masks(model.space, k)
@@ -179,7 +172,7 @@ def _learn(model: LabModel, options: Masking, progress: Progress | None) -> dict
 def _differences(learnt: dict[str, list[Learning]], closed: dict[str, list[float]]) -> list[float]:
     """Distances of the fits from the theory, in standard errors."""
     if any(fit.standard_error == 0 for fits in learnt.values() for fit in fits):
-        raise InputError("the samples of the fits are all alike, so no fit differs from another: use a smaller learn_coupling")
+        raise InputError("the samples of the fits are all equal, so no fit differs from another: use a smaller learn_coupling")
     return [abs(r.mean - t) / r.standard_error for loss in learnt for r, t in zip(learnt[loss], closed[loss], strict=True)]
 
 
@@ -194,11 +187,14 @@ def _tables(
     closed: dict[str, list[float]],
 ) -> list[Table]:
     whole, slow_model, learned = models
-    falls = [[*drops(curve), "-"] for curve in (curves.block, curves.factorised, curves.averaged)]
+    falls = [
+        [*(without_rounding(drop, 1e-10) for drop in drops(curve)), "-"]
+        for curve in (curves.block, curves.factorised, curves.averaged)
+    ]
     main = Table(
         f"{whole.describe()}: trace of Γ_k, and the least eigenvalue of Γ_k - Γ_k+1",
         ("k", "joint block", "factorised head", "all masks averaged", "least eig., block", "factorised", "averaged"),
-        [(k, *(t[i] for t in traces), *(_clean(f[i]) for f in falls)) for i, k in enumerate(sizes)],
+        [(k, *(t[i] for t in traces), *(f[i] for f in falls)) for i, k in enumerate(sizes)],
         "Every coupling and every field is a parameter. A negative least eigenvalue means that some direction got worse with "
         "more masking.",
     )
@@ -222,10 +218,6 @@ def _factorised_cells(k: int, results: list[Learning], closed: list[float]) -> t
     if k >= len(results):
         return "not identified", "", float("inf")
     return results[k].mean, results[k].standard_error, closed[k]
-
-
-def _clean(value: object) -> object:
-    return 0.0 if isinstance(value, float) and abs(value) < 1e-10 else value
 
 
 def _draw(

@@ -9,17 +9,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from unmask.formats import at_most
 from unmask.lab import figures
 from unmask.lab.correlation import masked_total_correlation
-from unmask.lab.dynamics import gibbs, parallel_step
-from unmask.lab.mask_law import uniform_masks
-from unmask.lab.spectrum import stationary_law, total_variation
-from unmask.lab.studies.dependence import Counted, agreement_law
+from unmask.lab.dynamics import gibbs, parallel_step, stationary_law, total_variation, uniform_masks
+from unmask.lab.studies.dependence import Counted, agreement_bars, agreement_law
 from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
-from unmask.lab.studies.study import Study, Table
+from unmask.lab.studies.study import Study, Table, counted, without_rounding
 from unmask.options.lab import Parallel
 from unmask.runs.progress import Progress
 
@@ -46,14 +42,14 @@ def run(options: Parallel, progress: Progress | None = None) -> Study:
     own = settings.coupling
     points: list[Point] = []
     couplings = sorted({*swept, own})
-    for done, coupling in enumerate(couplings):
+    step = counted(progress, len(couplings), "couplings")
+    for coupling in couplings:
         other = model if coupling == own else settings.at(coupling)
         for k in sizes:
             law = uniform_masks(other.space, k)
             tv = total_variation(stationary_law(parallel_step(other, law)), other.p)
             points.append(Point(coupling, k, tv, masked_total_correlation(other, law)))
-        if progress:
-            progress(done + 1, len(couplings), "couplings")
+        step()
     mine = [p for p in points if p.coupling == own]
     exact = [total_variation(stationary_law(gibbs(model, k)), model.p) for k in sizes]
     shown = sizes[-2:]
@@ -83,7 +79,7 @@ def run(options: Parallel, progress: Progress | None = None) -> Study:
             Table(
                 settings.describe(),
                 ("k", "TV(parallel law, p)", "TV(Gibbs law, p)", "E TC(x_K | x_-K), nats"),
-                [(p.k, _clean(p.tv), _clean(e), _clean(p.total_correlation)) for p, e in zip(mine, exact, strict=True)],
+                [(p.k, *map(without_rounding, (p.tv, e, p.total_correlation))) for p, e in zip(mine, exact, strict=True)],
                 "TV: total variation, from 0 (the same law) to 1.",
             )
         ],
@@ -100,10 +96,6 @@ def run(options: Parallel, progress: Progress | None = None) -> Study:
 
 def _near(tv: float) -> str:
     return "exactly" if tv < 1e-12 else f"{tv:.3f} from"
-
-
-def _clean(value: float) -> float:
-    return 0.0 if abs(value) < 1e-12 else value
 
 
 def _draw(points: list[Point], couplings: list[float], sizes: tuple[int, ...], laws: dict[str, Counted]) -> Figure:
@@ -125,11 +117,6 @@ def _draw(points: list[Point], couplings: list[float], sizes: tuple[int, ...], l
         middle.set(xscale="log", yscale="log")
         for axis in (middle.xaxis, middle.yaxis):
             figures.plain_numbers(axis)
-    width, colours = 0.8 / len(laws), (figures.BLUE, figures.ORANGE, figures.RED)
-    for index, ((name, law), colour) in enumerate(zip(laws.items(), colours, strict=False)):
-        right.bar(np.arange(len(law)) + (index - (len(laws) - 1) / 2) * width, law, width, color=colour, label=name)
-    right.set(xlabel=f"sites, of {len(law) - 1}, that take the last value", ylabel="probability")
+    agreement_bars(right, laws, (figures.BLUE, figures.ORANGE, figures.RED))
     right.set_ylim(top=1.35 * max(law.max() for law in laws.values()))
-    right.set_xticks(range(len(law)))
-    right.legend(loc="upper center")
     return figure

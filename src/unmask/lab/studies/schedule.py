@@ -27,7 +27,7 @@ from unmask.lab.schedules import (
     unmasking_law,
 )
 from unmask.lab.studies.settings import ModelSettings
-from unmask.lab.studies.study import Study, Table
+from unmask.lab.studies.study import Study, Table, counted, without_rounding
 from unmask.options.lab import Schedule
 from unmask.runs.progress import Progress
 
@@ -53,10 +53,10 @@ def run(options: Schedule, progress: Progress | None = None) -> Study:
     entropies = Entropies(model)
     entropy = float(entr(model.p).sum())
     rows: list[dict[str, Any]] = []
+    step = counted(progress, sites, "steps")
     for steps in range(1, sites + 1):
         rows.append(_row(model, steps, options.orders, generator, entropies))
-        if progress:
-            progress(steps, sites, "steps")
+        step()
     error = max(row["identity_error"] for row in rows)
     path_sum = sum(masked_cross_entropy(model, k) / k for k in range(1, sites + 1))
     half = rows[1]
@@ -88,7 +88,7 @@ def run(options: Schedule, progress: Progress | None = None) -> Study:
             Table(
                 f"{settings.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
                 ("steps", *FIXED, "worst possible"),
-                [(r["steps"], *(_clean(r[name]) for name in (*FIXED, "worst possible"))) for r in rows],
+                [(r["steps"], *(without_rounding(r[name]) for name in (*FIXED, "worst possible"))) for r in rows],
                 f"Exact conditionals at every step; even groups. Random order: mean of {options.orders}.",
             ),
             Table(
@@ -151,10 +151,6 @@ def _as_good(rows: list[dict[str, Any]], cost: float) -> int:
 
 def _spell(schedule: list[list[int]]) -> str:
     return " → ".join(" ".join(str(i + 1) for i in group) for group in schedule)
-
-
-def _clean(value: float) -> float:
-    return 0.0 if abs(value) < 1e-12 else value
 
 
 def _draw(rows: list[dict[str, Any]], sites: int, entropy: float) -> Figure:

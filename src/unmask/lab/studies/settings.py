@@ -1,4 +1,4 @@
-"""Which model a study looks at, built from what a user gave."""
+"""The model of a study, built from its options."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import numpy as np
 
 from unmask import checks
 from unmask.errors import InputError
-from unmask.lab.model import LabModel, table_model
-from unmask.lab.space import MAX_STATES, refuse_too_many
-from unmask.lab.spins import curie_weiss, ising, parse_fields, potts
+from unmask.lab.model import MAX_STATES, LabModel, curie_weiss, ising, parse_fields, potts, refuse_too_many, table_model
 from unmask.options.lab import MOST_VALUES, SpinOptions
 from unmask.runs.files import parse_json, read_bytes, reading, user_path
 

@@ -1,4 +1,4 @@
-"""What a study hands back: words, tables, numbers and a figure, for the terminal, the report and a notebook alike."""
+"""The result of a study: words, tables, numbers and a figure, for the terminal, the report and a notebook."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from unmask.runs.files import plain
+from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; cells are numbers or words, `note` says how to read it."""
+    """A titled table; cells are numbers or words, `note` explains it."""
 
     title: str
     columns: Sequence[str]
@@ -49,7 +50,7 @@ class Study:
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """What `--json` prints and NAME.json holds: options, and every number behind tables and figure."""
+        """The object that `--json` prints and NAME.json holds: options, and every number behind tables and figure."""
         return dict(plain({"study": self.name, "title": self.title, **self.numbers}))
 
     def to_frame(self) -> pandas.DataFrame:
@@ -60,6 +61,24 @@ class Study:
         findings = "".join(f"<li>{escape(without_markdown(finding))}</li>" for finding in self.findings)
         tables = "".join(f"<p><b>{escape(t.title)}</b></p>{_html(t)}<p>{escape(t.note)}</p>" for t in self.tables)
         return f"<h3>{escape(self.title)}</h3><ul>{findings}</ul>{tables}"
+
+
+def counted(progress: Progress | None, total: int, what: str) -> Callable[[], None]:
+    """A function to call after each of `total` parts of a study; it reports them to `progress`."""
+    done = 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if progress:
+            progress(done, total, what)
+
+    return step
+
+
+def without_rounding(value: float, below: float = 1e-12) -> float:
+    """`value`, or 0 if its size is below `below`: rounding errors are not shown."""
+    return 0.0 if abs(value) < below else value
 
 
 def show(cell: object) -> str:

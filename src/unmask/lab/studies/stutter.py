@@ -1,7 +1,7 @@
 """Remark 1: why "walking walking".
 
-The word w stands in one of N slots, and one does not know which: for two slots p(s, w) = 1 - p(w, t). Each slot on its own is
-filled with w by its marginal, so a parallel draw says w twice, or not at all. For two slots with weight 1/2:
+The word w is in one of N slots, and one does not know which: for two slots p(s, w) = 1 - p(w, t). Each slot on its own is
+filled with w by its marginal, so a parallel draw has w twice, or not at all. For two slots with weight 1/2:
 p("w w") = 1/4 and p(impossible) = 1/2 under the product, and TC = ln 2.
 """
 
@@ -14,12 +14,19 @@ import numpy as np
 from unmask.errors import InputError
 from unmask.lab import figures
 from unmask.lab.correlation import Entropies
-from unmask.lab.dynamics import Transition, block_dynamics, gibbs, parallel_step, product_conditional
-from unmask.lab.mask_law import uniform_masks
-from unmask.lab.model import LabModel, table_model
-from unmask.lab.space import Space, Vector
-from unmask.lab.spectrum import mixing_time, stationary_law, total_variation
-from unmask.lab.studies.study import Study, Table
+from unmask.lab.dynamics import (
+    Transition,
+    block_dynamics,
+    gibbs,
+    mixing_time,
+    parallel_step,
+    product_conditional,
+    stationary_law,
+    total_variation,
+    uniform_masks,
+)
+from unmask.lab.model import LabModel, Space, Vector, table_model
+from unmask.lab.studies.study import Study, Table, counted
 from unmask.options.lab import Stutter
 from unmask.runs.progress import Progress
 
@@ -37,7 +44,7 @@ def stutter_pair(weight: float = 0.5) -> LabModel:
 
 
 def slots_model(slots: int, noise: float = 0.0) -> LabModel:
-    """One w among fillers, in any of `slots` places alike (value 1: w), mixed with `noise` of the uniform law."""
+    """One w among fillers, in any of `slots` equally likely places (value 1: w), mixed with `noise` of the uniform law."""
     if slots < 1 or not 0 <= noise < 1:
         raise InputError(f"{slots} slots with noise {noise:g}: use at least 1 slot and noise from 0 to below 1")
     space = Space((2,) * slots)
@@ -46,8 +53,8 @@ def slots_model(slots: int, noise: float = 0.0) -> LabModel:
     return table_model(p.reshape(space.sizes), f"{slots} slots")
 
 
-def tell(model: LabModel, law: Vector) -> dict[str, float]:
-    """How a law over slots goes wrong: w missing, once (right), or repeated."""
+def outcomes(model: LabModel, law: Vector) -> dict[str, float]:
+    """Probabilities that w is missing, occurs once (right), or is repeated."""
     count = model.space.values.sum(1)
     return {
         "missing": float(law[count == 0].sum()),
@@ -62,24 +69,28 @@ def run(options: Stutter, progress: Progress | None = None) -> Study:
     product = product_conditional(pair.space, pair.p, (0, 1))
     correlation = Entropies(pair).total_correlation((0, 1))
     stutter, impossible = float(product.reshape(3, 3)[1, 1]), float(product[pair.p == 0].sum())
-    by_slots = []
+    by_slots, step = [], counted(progress, options.slots, "slots")
     for slots in range(2, options.slots + 1):
         model = slots_model(slots)
-        drawn = tell(model, product_conditional(model.space, model.p, tuple(range(slots))))
+        drawn = outcomes(model, product_conditional(model.space, model.p, tuple(range(slots))))
         by_slots.append({"slots": slots, **drawn, "total_correlation": Entropies(model).total_correlation(range(slots))})
-        if progress:
-            progress(slots - 1, options.slots, "slots")
+        step()
     noisy = slots_model(options.repair_slots, options.noise)
     samplers = _samplers(noisy)
     start = product_conditional(noisy.space, noisy.p, tuple(range(options.repair_slots)))
     repair = {name: _follow(noisy, chain, start, options.steps) for name, chain in samplers.items()}
     long_run = [
-        (name, tell(noisy, law)["repeated"], tell(noisy, law)["missing"], total_variation(law, noisy.p), mixing_time(chain, law))
+        (
+            name,
+            outcomes(noisy, law)["repeated"],
+            outcomes(noisy, law)["missing"],
+            total_variation(law, noisy.p),
+            mixing_time(chain, law),
+        )
         for name, chain in samplers.items()
         for law in [stationary_law(chain)]
     ]
-    if progress:
-        progress(options.slots, options.slots, "slots")
+    step()
     one_slot = next(iter(repair.values()))
     findings = [
         "**One parallel draw stutters.** The two sentences “s w” and “w t” are all there is (probabilities "
@@ -144,10 +155,10 @@ def _samplers(model: LabModel) -> dict[str, Transition]:
 
 
 def _follow(model: LabModel, chain: Transition, law: Vector, steps: int) -> list[float]:
-    out = [tell(model, law)["repeated"]]
+    out = [outcomes(model, law)["repeated"]]
     for _ in range(steps):
         law = np.asarray(law @ chain)
-        out.append(tell(model, law)["repeated"])
+        out.append(outcomes(model, law)["repeated"])
     return out
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from math import isfinite, isnan, sqrt
+from math import isnan, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -272,7 +272,7 @@ def _finite(value: Any) -> Any:
         return {str(k): _finite(v) for k, v in value.items()}
     if isinstance(value, list):
         return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
+    return None if isinstance(value, float) and isnan(value) else value
 
 
 def verdict(found: Diagnosis, settings: SampleSettings) -> list[str]:

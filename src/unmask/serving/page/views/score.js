@@ -46,7 +46,7 @@ export function open(root, about, values) {
     return h("section", { class: "card" }, h("h2", {}, "Whole sentences"), h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "scores" }, h("table", { class: "data" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "score"), found.rows.map((_, n) => h("th", { scope: "col", class: "n" }, `sentence ${n + 1}`)), h("th", { scope: "col" }, "what it is"))),
       h("tbody", {}, chosen().map((name) => h("tr", {}, h("th", { scope: "row" }, name), found.rows.map((row) => h("td", { class: "n" }, nats(row[name]))),
-        h("td", { class: "long" }, found.scores[name].definition, h("span", { class: "note" }, found.scores[name].probability ? " (a probability)" : " (no probability)"))))))),
+        h("td", { class: "long" }, found.scores[name].definition, h("span", { class: "note" }, found.scores[name].probability ? " (a probability)" : " (not a probability)"))))))),
       found.rows.filter((row) => row.reason).map((row) => h("p", { class: "error" }, `“${row.text}”: ${row.reason}.`)));
   }
 

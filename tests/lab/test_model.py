@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from random_models import random_table
 
 from unmask.errors import InputError
-from unmask.lab.mask_law import MaskLaw, adaptive_masks, surprise_masks, uniform_masks, weighted_masks
-from unmask.lab.model import random_table, table_model
-from unmask.lab.space import Space
-from unmask.lab.spins import curie_weiss, edges, ising, parse_fields, potts
+from unmask.lab.dynamics import MaskLaw, adaptive_masks, surprise_masks, uniform_masks, weighted_masks
+from unmask.lab.model import Space, curie_weiss, edges, ising, parse_fields, potts, table_model
 from unmask.lab.studies.settings import ModelSettings, load_table, parse_numbers, parse_sizes
 
 
@@ -64,7 +63,7 @@ def test_fields_are_read_in_four_ways():
 
 
 @pytest.mark.parametrize("text", ["", "x", "1,2", "1:2:3", "normal:1", "normal:a:1", "1,,2"])
-def test_bad_fields_are_told(text):
+def test_bad_fields_are_refused(text):
     with pytest.raises(InputError, match="fields"):
         parse_fields(text, 3)
 
@@ -79,7 +78,7 @@ def test_a_space_too_large_says_how_large_and_what_fits():
     assert curie_weiss(12, 0.1).space.states == 4096
 
 
-def test_couplings_that_overflow_are_told_with_what_fits():
+def test_couplings_that_overflow_are_refused_with_what_fits():
     with pytest.raises(InputError, match="log-weights of the states differ by 36,000.*smaller than 33.3"):
         curie_weiss(6, 2000)
     with pytest.raises(InputError, match="finite"):
@@ -87,7 +86,7 @@ def test_couplings_that_overflow_are_told_with_what_fits():
     assert curie_weiss(6, 33.0).p.min() > 0
 
 
-def test_k_out_of_range_is_told():
+def test_k_out_of_range_is_refused():
     with pytest.raises(InputError, match="k = 0 masked sites of 3: use k from 1 to 3"):
         uniform_masks(Space((2, 2, 2)), 0)
     with pytest.raises(InputError, match="k = 4 masked sites of 3"):
@@ -105,7 +104,7 @@ def test_numbers_are_read_as_lists_and_ranges():
 
 
 @pytest.mark.parametrize("cells", [[0.5, 0.6], [-0.1, 1.1], [np.nan, 1.0], [np.inf, 1.0], 1.0])
-def test_tables_that_are_no_distributions_are_told(cells):
+def test_tables_that_are_not_distributions_are_refused(cells):
     with pytest.raises(InputError, match="table"):
         table_model(cells)
 
@@ -133,7 +132,7 @@ def test_mask_laws_are_distributions():
     assert weighted.masks == ((0, 2), (1,)) and weighted.given[:, 0].tolist() == [0.75, 0.25]
 
 
-def test_bad_mask_laws_are_told():
+def test_bad_mask_laws_are_refused():
     space = Space((2, 2))
     for weights in ({}, {(0,): -1.0, (1,): 2.0}, {(0,): 0.0}):
         with pytest.raises(InputError, match="weights of at least 0"):
@@ -165,6 +164,6 @@ def test_surprise_prefers_the_improbable_token():
         ([1 - 1e-300, 1e-300], "raise the smallest probabilities, or set them to 0"),
     ],
 )
-def test_a_table_that_is_no_model_says_why(cells, message):
+def test_a_table_that_is_not_a_model_says_why(cells, message):
     with pytest.raises(InputError, match=message):
         table_model(cells).p  # noqa: B018

@@ -4,19 +4,26 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_models import random_table, random_tables
 from scipy.special import entr, rel_entr
 
 from unmask.errors import InputError
-from unmask.lab.correlation import Entropies, dependence_matrix, masked_total_correlation
-from unmask.lab.dynamics import block_dynamics, conditional, parallel_step, product_conditional
-from unmask.lab.mask_law import surprise_masks, uniform_masks
-from unmask.lab.model import random_table
-from unmask.lab.spectrum import spectral_gap, stationary_law, total_variation
-from unmask.lab.spins import curie_weiss, ising, parse_fields
-from unmask.lab.studies.stutter import slots_model, stutter_pair, tell
-from unmask.lab.tensorisation import divergences, tensorisation_constant
+from unmask.lab.correlation import Entropies, divergences, masked_total_correlation, tensorisation_constant
+from unmask.lab.dynamics import (
+    block_dynamics,
+    conditional,
+    parallel_step,
+    product_conditional,
+    spectral_gap,
+    stationary_law,
+    surprise_masks,
+    total_variation,
+    uniform_masks,
+)
+from unmask.lab.model import curie_weiss, ising, parse_fields
+from unmask.lab.studies.stutter import outcomes, slots_model, stutter_pair
 
-models = st.builds(random_table, st.lists(st.integers(2, 3), min_size=2, max_size=4), st.integers(0, 10**6), st.floats(0.1, 2.0))
+models = random_tables(2.0)
 
 
 def test_the_parallel_steps_law_is_off():
@@ -46,8 +53,10 @@ def test_total_correlation_vanishes_only_without_dependence():
     assert masked_total_correlation(curie_weiss(4, 0.3, 0.4), law) > 0.05
 
 
-def test_dependence_matrix_sees_the_graph():
-    matrix = dependence_matrix(ising(0.5, np.full(5, 0.1), "path"))
+def test_pairs_depend_on_each_other_given_the_rest_along_edges_only():
+    entropies = Entropies(ising(0.5, np.full(5, 0.1), "path"))
+    matrix = np.array([[entropies.mutual_information(i, j, set(range(5)) - {i, j}) for j in range(5)] for i in range(5)])
+    np.fill_diagonal(matrix, 0)
     joined = np.abs(np.subtract.outer(range(5), range(5))) == 1
     assert matrix[joined].min() > 0.05
     assert np.abs(matrix[~joined]).max() < 1e-13
@@ -73,7 +82,7 @@ def test_the_stutter_toy_with_other_weights(weight):
 @pytest.mark.parametrize("slots", [2, 3, 6])
 def test_slots_follow_the_binomial(slots):
     model = slots_model(slots)
-    drawn = tell(model, product_conditional(model.space, model.p, tuple(range(slots))))
+    drawn = outcomes(model, product_conditional(model.space, model.p, tuple(range(slots))))
     assert drawn["missing"] == pytest.approx((1 - 1 / slots) ** slots, abs=1e-14)
     assert drawn["once"] == pytest.approx((1 - 1 / slots) ** (slots - 1), abs=1e-14)
     assert sum(drawn.values()) == pytest.approx(1, abs=1e-14)
@@ -115,7 +124,7 @@ def test_tensorisation_needs_blind_masks():
         tensorisation_constant(model, surprise_masks(model, 1))
 
 
-def test_bad_toys_are_told():
+def test_bad_toys_are_refused():
     with pytest.raises(InputError, match="between 0 and 1"):
         stutter_pair(1.0)
     with pytest.raises(InputError, match="slots"):

@@ -1,30 +1,41 @@
-"""What is scored: texts one per line, or JSON Lines with a text, with a target between words, or with a minimal pair.
+"""Texts to score: read from lines or mappings, and as the model's tokens.
+
+Lines hold one text each, or JSON with a text, with a target between words, or with a minimal pair:
 
     {"text": "..."}                                      optional "id", which comes back with the row
-    {"before": "...", "target": "...", "after": "..."}   the target is scored, what stands around it is context
+    {"before": "...", "target": "...", "after": "..."}   the target is scored, the words around it are context
     {"sentence_good": "...", "sentence_bad": "..."}      optional "UID" (the set) and "phenomenon" or "linguistics_term"
 
 The parts of a target's text are joined by one space, except where a part brings its own space or the next begins with a mark
 that follows a word directly.
+
+Two kinds of words. Masking (pll_word) goes by the tokenizer's own words, as Kauf & Ivanova's measure does: "don't" is three of
+BERT's. Tables with one row per word go by spaces, as reading-time corpora do: "don't." is one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from unmask.errors import InputError
+from unmask.models.text.text_tokenizer import BLANK, TextTokenizer
 from unmask.runs.files import parse_json, user_path
-from unmask.runs.lines import STANDARD_INPUT, numbered_lines, told
+from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, source_name
+from unmask.scoring.batch import TextBatch
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")
-COMPRESSED = (".gz", ".xz")
 JOINED_TO_THE_LEFT = tuple(".,;:!?)]}%'’”")
 GOOD, BAD = "sentence_good", "sentence_bad"
 Texts = str | Path | Iterable[str | Mapping[str, Any]]
 """One text, a file, standard input (`Path("-")`), or texts and mappings."""
+EMPTY = "the text is empty"
+"""The reason of a blank line, which is not a failure."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +48,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Pair:
+class SentencePair:
     """Two sentences of which the first is the acceptable one, the set that they belong to, and its phenomenon if known."""
 
     good: str
@@ -46,14 +57,8 @@ class Pair:
     phenomenon: str | None = None
 
 
-def is_json_lines(path: Path) -> bool:
-    """Whether the file's name says that it holds JSON Lines."""
-    inner = path.with_suffix("") if path.suffix in COMPRESSED else path
-    return inner.suffix in JSON_LINES
-
-
 def items_again(texts: Texts, json_lines: bool | None = None, keep: bool = False) -> Iterable[Item]:
-    """Items that can be gone through more than once; an iterator where they cannot and `keep` does not ask for it."""
+    """Returns re-iterable items, or a one-shot iterator if `texts` is one and `keep` is false."""
     if isinstance(texts, Path) and texts != STANDARD_INPUT:
         return FileItems(texts, json_lines)
     once = items_of(texts, json_lines)
@@ -77,9 +82,9 @@ def items_of(source: Texts, json_lines: bool | None = None) -> Iterator[Item]:
     `json_lines`: how lines are read; by default as the file's name says, and standard input as plain text.
     """
     if isinstance(source, Path):
-        as_json = is_json_lines(source) if json_lines is None else json_lines
+        as_json = kind_of(source) in JSON_LINES if json_lines is None else json_lines
         for number, line in numbered_lines(user_path(source, "texts")):
-            where = f"{told(source)} line {number}"
+            where = f"{source_name(source)} line {number}"
             yield _item(_parsed(line, where), where) if as_json else Item(line)
         return
     for number, given in enumerate([source] if isinstance(source, str) else source, 1):
@@ -91,7 +96,7 @@ def items_of(source: Texts, json_lines: bool | None = None) -> Iterator[Item]:
             raise InputError(f"text {number} is a {type(given).__name__}: give a string, or a mapping with the key text")
 
 
-def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> Iterator[Pair]:
+def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> Iterator[SentencePair]:
     """Minimal pairs of one or more JSON Lines files, of all *.jsonl of a folder, or of mappings."""
     given = [source] if isinstance(source, str | Path) else source
     for number, entry in enumerate(given, 1):
@@ -107,7 +112,7 @@ def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> I
             files = [path]
         for file in files:
             for line_number, line in numbered_lines(file):
-                where = f"{told(file)} line {line_number}"
+                where = f"{source_name(file)} line {line_number}"
                 if line.strip():
                     yield _pair(_parsed(line, where), where, "pairs" if file == STANDARD_INPUT else file.name.split(".")[0])
 
@@ -137,11 +142,11 @@ def _item(value: Mapping[str, Any], where: str) -> Item:
     raise InputError(f"{where} has no key 'text' (its keys are {_keys(value)}): give text, or before, target and after")
 
 
-def _pair(value: Mapping[str, Any], where: str, default_set: str) -> Pair:
+def _pair(value: Mapping[str, Any], where: str, default_set: str) -> SentencePair:
     if missing := [key for key in (GOOD, BAD) if key not in value]:
         raise InputError(f"{where} has no key {missing[0]!r} (its keys are {_keys(value)}): give {GOOD} and {BAD}")
     phenomenon = value.get("phenomenon", value.get("linguistics_term"))
-    return Pair(
+    return SentencePair(
         _string(value, GOOD, where),
         _string(value, BAD, where),
         str(value.get("UID", default_set)),
@@ -161,7 +166,116 @@ def _keys(value: Mapping[str, Any]) -> str:
 
 
 def _space(left: str, right: str) -> str:
-    """What goes between two parts of a text."""
+    """The space between two parts of a text, or nothing."""
     if not left or not right or left[-1].isspace() or right[0].isspace() or right[0] in JOINED_TO_THE_LEFT:
         return ""
     return " "
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One text, position by position, start and end tokens included.
+
+    ids       token ids
+    shown     readable tokens
+    regular   whether a token belongs to the text
+    spans     its place in the text, in characters; (0, 0) for start and end tokens
+    word_end  the first position after the tokenizer's word that it is in
+    sites     positions that are scored
+    unknown   how many of them the model does not know
+    """
+
+    ids: tuple[int, ...]
+    shown: tuple[str, ...]
+    regular: tuple[bool, ...]
+    spans: tuple[tuple[int, int], ...]
+    word_end: tuple[int, ...]
+    sites: tuple[int, ...]
+    unknown: int
+
+
+def encode(words: TextTokenizer, item: Item) -> Encoded:
+    """The item's text as tokens; raises `InputError` with the reason if it cannot be scored."""
+    if not item.text.strip():
+        raise InputError(EMPTY)
+    if BLANK in item.text or words.mask_token in item.text:
+        raise InputError("the text has a blank: fill it, or use fill")
+    ids, spans, numbers = words.tokens_of(item.text)
+    regular = tuple(number is not None for number in numbers)
+    special = set(words.special_ids)
+    unknown_id = words.unknown_id
+    foreign = [words.token(i) for i, own in zip(ids, regular, strict=True) if own and i in special and i != unknown_id]
+    if foreign:
+        raise InputError(f"the text holds the special token {foreign[0]}: take it out")
+    sites = [t for t, own in enumerate(regular) if own]
+    if item.target is not None:
+        sites = _target_sites(item, sites, spans)
+    if not sites:
+        raise InputError("the text has no token of the model: give one with a word in it")
+    words.refuse_unknown(item.text[slice(*item.target)] if item.target else item.text, [ids[t] for t in sites])
+    words.warn_of_unknown(words.prepared(item.text), ids)
+    return Encoded(
+        tuple(ids),
+        tuple(words.token(i) for i in ids),
+        regular,
+        tuple(spans),
+        _word_ends(numbers),
+        tuple(sites),
+        sum(ids[t] == unknown_id for t in sites),
+    )
+
+
+def batch_of(texts: Sequence[Encoded]) -> TextBatch:
+    """Texts with equally many tokens and sites, side by side."""
+    sites = torch.tensor([text.sites for text in texts])
+    return TextBatch(
+        torch.tensor([text.ids for text in texts]),
+        sites,
+        torch.tensor([text.regular for text in texts]),
+        torch.tensor([text.word_end for text in texts]).gather(1, sites),
+    )
+
+
+def spaced_words(text: str) -> list[tuple[int, int]]:
+    """Start and end of each word between spaces."""
+    return [match.span() for match in re.finditer(r"\S+", text)]
+
+
+def word_of_site(encoded: Encoded, text: str) -> list[int]:
+    """For each site the number, from 0, of the word between spaces that has its first letter."""
+    words = spaced_words(text)
+    if not any(end for _, end in encoded.spans):
+        return list(range(len(encoded.sites)))
+    numbers, word = [], 0
+    for t in encoded.sites:
+        start, end = encoded.spans[t]
+        start += len(text[start:end]) - len(text[start:end].lstrip())
+        while word + 1 < len(words) and start >= words[word][1]:
+            word += 1
+        numbers.append(word)
+    return numbers
+
+
+def _word_ends(numbers: Sequence[int | None]) -> tuple[int, ...]:
+    ends = list(range(1, len(numbers) + 1))
+    for t in range(len(numbers) - 2, -1, -1):
+        if numbers[t] is not None and numbers[t] == numbers[t + 1]:
+            ends[t] = ends[t + 1]
+    return tuple(ends)
+
+
+def _target_sites(item: Item, regular: list[int], spans: Sequence[tuple[int, int]]) -> list[int]:
+    """The tokens of the target; raises if one reaches beyond it into the words around."""
+    assert item.target is not None
+    first, last = item.target
+    sites = []
+    for t in regular:
+        start, end = spans[t]
+        start += len(item.text[start:end]) - len(item.text[start:end].lstrip())
+        if start < last and end > first:
+            if start < first or end > last:
+                raise InputError(f"the token {item.text[start:end]!r} is only partly in the target: give whole words")
+            sites.append(t)
+    if not sites:
+        raise InputError(f"the target {item.text[first:last]!r} has no token: give a word")
+    return sites

@@ -24,16 +24,15 @@ from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.word_pieces import special_id
 from unmask.training.corpus import sources
 from unmask.training.encoder import PackedBert
-from unmask.training.layout import Vocabulary
-from unmask.training.learned import log_unigram, stutter
 from unmask.training.loop import Trainer
 from unmask.training.masking import FixedRate
 from unmask.training.model import new_model
 from unmask.training.objectives import Causal, Masked
+from unmask.training.packing import Vocabulary
 from unmask.training.parallel import Parallel, prepare_parallel
 from unmask.training.prepare import Held, Prepared, prepare
 from unmask.training.settings import TrainSettings
-from unmask.training.validation import Figures, validate
+from unmask.training.validation import Validation, log_unigram, stutter, validate
 
 TRAIN, VALID = made_up_lines(200), [*made_up_lines(40, seed=1), "The old miller ploughs dough on Saturday.", "Fields!"]
 PAIRS = ([f"a {i % 7} b." for i in range(300)], [f"x x {i % 7} y y." for i in range(300)])
@@ -116,17 +115,17 @@ def test_a_network_that_says_one_token_stutters_everywhere(cache: Path) -> None:
 @pytest.mark.parametrize(
     ("figures", "learned", "doubt"),
     [
-        (Figures(0.0, 0.0, 0, 0.0), None, "was not validated"),
-        (Figures(2.0, 0.5, 9, 3.0), True, None),
-        (Figures(2.8, 0.5, 9, 3.0), True, "has learned little: validation 2.800 nats, and .* alone have 3.000"),
-        (Figures(3.0, 0.5, 9, 3.0), False, "has not learned: validation 3.000 nats, and .* alone have 3.000"),
-        (Figures(float("nan"), 0.5, 9, 3.0), False, "has not learned"),
-        (Figures(2.0, 0.5, 9, 3.0, 0.6, 0.0), False, "to translate: 60% of neighbouring tokens .* not 0%"),
-        (Figures(2.0, 0.5, 9, 3.0, 0.4, 0.3), True, None),
-        (Figures(2.0, 0.5, 9), True, None),
+        (Validation(0.0, 0.0, 0, 0.0), None, "was not validated"),
+        (Validation(2.0, 0.5, 9, 3.0), True, None),
+        (Validation(2.8, 0.5, 9, 3.0), True, "has learned little: validation 2.800 nats, and .* alone have 3.000"),
+        (Validation(3.0, 0.5, 9, 3.0), False, "has not learned: validation 3.000 nats, and .* alone have 3.000"),
+        (Validation(float("nan"), 0.5, 9, 3.0), False, "has not learned"),
+        (Validation(2.0, 0.5, 9, 3.0, 0.6, 0.0), False, "to translate: 60% of neighbouring tokens .* not 0%"),
+        (Validation(2.0, 0.5, 9, 3.0, 0.4, 0.3), True, None),
+        (Validation(2.0, 0.5, 9), True, None),
     ],
 )
-def test_what_is_said(figures: Figures, learned: bool | None, doubt: str | None) -> None:
+def test_what_is_said(figures: Validation, learned: bool | None, doubt: str | None) -> None:
     assert figures.learned == learned
     assert figures.doubt is None if doubt is None else re.search(doubt, figures.doubt or "")
 

@@ -1,0 +1,309 @@
+"""Masked estimators: their covariance in closed form, their losses on data, and fits to samples.
+
+In the limit of many samples sqrt(n) (theta_hat - theta) -> Normal(0, Gamma). With s the score of the joint and
+E_K f = E[f(x) | x_{-K}, K], a masked loss sees
+
+    block        s_K = s - E_K s                                     -log p(x_K | x_{-K}, K)
+    factorised   s_K = sum_{i in K} ( E[s | x_i, x_{-K}] - E[s | x_{-K}] )   -sum_{i in K} log p(x_i | x_{-K})
+
+and Gamma = A^-1 B A^-1 with A the mean Hessian and B the covariance of one sample's contribution to the gradient:
+
+    one mask per sample          B = E_K Cov(s_K),      and A = B for the block loss, A = I_k = E_K E Cov(s | x_{-K})
+    all masks averaged           B = Cov(E[s_K | x]),   for the block loss Cov((I - P) s) with P the block dynamics
+
+v' I_k v is the Dirichlet form of v's under the block dynamics, so Gamma_k <= I^-1 / gap_k (theorem 1). Maximum likelihood
+is the block loss with everything masked.
+
+Data are counts n[K, x]: how often state x was seen with mask K. For an exponential family with features F,
+
+    block        -sum n[K,x] log p_theta(x_K | x_{-K}, K)            gradient  sum n (E_K F - F)
+    factorised   -sum n[K,x] sum_{i in K} log p_theta(x_i | x_{-K})  gradient  sum n sum_i (E_K F - E[F | x_i, x_{-K}])
+
+The block loss is convex and its curvature is its Hessian; for the factorised loss the curvature is the expected one
+(Fisher scoring), which is positive semidefinite and equals the Hessian in expectation at the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int, Num
+from scipy.optimize import minimize
+
+from unmask.errors import InputError
+from unmask.lab.dynamics import MaskLaw
+from unmask.lab.model import LabModel, Mask, Space, Theta, Vector
+
+Matrix = Float[np.ndarray, "d d"]
+"""Over pairs of parameters."""
+Scores = Float[np.ndarray, "S d"]
+"""For every state, a number per parameter."""
+
+_SINGULAR = 1e-11
+"""Relative size below which an eigenvalue of the mean Hessian counts as zero: its direction is not identified."""
+Evaluation = tuple[float, Theta, Float[np.ndarray, "d d"]]
+"""Loss per sample, gradient, curvature."""
+Loss = Literal["block", "factorised"]
+
+
+def conditional_mean(space: Space, weight: Vector, mask: Mask, f: Scores) -> Scores:
+    """E[f | x_{-K}] under an unnormalised weight, (S, d); 0 in contexts without weight."""
+    total = space.sum_over(mask, weight)[:, None]
+    return np.divide(space.sum_over(mask, weight[:, None] * f), total, out=np.zeros_like(f), where=total > 0)
+
+
+def fisher_information(model: LabModel) -> Matrix:
+    """I = Cov(s)."""
+    return _second_moment(model.p, model.score)
+
+
+def block_information(model: LabModel, law: MaskLaw) -> Matrix:
+    """I_k = E_K E Cov(s | x_{-K}, K), for uniform, weighted and adaptive masks."""
+    space = model.space
+    total = np.zeros((len(model.theta), len(model.theta)))
+    for weight, mask in zip(law.joint(model.p), law.masks, strict=True):
+        total += _second_moment(weight, model.score - conditional_mean(space, weight, mask, model.score))
+    return total
+
+
+def block_covariance(model: LabModel, law: MaskLaw) -> Matrix:
+    """Gamma of the block loss with one mask per sample: I_k^-1."""
+    information = block_information(model, law)
+    return sandwich(information, information)
+
+
+def averaged_block_covariance(model: LabModel, law: MaskLaw) -> Matrix:
+    """Gamma of the block loss with all masks of every sample averaged."""
+    space, contribution = model.space, np.zeros_like(model.score)
+    for index, (weight, mask) in enumerate(zip(law.joint(model.p), law.masks, strict=True)):
+        inside = model.score - conditional_mean(space, weight, mask, model.score)
+        contribution += law.at(index)[:, None] * inside
+    return sandwich(block_information(model, law), _second_moment(model.p, contribution))
+
+
+def factorised_covariance(model: LabModel, law: MaskLaw) -> Matrix:
+    """Gamma of the factorised loss with one mask per sample."""
+    if law.adaptive:
+        raise InputError(
+            f"{law.name}: the factorised loss is computed for masks that do not look at x; use uniform or weighted ones"
+        )
+    d = len(model.theta)
+    hessian, noise = np.zeros((d, d)), np.zeros((d, d))
+    for chance, mask in zip(law.given[:, 0], law.masks, strict=True):
+        terms = factorised_scores(model, mask)
+        hessian += chance * sum((_second_moment(model.p, term) for term in terms), np.zeros((d, d)))
+        noise += chance * _second_moment(model.p, np.sum(terms, axis=0))
+    return sandwich(hessian, noise)
+
+
+def factorised_scores(model: LabModel, mask: Mask) -> list[Scores]:
+    """The scores of log p(x_i | x_{-K}) for i in K, each (S, d)."""
+    context = conditional_mean(model.space, model.p, mask, model.score)
+    alone = [tuple(j for j in mask if j != i) for i in mask]
+    return [conditional_mean(model.space, model.p, others, model.score) - context for others in alone]
+
+
+def sandwich(hessian: Matrix, noise: Matrix) -> Matrix:
+    """A^-1 B A^-1, or infinity throughout where A has a zero eigenvalue: the parameters are not identified."""
+    values = np.linalg.eigvalsh(hessian)
+    if values[0] <= _SINGULAR * max(values[-1], np.finfo(float).tiny):
+        return np.full_like(hessian, np.inf)
+    left = np.linalg.solve(hessian, noise)
+    out = np.linalg.solve(hessian, left.T)
+    return (out + out.T) / 2
+
+
+def worst_cost(covariance: Matrix, information: Matrix) -> float:
+    """Largest v' Gamma v / v' I^-1 v: how many times the samples of maximum likelihood the worst direction needs."""
+    if not np.isfinite(covariance).all():
+        return float("inf")
+    try:
+        root = np.linalg.cholesky(information)
+    except np.linalg.LinAlgError:
+        raise InputError(
+            "the model is so peaked that its information matrix is singular in float64: use weaker couplings"
+        ) from None
+    return float(np.linalg.eigvalsh(root.T @ covariance @ root)[-1])
+
+
+def mean_cost(covariance: Matrix, information: Matrix) -> float:
+    """tr(Gamma I) / d: the same ratio, averaged over directions."""
+    return float(np.trace(covariance @ information) / len(information)) if np.isfinite(covariance).all() else float("inf")
+
+
+def least_eigenvalue(matrix: Matrix) -> float:
+    """Smallest eigenvalue: negative where the Loewner order fails."""
+    return float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
+
+
+def _second_moment(weight: Vector, f: Scores) -> Matrix:
+    return np.asarray((weight[:, None] * f).T @ f)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """States grouped by context: `members` (contexts, width) and `context` (S,), the context of each state."""
+
+    members: Int[np.ndarray, "contexts width"]
+    context: Int[np.ndarray, " S"]
+
+
+class MaskedLoss:
+    """The losses of `family` under `law`; data come in as counts n[K, x], (masks, S)."""
+
+    def __init__(self, family: LabModel, law: MaskLaw) -> None:
+        self.family, self.law = family, law
+        with np.errstate(divide="ignore"):
+            self.log_given = np.log(law.given)
+
+    @cached_property
+    def groups(self) -> list[Groups]:
+        """The grouping of each mask."""
+        return [_groups(self.family, mask) for mask in self.law.masks]
+
+    @cached_property
+    def single_groups(self) -> list[list[Groups]]:
+        """For every mask, the groupings by (x_i, x_{-K}) for i in K."""
+        return [[_groups(self.family, tuple(j for j in mask if j != i)) for i in mask] for mask in self.law.masks]
+
+    def block(self, theta: Theta, counts: Num[np.ndarray, "K S"]) -> Evaluation:
+        """The block loss at theta."""
+        features, log_weight = self.family.features, self.family.log_p_at(theta)
+        loss, gradient = 0.0, np.zeros(features.shape[1])
+        curvature = np.zeros((features.shape[1],) * 2)
+        for groups, seen, log_given in zip(self.groups, counts, self.log_given, strict=True):
+            log_joint = log_weight + log_given
+            cell = log_joint[groups.members]
+            peak = cell.max(1, keepdims=True)
+            weight = np.exp(cell - peak)
+            total = weight.sum(1, keepdims=True)
+            weight /= total
+            inside = features[groups.members]
+            mean = np.einsum("cw,cwd->cd", weight, inside)
+            contexts = seen[groups.members].sum(1)
+            loss -= float(seen @ np.where(seen > 0, log_joint, 0.0) - contexts @ (peak + np.log(total))[:, 0])
+            gradient += contexts @ mean - seen @ features
+            deviation = inside - mean[:, None]
+            scaled = (contexts[:, None] * weight)[..., None] * deviation
+            curvature += np.tensordot(scaled, deviation, ([0, 1], [0, 1]))
+        n = float(counts.sum())
+        return loss / n, gradient / n, curvature / n
+
+    def factorised(self, theta: Theta, counts: Num[np.ndarray, "K S"]) -> Evaluation:
+        """The factorised loss at theta."""
+        features, p = self.family.features, np.exp(self.family.log_p_at(theta))
+        weighted = p[:, None] * features
+        loss, gradient = 0.0, np.zeros(features.shape[1])
+        curvature = np.zeros((features.shape[1],) * 2)
+        for groups, singles, seen in zip(self.groups, self.single_groups, counts, strict=True):
+            mass, mean = _means(groups, p, weighted)
+            contexts = seen[groups.members].sum(1)
+            for single in singles:
+                part, part_mean = _means(single, p, weighted)
+                seen_part = seen[single.members].sum(1)
+                above = groups.context[single.members[:, 0]]
+                chance = part / mass[above]
+                deviation = part_mean - mean[above]
+                loss -= float(seen_part @ np.log(chance))
+                gradient -= seen_part @ deviation
+                curvature += (deviation * (contexts[above] * chance)[:, None]).T @ deviation
+        n = float(counts.sum())
+        return loss / n, gradient / n, curvature / n
+
+
+def _groups(family: LabModel, mask: tuple[int, ...]) -> Groups:
+    members = family.space.siblings(mask)
+    context = np.empty(family.space.states, dtype=np.intp)
+    context[members] = np.arange(len(members))[:, None]
+    return Groups(members, context)
+
+
+def _means(
+    groups: Groups, p: Vector, weighted: Float[np.ndarray, "S d"]
+) -> tuple[Float[np.ndarray, " contexts"], Float[np.ndarray, "contexts d"]]:
+    mass = p[groups.members].sum(1)
+    return mass, weighted[groups.members].sum(1) / mass[:, None]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Parameters that minimise a masked loss, the loss there, and whether the gradient vanished."""
+
+    theta: Theta
+    loss: float
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Learning:
+    """n |theta_hat - theta|^2 over `fits` samples of size n: mean, its standard error, and fits that did not converge."""
+
+    mean: float
+    standard_error: float
+    fits: int
+    failed: int
+
+
+def draw_counts(model: LabModel, law: MaskLaw, n: int, generator: np.random.Generator) -> Int[np.ndarray, "K S"]:
+    """Counts (masks, S) of n samples x ~ p, each with one mask K ~ p(K | x)."""
+    if n < 1:
+        raise InputError(f"{n} samples: use at least 1")
+    joint = law.joint(model.p)
+    return generator.multinomial(n, joint.ravel() / joint.sum()).reshape(joint.shape)
+
+
+def fit(
+    losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block", start: Theta | None = None, tolerance: float = 1e-7
+) -> Fit:
+    """Minimise a masked loss by a trust-region Newton method (scipy's trust-exact), from zero unless `start` is given."""
+    evaluate: Callable[[Theta, np.ndarray], Evaluation] = getattr(losses, loss)
+    last: list[tuple[Theta, Evaluation]] = []
+
+    def at(theta: Theta) -> Evaluation:
+        if not last or not np.array_equal(last[0][0], theta):
+            last[:] = [(theta.copy(), evaluate(theta, counts))]
+        return last[0][1]
+
+    first = np.zeros_like(losses.family.theta) if start is None else start
+    found = minimize(
+        lambda t: at(t)[0],
+        first,
+        jac=lambda t: at(t)[1],
+        hess=lambda t: at(t)[2],
+        method="trust-exact",
+        options={"gtol": tolerance, "maxiter": 200},
+    )
+    gradient = at(found.x)[1]
+    return Fit(found.x, float(found.fun), bool(np.linalg.norm(gradient) < 10 * tolerance))
+
+
+def learn(
+    model: LabModel,
+    law: MaskLaw,
+    loss: Loss,
+    n: int,
+    fits: int,
+    seed: int,
+    progress: Callable[[], None] | None = None,
+) -> Learning:
+    """Fit `fits` independent samples of size n. Fits that do not converge are counted and left out of the mean."""
+    if fits < 2:
+        raise InputError(f"{fits} fits: a standard error needs at least 2")
+    generator = np.random.default_rng(seed)
+    losses = MaskedLoss(model, law)
+    errors, failed = [], 0
+    for _ in range(fits):
+        result = fit(losses, draw_counts(model, law, n, generator), loss)
+        if result.converged:
+            errors.append(n * float(((result.theta - model.theta) ** 2).sum()))
+        else:
+            failed += 1
+        if progress:
+            progress()
+    if len(errors) < 2:
+        raise InputError(f"{failed} of {fits} fits did not converge on {n} samples: use more samples or weaker couplings")
+    return Learning(float(np.mean(errors)), float(np.std(errors, ddof=1) / np.sqrt(len(errors))), fits, failed)

@@ -1,0 +1,20 @@
+"""Models with random probabilities, for hypothesis and for single tests."""
+
+import numpy as np
+from hypothesis import strategies as st
+from scipy.special import softmax
+
+from unmask.lab.model import LabModel, table_model
+
+
+def random_table(sizes, seed: int, scale: float = 1.0) -> LabModel:
+    """A strictly positive table with independent normal log-weights of standard deviation `scale`."""
+    log_weight = scale * np.random.default_rng(seed).normal(size=tuple(sizes))
+    return table_model(softmax(log_weight), f"random table, seed {seed}")
+
+
+def random_tables(widest: float, most_sites: int = 4):
+    """Tables of 2 to `most_sites` sites of 2 or 3 values, with `scale` from 0.1 to `widest`."""
+    return st.builds(
+        random_table, st.lists(st.integers(2, 3), min_size=2, max_size=most_sites), st.integers(0, 10**6), st.floats(0.1, widest)
+    )

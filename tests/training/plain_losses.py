@@ -1,0 +1,58 @@
+"""The losses of a masked model by their definition, one conditional after another, for any conditional model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import torch
+
+from unmask.models.conditional_model import ConditionalModel
+
+
+def block_nll(
+    model: ConditionalModel, ids: torch.Tensor, block: Sequence[int], orders: Sequence[Sequence[int]] | None = None
+) -> torch.Tensor:
+    """-log p(x_K | x_{-K}) of each text by the chain rule, averaged over `orders` of the block (by default all k!)."""
+    chosen = list(permutations(block)) if orders is None else orders
+    total = torch.zeros(len(ids), dtype=torch.float64)
+    for order in chosen:
+        shown = masked(model, ids, block)
+        for position in order:
+            total -= _log_prob(model, shown, position, ids[:, position])
+            shown[:, position] = ids[:, position]
+    return total / len(chosen)
+
+
+def factorised_nll(model: ConditionalModel, ids: torch.Tensor, block: Sequence[int]) -> torch.Tensor:
+    """sum_{i in K} -log q(x_i | x_{-K}) of each text."""
+    shown = masked(model, ids, block)
+    return -sum(_log_prob(model, shown, i, ids[:, i]) for i in block)
+
+
+def cross_ratio_penalty(
+    model: ConditionalModel, ids: torch.Tensor, a: int, b: int, x2: torch.Tensor, y2: torch.Tensor
+) -> torch.Tensor:
+    """Mean squared gap of the log cross-ratios at positions a and b, between each text's own values and (x2, y2)."""
+
+    def ratio(predicted: int, up: torch.Tensor, down: torch.Tensor, given: int, value: torch.Tensor) -> torch.Tensor:
+        shown = masked(model, ids, [predicted])
+        shown[:, given] = value
+        return _log_prob(model, shown, predicted, up) - _log_prob(model, shown, predicted, down)
+
+    x, y = ids[:, a], ids[:, b]
+    of_a = ratio(a, x, x2, b, y) - ratio(a, x, x2, b, y2)
+    of_b = ratio(b, y, y2, a, x) - ratio(b, y, y2, a, x2)
+    return (of_a - of_b).square().mean()
+
+
+def masked(model: ConditionalModel, ids: torch.Tensor, block: Sequence[int]) -> torch.Tensor:
+    """The texts with the block masked."""
+    shown = ids.clone()
+    shown[:, list(block)] = model.mask_id
+    return shown
+
+
+def _log_prob(model: ConditionalModel, shown: torch.Tensor, position: int, token: torch.Tensor) -> torch.Tensor:
+    logits = model.logits(shown, torch.full((len(shown), 1), position))[:, 0]
+    return logits.log_softmax(-1).gather(1, token.unsqueeze(1)).squeeze(1)
