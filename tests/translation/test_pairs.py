@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.models.encoder.bert import BertMaskedLM
-from unmask.models.pairs import CausalPairs, PairLayout
 from unmask.models.tabular import TabularMLM
 from unmask.models.text.spelling import joined
 from unmask.sampling.decoders.ancestral import Ancestral
@@ -31,6 +30,7 @@ from unmask.training.objectives import Causal, Masked
 from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.settings import TrainSettings
 from unmask.translation.beam_search import beam_search
+from unmask.translation.pairs import CausalPairs, PairLayout
 
 LAYOUT = PairLayout(source_length=8, max_length=16, start=2, end=3, pad=0, mask=4)
 VOCABULARY = Vocabulary(12, 2, 0, 4, torch.arange(12) < 5, torch.zeros(12, dtype=torch.bool), end=3, target=8)

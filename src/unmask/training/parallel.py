@@ -1,6 +1,6 @@
 """A parallel corpus: two files, or two lists of texts, of which each line of the second translates the same line of the first.
 
-Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `models/pairs`); what
+Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `translation/pairs`); what
 is too long for its room is left out, with a warning, and so is a pair with an empty side. With a teacher, a causal model of
 pairs, the training targets are its translations of the sources (sequence-level distillation, Kim & Rush 2016); held-out pairs
 keep their own.
@@ -19,7 +19,6 @@ import torch
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.pairs import SHORTEST, PairLayout, load_causal_pairs
 from unmask.models.text.word_pieces import load_word_pieces, special_id
 from unmask.runs.files import read_json, user_path, write_json
 from unmask.runs.fingerprint import content_hash, file_hash
@@ -31,6 +30,7 @@ from unmask.training.prepare import Held, PairTokens, Prepared, trained_tokenize
 from unmask.training.settings import TrainSettings
 from unmask.training.token_store import TokenPart, cached, id_type
 from unmask.translation.beam_search import beam_search
+from unmask.translation.pairs import SHORTEST, PairLayout, load_causal_pairs
 
 Side = str | os.PathLike[str] | Sequence[str]
 """One side of a parallel corpus, as a user names it: a file, or a list of texts."""

@@ -2,6 +2,7 @@
 
 translate    `unmask.translate`                                             result       translations, BLEU, chrF, stutter
 settings     all options that decide the translations                       beam_search  translations of a causal model of pairs
-pair_model   a model of pairs, its tokenizer and its length head            length_fit   the fit of that head
+pairs        a source and its translation in one text, length heads         length_fit   the fit of such a head
+pair_model   a model of pairs, its tokenizer and its length head
 drafts       translations under way: decoded, moved by a kernel, scored
 """

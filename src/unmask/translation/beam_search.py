@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.models.pairs import CausalPairs
 from unmask.runs.progress import Progress
+from unmask.translation.pairs import CausalPairs
 
 ROWS = {"cuda": 4096, "cpu": 256}
 """Beginnings that are read side by side, by device."""

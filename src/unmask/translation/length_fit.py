@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unmask.models.encoder.bert import BertMaskedLM
-from unmask.models.pairs import LengthHead, PairLayout, pooled_states
+from unmask.translation.pairs import LengthHead, PairLayout, pooled_states
 
 EPOCHS, LEAST_STEPS, BATCH, RATE, DROPOUT = 12, 400, 256, 1e-3, 0.2
 

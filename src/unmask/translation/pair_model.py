@@ -15,10 +15,10 @@ from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.encoder.head import widen_output
 from unmask.models.loading import load_network, resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.pairs import LengthHead, PairLayout, corrects, pooled_states, read_layout, refuse_other_tokens
 from unmask.models.source import Source
 from unmask.models.text.spelling import Spelling
 from unmask.sampling.engine.passes import Passes
+from unmask.translation.pairs import LengthHead, PairLayout, corrects, pooled_states, read_layout, refuse_other_tokens
 
 GPU_ROWS, CPU_ROWS = 128, 4
 """Of a call: on a GPU drafts of one length are tens or hundreds, on a CPU a few; what a call has too few of is computed for

@@ -22,10 +22,10 @@ from unmask.sampling.run.text_statistics import stutters
 from unmask.translation.settings import TranslateSettings
 
 if TYPE_CHECKING:
-    from unmask.models.pairs import PairLayout
     from unmask.models.text.spelling import Spelling
     from unmask.translation.drafts import Draft, Drafting
     from unmask.translation.pair_model import PairModel
+    from unmask.translation.pairs import PairLayout
     from unmask.translation.result import Translations
 
 Texts = str | os.PathLike[str] | Sequence[str]
@@ -109,7 +109,7 @@ def read_lines(texts: Texts, name: str) -> list[str]:
 
 def _is_causal(model: Any) -> bool:
     """Whether it is the folder of a causal model."""
-    from unmask.models.pairs import is_causal_pair_model
+    from unmask.translation.pairs import is_causal_pair_model
 
     return isinstance(model, str | os.PathLike) and is_causal_pair_model(user_path(model, "model"))
 
@@ -155,9 +155,9 @@ def _by_a_causal_model(
     sources: Sequence[str], settings: TranslateSettings, model: Any, device: str, dtype: str, progress: Progress | None
 ) -> Found:
     from unmask.models.loading import resolve_device, resolve_dtype
-    from unmask.models.pairs import load_causal_pairs
     from unmask.models.text.spelling import Spelling
     from unmask.translation.beam_search import beam_search
+    from unmask.translation.pairs import load_causal_pairs
 
     if not isinstance(model, str | os.PathLike):
         raise InputError(f"{settings.method} takes the folder of a causal model, not a masked one: give its path")

@@ -242,13 +242,14 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     chains, count = draws.shape
     r_hat = bulk = tail = float("nan")
     if count >= FEWEST_DRAWS and np.ptp(draws) > 0:
-        from arviz_stats.base import array_stats  # type: ignore[attr-defined,unused-ignore]
+        from arviz_stats import base
 
+        stats: Any = base.array_stats
         axes = {"chain_axis": 0, "draw_axis": 1}
         with np.errstate(divide="ignore", invalid="ignore"):  # chains that do not move have R-hat inf
-            bulk = float(array_stats.ess(draws, method="bulk", **axes))
-            tail = float(array_stats.ess(draws, method="tail", prob=TAILS, **axes))
-            r_hat = float(array_stats.rhat(draws, method="rank", **axes)) if chains > 1 else r_hat
+            bulk = float(stats.ess(draws, method="bulk", **axes))
+            tail = float(stats.ess(draws, method="tail", prob=TAILS, **axes))
+            r_hat = float(stats.rhat(draws, method="rank", **axes)) if chains > 1 else r_hat
     return Functional(
         name, length, float(draws.mean()), float(draws.std()), r_hat, bulk, tail, 1000 * bulk / passes if passes else float("nan")
     )

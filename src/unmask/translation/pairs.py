@@ -34,13 +34,12 @@ from torch.nn import functional
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertEncoder, BertMaskedLM
-from unmask.models.loading import read_own_bert
+from unmask.models.loading import PAIR_FILE, is_pair_model, read_own_bert
 from unmask.models.source import Source
 from unmask.models.weights import read_file, refuse_whole_numbers
 from unmask.runs.files import read_object, write_atomically, write_json
 from unmask.runs.fingerprint import content_hash
 
-LAYOUT_FILE = "translation.json"
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
 OWN_TOKENIZER = "put the tokenizer.json back that the model was trained with"
 SHORTEST = 4
@@ -99,35 +98,30 @@ class PairLayout:
         """Write the layout, whose tokenizer it is, and whether the model was trained to correct what it sees."""
         lengths = {"source_length": self.source_length, "max_length": self.max_length}
         noted = {**lengths, "objective": objective, "corrects": corrects, "vocabulary": _hash_of(vocabulary)}
-        write_json(folder / LAYOUT_FILE, noted)
-
-
-def is_pair_model(folder: Path) -> bool:
-    """Whether a folder holds a model of pairs."""
-    return (folder / LAYOUT_FILE).is_file()
+        write_json(folder / PAIR_FILE, noted)
 
 
 def is_causal_pair_model(folder: Path) -> bool:
     """Whether a folder holds a causal model of pairs."""
-    return is_pair_model(folder) and read_object(folder / LAYOUT_FILE).get("objective") == "causal"
+    return is_pair_model(folder) and read_object(folder / PAIR_FILE).get("objective") == "causal"
 
 
 def corrects(folder: Path) -> bool:
     """Whether the model of a folder was trained to correct tokens that it sees, not only to fill blanks."""
-    return bool(read_object(folder / LAYOUT_FILE).get("corrects"))
+    return bool(read_object(folder / PAIR_FILE).get("corrects"))
 
 
 def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout, str]:
     """The layout of a folder, and the objective that its model was trained with; `vocabulary` of the tokenizer beside it."""
     if not is_pair_model(folder):
         raise InputError(
-            f"model {str(folder)!r} does not translate (it has no {LAYOUT_FILE}): give a folder of `unmask train --parallel`"
+            f"model {str(folder)!r} does not translate (it has no {PAIR_FILE}): give a folder of `unmask train --parallel`"
         )
-    noted = read_object(folder / LAYOUT_FILE)
+    noted = read_object(folder / PAIR_FILE)
     try:
         source_length, max_length, objective = int(noted["source_length"]), int(noted["max_length"]), str(noted["objective"])
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{str(folder / LAYOUT_FILE)!r} is not understood: train the model again") from None
+        raise InputError(f"{str(folder / PAIR_FILE)!r} is not understood: train the model again") from None
     missing = next((token for token in SPECIAL if token not in vocabulary), None)
     if missing is not None:
         raise InputError(f"the tokenizer in {str(folder)!r} lacks {missing!r}: {OWN_TOKENIZER}")
@@ -138,7 +132,7 @@ def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout
 
 def refuse_other_tokens(folder: Path, vocabulary: Mapping[str, int], outputs: int) -> None:
     """Refuse a tokenizer of another size, in folders of an earlier unmask, which do not note whose it is."""
-    if "vocabulary" not in read_object(folder / LAYOUT_FILE) and sorted(vocabulary.values()) != list(range(outputs)):
+    if "vocabulary" not in read_object(folder / PAIR_FILE) and sorted(vocabulary.values()) != list(range(outputs)):
         raise InputError(
             f"the tokenizer in {str(folder)!r} has {len(vocabulary):,} tokens and the model {outputs:,}: {OWN_TOKENIZER}"
         )
