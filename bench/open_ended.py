@@ -40,16 +40,16 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.energy import Energy, EnergyKind
-from unmask.sampling.groups import Group
-from unmask.sampling.judge import CausalJudge
-from unmask.sampling.markov_run import MarkovRun
-from unmask.sampling.passes import Passes, rows_for
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.engine.passes import Passes, rows_for
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.kernels.kernel import ChainState
+from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.run.advance import MarkovRun
+from unmask.sampling.run.groups import Group
+from unmask.sampling.run.judge import CausalJudge
+from unmask.sampling.run.text_statistics import distinct, stutters
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.state import ChainState
 from unmask.sampling.target import Target, blank_template
-from unmask.sampling.text_statistics import distinct, stutters
 
 SHARES = (0.25, 1.0)
 TEMPERATURES = (0.4, 0.6, 0.7, 0.8, 1.3, 2.0)
@@ -214,7 +214,9 @@ def chains_of(bench: Bench, row: Row, length: int, starts: Tensor) -> MarkovRun:
     settings = row.settings(len(starts), length)
     target, everyone = bench.target(length, row.energy, row.temperature), list(range(len(starts)))
     kernel = settings.entry.build(target=target, passes=bench.passes, proposal=Proposal(), **vars(settings))
-    return MarkovRun(settings, Group(everyone, target, starts, everyone), bench.passes, kernel, Proposal())
+    run = MarkovRun(settings, Group(everyone, target, starts, everyone), kernel)
+    run.begin()
+    return run
 
 
 def sweeps(bench: Bench, run: MarkovRun, seconds: float) -> Iterator[tuple[float, NDArray[np.float64]]]:
@@ -319,7 +321,7 @@ def decoded(bench: Bench, length: int) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """The tables as Markdown."""
-    from unmask.sampling.diagnostics import arviz_statistics
+    from unmask.sampling.run.diagnostics import arviz_statistics
 
     out, statistics = Path(options.out), arviz_statistics()
     rows = read_looks(out)

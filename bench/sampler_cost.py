@@ -31,13 +31,13 @@ from torch import Tensor
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.diagnostics import FEWEST_DRAWS, measure
 from unmask.sampling.energy import masked_alone
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams, StepStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import ChainStreams, StepStreams
-from unmask.sampling.scan import SweepPlan
+from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.kernels.scan import SweepPlan
+from unmask.sampling.run.diagnostics import FEWEST_DRAWS, measure
 from unmask.sampling.target import Target, blank_template
 
 

@@ -17,11 +17,10 @@ import torch
 from sampler_throughput import model_of, wait
 
 from unmask import checks
-from unmask.sampling.groups import groups
-from unmask.sampling.markov_run import MarkovRun
-from unmask.sampling.memory_plan import free_memory
-from unmask.sampling.passes import Passes, rows_for
-from unmask.sampling.proposal import Proposal
+from unmask.sampling.engine.memory import available_bytes
+from unmask.sampling.engine.passes import Passes, rows_for
+from unmask.sampling.run.advance import MarkovRun, build, group_run
+from unmask.sampling.run.groups import groups
 from unmask.sampling.settings import SampleSettings
 
 GIGABYTE = 2**30
@@ -46,17 +45,18 @@ def main() -> None:
         f"{given.chains:,} chains of {given.length} tokens over {model.vocab_size:,}, {given.kernel}, {given.dtype}", flush=True
     )
     for budget in given.budgets.split(","):
-        found, plan = groups(settings, model, memory=checks.memory("memory", budget, free_memory(model.device)))
-        group, proposal = found[0], Proposal()
+        found, plan = groups(settings, model, memory=checks.memory("memory", budget, available_bytes(model.device)))
+        group = found[0]
         chains = len(group.chains)
         print(f"{budget}: {plan}; {chains:,} chains at once, {len(found)} times", flush=True)
         before = torch.cuda.memory_allocated() if on_gpu else 0
         if on_gpu:
             torch.cuda.reset_peak_memory_stats()
         passes = Passes(model, rows_for(model, settings.chains), None, plan.keeps)
-        kernel = settings.entry.build(target=group.target, passes=passes, proposal=proposal, **vars(settings))
         begun = time.perf_counter()
-        run = MarkovRun(settings, group, passes, kernel, proposal)
+        run = group_run(settings, group, build(settings, group.target, passes))
+        run.begin()
+        assert isinstance(run, MarkovRun)
         wait(model)
         started = time.perf_counter()
         for _ in zip(range(given.steps), run.steps(), strict=False):
@@ -70,7 +70,7 @@ def main() -> None:
             f"{passes.count:,} passes, {passes.count / (time.perf_counter() - begun):,.0f} per second",
             flush=True,
         )
-        del run, kernel, passes
+        del run, passes
 
 
 if __name__ == "__main__":

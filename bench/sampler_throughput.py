@@ -27,15 +27,13 @@ from typing import Any
 import torch
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.decoder_run import DecoderRun
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.mask_predict import blanks_left
-from unmask.sampling.groups import Group
-from unmask.sampling.markov_run import MarkovRun
-from unmask.sampling.passes import Passes, rows_for
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.engine.passes import Passes, rows_for
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.run.advance import build, group_run
+from unmask.sampling.run.groups import Group
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
@@ -96,11 +94,10 @@ def rate_at_blanks(model: MaskedLM, settings: SampleSettings, seconds: float) ->
 def sampler(model: MaskedLM, settings: SampleSettings, passes: Passes, starts: torch.Tensor) -> Any:
     """A group of all chains at its start."""
     target, everyone = Target(model, blank_template(model, settings.length[0])), list(range(settings.chains))
-    proposal = Proposal()
-    kernel = settings.entry.build(target=target, passes=passes, proposal=proposal, **vars(settings))
-    if settings.entry.decodes:
-        return DecoderRun(settings, Group(everyone, target, None, everyone), passes, kernel)
-    return MarkovRun(settings, Group(everyone, target, starts[: settings.chains], everyone), passes, kernel, proposal)
+    own = None if settings.entry.decodes else starts[: settings.chains]
+    run = group_run(settings, Group(everyone, target, own, everyone), build(settings, target, passes))
+    run.begin()
+    return run
 
 
 def ancestral(model: MaskedLM, length: int, chains: int) -> torch.Tensor:

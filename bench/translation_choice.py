@@ -17,8 +17,8 @@ def choices(pair: Any, sources: Sequence[str], references: Sequence[str], steps:
     """
     from sacrebleu.metrics import BLEU
 
+    from unmask.sampling.run.text_statistics import stutter_rate
     from unmask.sampling.settings import SampleSettings
-    from unmask.sampling.text_statistics import stutter_rate
     from unmask.translation.drafts import Draft, Drafting
 
     ids = [tuple(one) for one in pair.spelling.encode(sources)]

@@ -40,7 +40,8 @@ def launches() -> list[Callable[[], object]]:
     """One of each program."""
     from unmask.joints.triton import rehearsal
     from unmask.models.encoder.triton_programs import add_norm, linear_gelu, short_attention
-    from unmask.sampling.triton import philox, token_draw
+    from unmask.sampling.engine import triton_programs as drawing
+    from unmask.sampling.engine.token_draw import Asked
     from unmask.tables import filling
 
     half = {"dtype": torch.float16}
@@ -53,9 +54,9 @@ def launches() -> list[Callable[[], object]]:
         lambda: short_attention(states, states, states, 2),
         lambda: linear_gelu(inner, states),
         lambda: filling.rehearse(100, 100, CPU),
-        lambda: philox.uniform_on_gpu((1, 2, 3, 4, 5), sites, sites[None]),
-        lambda: token_draw.draw_on_gpu(logits, allowed, sites, sites, 1.0, None, uniform),
-        lambda: token_draw.log_normaliser_on_gpu(logits),
+        lambda: drawing.uniform_on_gpu((1, 2, 3, 4, 5), sites, sites[None]),
+        lambda: drawing.draw_on_gpu(Asked(logits, allowed, sites, sites, 1.0, None, uniform)),
+        lambda: drawing.log_normaliser_on_gpu(logits),
         *(of_pairs[i] for i in (0, 1, 4, 5)),
     ]
 

@@ -24,9 +24,9 @@ CHECKED = [
     "unmask.answers.comparison",
     "unmask.evaluation.table",
     *(f"unmask.lab.{name}" for name in ("correlation", "dynamics", "estimation", "schedules")),
-    *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "decoder_run", "dependence_blocks", "energy")),
-    *(f"unmask.sampling.{name}" for name in ("enumeration", "group_run", "groups", "kernels", "markov_run", "memory", "passes")),
-    *(f"unmask.sampling.{name}" for name in ("proposal", "randomness", "scan", "starts", "state", "target")),
+    *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "energy", "engine.memory")),
+    *(f"unmask.sampling.{name}" for name in ("engine.passes", "engine.randomness", "enumeration", "kernels", "target")),
+    *(f"unmask.sampling.run.{name}" for name in ("advance", "groups")),
     *(
         f"unmask.scoring.{name}"
         for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "annealed_importance")

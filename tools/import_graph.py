@@ -29,14 +29,15 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("answers",),
     ("sampling",),
     ("scoring",),
-    ("evaluation", "training", "lab"),
     ("translation",),
+    ("evaluation", "training", "lab"),
     ("serving",),
     ("cli",),
 )
 """Left to right: a room may import those to its left. Rooms that share a place do not import each other, the first one's
 five plain modules excepted. `registries` are the modules `registry` of several rooms: plain lists, which name what their own
-room has and load none of it."""
+room has and load none of it. `translation` is to the left of `training`, which distils with its beam search and fits the head
+of its lengths."""
 DOTTED = re.compile(rf"{PACKAGE}(\.\w+)+(:\w+)?")
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, NotRequired, TypedDict, Union, get_args, get_or
 
 from unmask.answers.checking import Check
 from unmask.answers.comparison import Description
-from unmask.sampling.diagnostics import Diagnosis
+from unmask.sampling.run.diagnostics import Diagnosis
 from unmask.training.validation import Validation
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"

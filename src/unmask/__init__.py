@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from unmask.joints.metrics import block_metrics
     from unmask.joints.registry import CONSTRUCTIONS
     from unmask.models.masked_lm import MaskedLM
-    from unmask.sampling.diagnostics import Diagnosis, diagnose
-    from unmask.sampling.run import SampleRun
+    from unmask.sampling.run.diagnostics import Diagnosis, diagnose
+    from unmask.sampling.run.result import SampleRun
     from unmask.sampling.sample import sample
     from unmask.scoring.results import PairScores, Scores
     from unmask.scoring.score import score
@@ -52,7 +52,7 @@ _HOME = {
     "Comparison": "unmask.answers.comparison",
     "Completion": "unmask.answers.completion",
     "Dependence": "unmask.answers.dependence",
-    "Diagnosis": "unmask.sampling.diagnostics",
+    "Diagnosis": "unmask.sampling.run.diagnostics",
     "Evaluation": "unmask.evaluation.table",
     "Filling": "unmask.answers.filling",
     "InputError": "unmask.errors",
@@ -61,7 +61,7 @@ _HOME = {
     "ModelError": "unmask.errors",
     "Mutants": "unmask.answers.mutants",
     "PairScores": "unmask.scoring.results",
-    "SampleRun": "unmask.sampling.run",
+    "SampleRun": "unmask.sampling.run.result",
     "Scores": "unmask.scoring.results",
     "Tables": "unmask.tables.unary",
     "TrainingRun": "unmask.training.result",
@@ -74,7 +74,7 @@ _HOME = {
     "dependence": "unmask.answers.dependence",
     "derive": "unmask.joints.deriving",
     "derive_all": "unmask.joints.deriving",
-    "diagnose": "unmask.sampling.diagnostics",
+    "diagnose": "unmask.sampling.run.diagnostics",
     "evaluate": "unmask.evaluation.evaluate",
     "fill": "unmask.answers.filling",
     "lab": "unmask.lab",

@@ -14,7 +14,7 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.lab.model import curie_weiss
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.passes import Passes
+from unmask.sampling.engine.passes import Passes
 
 
 def joint_of(vocab: int, length: int, seed: int) -> torch.Tensor:

@@ -12,14 +12,14 @@ import pytest
 
 import unmask
 from unmask.errors import InputError
-from unmask.sampling.draw import draw
+from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.settings import SampleSettings
 
 TEXTS = ["the cat sat on the mat .", "a dog ran under the tree .", "the dog sat ."]
 
 
 def sampled(tiny, out):
-    draw(SampleSettings.given(chains=2, sweeps=3, length=(3,)), tiny, out)
+    draw_samples(SampleSettings.given(chains=2, sweeps=3, length=(3,)), tiny, out)
     return pandas.read_parquet(out / "samples.parquet").to_csv()
 
 

@@ -11,12 +11,11 @@ import torch
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.acceptance import Acceptance
 from unmask.sampling.energy import Energy, energies
+from unmask.sampling.engine.passes import Passes
 from unmask.sampling.enumeration import transition_matrix
-from unmask.sampling.kernels.block import block_conditionals
+from unmask.sampling.kernels.block import proposal_weights
 from unmask.sampling.kernels.metropolis import MetropolisHastings, MetropolisKernel, Proposed
-from unmask.sampling.kernels.pair_joint import PairJoint
-from unmask.sampling.pair_laws import PairLaws
-from unmask.sampling.passes import Passes
+from unmask.sampling.kernels.pair_joint import PairJoint, PairLaws
 from unmask.sampling.target import Target
 
 
@@ -128,10 +127,26 @@ class Flipped(MetropolisHastings):
 
 
 @dataclass(frozen=True)
+class Late(MetropolisHastings):
+    """Right, and never rejects before it knows the whole energy."""
+
+    @property
+    def acceptance(self):
+        return Acceptance(self.target, self.passes, early=False, delayed=self.delayed)
+
+
+@dataclass(frozen=True)
 class SubsetEnergy(MetropolisHastings):
     @property
     def acceptance(self):
         return SubsetAcceptance(self.target, self.passes, early=False)
+
+
+def block_conditionals(kernel, ids, sites):
+    """Log-probabilities of each site of the block with the whole block masked."""
+    positions = kernel.target.free_positions[sites]
+    masked = ids.scatter(1, positions, kernel.target.model.mask_id)
+    return proposal_weights(kernel.target, kernel.proposal, kernel.passes.logits(masked, positions), sites)
 
 
 @dataclass(frozen=True)
@@ -141,7 +156,7 @@ class ChangedOnlyBlock(MetropolisKernel):
     def propose(self, state, rng, sites):
         rows = state.rows
         current = state.ids.gather(1, self.target.free_positions[sites])
-        block = block_conditionals(self.target, self.passes, self.proposal, state.ids, sites)
+        block = block_conditionals(self, state.ids, sites)
         drawn = torch.stack([rng.categorical(rows, block[:, j]) for j in range(sites.shape[1])], 1)
         log_ratio = torch.zeros(len(rows), dtype=torch.float64)
         for row in rows.tolist():
@@ -149,7 +164,7 @@ class ChangedOnlyBlock(MetropolisKernel):
             if not len(changed):
                 continue
             here = sites[row : row + 1, changed]
-            log_q = block_conditionals(self.target, self.passes, self.proposal, state.ids[row : row + 1], here)[0]
+            log_q = block_conditionals(self, state.ids[row : row + 1], here)[0]
             for j, place in enumerate(changed.tolist()):
                 log_ratio[row] += log_q[j, current[row, place]] - log_q[j, drawn[row, place]]
         return Proposed(drawn, log_ratio, torch.ones_like(rows))

@@ -10,10 +10,10 @@ from sampling_cases import of, small_target
 
 from unmask.sampling.acceptance import Acceptance, energy_allowed, log_acceptance
 from unmask.sampling.energy import energies, energy_terms
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import StepStreams
 from unmask.sampling.enumeration import all_texts
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.passes import Passes
-from unmask.sampling.randomness import StepStreams
 
 numbers = st.floats(-30, 30)
 

@@ -4,7 +4,6 @@ import json
 import shutil
 
 import numpy as np
-import pandas
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,10 +11,8 @@ from test_sample_command import unmask as command
 
 import unmask
 from unmask.errors import InputError
-from unmask.runs.files import write_table
-from unmask.sampling.draw import draw
-from unmask.sampling.run import load_run
-from unmask.sampling.run_folder import RENAMED, sample_columns
+from unmask.sampling.run.advance import draw_samples
+from unmask.sampling.run.result import load_run
 from unmask.sampling.settings import SampleSettings
 
 SMALL = {"chains": 3, "sweeps": 4, "length": 4, "seed": 7}
@@ -78,7 +75,10 @@ WRONG = [
     ({"kernel": "gibbs", "delayed": [1]}, "delayed was given, which kernel gibbs does not use"),
     ({"ladder": [1.0, 2.0]}, "ladder was given, which kernel mh does not use: leave it out, or use kernel tempering"),
     ({"kernel": "ancestral", "random_start": True}, "random_start was given, which kernel ancestral does not use"),
-    ({"kernel": "block", "candidates": 4}, "which blocks of shape window do not use"),
+    (
+        {"kernel": "block", "candidates": 4},
+        "which kernel block does not use: leave it out, or use kernel pair-joint",
+    ),
     ({"length": "four"}, "is not .*list of (whole )?numbers"),
     ({"length": 4.5}, "is not .*list of (whole )?numbers"),
     ({"delayed": 1}, "is not .*list of (whole )?numbers"),
@@ -170,7 +170,7 @@ def test_settings_are_either_sound_or_refused(options):
 
 def test_too_many_chains_at_once_are_refused_before_anything_is_allocated(english):
     with pytest.raises(InputError, match="chains at once need about [0-9,]+ GB .* give chains_at_once [0-9,]+"):
-        draw(SampleSettings(chains=10**6, sweeps=1, random_start=True), english, chains_at_once=10**6)
+        draw_samples(SampleSettings(chains=10**6, sweeps=1, random_start=True), english, chains_at_once=10**6)
 
 
 @pytest.fixture(scope="module")
@@ -298,25 +298,16 @@ def test_folders_of_other_runs_are_refused_untouched(tiny, tmp_path):
     with pytest.raises(InputError, match="a run of `unmask evaluate`"):
         unmask.sample(out=tmp_path, model=tiny, **SMALL)
     assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
-    with pytest.raises(InputError, match="is a file"):
+    with pytest.raises(InputError, match="is in the folder of a run of `unmask evaluate`"):
         unmask.sample(out=tmp_path / "settings.json", model=tiny, **SMALL)
 
 
-def test_a_run_of_an_earlier_version_can_be_read_and_is_not_continued(tiny, folder):
-    """As runs were kept before format 2: other names, no run's mark, parts that do not know themselves."""
+def test_a_folder_without_the_settings_of_this_version_is_refused(tiny, folder):
     stored = json.loads((folder / "settings.json").read_text())
-    for now, before in RENAMED.items():
-        stored[before] = stored.pop(now)
-    for name in ("kind", "format", "run", "alphabet", "random_start", "device", "chains_at_once"):
+    for name in ("kind", "format", "run", "alphabet"):
         stored.pop(name)
-    (folder / "settings.json").write_text(json.dumps({**stored, "start": "mask"}))
-    samples = pandas.read_parquet(folder / PART)
-    (folder / PART).unlink()
-    write_table(folder / PART, samples, sample_columns())
-    edited(folder / CHECKPOINT, independent=None, remembered=None)
-    starts = pandas.read_parquet(folder / "starts.parquet").drop(columns="independent")
-    starts.to_parquet(folder / "starts.parquet")
-    found = unmask.diagnose(folder)
-    assert found.chains == 3 and np.isnan(found.independent_stutter) and found.verdict
+    (folder / "settings.json").write_text(json.dumps(stored))
+    with pytest.raises(InputError, match="lacks 'alphabet'.*start the run again in another --out folder"):
+        unmask.diagnose(folder)
     with pytest.raises(InputError, match="earlier unmask, which cannot be continued"):
         unmask.sample(out=folder, model=tiny, **SMALL)

@@ -12,21 +12,21 @@ from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.confidence import ConfidenceOrder
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.mask_predict import MaskPredict
-from unmask.sampling.draw import draw
 from unmask.sampling.energy import Energy, energies
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.philox import counter_words, plain_uniform, uniform
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.engine.token_draw import Asked, plain_draw
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
 from unmask.sampling.kernels.block import ProductBlock
 from unmask.sampling.kernels.gibbs import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
 from unmask.sampling.kernels.sequential_block import SequentialBlock
-from unmask.sampling.passes import Passes
-from unmask.sampling.philox import counter_words, plain_uniform, uniform
-from unmask.sampling.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
+from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
-from unmask.sampling.token_draw import plain_draw
 
 pytestmark = pytest.mark.gpu
 
@@ -74,7 +74,7 @@ def test_uniform_numbers_are_those_of_the_plain_definition():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("temperature", "cut"), [(1.0, False), (0.7, True)])
 def test_drawn_tokens_are_those_of_the_plain_twin(dtype, temperature, cut):
-    from unmask.sampling.triton.token_draw import draw_on_gpu
+    from unmask.sampling.engine.triton_programs import draw_on_gpu
 
     generator = torch.Generator().manual_seed(0)
     m, vocabulary = 300, 5003
@@ -83,9 +83,9 @@ def test_drawn_tokens_are_those_of_the_plain_twin(dtype, temperature, cut):
     sites, current = (torch.randint(n, (m,), generator=generator) for n in (4, vocabulary))
     u = torch.rand(m, generator=generator, dtype=torch.float64)
     least = torch.where(support[sites], logits, -torch.inf).sort(-1).values[:, -100] if cut else None
-    plain = plain_draw(logits, support, sites, current, temperature, least, u)
+    plain = plain_draw(Asked(logits, support, sites, current, temperature, least, u))
     on_gpu = [None if value is None else value.cuda() for value in (logits, support, sites, current)]
-    fused = draw_on_gpu(*on_gpu, temperature, None if least is None else least.cuda(), u.cuda())
+    fused = draw_on_gpu(Asked(*on_gpu, temperature, None if least is None else least.cuda(), u.cuda()))
     assert int((fused.tokens.cpu() != plain.tokens).sum()) <= (0 if dtype == torch.float64 else 1)
     same = fused.tokens.cpu() == plain.tokens
     for one, other in zip(fused[1:], plain[1:], strict=True):
@@ -126,9 +126,9 @@ def test_drawn_steps_follow_the_enumerated_matrix():
 
 def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
     settings = SampleSettings(chains=100, sweeps=3, length=(6,))
-    together = draw(settings, tiny_on_gpu, chains_at_once=1024)
+    together = draw_samples(settings, tiny_on_gpu, chains_at_once=1024)
     for at_once in (1, 7):
-        pandas.testing.assert_frame_equal(together.samples, draw(settings, tiny_on_gpu, chains_at_once=at_once).samples)
+        pandas.testing.assert_frame_equal(together.samples, draw_samples(settings, tiny_on_gpu, chains_at_once=at_once).samples)
 
 
 @pytest.mark.filterwarnings("ignore:proposals are cut")
@@ -138,14 +138,16 @@ def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
         *((name, {}) for name in KERNELS if name != "mh"),
         ("mh", {"top_k": 4, "proposal_temperature": 0.8}),
         ("mask-predict", {"decoding_temperature": 0.0}),
-        ("block", {"block_shape": "independent"}),
-        ("pair-joint", {"block_shape": "dependent", "joint": "balanced"}),
+        ("block", {"block_shape": "scattered"}),
+        ("pair-joint", {"block_shape": "scattered", "joint": "balanced"}),
     ],
 )
 def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, options):
     model = MaskedLM.load(tiny_folder, device="cuda", dtype="float16")
     settings = SampleSettings(kernel=kernel, chains=10, sweeps=2, length=(5,), candidates=3, decoding_steps=3, **options)
-    pandas.testing.assert_frame_equal(draw(settings, model).samples, draw(settings, model, chains_at_once=7).samples)
+    pandas.testing.assert_frame_equal(
+        draw_samples(settings, model).samples, draw_samples(settings, model, chains_at_once=7).samples
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,8 +193,10 @@ def test_decoded_texts_in_float64_are_those_of_the_processor(decoder, temperatur
 def test_a_stopped_run_goes_on(tiny_on_gpu, tmp_path, stop_at, kernel):
     settings = SampleSettings(kernel=kernel, chains=4, sweeps=6, length=(5,))
     with pytest.raises(KeyboardInterrupt):
-        draw(settings, tiny_on_gpu, tmp_path, progress=stop_at(3))
-    pandas.testing.assert_frame_equal(draw(settings, tiny_on_gpu, tmp_path).samples, draw(settings, tiny_on_gpu).samples)
+        draw_samples(settings, tiny_on_gpu, tmp_path, progress=stop_at(3))
+    pandas.testing.assert_frame_equal(
+        draw_samples(settings, tiny_on_gpu, tmp_path).samples, draw_samples(settings, tiny_on_gpu).samples
+    )
 
 
 def test_the_same_chains_whatever_is_kept(tiny_on_gpu):

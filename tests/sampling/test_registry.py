@@ -10,13 +10,13 @@ from sampling_cases import small_target
 
 from unmask.errors import InputError
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.registry import KERNELS, entry_of
 from unmask.sampling.settings import SampleSettings
 
-NOT_SETTINGS = {"target", "passes", "proposal", "early"}
+NOT_SETTINGS = {"target", "passes", "proposal"}
 
 
 def test_it_loads_without_torch():

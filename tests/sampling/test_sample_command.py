@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from unmask.cli.app import app
-from unmask.sampling.draw import draw
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run import load_run
+from unmask.sampling.run.advance import draw_samples
+from unmask.sampling.run.result import load_run
 from unmask.sampling.settings import SampleSettings
 
 
@@ -113,6 +113,6 @@ def test_an_interrupt_keeps_what_was_sampled_and_says_how_to_go_on(tiny, tiny_fo
     assert process.returncode == 130 and "give the same command again to continue" in told and "Traceback" not in told
     found = load_run(out).samples
     done = int(found["sweep"].max())
-    again = draw(SampleSettings(length=(5,), chains=2, sweeps=min(done, 20)), tiny).samples
+    again = draw_samples(SampleSettings(length=(5,), chains=2, sweeps=min(done, 20)), tiny).samples
     kept = found[found["sweep"] <= 20]
     assert np.array_equal(np.stack(kept["ids"]), np.stack(again["ids"]))

@@ -6,11 +6,15 @@ import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partialmethod
 
 import pytest
 import torch
 
 import unmask
+from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.run.watching import watch
+from unmask.sampling.settings import SampleSettings
 from unmask.serving import limits
 from unmask.serving.guard import Guard
 from unmask.serving.worker import CURRENT, Cancelled, Job, SharedLM
@@ -224,4 +228,24 @@ def test_slices_of_a_large_question_are_those_of_the_model(tiny):
         found = torch.cat([logits for _, logits in model.substitutions(ids, [2], values[:rows], 6)])
         plain = torch.cat([logits for _, logits in tiny.substitutions(ids, [2], values[:rows], 6)])
         assert torch.allclose(found, plain, atol=1e-5)
+    assert model.worker.close(5)
+
+
+@pytest.mark.parametrize("kernel", ["mh", "pair-joint", "mask-predict", "refined"])
+def test_one_thread_runs_the_model_of_a_watched_chain(tiny, monkeypatch, kernel):
+    threads = set()
+
+    def noted(plain, *given):
+        threads.add(threading.current_thread().name)
+        return plain(*given)
+
+    for name in ("logits", "states", "logits_of", "offers_states"):
+        monkeypatch.setattr(
+            MaskedLM, name, partialmethod(lambda model, plain, *given: noted(plain, model, *given), getattr(MaskedLM, name))
+        )
+    model = SharedLM(tiny)
+    settings = SampleSettings(template=TWO, kernel=kernel, chains=2, sweeps=1)
+    assert len(list(watch(settings, model))) > 2
+    assert model.offers_states(torch.full((1, 5), 6)) in (True, False)
+    assert threads == {"passes"}
     assert model.worker.close(5)

@@ -62,6 +62,15 @@ assert "Put this before every text" in unmask.fill.__doc__
 
 run = unmask.sample("the [MASK] [MASK] .", kernel="leftmost", model=model, chains=4, sweeps=1, decoding_steps=2)
 assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
+
+from unmask.sampling.engine.memory import chain_cost
+from unmask.sampling.settings import SampleSettings
+from unmask.sampling.target import Target, blank_template
+
+target = Target(model, blank_template(model, 5))
+names = ("leftmost", "confidence", "ancestral", "uniform")
+work = [chain_cost(SampleSettings(kernel=name), target, "logits").work for name in names]
+assert work[0] == work[1] == 5 * work[2] == 5 * work[3], "decoders draw all of their tokens at once, unless they say otherwise"
 """
 
 

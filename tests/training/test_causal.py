@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 import unmask
 from unmask.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.judge import CausalJudge
+from unmask.sampling.run.judge import CausalJudge
 from unmask.training.encoder import PackedBert
 from unmask.training.model import new_model
 from unmask.training.objectives import Causal

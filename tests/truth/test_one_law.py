@@ -18,10 +18,9 @@ from unmask.joints.chain_search import search_fillings
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.energy import Energy
+from unmask.sampling.engine.passes import Passes
 from unmask.sampling.kernels.block import proposal_weights
-from unmask.sampling.kernels.pair_joint import PairJoint, _PairProposals
-from unmask.sampling.pair_laws import pair_laws
-from unmask.sampling.passes import Passes
+from unmask.sampling.kernels.pair_joint import PairJoint, _PairProposals, pair_laws
 from unmask.sampling.target import Target
 from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
 from unmask.scoring.registry import SCORES

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from unmask.cli import terminal
 
 if TYPE_CHECKING:
-    from unmask.sampling.diagnostics import Diagnosis
-    from unmask.sampling.run import SampleRun
+    from unmask.sampling.run.diagnostics import Diagnosis
+    from unmask.sampling.run.result import SampleRun
 
 SHOWN = 5
 """Texts that are printed at the end of a run."""

@@ -25,9 +25,9 @@ UNLIMITED = 10**9
 WEIGHTS = "model.safetensors"
 UNUSED_BY_LOGITS = ("bert.pooler.", "cls.seq_relationship.", "bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-
-
 DEVICES = "use auto, cpu, cuda or cuda:N"
+PAIR_FILE = "translation.json"
+"""In the folder of a model that was trained to translate (`unmask.translation.pairs`)."""
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -56,6 +56,11 @@ def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
     if dtype not in DTYPES:
         raise ModelError(f"dtype {dtype!r} is not known: use auto, {', '.join(DTYPES)}")
     return DTYPES[dtype]
+
+
+def is_pair_model(folder: Path) -> bool:
+    """Whether a folder holds a model that was trained to translate."""
+    return (folder / PAIR_FILE).is_file()
 
 
 def load_checkpoint(

@@ -30,8 +30,7 @@ from unmask.models.encoder.encoder import find_encoder
 from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.encoder.substitution import Substitution
-from unmask.models.loading import load_checkpoint, longest_text, resolve_device, resolve_dtype
-from unmask.models.pairs import is_pair_model
+from unmask.models.loading import is_pair_model, load_checkpoint, longest_text, resolve_device, resolve_dtype
 from unmask.models.source import LOADING
 from unmask.models.text.blanks import cloze_of
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer

@@ -27,7 +27,7 @@ from unmask.sampling.registry import KERNELS
 
 EnergyKind = Literal["raw", "norm"]
 Scan = Literal["random", "fixed", "permutation"]
-BlockShape = Literal["window", "scattered", "dependent", "independent"]
+BlockShape = Literal["window", "scattered"]
 Schedule = Literal["linear", "cosine"]
 Order = Literal["random", "left-to-right", "right-to-left"]
 
@@ -91,10 +91,7 @@ class Sampling(Options):
     scan: Scan = moves_row("permutation", Choice(get_args(Scan)), "Order of the updates of a sweep")
     block_size: int = blocks_row(2, Whole(1, LONGEST), "Tokens that a step redraws at once.")
     block_shape: BlockShape = blocks_row(
-        "window",
-        Choice(get_args(BlockShape)),
-        f"{', '.join(get_args(BlockShape))}: neighbours, any positions, or those that depend most or least on each other, as "
-        "measured at the start.",
+        "window", Choice(get_args(BlockShape)), f"{', '.join(get_args(BlockShape))}: neighbours, or any positions."
     )
     proposal_temperature: float = moves_row(1.0, TEMPERATURE, "Of the proposed tokens.")
     top_k: int | None = moves_row(None, Whole(1, 10**9), "Propose the likeliest tokens only; the chain is then reducible.")
@@ -109,10 +106,8 @@ class Sampling(Options):
     )
     hot: float = moves_row(2.0, TEMPERATURE, "First temperature.")
     cold: float = moves_row(0.1, TEMPERATURE, "Last temperature.")
-    joint: str = blocks_row(
-        DEFAULT_OF_DEPENDENCE, Construction(), f"Construction of pairs, and of measured dependence: {', '.join(FORMS)}."
-    )
-    candidates: int = blocks_row(16, Whole(1, 10**5), "Tokens per position of pairs, and of measured dependence.")
+    joint: str = blocks_row(DEFAULT_OF_DEPENDENCE, Construction(), f"Construction of pairs: {', '.join(FORMS)}.")
+    candidates: int = blocks_row(16, Whole(1, 10**5), "Tokens per position of pairs.")
     decoding_steps: int = decoding_row(10, Whole(1, 10**6), "Steps to a whole text.")
     schedule: Schedule = decoding_row("linear", Choice(get_args(Schedule)), "How many blanks are left after each step")
     decoding_temperature: float = decoding_row(1.0, Real(0, HOTTEST), "Of the predicted tokens; 0 takes the likeliest.")

@@ -18,6 +18,8 @@ AUTOREGRESSIVE = ("greedy", "beam")
 DECODERS = tuple(name for name, entry in KERNELS.items() if entry.decodes)
 MARKOV = tuple(name for name, entry in KERNELS.items() if not entry.decodes)
 RANDOM = "random"
+USUAL = "mask-predict"
+"""The decoder where none is named."""
 lengths_row, start_row, causal_row = map(grouped, ("Lengths", "Start of a kernel", "Causal models"))
 of_sampling = partial(like, Sampling, group="Of single kernels and decoders")
 
@@ -48,11 +50,11 @@ class Translating(Options):
         None,
         Choice((*DECODERS, *AUTOREGRESSIVE)),
         f"{', '.join(DECODERS)}; of a causal model {' or '.join(AUTOREGRESSIVE)}.",
-        otherwise="mask-predict, of a causal model beam",
+        otherwise=f"{USUAL}, of a causal model beam",
     )
     kernel: str | None = option(None, Choice(MARKOV), "Instead: a Markov kernel, which moves what --start begins with")
     steps: int = option(10, Whole(1, 10**6), "Steps of the decoder, or sweeps of the kernel.")
-    start: str = start_row("mask-predict", Choice((*DECODERS, RANDOM)), f"A decoder, or {RANDOM}.")
+    start: str = start_row(USUAL, Choice((*DECODERS, RANDOM)), f"A decoder, or {RANDOM}.")
     start_steps: int = start_row(10, Whole(1, 10**6), "Steps of that decoder.")
     lengths: int = lengths_row(5, Whole(1, 10**4), "How many of the likeliest lengths are decoded.")
     choose: str = lengths_row("raw", Choice(("norm", "raw", "any-order")), "By what the best of them is taken")
@@ -78,7 +80,7 @@ class Translating(Options):
         """The decoder or the kernel."""
         if given.get("kernel") is not None:
             return (f"kernel {one_of('kernel', given['kernel'], MARKOV)}",)
-        return (f"decoder {one_of('decoder', given.get('decoder') or 'mask-predict', (*DECODERS, *AUTOREGRESSIVE))}",)
+        return (f"decoder {one_of('decoder', given.get('decoder') or USUAL, (*DECODERS, *AUTOREGRESSIVE))}",)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
-"""Texts from the energy behind a masked language model: Markov chains with a proof that they are right, and decoders.
+"""Texts from the energy behind a masked language model: Markov chains that are proved right by enumeration, and decoders.
 
 energy       E_raw and E_norm           target      an energy, held tokens, allowed tokens
 acceptance   Metropolis-Hastings, early rejection, delayed acceptance
-kernels/     one Markov kernel per file decoders/   one decoding rule per file
-registry     the one list of both       settings    what decides the samples
-state        texts, and what the model said about them; passes, memory: how the model is asked
-sample       `unmask.sample`            diagnostics `unmask.diagnose`
-draw         groups of chains, checkpoints and resumption; run, run_folder: what they leave
+registry     the list of kernels and decoders        settings    all options that decide the samples
+sample       `unmask.sample`
+kernels/     one Markov kernel per file; states, proposals, scans
+decoders/    one decoding rule per file
+engine/      how the model is asked: passes, memory, random numbers, drawn tokens
+run/         a run's life: groups and their starts, how they advance, what is kept, `unmask.diagnose`
 enumeration  the exact transition matrix of a kernel's own code
 """

@@ -27,9 +27,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.sampling.passes import Passes
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.target import Target
 
 COLUMNS_PER_ROUND = {"cpu": (2,), "cuda": (2, 2, 4, 8)}
@@ -163,6 +163,6 @@ class Acceptance:
 
 
 def _largest(values: Float[Tensor, "m S"], k: int) -> Bool[Tensor, "m S"]:
-    """Where the k largest values of each row stand."""
+    """Marks the k largest values of each row."""
     best = values.topk(min(k, values.shape[1]), dim=-1).indices
     return torch.zeros(values.shape, dtype=torch.bool, device=values.device).scatter(1, best, True)

@@ -21,7 +21,7 @@ from unmask.checks import one_of, real
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.options.sampling import HOTTEST, EnergyKind
-from unmask.sampling.token_draw import Drawn
+from unmask.sampling.engine.token_draw import Drawn
 
 UserTerm = Callable[[Tensor], Tensor]
 """From token ids (n, T), special tokens included, to n numbers that are added to the energy; inf forbids a text."""
@@ -40,7 +40,7 @@ def norm_term(logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[
 def log_normaliser(logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
     """log sum exp of each row, in float64."""
     if logits.is_cuda:
-        from unmask.sampling.triton.token_draw import log_normaliser_on_gpu
+        from unmask.sampling.engine.triton_programs import log_normaliser_on_gpu
 
         return log_normaliser_on_gpu(logits)
     return logits.double().logsumexp(-1)

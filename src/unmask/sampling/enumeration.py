@@ -19,9 +19,9 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.sampling.energy import energy_terms
-from unmask.sampling.kernels import Kernel
+from unmask.sampling.engine.token_draw import Conditionals, Drawn
+from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.target import Target
-from unmask.sampling.token_draw import Conditionals, Drawn
 
 MOST_TEXTS = 5000
 CERTAIN = -200.0
@@ -99,7 +99,7 @@ def transition_matrix(kernel: Kernel, sites: Int[Tensor, " k"]) -> Float[Tensor,
 
 
 class ScriptedChoices:
-    """Plays given outcomes; satisfies `Randomness`. Where a script ends, `open` tells which outcomes are possible next."""
+    """Plays given outcomes; satisfies `Randomness`. Where a script ends, `open` has the outcomes that are possible next."""
 
     def __init__(self, scripts: list[list[int]], log_u: Float[Tensor, "r q"]) -> None:
         longest = max(len(script) for script in scripts)

@@ -1,7 +1,7 @@
-"""The one list of kernels and decoders; everything that names one reads it here.
+"""The one list of kernels and decoders.
 
-The choices of `--kernel`, which options each takes, verdicts, tables and the colours of figures come from this list. It
-imports no torch. A new kernel is a file of its own and one entry here.
+The choices of `--kernel`, the options that each reads, its memory, verdicts, tables and the colours of figures come from this
+list. It imports no torch. A new kernel or decoder is a file and one entry here.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from unmask.checks import one_of
 PROPOSAL = ("proposal_temperature", "top_k", "nucleus")
 CHAIN = ("init", "random_start", "scan", *PROPOSAL)
 METROPOLIS = (*CHAIN, "delayed")
-BLOCKS = ("block_shape", "joint", "candidates")
+BLOCKS = (*METROPOLIS, "temperature", "block_shape")
 DECODING = ("decoding_steps", "schedule", "decoding_temperature")
 
 TARGET = "The chain leaves exp(-E / T) invariant: E the {energy} energy and what was added to it, T = {temperature:g}."
 PSEUDO_GIBBS = (
     "Pseudo-Gibbs accepts everything: its law is not exp(-E) of either energy and depends on the order of updates. "
-    "R-hat tells whether the chains agree with each other, not whether they agree with a target."
+    "R-hat shows whether the chains agree with each other, not whether they agree with a target."
 )
 ANNEALING = "Annealing is optimisation: its texts have low energy, and are samples of no distribution."
 ANCESTRAL = "Independent draws with exact log-probabilities, given each text's order; no chain, so nothing has to mix."
@@ -39,13 +39,17 @@ class Entry:
     label       in headings of figures and tables
     factory     "module:class"; `build` gives the class those of its fields that it finds among the settings
     colour      in figures
-    step        what one step does
-    invariant   what the steps leave invariant
-    verdict     what its texts are samples of, in a sentence
+    step        one step, in words
+    invariant   the law that its steps leave invariant
+    verdict     the law that its texts are samples of, in a sentence
     options     the settings that it uses, besides those that every kernel uses
-    sites       how many sites a step redraws; None: as many as `block_size` says
+    sites       how many sites a step redraws; None: `block_size` of them
     decodes     a decoder: its texts are independent of each other
-    mixes       whether R-hat and effective sample sizes say something about its texts
+    mixes       R-hat and effective sample sizes mean something for its texts
+    conditionals         how many conditionals of a text it draws from at once; None: those of the sites that a step redraws, of
+                         a decoder those of all sites
+    whole_conditionals   it holds these as whole distributions, whatever is kept
+    corrects             it asks the model about tokens that the model sees, which takes training (`train --refinement`)
     """
 
     name: str
@@ -59,6 +63,9 @@ class Entry:
     sites: int | None = 1
     decodes: bool = False
     mixes: bool = True
+    conditionals: int | None = None
+    whole_conditionals: bool = False
+    corrects: bool = False
 
     def load(self) -> Any:
         """The class of the kernel or decoder."""
@@ -87,13 +94,13 @@ KERNELS: dict[str, Entry] = {
               CHAIN),
         Entry("block", "product blocks", f"{HERE}.kernels.block:ProductBlock", "#009E73",
               "a block of tokens at once, independently of each other", PI, TARGET,
-              (*METROPOLIS, *BLOCKS, "block_size", "temperature"), sites=None),
+              (*BLOCKS, "block_size"), sites=None),
         Entry("sequential-block", "sequential blocks", f"{HERE}.kernels.sequential_block:SequentialBlock", "#CC79A7",
               "a block of tokens, each given those before it", PI, TARGET,
-              (*METROPOLIS, *BLOCKS, "block_size", "temperature"), sites=None),
+              (*BLOCKS, "block_size"), sites=None, conditionals=1),
         Entry("pair-joint", "pairs from a joint", f"{HERE}.kernels.pair_joint:PairJoint", "#E69F00",
               "a pair of tokens, 0.9 from a joint that is derived for it and 0.1 from the product", PI, TARGET,
-              (*METROPOLIS, *BLOCKS, "temperature"), sites=2),
+              (*BLOCKS, "joint", "candidates"), sites=2, whole_conditionals=True),
         Entry("tempering", "parallel tempering", f"{HERE}.kernels.tempering:ParallelTempering", "#56B4E9",
               "mh on a ladder of replicas that swap", "exp(-E / first temperature of the ladder)", TARGET,
               (*METROPOLIS, "ladder")),
@@ -102,21 +109,21 @@ KERNELS: dict[str, Entry] = {
               (*METROPOLIS, "hot", "cold"), mixes=False),
         Entry("ancestral", "ancestral sampling", f"{HERE}.decoders.ancestral:Ancestral", "#117733",
               "a new text: blanks filled one by one", "an explicit distribution, with log_prob", ANCESTRAL,
-              (*PROPOSAL, "order"), decodes=True, mixes=False),
+              (*PROPOSAL, "order"), decodes=True, mixes=False, conditionals=1),
         Entry("refined", "refined draws", f"{HERE}.decoders.refined:Refined", "#AA4499",
               "a new text: the chain rule, then a geometric number of Gibbs steps", "family:1,LAMBDA, with log_prob of pairs",
-              REFINED, ("restart",), decodes=True, mixes=False),
+              REFINED, ("restart",), decodes=True, mixes=False, conditionals=1),
         Entry("mask-predict", "mask-predict", f"{HERE}.decoders.mask_predict:MaskPredict", "#882255",
-              "a new text: all blanks predicted, the least sure again", "nothing named", DECODED, DECODING,
+              "a new text: all blanks predicted, the least confident again", "nothing named", DECODED, DECODING,
               decodes=True, mixes=False),
-        Entry("confidence", "surest first", f"{HERE}.decoders.confidence:ConfidenceOrder", "#555555",
-              "a new text: all blanks predicted, the surest kept", "nothing named", DECODED, DECODING,
+        Entry("confidence", "most confident first", f"{HERE}.decoders.confidence:ConfidenceOrder", "#555555",
+              "a new text: all blanks predicted, the most confident kept", "nothing named", DECODED, DECODING,
               decodes=True, mixes=False),
         Entry("revise", "revision", f"{HERE}.decoders.revise:Revise", "#332288",
               "a new text: all blanks predicted, then every token again from the whole text", "nothing named", DECODED,
-              ("decoding_steps", "decoding_temperature"), decodes=True, mixes=False),
+              ("decoding_steps", "decoding_temperature"), decodes=True, mixes=False, corrects=True),
         Entry("entropy-bound", "entropy-bound", f"{HERE}.decoders.entropy_bound:EntropyBound", "#44AA99",
-              "a new text: the surest blanks filled, as many as stay under a bound", "nothing named", DECODED,
+              "a new text: the blanks of lowest entropy filled, as many as stay under a bound", "nothing named", DECODED,
               ("gamma", "decoding_temperature"), decodes=True, mixes=False),
     )
 }  # fmt: skip

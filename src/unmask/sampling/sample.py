@@ -23,7 +23,7 @@ from unmask.sampling.settings import SampleSettings
 if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
     from unmask.sampling.energy import UserTerm
-    from unmask.sampling.run import SampleRun
+    from unmask.sampling.run.result import SampleRun
 
 PathLike = str | os.PathLike[str]
 
@@ -93,14 +93,14 @@ def sample(
         if not callable(term):
             raise InputError(f"user_terms has {shown(term)}, which is not a function: give functions of token ids")
     from unmask.models.masked_lm import MaskedLM, as_model
-    from unmask.sampling.diagnostics import diagnose
-    from unmask.sampling.draw import draw
-    from unmask.sampling.run_folder import KIND
+    from unmask.sampling.run.advance import draw_samples
+    from unmask.sampling.run.diagnostics import diagnose
+    from unmask.sampling.run.result import KIND
 
     if out is not None:
         refuse_foreign(output_folder("out", out, (init, alphabet, model)), KIND)
 
-    run = draw(
+    run = draw_samples(
         settings,
         as_model(model, device, dtype, rename),
         out,

@@ -18,8 +18,6 @@ from unmask.sampling.registry import Entry, entry_of
 
 Keeps = Literal["logits", "states", "nothing"]
 
-BY_DEPENDENCE = ("dependent", "independent")
-"""Block shapes that are chosen by a measured dependence, which takes a construction (`joint`) and `candidates`."""
 EXCLUSIVE = (
     ("template", "length", "the template has its own length"),
     ("init", "length", "starts have their own lengths"),
@@ -34,14 +32,14 @@ class SampleSettings(Sampling):
     length      free tokens of each text; chain c takes number c modulo how many there are
     sweeps      how many are run; the first `burn_in` are not kept, then every `thin`-th is
     init        texts to start from; chain c takes text c modulo how many there are
-    allow       (position in the template's tokens, tokens that may stand there)
-    alphabet    which tokens may stand at any site; empty: every regular token
+    allow       (position in the template's tokens, tokens allowed there)
+    alphabet    tokens allowed at every site; empty: every regular token
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (self.template is None or isinstance(self.template, str)):
-            raise InputError(f"template {self.template!r} is no text: give one with [MASK] where tokens are sampled")
+            raise InputError(f"template {self.template!r} is not a text: give one with [MASK] where tokens are sampled")
         if self.burn_in >= self.sweeps:
             raise InputError(f"burn_in {self.burn_in} of {self.sweeps} sweeps leaves no sample: give fewer than the sweeps")
         if self.kept < 1:
@@ -50,38 +48,21 @@ class SampleSettings(Sampling):
             raise InputError("no length was given: ask for texts of at least one token")
         if any(a >= b for a, b in pairwise(self.delayed)):
             raise InputError(f"delayed acceptance at distances {list(self.delayed)}: give rising numbers, such as 1,3")
-        if self.measures_dependence and self.block_size < 2 and self.entry.sites is None:
-            raise InputError(
-                f"blocks of {self.block_size} by dependence, which is between two positions: give block_size 2 or more"
-            )
 
     @classmethod
     def given(cls, arguments: Mapping[str, Any] = MappingProxyType({}), /, **more: Any) -> Self:
-        """Settings from what a user gave, None where an option was left out; one that nothing uses is refused."""
+        """Settings from what a user gave, None where an option was left out; an option that nothing reads is refused."""
         arguments = {**arguments, **more}
         named = {name for name, value in arguments.items() if value is not None and value is not False}
         for one, other, why in EXCLUSIVE:
             if {one, other} <= named:
                 raise InputError(f"{one} and {other} were both given, and {why}: leave one out")
-        settings = super().given(arguments)
-        if not settings.measures_dependence and "block_size" in settings.entry.options:
-            for option in ("joint", "candidates"):
-                if option in named:
-                    raise InputError(
-                        f"{option} was given, which blocks of shape {settings.block_shape} do not use: leave it out, "
-                        f"or use block_shape {' or '.join(BY_DEPENDENCE)}"
-                    )
-        return settings
+        return super().given(arguments)
 
     @property
     def entry(self) -> Entry:
-        """What the registry knows about the kernel."""
+        """The registry's entry of the kernel."""
         return entry_of(self.kernel)
-
-    @property
-    def measures_dependence(self) -> bool:
-        """Whether blocks are chosen by a measured dependence."""
-        return self.block_shape in BY_DEPENDENCE
 
     @property
     def sites_per_step(self) -> int:
@@ -89,9 +70,18 @@ class SampleSettings(Sampling):
         return self.entry.sites or self.block_size
 
     @property
+    def replicas(self) -> int:
+        """Rows of the state per chain: one per temperature of a ladder."""
+        return len(self.ladder) if "ladder" in self.entry.options else 1
+
+    def conditionals_at_once(self, sites: int) -> int:
+        """Conditionals of one text of `sites` free tokens that are drawn from at once."""
+        return self.entry.conditionals or (sites if self.entry.decodes else self.sites_per_step)
+
+    @property
     def sampled_temperature(self) -> float:
         """The temperature of the texts that are kept."""
-        return self.ladder[0] if "ladder" in self.entry.options else self.temperature
+        return self.ladder[0] if self.replicas > 1 else self.temperature
 
     @property
     def kept(self) -> int:
@@ -99,7 +89,7 @@ class SampleSettings(Sampling):
         return self.kept_after(self.sweeps)
 
     def kept_after(self, sweeps: int) -> int:
-        """Samples per chain of the first so many sweeps."""
+        """Samples per chain of the first `sweeps` sweeps."""
         return max(0, sweeps - self.burn_in) // self.thin
 
     def keeps(self, sweep: int) -> bool:
@@ -112,7 +102,7 @@ class SampleSettings(Sampling):
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> SampleSettings:
-        """The other way round; names that are no settings are left aside, and a missing one is a KeyError."""
+        """The inverse of `to_dict`; names that are not settings are ignored, and a missing one is a KeyError."""
         return cls(**{field.name: _tuples(stored[field.name]) for field in fields(cls)})
 
 

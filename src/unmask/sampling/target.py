@@ -1,4 +1,4 @@
-"""What a chain samples: an energy over the texts of one length, some tokens held and some sets of tokens allowed.
+"""The target of a chain: an energy over the texts of one length, some tokens held and some sets of tokens allowed.
 
     pi(x) proportional to exp(-E(x) / temperature)   if x keeps the held tokens and every free token is allowed, else 0
 
@@ -23,14 +23,14 @@ from unmask.sampling.energy import Energy, scored_positions
 class Target:
     """An energy and its support: `template` holds the mask token at the free positions and held tokens elsewhere.
 
-    `allowed` maps free positions of the template to the token ids that may stand there; `given` are the positions at which each
-    text brings tokens of its own, whatever the template has there. All tensors are on the model's device.
+    `allowed` maps free positions of the template to the token ids that are allowed there; `given` are the positions at which each
+    text has its own tokens, whatever the template has there. All tensors are on the model's device.
 
     positions        positions in the text with an energy term, S of them ("columns" count along these)
     free             the F columns that are free ("sites" count along these)
     free_positions   the position of each site
     site_of_column   the site of each column, -1 where it is held
-    support          which tokens may stand at each site
+    support          which tokens are allowed at each site
     """
 
     def __init__(

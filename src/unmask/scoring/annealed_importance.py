@@ -36,12 +36,12 @@ from torch import Tensor
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.sampling.energy import Energy, energies
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams, Randomness
 from unmask.sampling.enumeration import MOST_TEXTS, all_texts
+from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import ChainStreams, Randomness
-from unmask.sampling.state import ChainState
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 from unmask.scoring.batch import Scored, ScoreSettings, TextBatch
 

@@ -20,7 +20,7 @@ from unmask.errors import UnmaskError
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.watching import watch
+from unmask.sampling.run.watching import watch
 from unmask.scoring.registry import SCORES
 from unmask.serving import limits, schemas
 from unmask.serving.desk import Busy, Desk, Emit

@@ -10,7 +10,7 @@ from typing import Any
 from unmask.errors import InputError
 from unmask.joints.registry import named
 from unmask.runs.files import plain, read_bytes, read_object, user_path
-from unmask.sampling.run import load_run
+from unmask.sampling.run.result import load_run
 from unmask.serving.schemas import RunAbout, RunOut
 
 KINDS = ("evaluate", "sample")

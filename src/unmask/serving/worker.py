@@ -221,6 +221,10 @@ class SharedLM(MaskedLM):
             return self.model.logits(ids, positions)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
+    def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
+        """As `MaskedLM.offers_states`; its two passes are one call."""
+        return bool(self.worker.call(2, lambda: self.model.offers_states(ids)))
+
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:

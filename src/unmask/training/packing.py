@@ -11,7 +11,7 @@ Rows that do not fill a batch sit out that epoch.
 
 Every segment begins with the start token, so the ids alone carry the layout: segment = running count of start tokens
 (0 for padding), position = distance from the segment's start token. In a parallel corpus a segment is a source and its
-translation, and what follows the segment's first end token has positions from `Vocabulary.target` on (`models/pairs`).
+translation, and what follows the segment's first end token has positions from `Vocabulary.target` on (`translation/pairs`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A parallel corpus: two files, or two lists of texts, of which each line of the second translates the same line of the first.
 
-Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `models/pairs`); what
+Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `translation/pairs`); what
 is too long for its room is left out, with a warning, and so is a pair with an empty side. With a teacher, a causal model of
 pairs, the training targets are its translations of the sources (sequence-level distillation, Kim & Rush 2016); held-out pairs
 keep their own.
@@ -16,22 +16,21 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.pairs import SHORTEST, PairLayout, load_causal_pairs
 from unmask.models.text.word_pieces import load_word_pieces, special_id
 from unmask.runs.files import read_json, user_path, write_json
 from unmask.runs.fingerprint import content_hash, file_hash
 from unmask.runs.lines import text_lines
 from unmask.runs.progress import Progress
-from unmask.sampling.beam_search import beam_search
 from unmask.training.corpus import Segmentation, TextSource
 from unmask.training.packing import pack, validation_rows
 from unmask.training.prepare import Held, PairTokens, Prepared, trained_tokenizer, warn_of_unknown
 from unmask.training.settings import TrainSettings
 from unmask.training.token_store import TokenPart, cached, id_type
+from unmask.translation.beam_search import beam_search
+from unmask.translation.pairs import SHORTEST, PairLayout, load_causal_pairs
 
 Side = str | os.PathLike[str] | Sequence[str]
 """One side of a parallel corpus, as a user names it: a file, or a list of texts."""
@@ -189,8 +188,3 @@ def _distilled(
     known = [*inputs, content_hash(repr([source for source, _ in pairs])), str(TEACHER_BEAM)]
     targets = read_json(cached(cache, "distilled", known, make) / "targets.json")
     return [(source, new or old) for (source, old), new in zip(pairs, targets, strict=True)]
-
-
-def rooms(pairs: PairTokens) -> Int[np.ndarray, "n W"]:
-    """The sources in their rooms."""
-    return np.array([pairs.layout.room(source) for source in pairs.sources], np.int64)

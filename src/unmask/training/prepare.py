@@ -11,7 +11,6 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.pairs import PairLayout
 from unmask.models.text.word_pieces import count_words, load_word_pieces, special_id, train_tokenizer
 from unmask.runs.files import write_atomically
 from unmask.runs.fingerprint import content_hash
@@ -20,6 +19,7 @@ from unmask.training.corpus import Segmentation, TextSource
 from unmask.training.packing import PackedRows, pack_cached, validation_rows
 from unmask.training.settings import TrainSettings
 from unmask.training.token_store import StoredTokens, TokenPart, cached, tokenise
+from unmask.translation.pairs import PairLayout
 
 _FORMAT = 3
 """Version of cached tokenizers. In 1 ties were broken at random; 2 had fewer letters."""

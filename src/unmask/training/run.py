@@ -24,10 +24,9 @@ from unmask.runs.folder import RunFolder
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 from unmask.training.corpus import Given, TextSource, sources
-from unmask.training.length_fit import fit_length_head
 from unmask.training.loop import Pace, Trainer, run_steps
 from unmask.training.model import Start
-from unmask.training.packing import BatchPlan
+from unmask.training.packing import BatchPlan, seed_for
 from unmask.training.parallel import Parallel, Side, prepare_parallel
 from unmask.training.prepare import Held, Prepared, prepare
 from unmask.training.records import CheckpointFolder, RunLog
@@ -35,6 +34,7 @@ from unmask.training.result import TrainingRun, export_model, model_card
 from unmask.training.settings import TrainSettings, choose_shape, refuse_what_does_not_fit
 from unmask.training.token_store import cache_folder, default_cache
 from unmask.training.validation import Validation
+from unmask.translation.length_fit import fit_length_head
 
 Name = str | os.PathLike[str]
 MORE = "give more --epochs or more text"
@@ -172,7 +172,8 @@ def train(
         if prepared.pairs:
             prepared.pairs.layout.save(folder, settings.objective, prepared.tokenizer.get_vocab(), settings.corrects)
             if settings.objective == "masked":
-                fit_length_head(trainer.model, prepared.pairs, settings.seed).save(folder)
+                known, seed = prepared.pairs, seed_for(settings.seed, 2)
+                fit_length_head(trainer.model, known.layout, known.sources, known.targets, seed).save(folder)
         export_model(folder, trainer.model, prepared.tokenizer, settings, card, half)
         if made.finished:
             write_json(own / "finished.json", {"step": step, **dataclasses.asdict(figures)})

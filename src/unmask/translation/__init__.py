@@ -1,6 +1,8 @@
-"""Translation with a masked language model: a source held fixed, its translation decoded or sampled by the room to the left.
+"""Translation with a masked language model: a source held fixed, its translation decoded or sampled by `sampling`.
 
-pair_model   a model of pairs, its tokenizer and the head that predicts lengths
-drafts       translations under way: decoded, moved by a kernel, scored           settings    what decides the translations
-translate    `unmask.translate`                                                   evaluation  BLEU, chrF, stutter
+translate    `unmask.translate`                                             result       translations, BLEU, chrF, stutter
+settings     all options that decide the translations                       beam_search  translations of a causal model of pairs
+pairs        a source and its translation in one text, length heads         length_fit   the fit of such a head
+pair_model   a model of pairs, its tokenizer and its length head
+drafts       translations under way: decoded, moved by a kernel, scored
 """

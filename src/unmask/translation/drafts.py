@@ -1,6 +1,6 @@
 """Translations under way: decoded from blanks, moved by a Markov kernel, scored; the machinery is that of `sampling`.
 
-A draft is a text "source, then so many free positions" of the target that its length has (`Target` with the source given). Drafts
+A draft is a text of its source and `length` free positions; its length decides its `Target`, in which the source is given. Drafts
 of one length go side by side, whatever their sources; on a CPU, those whose sources have the same room (`PairModel.in_room`). A
 draft's random choices depend on the seed and its own number alone.
 """
@@ -19,19 +19,16 @@ from torch import Tensor
 
 from unmask.options.sampling import EnergyKind
 from unmask.runs.progress import Progress
-from unmask.sampling.decoder_run import DecoderRun
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.energy import Energy
-from unmask.sampling.group_run import COUNTS, GroupRun
-from unmask.sampling.groups import Group
-from unmask.sampling.markov_run import MarkovRun
-from unmask.sampling.memory_plan import CPU_BYTES, chain_cost
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import ChainStreams
+from unmask.sampling.engine.memory import CPU_BYTES, chain_cost
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.kernels.kernel import ChainState
+from unmask.sampling.run.advance import build, group_run
+from unmask.sampling.run.groups import Group, random_texts
+from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.starts import random_texts
-from unmask.sampling.state import ChainState
 from unmask.sampling.target import Target
 from unmask.translation.pair_model import PairModel
 
@@ -62,7 +59,7 @@ def stream_number(source: Sequence[int], length: int) -> int:
 
 
 class Drafting:
-    """Works on drafts with one model and one seed; `moves` counts what kernels did (see `group_run.COUNTS`)."""
+    """Works on drafts with one model and one seed; `moves` counts what kernels did (see `COUNTS`)."""
 
     def __init__(self, pair: PairModel, seed: int, progress: Progress | None = None) -> None:
         self.pair, self.seed, self.progress = pair, seed, progress
@@ -112,7 +109,9 @@ class Drafting:
     def _run(self, drafts: Sequence[Draft], settings: SampleSettings, sweeps: int, what: str) -> list[Draft]:
         out, done = list(drafts), 0
         for places, group, passes in self._groups(drafts, settings):
-            run = _started(settings, group, passes)
+            narrow = _narrowed(settings, group.target.sites)
+            run = group_run(narrow, group, build(narrow, group.target, passes))
+            run.begin()
             for _ in range(sweeps):
                 run.sweep()
             for name, count in zip(COUNTS, run.counts.sum(1).tolist(), strict=True):
@@ -147,20 +146,13 @@ class Drafting:
             out[place] = replace(out[place], tokens=tuple(ids), passes=out[place].passes + int(spent))
 
 
-def _started(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
-    settings = _narrowed(settings, group.target.sites)
-    proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
-    made = settings.entry.build(target=group.target, passes=passes, proposal=proposal, **vars(settings))
-    if settings.entry.decodes:
-        return DecoderRun(settings, group, passes, made)
-    return MarkovRun(settings, group, passes, made, proposal)
-
-
 def _narrowed(settings: SampleSettings, sites: int) -> SampleSettings:
-    """The settings for texts of so few sites: a block is no larger than the text, and a pair of one site is that site."""
+    """The settings for short texts: a block is at most as long as the text, and one site instead of a pair is moved by itself."""
     if settings.entry.decodes or settings.sites_per_step <= sites:
         return settings
-    return replace(settings, block_size=sites) if settings.entry.sites is None else replace(settings, kernel="mh")
+    return (
+        replace(settings, block_size=sites) if settings.entry.sites is None else replace(settings, kernel=SampleSettings.kernel)
+    )
 
 
 def _texts(pair: PairModel, drafts: Sequence[Draft]) -> Int[Tensor, "n T"]:

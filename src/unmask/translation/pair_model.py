@@ -15,21 +15,21 @@ from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.encoder.head import widen_output
 from unmask.models.loading import load_network, resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.pairs import LengthHead, PairLayout, corrects, pooled_states, read_layout, refuse_other_tokens
 from unmask.models.source import Source
 from unmask.models.text.spelling import Spelling
-from unmask.sampling.passes import Passes
+from unmask.sampling.engine.passes import Passes
+from unmask.translation.pairs import LengthHead, PairLayout, corrects, pooled_states, read_layout, refuse_other_tokens
 
 GPU_ROWS, CPU_ROWS = 128, 4
 """Of a call: on a GPU drafts of one length are tens or hundreds, on a CPU a few; what a call has too few of is computed for
 nothing."""
 ROOMS = 8
-"""On a CPU the room of a source is cut to a multiple of so many tokens."""
+"""On a CPU the room of a source is cut to a multiple of this many tokens."""
 
 
 @dataclass(frozen=True)
 class PairModel:
-    """What `unmask train --parallel` has left in a folder; `corrects`: it was taught to correct tokens that it sees."""
+    """A folder of `unmask train --parallel`, loaded; `corrects`: it was trained to correct tokens that it sees."""
 
     model: MaskedLM
     layout: PairLayout
@@ -55,7 +55,7 @@ class PairModel:
 
     @cached_property
     def passes(self) -> Passes:
-        """How the model is run; what is recorded on a GPU for each length of texts serves as long as the model is loaded."""
+        """How the model is run; calls recorded on a GPU for each length of texts are reused as long as the model is loaded."""
         return Passes(self.model, GPU_ROWS if self.model.device.type == "cuda" else CPU_ROWS)
 
     def in_room(self, source: Sequence[int]) -> PairModel:

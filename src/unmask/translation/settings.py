@@ -1,4 +1,4 @@
-"""Everything that decides which translations come out; imports no torch, so that the command line can show it at once."""
+"""All options that decide the translations; imports no torch, so that the command line can show it at once."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from unmask.errors import InputError
-from unmask.options.translation import AUTOREGRESSIVE, MARKOV, RANDOM, Translating, in_steps
+from unmask.options.translation import AUTOREGRESSIVE, MARKOV, RANDOM, USUAL, Translating, in_steps
 from unmask.sampling.registry import entry_of
 from unmask.sampling.settings import SampleSettings
 
-REVISE = "revise"
 DECIDED = ("steps", "start", "start_steps", "lengths", "choose", "per_token", "orders", "beam", "penalty", "energy", "seed")
 
 
@@ -30,7 +29,7 @@ class TranslateSettings(Translating):
     @property
     def method(self) -> str:
         """The decoder or the kernel; of a causal model greedy or beam."""
-        return self.kernel or self.decoder or "mask-predict"
+        return self.kernel or self.decoder or USUAL
 
     @property
     def autoregressive(self) -> bool:
@@ -43,8 +42,14 @@ class TranslateSettings(Translating):
         return self.method in MARKOV
 
     @property
+    def corrector(self) -> str | None:
+        """The decoder, if it asks the model to correct tokens that the model sees."""
+        starting = None if self.autoregressive else self.starting
+        return starting.kernel if starting is not None and starting.entry.corrects else None
+
+    @property
     def options(self) -> dict[str, Any]:
-        """What was given of the kernel's or decoder's own options."""
+        """The options of the kernel or decoder that were given."""
         names = [row.name for row in self.declared() if row.name not in ("decoder", "kernel", *DECIDED)]
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 

@@ -18,14 +18,14 @@ from unmask.runs.files import user_path
 from unmask.runs.lines import STANDARD_INPUT, source_name, text_lines
 from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
-from unmask.sampling.text_statistics import stutters
-from unmask.translation.settings import REVISE, TranslateSettings
+from unmask.sampling.run.text_statistics import stutters
+from unmask.translation.settings import TranslateSettings
 
 if TYPE_CHECKING:
-    from unmask.models.pairs import PairLayout
     from unmask.models.text.spelling import Spelling
     from unmask.translation.drafts import Draft, Drafting
     from unmask.translation.pair_model import PairModel
+    from unmask.translation.pairs import PairLayout
     from unmask.translation.result import Translations
 
 Texts = str | os.PathLike[str] | Sequence[str]
@@ -72,7 +72,7 @@ def translate(
     """
     usual = "beam" if decoder is None and kernel is None and _is_causal(model) else decoder
     settings = TranslateOptions.given(locals() | {"decoder": usual}).part(TranslateSettings)
-    from unmask.translation.result import BEGINNING, Translations
+    from unmask.translation.result import BEGINNING, Translations, figures
 
     file = None if out is None else output_file("out", out, (texts, reference, model), BEGINNING)
     sources = read_lines(texts, "texts")
@@ -81,8 +81,6 @@ def translate(
         raise InputError(
             f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
         )
-    from unmask.translation.evaluation import figures
-
     by = _by_a_causal_model if settings.autoregressive else _by_a_masked_model
     rows, moves, seconds = by(sources, settings, model, device, dtype, progress)
     measured = None if references is None else figures(rows, references, seconds, moves)
@@ -111,7 +109,7 @@ def read_lines(texts: Texts, name: str) -> list[str]:
 
 def _is_causal(model: Any) -> bool:
     """Whether it is the folder of a causal model."""
-    from unmask.models.pairs import is_causal_pair_model
+    from unmask.translation.pairs import is_causal_pair_model
 
     return isinstance(model, str | os.PathLike) and is_causal_pair_model(user_path(model, "model"))
 
@@ -157,9 +155,9 @@ def _by_a_causal_model(
     sources: Sequence[str], settings: TranslateSettings, model: Any, device: str, dtype: str, progress: Progress | None
 ) -> Found:
     from unmask.models.loading import resolve_device, resolve_dtype
-    from unmask.models.pairs import load_causal_pairs
     from unmask.models.text.spelling import Spelling
-    from unmask.sampling.beam_search import beam_search
+    from unmask.translation.beam_search import beam_search
+    from unmask.translation.pairs import load_causal_pairs
 
     if not isinstance(model, str | os.PathLike):
         raise InputError(f"{settings.method} takes the folder of a causal model, not a masked one: give its path")
@@ -189,9 +187,10 @@ def _by_a_masked_model(
         raise InputError(
             f"lengths {settings.lengths} is more than the {pair.layout.longest_target} that the model takes: give fewer"
         )
-    if REVISE in (settings.method, settings.moves and settings.start) and not pair.corrects:
+    corrector = settings.corrector
+    if corrector is not None and not pair.corrects:
         warnings.warn(
-            f"{REVISE} asks the model to correct tokens that it sees, and {pair.model.name!r} was trained on blanks only: "
+            f"{corrector} asks the model to correct tokens that it sees, and {pair.model.name!r} was trained on blanks only: "
             "train one with --refinement, or take another decoder",
             UnmaskWarning,
             stacklevel=3,

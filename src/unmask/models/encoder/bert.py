@@ -5,7 +5,7 @@ Layer       a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),   h' = LayerN
 Head        logits = D LayerNorm(act(W h)) + b                       (D: the word embeddings, if the two are tied)
 
 The forward pass is the plain definition, without dropout; if `BertEncoder.unseen` names a token, no position attends to that
-token (padding between a source and its translation, see `models/pairs`). It needs no import of transformers, which takes more
+token (padding between a source and its translation: `translation/pairs`). It needs no import of transformers, which takes more
 processor time than a small model's answer. `BertShape.of` is strict: for a configuration with any unknown setting it gives None,
 and the caller takes transformers' own code instead.
 """

@@ -17,26 +17,25 @@ from torch import Tensor
 
 from unmask.checks import one_of
 from unmask.options.sampling import Order
-from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.target import Target
-from unmask.sampling.token_draw import Conditionals
+from unmask.sampling.decoders.decoder import DecodeInfo, Decoder, DecodeState
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.engine.token_draw import Conditionals
+from unmask.sampling.kernels.proposal import Proposal
 
 
 @dataclass(frozen=True)
-class Ancestral:
+class Ancestral(Decoder):
     """One blank per step, in a random order of its own for each text, or in a fixed one."""
 
-    target: Target
-    passes: Passes
     proposal: Proposal = field(default_factory=Proposal)
     order: Order = "random"
-    exact = True
 
     def __post_init__(self) -> None:
         one_of("order", self.order, get_args(Order))
+
+    @property
+    def exact(self) -> bool:
+        return True
 
     @property
     def steps(self) -> int:

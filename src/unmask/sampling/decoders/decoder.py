@@ -1,9 +1,10 @@
-"""What the decoders share: texts that begin all blank and are filled in a few steps."""
+"""Decoders: texts that begin all blank and are filled in a few steps."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,10 +12,10 @@ from torch import Tensor
 
 from unmask.checks import real, whole
 from unmask.options.sampling import HOTTEST
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import refuse_nan
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.kernel import refuse_nan
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 
 
@@ -26,7 +27,7 @@ class DecodeState:
     order        the sites in the order in which they are filled, where the decoder has one
     confidence   probability of each site's token when it was chosen
     log_prob     log-probability of the text so far, where the decoder has one
-    settled      texts that no further step would change, where the decoder can tell
+    settled      texts that no further step would change, where the decoder knows
     steps        steps done
     """
 
@@ -67,46 +68,45 @@ class DecodeInfo(NamedTuple):
     passes: Int[Tensor, " n"]
 
 
-@runtime_checkable
-class Decoder(Protocol):
-    """Fills blanks; `exact` says whether `log_prob` is the probability with which it draws the text, given the order."""
+@dataclass(frozen=True)
+class Decoder(ABC):
+    """A rule that fills the blanks of a target."""
 
-    @property
-    def target(self) -> Target:
-        """The blanks and what may stand in them."""
-        ...
+    target: Target
+    passes: Passes
 
     @property
     def exact(self) -> bool:
-        """Whether `log_prob` is known."""
-        ...
+        """Whether `log_prob` is the probability with which the text is drawn, given the order."""
+        return False
 
     @property
+    @abstractmethod
     def steps(self) -> int:
         """Steps to a whole text."""
-        ...
 
     def init(self, n: int, rng: Randomness) -> DecodeState:
         """n blank texts."""
-        ...
+        return DecodeState.blank(self.target, n)
 
+    @abstractmethod
     def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
         """Fill some blanks in place."""
-        ...
+
+    def blank(self, state: DecodeState) -> Bool[Tensor, "n F"]:
+        """Which sites are blank."""
+        return state.ids[:, self.target.free_positions] == self.target.model.mask_id
 
 
 @dataclass(frozen=True)
-class ParallelDecoder:
-    """What decoders share that predict many sites from one pass, in a number of steps that is asked for.
+class ParallelDecoder(Decoder):
+    """A decoder that predicts many sites from one pass, in a given number of steps.
 
     `decoding_temperature` 0 takes the likeliest token, otherwise tokens are drawn at that temperature.
     """
 
-    target: Target
-    passes: Passes
     decoding_steps: int = 10
     decoding_temperature: float = 0.0
-    exact = False
 
     def __post_init__(self) -> None:
         whole("decoding_steps", self.decoding_steps, 1, 10**6)
@@ -114,16 +114,8 @@ class ParallelDecoder:
 
     @property
     def steps(self) -> int:
-        """As many as were asked for."""
+        """`decoding_steps`."""
         return self.decoding_steps
-
-    def init(self, n: int, rng: Randomness) -> DecodeState:
-        """n blank texts."""
-        return DecodeState.blank(self.target, n)
-
-    def blank(self, state: DecodeState) -> Bool[Tensor, "n F"]:
-        """Which sites are blank."""
-        return state.ids[:, self.target.free_positions] == self.target.model.mask_id
 
     def predict(self, state: DecodeState, texts: Int[Tensor, " m"], sites: Int[Tensor, "m c"], rng: Randomness) -> None:
         """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids and confidence.
@@ -159,6 +151,6 @@ def decode(
 
 
 def highest(values: Float[Tensor, "n F"], count: int) -> Bool[Tensor, "n F"]:
-    """Where the `count` highest values of each row stand; earlier sites first among equals."""
+    """Marks the `count` highest values of each row; earlier sites first among equals."""
     ranks = values.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
     return ranks < count

@@ -1,10 +1,10 @@
-"""Entropy-bound unmasking: fill the surest blanks at once, as many as can hardly depend on each other.
+"""Entropy-bound unmasking: fill the blanks of lowest entropy at once, as many as can hardly depend on each other.
 
     H_1 <= H_2 <= ... entropies of the blanks' conditionals;   fill 1 ... m, the largest m with  sum_{i<=m} H_i - H_m <= gamma
 
 Drawing m tokens from the product of their conditionals loses their total correlation, TC <= sum_i H_i - max_i H_i: each step
-loses at most gamma nats. gamma = 0 fills one blank per step, the surest first (and with it those that are certain). The set
-depends on what is revealed and not on the tokens drawn, unlike that of `confidence`.
+loses at most gamma nats. gamma = 0 fills one blank per step, the one of lowest entropy (and with it those that are certain).
+The set depends on what is revealed and not on the tokens drawn, unlike that of `confidence`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,17 @@ from torch import Tensor
 
 from unmask.checks import real
 from unmask.options.sampling import HOTTEST
-from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.target import Target
+from unmask.sampling.decoders.decoder import DecodeInfo, Decoder, DecodeState
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.proposal import Proposal
 
 
 @dataclass(frozen=True)
-class EntropyBound:
+class EntropyBound(Decoder):
     """As many steps as the bound needs, at most one per blank; temperature 0 takes the likeliest tokens."""
 
-    target: Target
-    passes: Passes
     gamma: float = 1.0
     decoding_temperature: float = 0.0
-    exact = False
 
     def __post_init__(self) -> None:
         real("gamma", self.gamma, 0, HOTTEST)
@@ -43,14 +38,10 @@ class EntropyBound:
         """Every step fills at least one blank."""
         return self.target.sites
 
-    def init(self, n: int, rng: Randomness) -> DecodeState:
-        """n blank texts."""
-        return DecodeState.blank(self.target, n)
-
     def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
-        """Fill the surest blanks under the bound; one pass for each text that has blanks."""
+        """Fill the blanks of lowest entropy under the bound; one pass for each text that has blanks."""
         target, sites = self.target, self.target.sites
-        blank = state.ids[:, target.free_positions] == target.model.mask_id
+        blank = self.blank(state)
         texts = blank.any(1).nonzero().squeeze(1)
         state.steps += 1
         if not len(texts):
@@ -62,7 +53,7 @@ class EntropyBound:
         drawn = rng.tokens(texts.repeat_interleave(sites), conditionals, site)
         tokens, confidence = (v.reshape(-1, sites) for v in (drawn.tokens, (drawn.logit - drawn.log_allowed).exp()))
         entropy = torch.full(blank.shape, torch.inf, dtype=torch.float64, device=blank.device)
-        entropy[texts] = conditionals.entropy().nan_to_num(0.0).reshape(-1, sites)  # no number: filled now, refused by `decode`
+        entropy[texts] = conditionals.entropy().nan_to_num(0.0).reshape(-1, sites)  # NaN: filled now, refused by `decode`
         chosen = blank & under_bound(torch.where(blank, entropy, torch.inf), self.gamma)
         here, before = chosen[texts], state.ids[texts]
         state.ids[texts] = before.index_copy(

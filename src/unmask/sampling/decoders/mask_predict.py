@@ -1,4 +1,4 @@
-"""Mask-predict (Ghazvininejad et al. 2019): predict all blanks at once, mask the least sure again, and repeat.
+"""Mask-predict (Ghazvininejad et al. 2019): predict all blanks at once, mask the least confident again, and repeat.
 
     step s = 1 ... S:  fill every blank from the present text;  mask the n_s sites of lowest confidence, n_S = 0
     linear  n_s = F (1 - s/S);   cosine  n_s = F cos(pi s / 2S);   both rounded down
@@ -19,7 +19,7 @@ from torch import Tensor
 from unmask.checks import one_of
 from unmask.options.sampling import Schedule
 from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, ParallelDecoder, highest
-from unmask.sampling.randomness import Randomness
+from unmask.sampling.engine.randomness import Randomness
 
 
 def blanks_left(sites: int, step: int, steps: int, schedule: Schedule) -> int:
@@ -30,7 +30,7 @@ def blanks_left(sites: int, step: int, steps: int, schedule: Schedule) -> int:
 
 @dataclass(frozen=True)
 class ScheduledDecoder(ParallelDecoder):
-    """What mask-predict and surest-first decoding share: how many blanks each step leaves."""
+    """A decoder with a schedule: how many blanks each step leaves."""
 
     schedule: Schedule = "linear"
 
@@ -45,7 +45,7 @@ class ScheduledDecoder(ParallelDecoder):
     def fill(self, state: DecodeState, rng: Randomness) -> Bool[Tensor, "n F"]:
         """Predict every blank site of every text from one pass, and say which sites.
 
-        The schedule says how many blanks a text has, so that a GPU need not be asked for it.
+        The number of blanks comes from the schedule, so the GPU need not be asked for it.
         """
         blank = self.blank(state)
         count = blanks_left(self.target.sites, state.steps, self.decoding_steps, self.schedule)
@@ -56,10 +56,10 @@ class ScheduledDecoder(ParallelDecoder):
 
 @dataclass(frozen=True)
 class MaskPredict(ScheduledDecoder):
-    """Every site may be predicted again, as long as it is among the least sure."""
+    """Every site may be predicted again, as long as it is among the least confident."""
 
     def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
-        """Fill all blanks, then mask the least sure; one pass for each text that has blanks."""
+        """Fill all blanks, then mask the least confident; one pass for each text that has blanks."""
         filled = self.fill(state, rng)
         again = highest(-state.confidence, self.left(state))
         state.mask(self.target, again)

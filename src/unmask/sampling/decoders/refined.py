@@ -25,10 +25,9 @@ from unmask.errors import InputError
 from unmask.joints.arnold_gokhale import family
 from unmask.joints.joint import Joint
 from unmask.options.sampling import RESTART
-from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import Randomness
+from unmask.sampling.decoders.decoder import DecodeInfo, Decoder, DecodeState
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 from unmask.tables.kept import kept_with_first
 from unmask.tables.unary import unary_tables
@@ -37,11 +36,9 @@ PAIR = 2
 
 
 @dataclass(frozen=True)
-class Refined:
+class Refined(Decoder):
     """`restart` is lambda: 1 leaves the chain rule, near 0 the draws follow pseudo-Gibbs."""
 
-    target: Target
-    passes: Passes
     restart: float = 0.1
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, ParallelDecoder
-from unmask.sampling.randomness import Randomness
+from unmask.sampling.engine.randomness import Randomness
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from torch import Tensor
 from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.options.sampling import MOST_SWEEPS
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.kernel import ChainState, StepInfo
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState, StepInfo
 
 
 @dataclass(frozen=True)

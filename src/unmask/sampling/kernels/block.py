@@ -15,11 +15,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import MetropolisKernel, Proposed
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState
+from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 
 
@@ -38,14 +37,6 @@ class ProductBlock(MetropolisKernel):
         drawn = rng.tokens(rows.repeat_interleave(k), conditionals, places)
         log_ratio = (drawn.current_log_density - drawn.log_density).reshape(n, k).sum(1)
         return Proposed(drawn.tokens.reshape(n, k), log_ratio, torch.ones_like(rows))
-
-
-def block_conditionals(
-    target: Target, passes: Passes, proposal: Proposal, ids: Int[Tensor, "n T"], sites: Int[Tensor, "n k"]
-) -> Float[Tensor, "n k V"]:
-    """Log-probabilities of each site of the block with the whole block masked; one pass per chain."""
-    positions = target.free_positions[sites]
-    return proposal_weights(target, proposal, passes.logits(ids.scatter(1, positions, target.model.mask_id), positions), sites)
 
 
 def proposal_weights(

@@ -9,39 +9,23 @@ exp(-E_raw) nor exp(-E_norm). One pass per update, none if no other token change
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState, StepInfo
-from unmask.sampling.target import Target
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 
 
 @dataclass(frozen=True)
-class PseudoGibbs:
+class PseudoGibbs(Kernel):
     """Always accepts. The energy of its states is known only where their columns happen to be fresh."""
-
-    target: Target
-    passes: Passes
-    proposal: Proposal = field(default_factory=Proposal)
-
-    @property
-    def replicas(self) -> int:
-        """One row of the state per chain."""
-        return 1
 
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
         """No pass: conditionals are looked up when they are needed."""
         return ChainState.at(self.target, ids), torch.zeros(len(ids), dtype=torch.long, device=self.target.device)
-
-    def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
-        """Every row is a sample."""
-        return state.rows
 
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> StepInfo:
         """Redraw one site of each chain."""

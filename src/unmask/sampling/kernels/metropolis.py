@@ -7,15 +7,15 @@ log-ratio of its densities, log g(x | x') - log g(x' | x), the way back minus th
 
     w ~ g = q_i(. | x_{-i});   accept with min(1, exp((E(x) - E(x')) / T) g(x_i) / g(w)),   x' = x with w at i
 
-One masked pass gives both densities, and it is kept with the state: a proposal of the token that is there costs nothing,
+One masked pass gives both densities, and it is kept with the state: a proposal of the current token costs nothing,
 another one at most S - 1 passes for the energy's other terms. At temperatures 1 the terms of site i cancel.
 pi-reversible for each site, hence for a random scan; fixed and permuted sweeps are pi-invariant.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,11 +24,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.sampling.acceptance import Acceptance
-from unmask.sampling.passes import Passes
-from unmask.sampling.proposal import Proposal
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState, StepInfo
-from unmask.sampling.target import Target
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 
 
 class LastSite(NamedTuple):
@@ -43,13 +40,13 @@ class LastSite(NamedTuple):
 
 
 class Proposed(NamedTuple):
-    """What a kernel proposes to each chain.
+    """The proposals of a kernel, one for each chain.
 
     tokens      for the redrawn sites
     log_ratio   log g(x | x') - log g(x' | x)
     passes      passes that the proposal took
     own_terms   the energy's terms of the proposed tokens, where a single site is redrawn, whose conditional stays the same
-    last        what it learnt on the way about the energy of the new text
+    last        terms of the new text's energy that the proposal computed
     """
 
     tokens: Int[Tensor, "n k"]
@@ -60,13 +57,9 @@ class Proposed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MetropolisKernel(ABC):
-    """A kernel that proposes, and accepts or rejects; `early` and `delayed` save passes (see `Acceptance`)."""
+class MetropolisKernel(Kernel):
+    """A kernel that proposes, and accepts or rejects; `delayed` saves passes (see `Acceptance`)."""
 
-    target: Target
-    passes: Passes
-    proposal: Proposal = field(default_factory=Proposal)
-    early: bool = True
     delayed: tuple[int, ...] = ()
 
     @abstractmethod
@@ -76,24 +69,15 @@ class MetropolisKernel(ABC):
     @cached_property
     def acceptance(self) -> Acceptance:
         """How proposals are decided."""
-        return Acceptance(self.target, self.passes, self.early, self.delayed)
-
-    @property
-    def replicas(self) -> int:
-        """One row of the state per chain."""
-        return 1
+        return Acceptance(self.target, self.passes, delayed=self.delayed)
 
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
         """The whole energy of each text: S passes per chain."""
         state = ChainState.at(self.target, ids)
         return state, state.complete(self.target, self.passes)
 
-    def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
-        """Every row is a sample."""
-        return state.rows
-
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> StepInfo:
-        """Propose, decide, and move the chains whose proposal is accepted. Redrawing the tokens that are there is accepted."""
+        """Propose, decide, and move the chains whose proposal is accepted. Redrawing the current tokens is accepted."""
         move = self.propose(state, rng, sites)
         proposed = move.tokens != state.ids.gather(1, self.target.free_positions[sites])
         novel = proposed.any(1).nonzero().squeeze(1)
@@ -140,7 +124,7 @@ class MetropolisKernel(ABC):
         kept: Float[Tensor, "m W"],
         terms: Float[Tensor, " m"],
     ) -> None:
-        """Write what the proposal learnt about its last site into the state of the proposed texts."""
+        """Write the term and conditional of the last site into the state of the proposed texts."""
         rows = known.nonzero().squeeze(1)
         column = self.target.free[site[rows]]
         new.terms[rows, column] = terms[rows]
@@ -154,7 +138,7 @@ class MetropolisHastings(MetropolisKernel):
     """One site per step, proposed from its conditional."""
 
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> Proposed:
-        """A token from the kept conditional of one site; no pass, but where nothing is kept."""
+        """A token from the kept conditional of one site; one pass if nothing is kept, else none."""
         rows, site = state.rows, sites[:, 0]
         current = state.ids[rows, self.target.free_positions[site]]
         kept = state.conditionals(self.target, self.passes, rows, site)

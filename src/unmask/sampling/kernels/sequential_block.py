@@ -17,9 +17,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import LastSite, MetropolisKernel, Proposed
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class SequentialBlock(MetropolisKernel):
     """The block's tokens are proposed one after the other, in the order of `sites`."""
 
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
-        """Tokens for the block, each given those before it; as long as they are the current ones, both ways share passes."""
+        """Tokens for the block, each given those before it; while they are the current ones, both directions share passes."""
         rows, k, target = state.rows, sites.shape[1], self.target
         positions = target.free_positions[sites]
         current = state.ids.gather(1, positions)
@@ -61,7 +61,7 @@ class SequentialBlock(MetropolisKernel):
         same: Bool[Tensor, " n"],
         shared: Float[Tensor, "n W"],
     ) -> Float[Tensor, "n W"]:
-        """`shared`, but `_predict` for the chains whose two ways are no longer the same."""
+        """`shared`, except `_predict` for the chains whose two directions differ by now."""
         apart = (~same).nonzero().squeeze(1)
         if not len(apart):
             return shared

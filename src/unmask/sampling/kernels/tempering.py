@@ -17,9 +17,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from unmask.errors import InputError
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.kernel import ChainState, StepInfo
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.randomness import Randomness
-from unmask.sampling.state import ChainState, StepInfo
 
 
 @dataclass(frozen=True)

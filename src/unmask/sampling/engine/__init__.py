@@ -1,0 +1,1 @@
+"""How the model is asked: passes, memory, random numbers, tokens drawn from conditionals."""

@@ -1,0 +1,254 @@
+"""Forward passes in calls of one shape, so that a row's numbers do not depend on what else is computed beside it.
+
+Matrix libraries choose their inner loops by the shape of the call, and with them the order of summation: the same row
+can differ in its last bits between a call of 1 row and one of 64. Calls of a fixed number of rows, the last one filled up
+with others, give each row the same bits whatever the batch, which makes chains reproducible token for token.
+
+That is also why conditionals can be kept, in one of three forms (`Keeps`), and give the same chains:
+
+    logits    V numbers per site: nothing is computed twice
+    states    the encoder's last hidden states, d numbers per site: the head, a few per cent of a pass, makes logits of them
+    nothing   a proposal costs one pass more
+
+and why logits can be remembered (`memory`). On a GPU a call is recorded once as a CUDA graph and replayed (`Recorded`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.models.conditional_model import ConditionalModel
+from unmask.sampling.energy import Energy, masked_alone
+from unmask.sampling.engine.memory import LogitMemory
+from unmask.sampling.engine.token_draw import Conditionals, Head
+from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.settings import Keeps
+from unmask.sampling.target import Target
+
+logger = logging.getLogger(__name__)
+WARM_UPS = 2
+CPU_ROWS = 16
+GPU_ROWS = 512
+GPU_ROWS_OF_DECODERS = 2048
+FEWEST_GPU_ROWS = 64
+"""Rows of a call on a GPU: the rounds of chains ask for fewer and fewer rows, the steps of a decoder for all texts."""
+HEAD_ROWS = 1024
+"""Rows that the head makes logits of at once: more leave a GPU's cache."""
+CHAINS_THAT_FILL = {4: 1, 8: 8, 16: 32}
+"""On a CPU, rows of a call and the fewest chains that use them: with fewer, most of the call would be copies."""
+TOKENS_PER_ROW = 48
+"""On a CPU, these rows are for texts of this many tokens: longer texts need fewer rows to pay for reading the weights."""
+
+
+def rows_for(model: ConditionalModel, chains: int, decodes: bool = False) -> int:
+    """The rows of every call for `chains` chains with one target, however many of them run side by side; a power of two."""
+    if model.device.type == "cuda":
+        return min(GPU_ROWS_OF_DECODERS if decodes else GPU_ROWS, max(FEWEST_GPU_ROWS, 1 << (chains.bit_length() - 1)))
+    return max(rows for rows, fewest in CHAINS_THAT_FILL.items() if chains >= fewest)
+
+
+class Passes:
+    """Runs the model on rows and counts them; one pass is one row.
+
+    keeps        the form in which conditionals are kept; by default states on a GPU where the model offers them, else logits
+    count        rows that were asked for
+    remembered   those of them that the memory had
+    """
+
+    def __init__(
+        self,
+        model: ConditionalModel,
+        rows: int | None = None,
+        memory: LogitMemory | None = None,
+        keeps: Keeps | None = None,
+    ) -> None:
+        self.model = model
+        self.rows = rows or (GPU_ROWS if model.device.type == "cuda" else CPU_ROWS)
+        self.memory = memory
+        self.keeps: Keeps = keeps or ("states" if model.device.type == "cuda" else "logits")
+        self.count = self.remembered = 0
+        self._offered: dict[int, bool] = {}
+        self._recorded: dict[tuple[object, ...], Recorded] = {}
+        self._pool: list[Any] = []
+
+    def conditionals(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p W"]:
+        """The conditionals at `positions` of each row: as states, where they are kept so, else as logits."""
+        if not self.as_states(ids):
+            return self._logits(ids, positions)
+        self.count += len(ids)
+        rows = self.rows_of_a_call(ids.shape[1], positions.shape[1])
+        return self._in_calls("states", self.model.states, rows, (ids, positions))
+
+    def logits(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
+        """Logits at `positions` of each row, on the model's device."""
+        if not self.as_states(ids):
+            return self._logits(ids, positions)
+        kept = self.conditionals(ids, positions)
+        return self.logits_of(kept.flatten(0, 1)).unflatten(0, positions.shape)
+
+    def terms(
+        self, ids: Int[Tensor, "m T"], positions: Int[Tensor, " m"], energy: Energy
+    ) -> tuple[Float[Tensor, " m"], Float[Tensor, "m W"]]:
+        """The energy's terms at one position of each text, and the conditionals there; one pass each."""
+        tokens = ids.gather(1, positions.unsqueeze(1)).squeeze(1)
+        masked = masked_alone(ids, positions, self.model.mask_id)
+        if not self.as_states(ids):
+            logits = self._logits(masked, positions.unsqueeze(1))[:, 0]
+            return energy.term(logits, tokens), logits
+        self.count += len(ids)
+
+        def compute(ids: Tensor, positions: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+            states = self.model.states(ids, positions)[:, 0]
+            return energy.term(self.model.logits_of(states), tokens), states
+
+        rows = self.rows_of_a_call(ids.shape[1], 1)
+        found: tuple[Tensor, Tensor] = self._in_calls(energy.kind, compute, rows, (masked, positions.unsqueeze(1), tokens))
+        return found
+
+    def logits_of(self, kept: Float[Tensor, "m W"]) -> Float[Tensor, "m V"]:
+        """Logits from conditionals as they are kept."""
+        if kept.shape[1] == self.model.vocab_size:
+            return kept
+        return self._through_head("head", self.model.logits_of, (kept,), ())
+
+    def proposals(
+        self,
+        kept: Float[Tensor, "m W"],
+        target: Target,
+        proposal: Proposal,
+        sites: Int[Tensor, " m"],
+        current: Int[Tensor, " m"],
+        greedy: bool = False,
+    ) -> Conditionals:
+        """Conditionals to draw from, made of `kept`."""
+        head = None if kept.shape[1] == self.model.vocab_size else Head(self.model.logits_of, self._through_head)
+        return Conditionals(kept, proposal, target.support, sites, current, head, greedy)
+
+    def as_states(self, ids: Int[Tensor, "m T"]) -> bool:
+        """Whether the conditionals of texts like these are computed as states."""
+        if self.keeps == "logits":
+            return False
+        if ids.shape[1] not in self._offered and len(ids):
+            self._offered[ids.shape[1]] = self.model.offers_states(ids)
+        return self._offered.get(ids.shape[1], False)
+
+    def _logits(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
+        self.count += len(ids)
+        if self.memory is None or positions.shape[1] != 1:
+            return self._plain(ids, positions)
+        logits, ran = self.memory.logits(ids, positions, self._plain)
+        self.remembered += len(ids) - ran
+        return logits
+
+    def _plain(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
+        rows = self.rows_of_a_call(ids.shape[1], positions.shape[1])
+        found: Tensor = _filled_up(self.model.logits, rows, ids, positions)
+        return found
+
+    def _through_head(
+        self, name: Hashable, function: Callable[..., Any], inputs: Sequence[Tensor], shared: Sequence[Tensor]
+    ) -> Any:
+        return self._in_calls(name, function, min(HEAD_ROWS, self.rows_of_a_call(1, 1)), inputs, shared)
+
+    def _in_calls(
+        self,
+        name: Hashable,
+        function: Callable[..., Any],
+        rows: int,
+        inputs: Sequence[Tensor],
+        shared: Sequence[Tensor] = (),
+    ) -> Any:
+        """`function` of `rows` rows of `inputs` at a time, and of the tensors they share; recorded, on a GPU."""
+        if not inputs[0].is_cuda or not len(inputs[0]):
+            return _filled_up(lambda *part: function(*part, *shared), rows, *inputs)
+        key = (name, rows, *(tuple(value.shape[1:]) for value in inputs), *(tuple(value.shape) for value in shared))
+        if key not in self._recorded:
+            self._recorded[key] = Recorded(function, rows, inputs, shared, self._pool)
+        return self._recorded[key](inputs, shared)
+
+    def rows_of_a_call(self, tokens: int, predicted: int) -> int:
+        """The rows of a call: at most what the model takes at once, since a call that it cuts in two has two shapes.
+
+        Powers of two give every thread the same share, so a row's bits do not depend on its place.
+        """
+        rows = min(self.rows, self.model.rows_at_once(tokens, predicted) or self.rows)
+        if self.model.device.type == "cpu":
+            rows = min(rows, max(1, self.rows * TOKENS_PER_ROW // tokens))
+        return 1 << (rows.bit_length() - 1)
+
+
+def _filled_up(function: Callable[..., Any], rows: int, *inputs: Tensor) -> Any:
+    """`function` of `rows` rows of `inputs` at a time; the last call is filled up with copies of a row."""
+    parts = []
+    for start in range(0, max(1, len(inputs[0])), rows):
+        part = [value[start : start + rows] for value in inputs]
+        filler = rows - len(part[0])
+        if filler and len(part[0]):
+            part = [torch.cat([value, value[-1:].expand(filler, *value.shape[1:])]) for value in part]
+        found = function(*part)
+        found = found if isinstance(found, tuple) else (found,)
+        parts.append([value[: rows - filler] for value in found])
+    whole = tuple(torch.cat(column) for column in zip(*parts, strict=True))
+    return whole if len(whole) > 1 else whole[0]
+
+
+class Recorded:
+    """`function` in calls of `rows` rows, recorded once as a CUDA graph and replayed; called, where it cannot be recorded.
+
+    A pass of a small network is a hundred launches, each shorter than the time a processor takes to ask for it; a graph asks
+    once. Inputs are copied into the graph's own tensors and results out of them. A call with too few rows leaves the rest of the
+    inputs as the call before had them, and drops their results. Tensors that all rows share (`shared`) are copied once.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], rows: int, examples: Sequence[Tensor], shared: Sequence[Tensor], pool: list[Any]
+    ) -> None:
+        self.function, self.rows = function, rows
+        self.inputs = [value[:1].repeat(rows, *[1] * (value.dim() - 1)) for value in examples]
+        self.shared = [value.clone() for value in shared]
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.outputs: tuple[Tensor, ...] = ()
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UPS):
+                self._call()
+        torch.cuda.current_stream().wait_stream(aside)
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=pool[0] if pool else None, capture_error_mode="thread_local"):
+                outputs = self._call()
+        except RuntimeError as error:
+            logger.warning("a call could not be recorded (%s): it is made again each time", str(error).splitlines()[0])
+            return
+        self.graph, self.outputs = graph, outputs
+        pool[:] = [graph.pool()]
+
+    def __call__(self, inputs: Sequence[Tensor], shared: Sequence[Tensor] = ()) -> Any:
+        """The function's results for all rows."""
+        whole: tuple[Tensor, ...] = ()
+        for own, given in zip(self.shared, shared, strict=True):
+            own.copy_(given)
+        for start in range(0, len(inputs[0]), self.rows):
+            count = min(self.rows, len(inputs[0]) - start)
+            for own, given in zip(self.inputs, inputs, strict=True):
+                own[:count].copy_(given[start : start + count])
+            if self.graph is None:
+                self.outputs = self._call()
+            else:
+                self.graph.replay()
+            whole = whole or tuple(value.new_empty((len(inputs[0]), *value.shape[1:])) for value in self.outputs)
+            for all_rows, part in zip(whole, self.outputs, strict=True):
+                all_rows[start : start + count].copy_(part[:count])
+        return whole if len(whole) > 1 else whole[0]
+
+    def _call(self) -> tuple[Tensor, ...]:
+        with torch.no_grad():
+            found = self.function(*self.inputs, *self.shared)
+        return found if isinstance(found, tuple) else (found,)

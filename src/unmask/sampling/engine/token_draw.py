@@ -1,0 +1,172 @@
+"""A token from a conditional, by one uniform number: the inverse of the cumulative distribution.
+
+    g(w) = exp(f(w) / tau) / Z over the kept tokens K: those allowed, and with f(w) at least `least` where proposals are cut
+    w    = the first token of K with  sum_{v <= w, v in K} exp(f(v) / tau) > u Z
+
+With the token come the numbers that a step needs: log g of it and of the current token, its logit f(w), and log Z of f
+over the whole vocabulary and over the allowed tokens, both at tau = 1. Nothing of the size of the logits is written on a
+GPU (`triton_programs`); here is its plain twin, in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from unmask.sampling.kernels.proposal import Proposal
+
+InCalls = Callable[[Hashable, Callable[..., Any], Sequence[Tensor], Sequence[Tensor]], Any]
+"""A function of rows, called for some of them at a time: a name for it, the function, its arguments with a row for each, and
+those that all rows share."""
+
+
+class Asked(NamedTuple):
+    """What to draw from: logits of m sites, of which `sites` have these rows of `support`; or `tokens` to give the numbers of.
+
+    least   the smallest logit that is kept, where proposals are cut;   greedy   take the likeliest allowed token
+    """
+
+    logits: Float[Tensor, "m V"]
+    support: Bool[Tensor, "F V"]
+    sites: Int[Tensor, " m"]
+    current: Int[Tensor, " m"]
+    temperature: float
+    least: Float[Tensor, " m"] | None
+    uniform: Float[Tensor, " m"] | None
+    tokens: Int[Tensor, " m"] | None = None
+    greedy: bool = False
+
+
+class Drawn(NamedTuple):
+    """A token of each row and its numbers, in float64.
+
+    log_density   log g(token);   current_log_density   log g(current token), -inf where it is never proposed
+    logit         f(token)
+    log_all       log sum exp f over the vocabulary;   log_allowed   over the allowed tokens
+    """
+
+    tokens: Int[Tensor, " m"]
+    log_density: Float[Tensor, " m"]
+    current_log_density: Float[Tensor, " m"]
+    logit: Float[Tensor, " m"]
+    log_all: Float[Tensor, " m"]
+    log_allowed: Float[Tensor, " m"]
+
+
+@dataclass(frozen=True)
+class Head:
+    """Makes logits of conditionals that are kept in another form, and says how it is called.
+
+    What is drawn from the logits is drawn within the same call, so that no more of them are held than one call makes.
+    """
+
+    logits_of: Callable[[Tensor], Tensor]
+    in_calls: InCalls
+
+
+@dataclass(frozen=True)
+class Conditionals:
+    """The conditionals of m sites, in the form in which they are kept: logits, or what `head` makes logits of.
+
+    support   of every site of the target, a row each;   sites   which of them each conditional is of
+    current   the current tokens
+    greedy    take the likeliest allowed token instead of drawing
+    """
+
+    kept: Float[Tensor, "m W"]
+    proposal: Proposal
+    support: Bool[Tensor, "F V"]
+    sites: Int[Tensor, " m"]
+    current: Int[Tensor, " m"]
+    head: Head | None = None
+    greedy: bool = False
+
+    @classmethod
+    def weights(cls, log_weights: Float[Tensor, "m V"]) -> Conditionals:
+        """Any weights over any things."""
+        nowhere = torch.zeros(len(log_weights), dtype=torch.long, device=log_weights.device)
+        everything = torch.ones((1, log_weights.shape[1]), dtype=torch.bool, device=log_weights.device)
+        return cls(log_weights, Proposal(), everything, nowhere, nowhere)
+
+    def draw(self, uniform: Float[Tensor, " m"]) -> Drawn:
+        """A token of each conditional."""
+        return self._asked("draw", uniform)
+
+    def at(self, tokens: Int[Tensor, " m"]) -> Drawn:
+        """The numbers of given tokens."""
+        return self._asked("at", tokens)
+
+    def log_weights(self) -> Float[Tensor, "m V"]:
+        """log g of every token."""
+        head = self.head
+        logits = self.kept if head is None else head.in_calls("head", head.logits_of, (self.kept,), ())
+        return self.proposal.log_weights(logits, self.support[self.sites])
+
+    def entropy(self) -> Float[Tensor, " m"]:
+        """Of the model's own distribution over the allowed tokens, untempered and uncut, in nats."""
+        head, plain = self.head, Proposal()
+
+        def answer(kept: Tensor, sites: Tensor, support: Tensor) -> Tensor:
+            log_q = plain.log_weights(kept if head is None else head.logits_of(kept), support[sites])
+            return torch.special.entr(log_q.exp()).sum(-1)
+
+        if head is None:
+            return answer(self.kept, self.sites, self.support)
+        found: Tensor = head.in_calls("entropy", answer, (self.kept, self.sites), (self.support,))
+        return found
+
+    def _asked(self, what: Literal["draw", "at"], uniform_or_tokens: Tensor) -> Drawn:
+        proposal, greedy, head = self.proposal, self.greedy, self.head
+
+        def answer(kept: Tensor, sites: Tensor, current: Tensor, given: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+            logits = kept if head is None else head.logits_of(kept)
+            least = proposal.least_kept(logits, support, sites)
+            uniform, tokens = (given, None) if what == "draw" else (None, given)
+            asked = Asked(logits, support, sites, current, proposal.temperature, least, uniform, tokens, greedy)
+            found = _drawn(asked)
+            return found.tokens, torch.stack(found[1:], 1)
+
+        rows = (self.kept, self.sites, self.current, uniform_or_tokens)
+        if head is None:
+            tokens, numbers = answer(*rows, self.support)
+        else:
+            tokens, numbers = head.in_calls((what, proposal, greedy), answer, rows, (self.support,))
+        return Drawn(tokens, *numbers.unbind(1))
+
+
+def _drawn(asked: Asked) -> Drawn:
+    """By `plain_draw`, or its twin on a GPU."""
+    if not asked.logits.is_cuda:
+        return plain_draw(asked)
+    from unmask.sampling.engine.triton_programs import draw_on_gpu
+
+    return draw_on_gpu(asked)
+
+
+def plain_draw(asked: Asked) -> Drawn:
+    """The drawn tokens, or the given ones, and their numbers."""
+    logits, support, sites, current, temperature, least, uniform, tokens, greedy = asked
+    wide = logits.double()
+    allowed = torch.where(support[sites], wide, -torch.inf)
+    top = allowed.amax(-1, keepdim=True)
+    kept = allowed if least is None else torch.where(logits >= least.unsqueeze(1), allowed, -torch.inf)
+    weights = ((kept - top) / temperature).exp()
+    summed = weights.cumsum(-1)
+    total = summed[:, -1:].contiguous()
+    if tokens is None and greedy:
+        tokens = allowed.argmax(-1)
+    elif tokens is None:
+        assert uniform is not None
+        past = torch.searchsorted(summed, uniform.unsqueeze(1) * total, right=True)
+        last = torch.searchsorted(summed, total)
+        tokens = torch.minimum(past, last).squeeze(1).clamp(max=wide.shape[1] - 1)
+    where = torch.stack([tokens, current], 1)
+    log_density = (kept.gather(1, where) - top) / temperature - total.log()
+    log_allowed = allowed.logsumexp(-1) if temperature != 1 or least is not None else (total.log() + top).squeeze(1)
+    logit = wide.gather(1, tokens.unsqueeze(1)).squeeze(1)
+    return Drawn(tokens, log_density[:, 0], log_density[:, 1], logit, wide.logsumexp(-1), log_allowed)

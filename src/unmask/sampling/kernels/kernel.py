@@ -1,0 +1,233 @@
+"""Kernels, and the state of many chains at once: their texts, and the model's numbers about them.
+
+`kept[c, i]` is the conditional of site i of chain c's text with that site masked alone: the proposal distribution of the
+site and its energy term in one. A kernel that computes an energy produces all of them, so they are kept, as logits or as
+hidden states (see `passes`): redrawing the current token costs no pass, and an accepted text leaves its conditionals
+ready for the next proposal. Where memory is short nothing is kept, and a conditional costs a pass when it is drawn from.
+
+All tensors are on the model's device, and a step waits for it only to count the rows that still need a pass. A step changes
+the state that it is given.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unmask.errors import InputError, ModelError
+from unmask.sampling.energy import masked_alone
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.target import Target
+
+LARGEST_LOOK_UP = 512
+LARGEST_LOOK_UP_AS_STATES = 8192
+"""Rows that are looked up at once, as logits and as states."""
+
+
+@dataclass
+class ChainState:
+    """n chains over texts of T tokens, S of them with an energy term, F of them free; steps change it in place.
+
+    ids           token ids
+    kept          the conditional of each free position, masked alone, where `fresh`; made when there is something to keep
+    terms         energy terms of the current tokens, float64, where `fresh`
+    fresh         whether a column's term, and its conditional where that is kept, are those of the current text
+    user          sum of the user's terms, float64
+    temperature   of each chain, float64
+    steps         steps since the start
+    """
+
+    ids: Int[Tensor, "n T"]
+    terms: Float[Tensor, "n S"]
+    fresh: Bool[Tensor, "n S"]
+    user: Float[Tensor, " n"]
+    temperature: Float[Tensor, " n"]
+    steps: int = 0
+    kept: Float[Tensor, "n F W"] | None = None
+
+    @classmethod
+    def at(cls, target: Target, ids: Int[Tensor, "n T"], temperature: Float[Tensor, " n"] | None = None) -> ChainState:
+        """Chains at the texts `ids`, with nothing known about them yet; the model is not run."""
+        ids = ids.to(target.device, copy=True)
+        target.check(ids)
+        user = target.energy.from_user(ids)
+        if bool(user.isinf().any()):
+            raise InputError("a start is forbidden by a user term: a chain cannot start where its target is zero")
+        state = cls.blank(target, len(ids))
+        state.ids, state.user = ids, user
+        if temperature is not None:
+            state.temperature = temperature.to(state.temperature)
+        return state
+
+    @classmethod
+    def blank(cls, target: Target, n: int) -> ChainState:
+        """n chains at the template itself: no text yet, and nothing known."""
+        wide = torch.empty(0, dtype=torch.float64, device=target.device)
+        return cls(
+            ids=target.template_ids.repeat(n, 1),
+            terms=wide.new_zeros((n, target.columns)),
+            fresh=torch.zeros((n, target.columns), dtype=torch.bool, device=target.device),
+            user=wide.new_zeros(n),
+            temperature=wide.new_full((n,), target.energy.temperature),
+        )
+
+    def snapshot(self) -> dict[str, Tensor | NDArray[Any]]:
+        """All that the chains need to go on; conditionals are left out, `restored` computes them again."""
+        copied = {"ids": self.ids.clone(), "fresh": self.fresh.clone(), "temperature": self.temperature.clone()}
+        return {**copied, "steps": np.array(self.steps)}
+
+    @classmethod
+    def restored(cls, target: Target, passes: Passes | None, saved: Mapping[str, Tensor]) -> ChainState:
+        """The state of a snapshot; without `passes` its conditionals are not computed, and it can only be read."""
+        state = cls.at(target, saved["ids"], saved["temperature"])
+        state.steps = int(saved["steps"])
+        if passes is not None:
+            rows, columns = saved["fresh"].nonzero(as_tuple=True)
+            state.look_up(target, passes, rows, columns)
+        return state
+
+    @property
+    def rows(self) -> Int[Tensor, " n"]:
+        """0 ... n - 1, on the state's device."""
+        return torch.arange(len(self.ids), device=self.ids.device)
+
+    @property
+    def energy(self) -> Float[Tensor, " n"]:
+        """E(x) of each chain; nan where a term is not known."""
+        return torch.where(self.fresh, self.terms, torch.nan).sum(-1) + self.user
+
+    def take(self, rows: Int[Tensor, " m"]) -> ChainState:
+        """A copy of some chains."""
+        return ChainState(
+            self.ids[rows],
+            self.terms[rows],
+            self.fresh[rows],
+            self.user[rows],
+            self.temperature[rows],
+            self.steps,
+            None if self.kept is None else self.kept[rows],
+        )
+
+    def put(self, rows: Int[Tensor, " m"], other: ChainState, chosen: Int[Tensor, " m"]) -> None:
+        """Write the texts `chosen` of `other`, and what is known about them, over the chains `rows`."""
+        self.ids[rows] = other.ids[chosen]
+        self.terms[rows] = other.terms[chosen]
+        self.fresh[rows] = other.fresh[chosen]
+        self.user[rows] = other.user[chosen]
+        if self.kept is not None and other.kept is not None:
+            self.kept[rows] = other.kept[chosen]
+
+    def look_up(
+        self, target: Target, passes: Passes, rows: Int[Tensor, " m"], columns: Int[Tensor, " m"], keep: bool = True
+    ) -> None:
+        """Compute the terms of `columns` of the texts `rows`; their conditionals are kept where they are free. One pass each."""
+        size = LARGEST_LOOK_UP_AS_STATES if passes.as_states(self.ids) else LARGEST_LOOK_UP
+        for start in range(0, len(rows), size):
+            row, column = rows[start : start + size], columns[start : start + size]
+            terms, kept = passes.terms(self.ids[row], target.positions[column], target.energy)
+            self.terms[row, column] = terms
+            self.fresh[row, column] = torch.ones_like(row, dtype=torch.bool)
+            if keep and passes.keeps != "nothing":
+                self._keep(target, row, target.site_of_column[column], kept)
+
+    def look(self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]) -> None:
+        """Compute and keep the conditionals of one site of each of the texts `rows`, without their terms; one pass each."""
+        if len(rows):
+            self._keep(target, rows, sites, self._computed(target, passes, rows, sites))
+
+    def _keep(self, target: Target, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"], kept: Float[Tensor, "m W"]) -> None:
+        if self.kept is None:
+            self.kept = kept.new_empty((len(self.ids), target.sites, kept.shape[1]))
+        if target.sites == target.columns:
+            self.kept[rows, sites] = kept
+        else:
+            free = sites >= 0
+            self.kept[rows[free], sites[free]] = kept[free]
+
+    def conditionals(
+        self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]
+    ) -> Float[Tensor, "m W"]:
+        """The conditionals of one site of each text, which must be fresh; a pass each where they are not kept."""
+        if passes.keeps != "nothing" and self.kept is not None:
+            return self.kept[rows, sites]
+        return self._computed(target, passes, rows, sites)
+
+    def _computed(
+        self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]
+    ) -> Float[Tensor, "m W"]:
+        positions = target.free_positions[sites]
+        masked = masked_alone(self.ids[rows], positions, target.model.mask_id)
+        return passes.conditionals(masked, positions.unsqueeze(1))[:, 0]
+
+    def passes_of_a_look(self, passes: Passes) -> Int[Tensor, " n"]:
+        """Passes that each chain pays to look at one fresh conditional."""
+        return torch.full_like(self.rows, int(passes.keeps == "nothing"))
+
+    def complete(self, target: Target, passes: Passes, keep: bool = True) -> Int[Tensor, " n"]:
+        """Compute every column that is not fresh; the passes that it took, for each chain."""
+        stale = ~self.fresh
+        rows, columns = stale.nonzero(as_tuple=True)
+        self.look_up(target, passes, rows, columns, keep)
+        refuse_nan(self.terms)
+        return stale.sum(-1)
+
+
+def refuse_nan(terms: Float[Tensor, "n S"]) -> None:
+    """NaN logits give NaN terms: refuse them."""
+    if bool(terms.isnan().any()):
+        raise ModelError("the model's logits are not numbers: run it in float32, or check its weights")
+
+
+class StepInfo(NamedTuple):
+    """The outcome of one step, a row for each chain.
+
+    sites      the sites that were redrawn
+    accepted   whether the proposal was accepted; one that redraws the same tokens always is
+    proposed   which of the sites were proposed another token
+    changed    which of the sites hold another token now (novel)
+    passes     forward passes that the step asked for
+    swaps      of parallel tempering, over all chains: tried and accepted between neighbouring temperatures
+    """
+
+    sites: Int[Tensor, "n k"]
+    accepted: Bool[Tensor, " n"]
+    proposed: Bool[Tensor, "n k"]
+    changed: Bool[Tensor, "n k"]
+    passes: Int[Tensor, " n"]
+    swaps: Int[Tensor, "2 R"] | None = None
+
+
+@dataclass(frozen=True)
+class Kernel(ABC):
+    """One step of a Markov chain over texts, for many chains at once."""
+
+    target: Target
+    passes: Passes
+    proposal: Proposal = field(default_factory=Proposal)
+
+    @property
+    def replicas(self) -> int:
+        """Rows of the state per chain: 1, except where each chain runs at several temperatures."""
+        return 1
+
+    def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
+        """The rows that are samples, one per chain; the others are replicas."""
+        return state.rows
+
+    @abstractmethod
+    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
+        """The state of chains that start at the texts `ids`, and the passes that it took, for each row."""
+
+    @abstractmethod
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r k"]) -> StepInfo:
+        """Redraw the sites `sites` of each row in place; which sites must not depend on the tokens there."""

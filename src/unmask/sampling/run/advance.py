@@ -1,0 +1,371 @@
+"""How a run advances: groups of chains or decodings, sweep by sweep, with burn-in, thinning, checkpoints, and resumption.
+
+The samples are a function of the settings, the model's weights and the kind of device alone: not of how many chains run
+side by side, nor of where the run was interrupted (see `randomness` and `passes`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unmask.checks import memory as budget_of
+from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM
+from unmask.runs.files import write_table
+from unmask.runs.progress import Progress
+from unmask.sampling.decoders.decoder import Decoder, DecodeState, decode
+from unmask.sampling.energy import UserTerm
+from unmask.sampling.engine.memory import LogitMemory, MemoryPlan, available_bytes
+from unmask.sampling.engine.passes import Passes, rows_for
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
+from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.kernels.scan import SweepPlan
+from unmask.sampling.run.groups import Group, groups, independent_texts, starting_texts
+from unmask.sampling.run.result import (
+    COUNTS,
+    Mark,
+    SampleFolder,
+    SampleRun,
+    Snapshot,
+    SweepRows,
+    Writer,
+    as_frame,
+    assemble,
+    on_host,
+    table_of,
+)
+from unmask.sampling.settings import SampleSettings
+from unmask.sampling.target import Target
+
+SECONDS_BETWEEN_CHECKPOINTS = 20.0
+STREAM = "philox4x32-10"
+"""The definition of the random numbers; a run of another one is not continued."""
+
+
+class GroupRun(ABC):
+    """A group's chains or decodings: `begin` puts them at their start, `restore` where a snapshot has them.
+
+    starts           the texts that the chains start from (blank ones, for decoders)
+    spent            passes of each chain
+    counts           what happened at each site, a row for each of COUNTS
+    scoring_passes   passes that the samples' energies and the yardstick took besides
+    remembered       passes that were asked for and answered from memory
+    done             sweeps done
+    """
+
+    def __init__(self, settings: SampleSettings, group: Group, passes: Passes) -> None:
+        self.settings, self.group, self.passes = settings, group, passes
+        n, target = len(group.chains), group.target
+        self.starts = target.template_ids.repeat(n, 1)
+        self.spent = torch.zeros(n, dtype=torch.long, device=target.device)
+        self.counts = torch.zeros((len(COUNTS), target.sites), dtype=torch.long, device=target.device)
+        self.done = self.remembered = 0
+        self.scoring_passes = int(group.chains[0] == group.alike[0])  # of `independent`, once per target
+        self._remembered_before = passes.remembered
+
+    @cached_property
+    def independent(self) -> Int[Tensor, "n T"]:
+        """One text per chain whose tokens do not depend on each other; drawn when first asked for."""
+        return independent_texts(self.settings, self.group)
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Put the chains at their starts."""
+
+    @abstractmethod
+    def sweep(self) -> None:
+        """Go on by one sweep."""
+
+    @abstractmethod
+    def texts(self) -> Int[Tensor, "n T"]:
+        """The texts now."""
+
+    @abstractmethod
+    def energies(self) -> Float[Tensor, " n"]:
+        """Their energies; passes that only this needs are counted apart, as scoring passes."""
+
+    @abstractmethod
+    def log_probs(self) -> Float[Tensor, " n"] | None:
+        """Their log-probabilities, where they are known."""
+
+    def own_arrays(self) -> dict[str, Tensor | NDArray[Any]]:
+        """The arrays of the state that a snapshot has besides those of every run; a decoder has none."""
+        return {}
+
+    def arrays(self, independent: Int[Tensor, "n T"]) -> dict[str, Tensor | NDArray[Any]]:
+        """The arrays of a snapshot, by name (`OF_ALL_RUNS`)."""
+        return {
+            "done": np.array(self.done),
+            "chains": np.array(self.group.chains),
+            "positions": self.group.target.free_positions,
+            "starts": self.starts,
+            "independent": independent,
+            "spent": self.spent.clone(),
+            "counts": self.counts.clone(),
+            "scoring_passes": np.array(self.scoring_passes),
+            "remembered": np.array(self.remembered + self.passes.remembered - self._remembered_before),
+            **self.own_arrays(),
+        }
+
+    def mark(self) -> Mark:
+        """All that is needed to go on, as it is now; `on_host` makes a snapshot of it."""
+        return self.arrays(self.independent)
+
+    def like(self) -> Mark:
+        """Arrays with the names, shapes and kinds of a snapshot; no pass is made."""
+        return self.arrays(self.starts)
+
+    def restore(self, saved: Snapshot) -> None:
+        """Go on from a snapshot, token for token as if there had been no interruption."""
+        arrays = {name: torch.from_numpy(array.copy()).to(self.group.target.device) for name, array in saved.items()}
+        self.starts, self.spent = arrays["starts"], arrays["spent"]
+        self.independent, self.counts = arrays["independent"], arrays["counts"]
+        self.done, self.scoring_passes = int(saved["done"]), int(saved["scoring_passes"])
+        self.remembered = int(saved["remembered"])
+        self.restore_own(arrays)
+
+    def restore_own(self, arrays: Mapping[str, Tensor]) -> None:
+        """The inverse of `own_arrays`."""
+        del arrays
+
+    def sample(self) -> SweepRows:
+        """The texts now, as samples."""
+        log_probs = self.log_probs()
+        return SweepRows(
+            self.done,
+            self.group.chains,
+            self.group.target.sites,
+            self.texts().int(),
+            self.energies(),
+            None if log_probs is None else log_probs.clone(),
+            self.spent.clone(),
+        )
+
+
+class MarkovRun(GroupRun):
+    """A group's chains of a Markov kernel."""
+
+    def __init__(self, settings: SampleSettings, group: Group, kernel: Kernel) -> None:
+        super().__init__(settings, group, kernel.passes)
+        self.kernel = kernel
+        rows = [chain * kernel.replicas + replica for chain in group.chains for replica in range(kernel.replicas)]
+        self.streams = ChainStreams(settings.seed, rows, group.target.device)
+        self.swaps = torch.zeros((2, kernel.replicas - 1), dtype=torch.long, device=group.target.device)
+        self.plan = sweep_plan(settings, group.target.sites)
+        self.state = ChainState.blank(group.target, len(rows))
+
+    def begin(self) -> None:
+        self.starts, spent = starting_texts(self.settings, self.group, self.passes, self.kernel.proposal)
+        self.state, started = self.kernel.init(self.starts)
+        self.spent = spent + started.reshape(-1, self.kernel.replicas).sum(1)
+
+    def own_arrays(self) -> dict[str, Tensor | NDArray[Any]]:
+        return {**self.state.snapshot(), "swaps": self.swaps.clone()}
+
+    def restore_own(self, arrays: Mapping[str, Tensor]) -> None:
+        self.swaps = arrays["swaps"]
+        going_on = self.done < self.settings.sweeps
+        self.state = ChainState.restored(self.group.target, self.passes if going_on else None, arrays)
+
+    def sweep(self) -> None:
+        """One sweep of every chain."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[StepInfo]:
+        """One sweep of every chain, and what each of its steps did as it happens."""
+        number = self.done + 1
+        sites = self.plan.draw(self.streams.at(number, 0), self.state.rows)
+        for step in range(self.plan.steps):
+            sampled = self.kernel.sampled(self.state)
+            info = self.kernel.step(self.state, self.streams.at(number, step + 1), sites[step])
+            self._count(info, sampled)
+            yield info
+        self.done = number
+
+    def texts(self) -> Int[Tensor, "n T"]:
+        """The chains' texts now."""
+        return self.state.ids[self.kernel.sampled(self.state)]
+
+    def energies(self) -> Float[Tensor, " n"]:
+        """The chains' energies now; terms that the kernel did not need cost scoring passes."""
+        state = replace(self.state, kept=None).take(self.kernel.sampled(self.state))
+        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
+        return state.energy
+
+    def log_probs(self) -> None:
+        """A chain's states have no known log-probability."""
+
+    def _count(self, info: StepInfo, sampled: Int[Tensor, " n"]) -> None:
+        self.spent += info.passes.reshape(-1, self.kernel.replicas).sum(1)
+        if info.swaps is not None:
+            self.swaps += info.swaps
+        sites = info.sites[sampled]
+        took = info.accepted[sampled].unsqueeze(1).expand(sites.shape)
+        happened = torch.stack([torch.ones_like(took), took, info.proposed[sampled], info.changed[sampled]])
+        self.counts.scatter_add_(1, sites.flatten().expand(len(COUNTS), -1), happened.flatten(1).long())
+
+
+def sweep_plan(settings: SampleSettings, sites: int) -> SweepPlan:
+    """Which sites a sweep redraws."""
+    if settings.entry.sites is not None and settings.entry.sites > sites:
+        raise InputError(
+            f"kernel {settings.kernel} redraws {settings.entry.sites} positions at once, and the text has {sites} free: "
+            f"give more blanks, or kernel {SampleSettings.kernel}"
+        )
+    return SweepPlan(sites, settings.scan, settings.sites_per_step, settings.block_shape)
+
+
+class DecoderRun(GroupRun):
+    """A group of independent decodings: a sweep decodes every text of the group again. Its starts are blank."""
+
+    def __init__(self, settings: SampleSettings, group: Group, decoder: Decoder) -> None:
+        super().__init__(settings, group, decoder.passes)
+        self.decoder = decoder
+        self.streams = ChainStreams(settings.seed, group.chains, group.target.device)
+        self.state = DecodeState.blank(group.target, len(group.chains))
+
+    def begin(self) -> None:
+        """The blank texts are there already."""
+
+    def sweep(self) -> None:
+        """Decode every text again."""
+        self.state, spent = decode(self.decoder, len(self.group.chains), self.streams.at(self.done + 1, 0), self.group.starts)
+        self.spent += spent
+        self.done += 1
+
+    def texts(self) -> Int[Tensor, "n T"]:
+        """The latest texts."""
+        return self.state.ids
+
+    def energies(self) -> Float[Tensor, " n"]:
+        """The latest texts' energies; all of their passes are scoring passes."""
+        state = ChainState.at(self.group.target, self.state.ids)
+        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
+        return state.energy
+
+    def log_probs(self) -> Float[Tensor, " n"] | None:
+        """Exact given the order, where the decoder has a tractable probability."""
+        return self.state.log_prob if self.decoder.exact else None
+
+
+def build(settings: SampleSettings, target: Target, passes: Passes, proposal: Proposal | None = None) -> Kernel | Decoder:
+    """The kernel or decoder of the settings, which are checked against the target."""
+    if not settings.entry.decodes:
+        sweep_plan(settings, target.sites)
+    proposal = proposal or Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
+    made: Kernel | Decoder = settings.entry.build(target=target, passes=passes, proposal=proposal, **vars(settings))
+    return made
+
+
+def build_all(settings: SampleSettings, model: MaskedLM, found: Sequence[Group], plan: MemoryPlan) -> list[Kernel | Decoder]:
+    """The kernel or decoder of each group. Groups whose calls have the same number of rows share their passes."""
+    caches = model.device.type == "cpu" and plan.keeps == "logits"  # a GPU runs a row sooner than it is looked up
+    memory = LogitMemory(model, most_bytes=plan.budget // 4) if caches else None
+    proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
+    rows = [rows_for(model, len(group.alike), settings.entry.decodes) for group in found]
+    by_rows = {number: Passes(model, number, memory, plan.keeps) for number in rows}
+    return [build(settings, group.target, by_rows[number], proposal) for group, number in zip(found, rows, strict=True)]
+
+
+def group_run(settings: SampleSettings, group: Group, made: Kernel | Decoder) -> GroupRun:
+    """The run of a group, before it begins."""
+    return MarkovRun(settings, group, made) if isinstance(made, Kernel) else DecoderRun(settings, group, made)
+
+
+def draw_samples(
+    settings: SampleSettings,
+    model: MaskedLM,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    name: str = "in memory",
+    chains_at_once: int | None = None,
+    memory: int | float | str | None = None,
+    user_terms: Sequence[UserTerm] = (),
+    progress: Progress | None = None,
+    seconds_between_checkpoints: float = SECONDS_BETWEEN_CHECKPOINTS,
+) -> SampleRun:
+    """Draw samples; with a folder `out`, keep them there and go on where an earlier run of the same settings stopped.
+
+    name   of the model, for the record: another name of the same weights continues the run
+    """
+    budget = None if memory is None else budget_of("memory", memory, available_bytes(model.device))
+    found, plan = groups(settings, model, chains_at_once, user_terms, budget)
+    made = build_all(settings, model, found, plan)  # so that everything is checked before anything is written
+
+    def advance(number: int, folder: SampleFolder | None = None, writer: Writer | None = None) -> tuple[list[SweepRows], Mark]:
+        def report(done: int) -> None:
+            if progress:
+                progress(number * settings.sweeps + done, len(found) * settings.sweeps, "sweeps")
+
+        run = group_run(settings, found[number], made[number])
+        return advanced(run, number, folder, writer, report, seconds_between_checkpoints)
+
+    if out is None:
+        parts = [advance(number) for number in range(len(found))]
+        rows = as_frame(table_of([row for part, _ in parts for row in part], model))
+        return assemble(settings, rows, [on_host(mark) for _, mark in parts], model.text, memory=str(plan))
+    about = {
+        "user_terms": [getattr(term, "__qualname__", repr(term)) for term in user_terms],
+        "model": name,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": model.device.type,
+        "stream": STREAM,
+        "keeps": plan.keeps,
+        "chains_at_once": [len(group.chains) for group in found],
+    }
+    with SampleFolder(out, settings, model.fingerprint, about) as folder:
+        with Writer(folder, model) as writer:
+            marks = [advance(number, folder, writer)[1] for number in range(len(found))]
+        snapshots = [on_host(mark) for mark in marks]
+        run = assemble(settings, folder.samples(), snapshots, model.text, folder.path, str(plan))
+        for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
+            write_table(folder.path / f"{file}.parquet", frame)
+    return run
+
+
+def advanced(
+    run: GroupRun,
+    number: int,
+    folder: SampleFolder | None,
+    writer: Writer | None,
+    report: Callable[[int], None],
+    seconds: float,
+) -> tuple[list[SweepRows], Mark]:
+    """All sweeps of one group. With a folder, rows go there; an interrupt leaves a checkpoint of the last whole sweep."""
+    settings = run.settings
+    saved = folder.checkpoint(number, run.like()) if folder else None
+    with folder.restoring(number) if folder and saved is not None else nullcontext():
+        run.begin() if saved is None else run.restore(saved)
+    rows: list[SweepRows] = []
+    mark: Mark | None = saved
+    last = time.monotonic()
+    try:
+        while run.done < settings.sweeps:
+            run.sweep()
+            rows += [run.sample()] if settings.keeps(run.done) else []
+            mark = run.mark()
+            report(run.done)
+            if writer and (time.monotonic() - last > seconds or run.done == settings.sweeps):
+                writer.keep(number, rows, mark)
+                rows, last = [], time.monotonic()
+    except KeyboardInterrupt:
+        if writer and mark is not None:
+            writer.keep(number, [row for row in rows if row.sweep <= int(mark["done"])], mark)
+        raise
+    assert mark is not None
+    return rows, mark

@@ -1,0 +1,357 @@
+"""How far to trust a chain: acceptance and novelty, rank R-hat and effective sample size of scalar functionals.
+
+    energy      E(x)
+    unchanged   tokens that are still those of the chain's start
+    stutter     neighbouring tokens that are equal
+
+R-hat compares the variance between chains with that within them, on ranks (Vehtari et al. 2021); near 1 when the chains
+look the same. ESS is the number of independent draws that would give as good a mean. Both are computed by ArviZ. Chains over
+texts of different lengths have different targets and are compared length by length.
+
+Nothing here assumes a language. Repetition is compared with a yardstick of the model's own: texts whose tokens are drawn
+independently of each other from the model's conditionals with all sites masked. With 20 amino acids, neighbours are equal
+now and then; with 8,000 words, they hardly ever are. Chains that have not left their start are known by their moves, since over
+a small space a chain rightly comes back to its start again and again.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
+from math import isnan, sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask.arguments import checked
+from unmask.errors import InputError
+from unmask.options.option import documented
+from unmask.options.sampling import DiagnoseOptions
+from unmask.runs.files import atomic_path, write_json
+from unmask.sampling.run.result import SampleRun, load_run
+from unmask.sampling.run.text_statistics import distinct, self_bleu, stutter_rate, stutters
+from unmask.sampling.settings import SampleSettings
+
+if TYPE_CHECKING:
+    import pandas
+
+FEWEST_DRAWS = 4
+"""Draws per chain that ArviZ needs at least."""
+TAILS = (0.05, 0.95)
+"""Quantiles whose ESS the tail ESS is the smaller of."""
+MIXED = 1.01
+NEARLY = 1.05
+FEW_SWAPS = 0.1
+ENOUGH = 400
+"""R-hat below 1.01 and a bulk ESS above 400 are what Vehtari et al. (2021) ask before means are believed."""
+MUCH_BLEU, LITTLE_BLEU = 0.7, 0.1
+MUCH_STUTTER = 0.05
+MANY_AT_START = 0.05
+SENTENCES = {"energy": "energy", "unchanged": "number of unchanged tokens", "stutter": "number of equal neighbours"}
+
+
+@dataclass(frozen=True)
+class Functional:
+    """One scalar function of the text, over the chains of one length; R-hat and ESS are NaN where they are not known."""
+
+    name: str
+    length: int
+    mean: float
+    sd: float
+    r_hat: float
+    ess_bulk: float
+    ess_tail: float
+    ess_per_1000_passes: float
+
+
+@dataclass(frozen=True)
+class PositionRates:
+    """Shares of the steps that redrew one position of the texts of one length: accepted, and changed (novel)."""
+
+    length: int
+    position: int
+    accepted: float
+    changed: float
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The result of `unmask.diagnose`.
+
+    Self-BLEU and distinct-n compare the last texts of the chains with each other (all texts of a decoder): one chain's
+    consecutive texts resemble each other by construction. `independent_...` are the same statistics of texts whose tokens
+    do not depend on each other.
+
+    passes       forward passes that the chains asked for, whether they were run or answered from memory
+    at_start     share of samples that were taken before their chain had left its start
+    in_starts    share of samples that are the start of some chain
+
+    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
+    >>> run.diagnosis.verdict[0].startswith("The chain leaves exp(-E / T) invariant")
+    True
+    """
+
+    kernel: str
+    energy: str
+    chains: int
+    draws: int
+    passes: int
+    scoring_passes: int
+    passes_per_step: float
+    acceptance: float
+    novelty: float
+    positions: list[PositionRates]
+    swaps: list[float]
+    functionals: list[Functional]
+    self_bleu: float
+    independent_self_bleu: float
+    distinct: dict[int, float]
+    stutter: float
+    start_stutter: float
+    independent_stutter: float
+    independent_neighbours: int
+    unique: float
+    at_start: float
+    in_starts: float
+    lowest_energy: float
+    lowest_text: str
+    verdict: list[str] = field(default_factory=list)
+    judge: dict[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `unmask diagnose --json` prints: null where a number is not known, or is infinite."""
+        return dict(_finite(asdict(self)))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per length and functional: mean, standard deviation, R-hat, effective sample sizes."""
+        import pandas
+
+        return pandas.DataFrame([asdict(functional) for functional in self.functionals])
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.kernel}, {self.chains} chains of {self.draws} draws: {self.verdict[0]})"
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
+        return f"<ul>{said}</ul>{self.to_frame().to_html(index=False, float_format='{:.3f}'.format)}"
+
+
+@documented(DiagnoseOptions)
+@checked
+def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, device: str = "auto") -> Diagnosis:
+    """How far to trust the samples of a run, or of the folder that it left.
+
+    A run that has a folder gets diagnostics.json and figures/chains.png there.
+
+    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
+    >>> unmask.diagnose(run).draws
+    4
+    """
+    if judge is None and device != "auto":
+        raise InputError(f"device {device!r} was given, which only a judge uses: give a judge, or leave it out")
+    known = run if isinstance(run, SampleRun) else load_run(run)
+    found = known.diagnosis
+    if judge is not None:
+        from unmask.sampling.run.judge import CausalJudge, judge_run
+
+        found = replace(found, judge=judge_run(CausalJudge(judge, device), known))
+    if known.folder is not None:
+        from unmask.sampling.run.figures import chain_figure
+
+        write_json(known.folder / "diagnostics.json", found.to_dict())
+        with atomic_path(known.folder / "figures" / "chains.png") as temporary:
+            chain_figure(known).savefig(temporary, dpi=120, format="png")
+    return found
+
+
+def measure_run(run: SampleRun) -> Diagnosis:
+    """Statistics of a run's samples and of the steps that led to them."""
+    settings, samples = run.settings, run.samples
+    entry = settings.entry
+    frame = with_functionals(run)
+    texts = [list(map(int, tokens)) for tokens in frame["tokens"]]
+    apart = texts if entry.decodes else [list(map(int, t)) for t in frame.drop_duplicates("chain", keep="last")["tokens"]]
+    independent = [list(map(int, tokens)) for tokens in frame.drop_duplicates("chain")["independent"]]
+    passes, steps = int(samples.groupby("chain")["passes"].max().sum()), int(run.rates["steps"].sum())
+    functionals = []
+    if entry.mixes:
+        for length, part in frame.groupby("length"):
+            spent = int(part.groupby("chain")["passes"].max().sum())
+            functionals += [
+                measure(name, int(length), draws_of(part, name), spent) for name in ("energy", "unchanged", "stutter")
+            ]
+    found = Diagnosis(
+        kernel=settings.kernel,
+        energy=settings.energy,
+        chains=int(samples["chain"].nunique()),
+        draws=int(samples.groupby("chain").size().min()),
+        passes=passes,
+        scoring_passes=int(run.rates["scoring_passes"].sum()),
+        passes_per_step=passes / max(1, steps) * settings.sites_per_step if steps else float("nan"),
+        acceptance=_share(run.rates, "accepted"),
+        novelty=_share(run.rates, "changed"),
+        positions=position_rates(run.rates),
+        swaps=list(run.swaps),
+        functionals=functionals,
+        self_bleu=self_bleu(apart),
+        independent_self_bleu=self_bleu(independent),
+        distinct={n: distinct(apart, n) for n in (1, 2, 3)},
+        stutter=stutter_rate(texts),
+        start_stutter=float("nan") if entry.decodes else stutter_rate(list(frame.drop_duplicates("chain")["start"])),
+        independent_stutter=stutter_rate(independent),
+        independent_neighbours=sum(max(0, len(text) - 1) for text in independent),
+        unique=float(samples["text"].nunique() / len(samples)),
+        at_start=float(frame["at_start"].mean()),
+        in_starts=float(frame["in_starts"].mean()),
+        lowest_energy=float(samples["energy"].min()),
+        lowest_text=str(samples["text"].iloc[int(samples["energy"].argmin())]),
+    )
+    return replace(found, verdict=verdict(found, settings))
+
+
+def with_functionals(run: SampleRun) -> pandas.DataFrame:
+    """The samples with their scalar functionals. `tokens`, `start`, `independent`: ids from first to last free position."""
+    frame = run.samples.copy()
+    starts = dict(zip(run.starts["chain"], run.starts["ids"], strict=True))
+    independent = dict(zip(run.starts["chain"], run.starts["independent"], strict=True))
+    where = {length: part["position"].tolist() for length, part in run.rates.groupby("length")}
+    known = {tuple(ids) for ids in starts.values()}
+    rows = list(zip(frame["chain"], frame["length"], frame["ids"], strict=True))
+    spans = {length: slice(min(positions), max(positions) + 1) for length, positions in where.items()}
+    frame["tokens"] = [ids[spans[n]] for _, n, ids in rows]
+    frame["start"] = [starts[c][spans[n]] for c, n, _ in rows]
+    frame["independent"] = [independent[c][spans[n]] for c, n, _ in rows]
+    frame["unchanged"] = [float(sum(ids[p] == starts[c][p] for p in where[n])) for c, n, ids in rows]
+    frame["stutter"] = [float(stutters(x)) for x in frame["tokens"]]
+    frame["in_starts"] = [tuple(ids) in known for ids in frame["ids"]]
+    frame["at_start"] = (frame["unchanged"] == frame["length"]).groupby(frame["chain"]).cummin()
+    return frame
+
+
+def draws_of(frame: pandas.DataFrame, name: str) -> NDArray[np.float64]:
+    """A functional as (chains, draws), truncated to the shortest chain."""
+    chains = [part[name].to_numpy(dtype=np.float64) for _, part in frame.groupby("chain")]
+    common = min(len(chain) for chain in chains)
+    return np.array([chain[:common] for chain in chains])
+
+
+def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> Functional:
+    """R-hat and ESS of one functional."""
+    chains, count = draws.shape
+    r_hat = bulk = tail = float("nan")
+    if count >= FEWEST_DRAWS and np.ptp(draws) > 0:
+        from arviz_stats import base
+
+        stats: Any = base.array_stats
+        axes = {"chain_axis": 0, "draw_axis": 1}
+        with np.errstate(divide="ignore", invalid="ignore"):  # chains that do not move have R-hat inf
+            bulk = float(stats.ess(draws, method="bulk", **axes))
+            tail = float(stats.ess(draws, method="tail", prob=TAILS, **axes))
+            r_hat = float(stats.rhat(draws, method="rank", **axes)) if chains > 1 else r_hat
+    return Functional(
+        name, length, float(draws.mean()), float(draws.std()), r_hat, bulk, tail, 1000 * bulk / passes if passes else float("nan")
+    )
+
+
+def position_rates(rates: pandas.DataFrame) -> list[PositionRates]:
+    """Acceptance and novelty of every position that was redrawn."""
+    return [
+        PositionRates(int(row.length), int(row.position), row.accepted / row.steps, row.changed / row.steps)
+        for row in rates[rates["steps"] > 0].itertuples()
+    ]
+
+
+def _share(rates: pandas.DataFrame, name: str) -> float:
+    steps = int(rates["steps"].sum())
+    return float(rates[name].sum() / steps) if steps else float("nan")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and isnan(value) else value
+
+
+def verdict(found: Diagnosis, settings: SampleSettings) -> list[str]:
+    """One sentence for each thing that a reader should know, the most important first."""
+    entry = settings.entry
+    said = [entry.verdict.format(energy=settings.energy, temperature=settings.sampled_temperature)]
+    if entry.mixes:
+        said += _mixing(found)
+    elif not entry.decodes:
+        said.append(f"The lowest energy of a sample is {found.lowest_energy:.2f}: {found.lowest_text}")
+    if not entry.decodes:
+        said += _moves(found, settings)
+    return [*said, *_repetition(found)]
+
+
+def _moves(found: Diagnosis, settings: SampleSettings) -> list[str]:
+    said = []
+    if found.swaps and min(found.swaps) < FEW_SWAPS:
+        rung = found.swaps.index(min(found.swaps))
+        said.append(
+            f"Only {found.swaps[rung]:.0%} of swaps between temperatures {settings.ladder[rung]:g} and "
+            f"{settings.ladder[rung + 1]:g} were accepted: put temperatures closer together."
+        )
+    if settings.top_k is not None or settings.nucleus is not None:
+        said.append("Proposals were cut to likely tokens: texts with any other token are out of reach (reducible chain).")
+    if not isnan(found.novelty) and found.acceptance > 0.5 and found.novelty < 0.5 * found.acceptance:
+        said.append(
+            f"{found.acceptance:.0%} of steps were accepted, but only {found.novelty:.0%} of redrawn tokens changed: most "
+            "accepted proposals redraw the current token."
+        )
+    if found.at_start > MANY_AT_START:
+        said.append(
+            f"{found.at_start:.0%} of the samples were taken before their chain had left the text it started from: run longer, "
+            "or burn in."
+        )
+    return said
+
+
+def _repetition(found: Diagnosis) -> list[str]:
+    said = []
+    chance = found.independent_self_bleu
+    enough = MUCH_BLEU if isnan(chance) else max(MUCH_BLEU, (1 + chance) / 2, chance + LITTLE_BLEU)
+    if found.chains > 1 and found.self_bleu > enough:
+        said.append(f"The chains' last texts repeat each other (self-BLEU {found.self_bleu:.2f}{_beside(chance, '.2f')}).")
+    chance = found.independent_stutter
+    noise = 0.0 if isnan(chance) else chance + 2 * sqrt(chance * (1 - chance) / max(1, found.independent_neighbours))
+    if found.stutter > MUCH_STUTTER + noise:
+        said.append(f"{found.stutter:.1%} of neighbouring tokens are equal{_beside(chance, '.1%')}: the texts stutter.")
+    return said
+
+
+def _beside(chance: float, shown: str) -> str:
+    return "" if isnan(chance) else f", {chance:{shown}} if tokens were independent of each other"
+
+
+def _mixing(found: Diagnosis) -> list[str]:
+    if found.chains < 2 or found.draws < 4:
+        return [
+            f"{found.chains} chains of {found.draws} draws are too few to know whether they mix: run 2 or more, of 4 or more."
+        ]
+    known = [f for f in found.functionals if not isnan(f.r_hat)]
+    if not known:
+        return ["No functional varies, so nothing can be said about mixing: the chains do not move."]
+    worst = max(known, key=lambda f: f.r_hat)
+    fewest = min(known, key=lambda f: f.ess_bulk)
+    named = f"R-hat of the {SENTENCES[worst.name]} is {worst.r_hat:.3f}"
+    if worst.r_hat > NEARLY:
+        said = [
+            f"The chains have NOT mixed: {named}, which should be below {MIXED}. Averages over these samples still depend on the "
+            "starts, and effective sample sizes mean little yet: run longer, or use tempering or blocks."
+        ]
+    elif worst.r_hat > MIXED:
+        said = [f"The chains have nearly mixed: {named}, which should be below {MIXED}. Run longer before trusting averages."]
+    else:
+        said = [f"No sign that the chains have not mixed: {named} or less."]
+    if worst.r_hat <= NEARLY and fewest.ess_bulk < ENOUGH:
+        said.append(
+            f"{found.chains * found.draws:,} draws are worth {fewest.ess_bulk:.0f} independent ones for the "
+            f"{SENTENCES[fewest.name]}; {ENOUGH} are wanted for a stable mean."
+        )
+    return said

@@ -1,0 +1,397 @@
+"""A run's samples, in memory and in its folder.
+
+Beyond what every run leaves (see `unmask.runs.folder`), a sampling run leaves
+
+    starts.parquet            the texts that the chains started from
+    parts/group-G-S.parquet   samples of group G up to sweep S, written as the run goes
+    checkpoints/group-G.npz   where group G is; written after the part that leads up to it
+    samples.parquet           all samples, when the run is done
+    rates.parquet             per position: steps, accepted, proposed, changed
+    diagnostics.json, figures/chains.png
+
+A part that is newer than its group's checkpoint is dropped when the run goes on: the same sweeps are drawn again, and come
+out the same. A checkpoint says how many samples its parts must hold, so that a part that was deleted is noticed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM
+from unmask.runs.files import ELSEWHERE, read_arrays, read_table, user_path, write_arrays
+from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings
+from unmask.sampling.settings import SampleSettings
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+    from unmask.sampling.run.diagnostics import Diagnosis
+
+KIND = "sample"
+SHOWN = 10
+COUNTS = ("steps", "accepted", "proposed", "changed")
+"""For each site: redrawn in a step; such steps accepted; proposed another token; holding another token after the step."""
+OF_ALL_RUNS = ("done", "chains", "positions", "starts", "independent", "spent", "counts", "scoring_passes", "remembered")
+"""Arrays of every checkpoint; those of a kernel's state come besides."""
+AGAIN = "start the run again in another --out folder"
+REMEDY = "delete it and give the command of the run again; the group's samples are drawn again, and are the same"
+
+Snapshot = dict[str, NDArray[Any]]
+Mark = Mapping[str, Tensor | NDArray[Any]]
+"""A snapshot whose arrays are still on the device."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SampleRun:
+    """The result of `unmask.sample`.
+
+    samples      one row per kept text: chain, sweep, text, energy, log_prob, passes, length, ids
+    starts       one row per chain: the text it started from (`ids`, and `text` where known), and `independent`: the ids of a
+                 text whose tokens were drawn independently of each other
+    rates        one row per length and position: steps, accepted, proposed, changed
+    swaps        of parallel tempering: shares accepted between the neighbouring temperatures of the ladder
+    remembered   passes that were answered from memory; those that `samples` and `rates` count include them. A run that was
+                 stopped begins with an empty memory again, so this number, unlike all others, depends on where it was stopped
+    folder       where the run is kept, if it is
+    memory       what was kept of the conditionals while it ran
+
+    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
+    >>> run.settings.kernel, len(run.starts)
+    ('mh', 2)
+    """
+
+    settings: SampleSettings
+    samples: pandas.DataFrame
+    starts: pandas.DataFrame
+    rates: pandas.DataFrame
+    swaps: tuple[float, ...] = ()
+    remembered: int = 0
+    folder: Path | None = None
+    memory: str = ""
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """How far to trust the samples; measured when first asked for, and written nowhere."""
+        from unmask.sampling.run.diagnostics import measure_run
+
+        return measure_run(self)
+
+    @property
+    def last(self) -> pandas.DataFrame:
+        """The last sample of each chain; of a decoder, whose samples are independent, all of them."""
+        return self.samples if self.settings.entry.decodes else self.samples.drop_duplicates("chain", keep="last")
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The samples."""
+        return self.samples
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `unmask sample --json` prints: the settings, the last sample of each chain, and the diagnosis."""
+        columns = ["chain", "sweep", "text", "energy", "log_prob", "passes"]
+        rows = self.last[columns].astype(object).where(self.last[columns].notna(), None)
+        return {
+            "settings": self.settings.to_dict(),
+            "samples": rows.to_dict("records"),
+            "diagnosis": self.diagnosis.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        chains, entry = self.samples["chain"].nunique(), self.settings.entry
+        return f"SampleRun({entry.label}, {self.settings.energy} energy, {len(self.samples):,} samples of {chains:,} chains)"
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.diagnosis.verdict)
+        texts = self.last[["chain", "text", "energy"]].tail(SHOWN).to_html(index=False, float_format="{:.2f}".format, escape=True)
+        return f"<p>{escape(repr(self)[10:-1])}</p><ul>{said}</ul>{texts}"
+
+
+def assemble(
+    settings: SampleSettings,
+    samples: pandas.DataFrame,
+    snapshots: Sequence[Snapshot],
+    text: Callable[[Sequence[int]], str] | None = None,
+    folder: Path | None = None,
+    memory: str = "",
+) -> SampleRun:
+    """A run from its samples and the snapshots of its groups; `text` spells token ids, where the model is at hand."""
+    import pandas
+
+    starts, rates = [], []
+    for saved in snapshots:
+        for chain, ids, apart in zip(
+            saved["chains"].tolist(), saved["starts"].tolist(), saved["independent"].tolist(), strict=True
+        ):
+            starts.append({"chain": chain, "ids": ids, "independent": apart, **({"text": text(ids)} if text else {})})
+        for site, position in enumerate(saved["positions"].tolist()):
+            counted = {name: int(saved["counts"][row, site]) for row, name in enumerate(COUNTS)}
+            apart = {"scoring_passes": 0 if site else int(saved["scoring_passes"])}
+            rates.append({"length": len(saved["positions"]), "position": position, **counted, **apart})
+    swaps: tuple[float, ...] = ()
+    if "ladder" in settings.entry.options and snapshots:
+        tried, accepted = np.sum([saved["swaps"] for saved in snapshots], axis=0)
+        swaps = tuple((accepted / tried.clip(min=1)).tolist())
+    return SampleRun(
+        settings,
+        samples,
+        pandas.DataFrame(starts).sort_values("chain").reset_index(drop=True),
+        pandas.DataFrame(rates).groupby(["length", "position"], as_index=False).sum(),
+        swaps,
+        sum(int(saved["remembered"]) for saved in snapshots),
+        folder,
+        memory,
+    )
+
+
+def load_run(path: str | os.PathLike[str]) -> SampleRun:
+    """A run as its folder has it so far; it need not be finished."""
+    folder = user_path(path, "run")
+    settings = stored_settings(folder)
+    samples = as_frame(read_rows(read_parts(folder, read_settings(folder, KIND).get("run")), sample_columns()))
+    snapshots = [read_checkpoint(path) for path in sorted((folder / "checkpoints").glob("group-*.npz"))]
+    if samples.empty or not snapshots:
+        raise InputError(f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in")
+    _refuse_missing_samples(folder, settings, samples, snapshots)
+    run = assemble(settings, samples, snapshots, None, folder)
+    return replace(run, starts=stored_starts(folder, run.starts))
+
+
+def _refuse_missing_samples(
+    folder: Path, settings: SampleSettings, samples: pandas.DataFrame, snapshots: Sequence[Snapshot]
+) -> None:
+    """A run knows how many samples of each chain there must be; a part that is newer than its checkpoint may hold more."""
+    there = samples.groupby("chain").size()
+    doubled = int(samples.duplicated(["chain", "sweep"]).sum())
+    if doubled:
+        raise InputError(f"{doubled:,} samples in {str(folder / 'parts')!r} are there twice: remove the copied part")
+    for saved in snapshots:
+        wanted = settings.kept_after(int(saved["done"]))
+        for chain in saved["chains"].tolist():
+            if int(there.get(chain, 0)) < wanted:
+                raise InputError(
+                    f"chain {chain} has {int(there.get(chain, 0)):,} of its {wanted:,} samples in {str(folder / 'parts')!r}: "
+                    "a part is gone; give the command of the run again, which says how to draw it again"
+                )
+
+
+def sample_columns() -> pyarrow.Schema:
+    """The columns of samples.parquet."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("chain", pa.int32()),
+            ("sweep", pa.int32()),
+            ("text", pa.string()),
+            ("energy", pa.float64()),
+            ("log_prob", pa.float64()),
+            ("passes", pa.int64()),
+            ("length", pa.int32()),
+            ("ids", pa.list_(pa.int32())),
+        ]
+    )
+
+
+class SweepRows(NamedTuple):
+    """The samples of one sweep of a group; its tensors stay on the device until they are written."""
+
+    sweep: int
+    chains: list[int]
+    length: int
+    ids: Int[Tensor, "n T"]
+    energies: Float[Tensor, " n"]
+    log_probs: Float[Tensor, " n"] | None
+    passes: Int[Tensor, " n"]
+
+
+def table_of(rows: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
+    """The samples as samples.parquet has them."""
+    import pyarrow as pa
+
+    tables = []
+    for part in rows:
+        ids, n = part.ids.cpu().numpy(), len(part.chains)
+        different, which = np.unique(ids, axis=0, return_inverse=True)
+        texts = np.array([model.text(row) for row in different.tolist()], dtype=object)[which.reshape(-1)]
+        columns = [
+            np.array(part.chains, dtype=np.int32),
+            np.full(n, part.sweep, dtype=np.int32),
+            texts,
+            part.energies.cpu().numpy(),
+            pa.nulls(n, pa.float64()) if part.log_probs is None else part.log_probs.cpu().numpy(),
+            part.passes.cpu().numpy(),
+            np.full(n, part.length, dtype=np.int32),
+            pa.ListArray.from_arrays(np.arange(0, ids.size + 1, ids.shape[1], dtype=np.int32), ids.reshape(-1)),
+        ]
+        tables.append(pa.Table.from_arrays([pa.array(column) for column in columns], schema=sample_columns()))
+    return pa.concat_tables([sample_columns().empty_table(), *tables])
+
+
+def on_host(mark: Mark) -> Snapshot:
+    """The snapshot of a mark; waits for the device."""
+    return {name: value.cpu().numpy() if isinstance(value, Tensor) else value for name, value in mark.items()}
+
+
+def check_snapshot(saved: Snapshot, like: Mark, settings: SampleSettings) -> None:
+    """Refuse arrays that no run of these settings has left; the message says what is wrong, not where."""
+    for name, one in on_host(like).items():
+        if name not in saved:
+            raise InputError(f"it lacks {name!r}")
+        if saved[name].shape != one.shape:
+            raise InputError(f"its {name!r} has shape {saved[name].shape}, not {one.shape}")
+        if saved[name].dtype.kind not in ("f" if one.dtype.kind == "f" else "iub"):
+            raise InputError(f"its {name!r} holds no numbers of the right kind")
+    if not 0 < int(saved["done"]) <= settings.sweeps:
+        raise InputError(f"it has done {int(saved['done'])} of {settings.sweeps} sweeps")
+
+
+class SampleFolder(RunFolder):
+    """A run folder with a checkpoint for each group of chains; a run may be continued with more sweeps,
+    unless the settings depend on their number (annealing)."""
+
+    def __init__(self, path: str | os.PathLike[str], settings: SampleSettings, model: str, about: Mapping[str, Any]) -> None:
+        super().__init__(
+            path,
+            KIND,
+            {**settings.to_dict(), **about, "weights": model},
+            model=model,
+            same_content={"model": "weights"},
+            may_grow=("sweeps",) if settings.entry.mixes or settings.entry.decodes else (),
+            remedy="delete it and its group's file in checkpoints, and give the same command again",
+        )
+        self.of = settings
+
+    def checkpoint(self, group: int, like: Mark) -> Snapshot | None:
+        """Where a group is; None before its first checkpoint. Parts beyond it are dropped, and damage is refused.
+
+        `like` has the names, shapes and kinds of the arrays.
+        """
+        path = self._checkpoint(group)
+        saved = read_checkpoint(path) if path.exists() else None
+        if saved is not None:
+            with self.restoring(group):
+                check_snapshot(saved, like, self.of)
+        done = 0 if saved is None else int(saved["done"])
+        for part in self.parts(_series(group)):
+            if int(part.name.rpartition("-")[2]) > done:
+                self.drop(part)
+        if saved is not None:
+            wanted = len(saved["chains"]) * self.of.kept_after(done)
+            there = self.rows(sample_columns(), _series(group)).num_rows
+            if there != wanted or self.gaps(_series(group)):
+                raise InputError(
+                    f"{wanted - there:,} of the {wanted:,} samples of group {group} are gone from {str(self.own / 'parts')!r}: "
+                    f"delete {str(path)!r} and give the same command again; the group's samples are drawn again, and are the same"
+                )
+        return saved
+
+    @contextmanager
+    def restoring(self, group: int) -> Iterator[None]:
+        """Blames the group's checkpoint for every InputError inside."""
+        try:
+            yield
+        except InputError as error:
+            raise InputError(f"checkpoint {str(self._checkpoint(group))!r} is damaged ({error}): {REMEDY}") from None
+
+    def keep(self, group: int, rows: pyarrow.Table, snapshot: Snapshot) -> None:
+        """Keep samples, then the state that follows them."""
+        if rows.num_rows:
+            self.store(rows, sample_columns(), f"{_series(group)}-{int(snapshot['done']):08d}")
+        write_arrays(self._checkpoint(group), ELSEWHERE, **snapshot)
+
+    def samples(self) -> pandas.DataFrame:
+        """All samples so far."""
+        return as_frame(self.rows(sample_columns()))
+
+    def _checkpoint(self, group: int) -> Path:
+        return self.own / "checkpoints" / f"{_series(group)}.npz"
+
+
+class Writer:
+    """Writes the samples of a run's groups to its folder, in the order given, on a thread while the chains go on.
+
+    The thread waits for the device, spells each different text once, and writes the part, then the checkpoint that follows it.
+    """
+
+    def __init__(self, folder: SampleFolder, model: MaskedLM) -> None:
+        self.folder, self.model = folder, model
+        self._thread = ThreadPoolExecutor(1)
+        self._last: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            self.wait()
+        finally:
+            self._thread.shutdown()
+
+    def keep(self, group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
+        """Write samples, then the checkpoint that follows them; waits for what was given before."""
+        self.wait()
+        self._last = self._thread.submit(self._write, group, list(rows), mark)
+
+    def wait(self) -> None:
+        """Until everything is written; what went wrong there is raised here."""
+        if self._last is not None:
+            last, self._last = self._last, None
+            last.result()
+
+    def _write(self, group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
+        self.folder.keep(group, table_of(rows, self.model), on_host(mark))
+
+
+def as_frame(table: pyarrow.Table) -> pandas.DataFrame:
+    """By chain and sweep."""
+    frame: pandas.DataFrame = table.to_pandas()
+    return frame.sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
+
+
+def stored_settings(folder: Path) -> SampleSettings:
+    """The settings of the run in a folder."""
+    stored = read_settings(folder, KIND)
+    try:
+        return SampleSettings.from_dict(stored)
+    except KeyError as missing:
+        why = f"lacks {missing}"
+    except (InputError, TypeError, ValueError) as error:
+        why = str(error)
+    raise InputError(f"{str(folder / 'settings.json')!r} is not of an `unmask sample` run, or damaged ({why}): {AGAIN}")
+
+
+def stored_starts(folder: Path, known: pandas.DataFrame) -> pandas.DataFrame:
+    """The starts as starts.parquet has them, texts included; what is `known` of them while the run is under way."""
+    file = folder / "starts.parquet"
+    if not file.is_file():
+        return known
+    frame: pandas.DataFrame = read_table(file, remedy="give the command of the run again, which writes it again").to_pandas()
+    return frame
+
+
+def read_checkpoint(path: Path) -> Snapshot:
+    """One group's checkpoint."""
+    saved = read_arrays(path, OF_ALL_RUNS, REMEDY)
+    chains, sites = len(saved["chains"].flatten()), len(saved["positions"].flatten())
+    if saved["starts"].shape[:1] != (chains,) or saved["counts"].shape[1:] != (sites,) or saved["done"].shape:
+        raise InputError(f"checkpoint {str(path)!r} is damaged (its arrays do not fit each other): {REMEDY}")
+    return saved
+
+
+def _series(group: int) -> str:
+    return f"group-{group:04d}"

@@ -1,0 +1,146 @@
+"""A run step by step, as it happens, for `unmask serve`. The samples are those of `unmask.sample`, token for token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.run.advance import GroupRun, MarkovRun, build_all, group_run
+from unmask.sampling.run.diagnostics import measure
+from unmask.sampling.run.groups import groups
+from unmask.sampling.run.result import COUNTS
+from unmask.sampling.settings import SampleSettings
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Where the chains start: their tokens, which positions are free, and their energies."""
+
+    tokens: list[list[str]]
+    free: list[int]
+    texts: list[str]
+    energies: list[float]
+
+
+@dataclass(frozen=True)
+class Move:
+    """One step of one chain: positions redrawn, which of them were offered another token, and which took it.
+
+    Replicas that swap exchange whole texts: positions that hold another token because of that count as changed, too.
+    """
+
+    positions: list[int]
+    tokens: list[str]
+    proposed: list[bool]
+    changed: list[bool]
+    accepted: bool
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """One step of every chain."""
+
+    sweep: int
+    moves: list[Move]
+
+
+@dataclass(frozen=True)
+class Swept:
+    """After a sweep: the chains' texts and energies, shares of steps accepted and novel so far, R-hat of the energy.
+
+    acceptance, novelty and r_hat are None where they are not known: for a decoder, for one chain, after few sweeps.
+    """
+
+    sweep: int
+    texts: list[str]
+    energies: list[float]
+    acceptance: float | None
+    novelty: float | None
+    r_hat: float | None
+    passes: int
+
+
+Event: TypeAlias = Begun | Stepped | Swept
+
+
+def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
+    """Run the chains of one target side by side, and yield every step; no folder is written.
+
+    The model is asked for logits only: its `logits` may be shared with other requests, and the chains are the same.
+    """
+    found, plan = groups(settings, model, chains_at_once=settings.chains, only="logits")
+    if len(found) != 1:
+        raise InputError("chains of several lengths cannot be watched side by side: give one template or one length")
+    (made,) = build_all(settings, model, found, plan)
+    run = group_run(settings, found[0], made)
+    run.begin()
+    draws: list[list[float]] = []
+    free = found[0].target.free_positions.tolist()
+    yield Begun([model.decode(ids) for ids in run.starts], free, [model.text(ids) for ids in run.starts], _start_energies(run))
+    while run.done < settings.sweeps:
+        yield from _steps(run, model, free)
+        draws.append(run.energies().tolist())
+        yield _swept(run, model, draws)
+
+
+def _start_energies(run: GroupRun) -> list[float]:
+    """Blank starts, those of decoders, have none."""
+    return run.energies().tolist() if isinstance(run, MarkovRun) else []
+
+
+def _steps(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]:
+    if not isinstance(run, MarkovRun):
+        run.sweep()
+        yield Stepped(run.done, [_decoded(model, free, ids) for ids in run.texts().tolist()])
+        return
+    before = run.texts().tolist()
+    for info in run.steps():
+        chosen = run.kernel.sampled(run.state)
+        now = run.texts().tolist()
+        rows = zip(
+            before,
+            now,
+            info.sites[chosen].tolist(),
+            info.proposed[chosen].tolist(),
+            info.changed[chosen].tolist(),
+            info.accepted[chosen].tolist(),
+            strict=True,
+        )
+        moves = []
+        for old, ids, sites, proposed, changed, accepted in rows:
+            positions = [free[site] for site in sites]
+            swapped = [p for p in free if ids[p] != old[p] and p not in positions]
+            also = [True] * len(swapped)
+            tokens = model.decode([ids[p] for p in positions + swapped])
+            moves.append(Move(positions + swapped, tokens, proposed + also, changed + also, accepted))
+        before = now
+        yield Stepped(run.done + 1, moves)
+
+
+def _decoded(model: MaskedLM, free: list[int], ids: list[int]) -> Move:
+    every = [True] * len(free)
+    return Move(free, model.decode([ids[p] for p in free]), every, every, True)
+
+
+def _swept(run: GroupRun, model: MaskedLM, draws: list[list[float]]) -> Swept:
+    counts = dict(zip(COUNTS, run.counts.sum(1).tolist(), strict=True))
+    passes = int(run.spent.sum())
+    r_hat = None
+    if run.settings.entry.mixes and len(draws[0]) > 1:
+        measured = measure("energy", len(run.counts[0]), np.array(draws).T, passes).r_hat
+        r_hat = measured if np.isfinite(measured) else None
+    steps = counts["steps"]
+    return Swept(
+        run.done,
+        [model.text(ids) for ids in run.texts()],
+        draws[-1],
+        counts["accepted"] / steps if steps else None,
+        counts["changed"] / steps if steps else None,
+        r_hat,
+        passes,
+    )

@@ -1,1 +1,0 @@
-"""Random numbers, drawn tokens and energy terms on a GPU."""

@@ -1,0 +1,274 @@
+"""Every kernel that claims a target keeps it, by the transition matrix of its own step on enumerable models."""
+
+import pytest
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from sampling_cases import (
+    CachedPairJoint,
+    Late,
+    fixed_sweep,
+    gap_to_invariance,
+    imbalance,
+    of,
+    permuted_sweep,
+    random_scan,
+    site_matrices,
+    small_target,
+)
+
+from unmask.models.tabular import TabularMLM
+from unmask.sampling.energy import Energy
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams, StepStreams
+from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
+from unmask.sampling.kernels.annealing import Annealing
+from unmask.sampling.kernels.block import ProductBlock
+from unmask.sampling.kernels.metropolis import MetropolisHastings
+from unmask.sampling.kernels.proposal import Proposal, ReducibleChainWarning
+from unmask.sampling.kernels.sequential_block import SequentialBlock
+from unmask.sampling.kernels.tempering import ParallelTempering
+from unmask.sampling.target import Target
+
+EXACT = 1e-12
+seeds = st.integers(0, 10**6)
+
+
+@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(seeds, st.sampled_from(["raw", "norm"]), st.sampled_from([1.0, 0.6, 1.7]), st.sampled_from([1.0, 1.4]))
+def test_single_site_scans_keep_the_target(seed, kind, temperature, proposal_temperature):
+    target = small_target(seed=seed, kind=kind, temperature=temperature)
+    law = target_law(target)
+    kernel = of(MetropolisHastings, target, proposal=Proposal(proposal_temperature))
+    matrices = site_matrices(kernel)
+    for matrix in (random_scan(matrices), fixed_sweep(matrices), permuted_sweep(matrices)):
+        assert float((matrix.sum(1) - 1).abs().max()) < 1e-14
+        assert gap_to_invariance(law, matrix) < EXACT
+    assert imbalance(law, random_scan(matrices)) < 1e-15
+    assert imbalance(law, fixed_sweep(matrices)) > 1e-6, "a fixed sweep is invariant without detailed balance"
+
+
+@pytest.mark.parametrize("kind", ["raw", "norm"])
+@pytest.mark.parametrize("kernel_class", [ProductBlock, SequentialBlock])
+@pytest.mark.parametrize("sites", [[0, 1], [2, 0]])
+def test_blocks_keep_the_target(kernel_class, sites, kind):
+    target = small_target(seed=11, kind=kind)
+    law = target_law(target)
+    matrix = transition_matrix(of(kernel_class, target), torch.tensor(sites))
+    assert gap_to_invariance(law, matrix) < EXACT
+    assert imbalance(law, matrix) < 1e-15
+
+
+def test_sequential_blocks_of_three_keep_the_target():
+    target = small_target(vocab=2, length=4, seed=5)
+    matrix = transition_matrix(of(SequentialBlock, target), torch.tensor([3, 0, 2]))
+    assert gap_to_invariance(target_law(target), matrix) < EXACT
+
+
+@pytest.mark.parametrize("construction", ["pseudo_gibbs", "arnold_gokhale"])
+def test_pair_joint_moves_keep_the_target_and_reach_all_pairs(construction):
+    target = small_target(seed=3)
+    law = target_law(target)
+    matrix = transition_matrix(of(CachedPairJoint, target, joint=construction, candidates=2), torch.tensor([2, 0]))
+    assert gap_to_invariance(law, matrix) < EXACT
+    assert imbalance(law, matrix) < 1e-15
+    texts = all_texts(target)
+    same_middle = texts[:, 1].unsqueeze(1) == texts[:, 1].unsqueeze(0)
+    assert bool((matrix[same_middle] > 0).all()), "a pair outside the candidates can be left and reached"
+
+
+@settings(max_examples=3, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(seeds, st.sampled_from(["raw", "norm"]), st.sampled_from([(1,), (0, 1)]))
+def test_delayed_acceptance_keeps_the_target(seed, kind, delayed):
+    target = small_target(length=4, vocab=2, seed=seed, kind=kind)
+    law = target_law(target)
+    for site in (0, 2):
+        plain = transition_matrix(of(MetropolisHastings, target), torch.tensor([site]))
+        staged = transition_matrix(of(MetropolisHastings, target, delayed=delayed), torch.tensor([site]))
+        assert gap_to_invariance(law, staged) < EXACT
+        assert imbalance(law, staged) < 1e-15
+        off_diagonal = ~torch.eye(len(law), dtype=torch.bool)
+        assert bool((staged[off_diagonal] <= plain[off_diagonal] + 1e-14).all()), "stages can only reject more"
+
+
+def test_delayed_acceptance_is_another_chain():
+    target = small_target(length=4, vocab=2, seed=30)
+    plain, staged = (
+        transition_matrix(of(MetropolisHastings, target, **options), torch.tensor([1])) for options in ({}, {"delayed": (1,)})
+    )
+    assert float((staged - plain).abs().max()) > 1e-6
+
+
+def test_a_first_stage_with_the_own_term_only_always_accepts():
+    """The own term cancels against the proposal's ratio, so nothing is left for that stage to reject."""
+    target = small_target(length=4, vocab=2, seed=30)
+    plain = transition_matrix(of(MetropolisHastings, target), torch.tensor([1]))
+    staged = transition_matrix(of(MetropolisHastings, target, delayed=(0,)), torch.tensor([1]))
+    assert float((staged - plain).abs().max()) < 1e-14
+
+
+def test_delayed_blocks_keep_the_target():
+    target = small_target(vocab=2, length=4, seed=8)
+    matrix = transition_matrix(of(SequentialBlock, target, delayed=(0,)), torch.tensor([1, 2]))
+    assert gap_to_invariance(target_law(target), matrix) < EXACT
+
+
+def test_early_rejection_changes_nothing():
+    target = small_target(seed=4)
+    for delayed in ((), (0,)):
+        one = transition_matrix(of(MetropolisHastings, target, delayed=delayed), torch.tensor([1]))
+        other = transition_matrix(of(Late, target, delayed=delayed), torch.tensor([1]))
+        assert float((one - other).abs().max()) < 1e-15
+
+
+def test_matrix_of_the_code_equals_the_formula():
+    """min(1, exp(E(x) - E(y)) q(x_i) / q(y_i)) q(y_i), written out with loops over the tables."""
+    model = TabularMLM.random(3, 3, 21)
+    target = small_target(model=model, kind="norm")
+    log_q = model.table.log_softmax(-1)
+    texts = [tuple(t) for t in all_texts(target).tolist()]
+
+    def conditional(x, i):
+        return log_q[(i, *x[:i], 3, *x[i + 1 :])]
+
+    energy = {x: -sum(float(conditional(x, t)[x[t]]) for t in range(3)) for x in texts}
+    for i in range(3):
+        expected = torch.zeros(27, 27, dtype=torch.float64)
+        for a, x in enumerate(texts):
+            for token in range(3):
+                y = (*x[:i], token, *x[i + 1 :])
+                q = conditional(x, i)
+                log_accept = min(0.0, energy[x] - energy[y] + float(q[x[i]] - q[token]))
+                flow = float(torch.exp(q[token] + log_accept))
+                expected[a, texts.index(y)] += flow
+                expected[a, a] += float(q[token].exp()) - flow
+        got = transition_matrix(of(MetropolisHastings, target), torch.tensor([i]))
+        assert float((got - expected).abs().max()) < 1e-14
+
+
+def test_own_terms_cancel_at_temperature_one():
+    """log acceptance = - sum over t != i of e_t(x') - e_t(x), for both energies."""
+    for kind in ("raw", "norm"):
+        target = small_target(seed=2, kind=kind)
+        kernel = of(MetropolisHastings, target)
+        texts = all_texts(target)
+        state, _ = kernel.init(texts)
+        matrix = transition_matrix(kernel, torch.tensor([1]))
+        log_q = kernel.proposal.log_weights(state.kept[:, 1], target.support[1].expand(27, -1))
+        others = state.terms.sum(1) - state.terms[:, 1]
+        for a in range(27):
+            for b in range(27):
+                alone = bool((texts[a] != texts[b]).tolist() == [False, True, False])
+                if alone:
+                    expected = log_q[a, texts[b, 1]].exp() * torch.exp((others[a] - others[b]).clamp(max=0))
+                    assert abs(float(matrix[a, b] - expected)) < 1e-14
+
+
+def test_constraints_and_user_terms_are_part_of_the_target():
+    model = TabularMLM.random(3, 3, 6)
+    energy = Energy("norm", 1.3, (lambda ids: 0.7 * (ids[:, 0] == ids[:, 2]).double(),))
+    target = Target(model, [3, 1, 3], energy, allowed={0: [0, 2]})
+    law = target_law(target)
+    texts = all_texts(target)
+    assert len(texts) == 6 and set(texts[:, 0].tolist()) == {0, 2} and set(texts[:, 1].tolist()) == {1}
+    free = small_target(model=model)
+    everything = {tuple(t): e for t, e in zip(all_texts(free).tolist(), (-target_law(free).log()).tolist(), strict=True)}
+    weights = torch.tensor([-(everything[tuple(t)] + 0.7 * (t[0] == t[2])) / 1.3 for t in texts.tolist()], dtype=torch.float64)
+    assert torch.allclose(law, weights.softmax(0), atol=1e-14), "the free model given the constraints"
+    matrix = fixed_sweep(site_matrices(of(MetropolisHastings, target)))
+    assert gap_to_invariance(law, matrix) < EXACT
+    assert gap_to_invariance(law, transition_matrix(of(SequentialBlock, target), torch.tensor([0, 1]))) < EXACT
+
+
+def test_special_tokens_are_outside_proposal_and_target():
+    model = TabularMLM.random(4, 2, 9)
+    model.special_ids = (0, 2)
+    target = small_target(model=model)
+    texts = all_texts(target)
+    assert set(texts.flatten().tolist()) == {1, 3}
+    matrix = random_scan(site_matrices(of(MetropolisHastings, target)))
+    assert gap_to_invariance(target_law(target), matrix) < EXACT
+
+
+def test_truncated_proposals_are_invariant_but_reducible_and_warn():
+    target = small_target(vocab=4, length=2, seed=13)
+    with pytest.warns(ReducibleChainWarning, match="out of reach"):
+        narrow = Proposal(nucleus=0.5)
+    matrix = random_scan(site_matrices(of(MetropolisHastings, target, proposal=narrow)))
+    assert gap_to_invariance(target_law(target), matrix) < EXACT
+    reach = torch.linalg.matrix_power((matrix > 0).double(), len(matrix)) > 0
+    both_ways = reach & reach.T
+    assert len({tuple(row.tolist()) for row in both_ways}) > 1
+    with pytest.warns(ReducibleChainWarning):
+        assert Proposal(top_k=2).log_weights(torch.tensor([[3.0, 1.0, 2.0]]), torch.ones(1, 3, dtype=torch.bool)).exp()[0, 1] == 0
+
+
+def test_tempering_swaps_keep_the_product_of_tempered_laws():
+    model = TabularMLM.random(2, 2, 17)
+    ladder = (1.0, 1.8, 3.0)
+    laws = [target_law(small_target(model=model, temperature=t)) for t in ladder]
+    target = small_target(model=model)
+    kernel = of(ParallelTempering, target, ladder=ladder)
+    texts = all_texts(target)
+    cold = [
+        transition_matrix(of(MetropolisHastings, small_target(model=model, temperature=t)), torch.tensor([0])) for t in ladder
+    ]
+    for law, matrix in zip(laws, cold, strict=True):
+        assert gap_to_invariance(law, matrix) < EXACT
+    joint = torch.einsum("i,j,k->ijk", *laws)
+    flow = joint.clone()
+    for parity in (0, 1):
+        moved = torch.zeros_like(joint)
+        for i in range(4):
+            for j in range(4):
+                for k in range(4):
+                    place = [i, j, k]
+                    state, _ = of(MetropolisHastings, target).init(texts[place])
+                    state.temperature = torch.tensor(ladder, dtype=torch.float64)
+                    accept = swap_probability(kernel, state, parity)
+                    swapped = [j, i, k] if parity == 0 else [i, k, j]
+                    moved[tuple(swapped)] += flow[i, j, k] * accept
+                    moved[i, j, k] += flow[i, j, k] * (1 - accept)
+        assert float((moved - joint).abs().max()) < EXACT
+
+
+class _Fixed(StepStreams):
+    def __init__(self, parity, log_u):
+        self.parity, self.log_u = parity, log_u
+
+    def integers(self, rows, n):
+        return torch.full((len(rows),), self.parity)
+
+    def log_uniform(self, rows):
+        return torch.full((len(rows),), self.log_u, dtype=torch.float64)
+
+
+def swap_probability(kernel, state, parity):
+    """By bisection on the uniform that `swap` compares with its threshold."""
+    low, high = -60.0, 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        after = state.take(state.rows)
+        _, accepted = kernel.swap(after, _Fixed(parity, middle))
+        low, high = (middle, high) if bool(accepted.any()) else (low, middle)
+    return torch.tensor(low, dtype=torch.float64).exp()
+
+
+def test_annealing_runs_each_step_at_its_temperature():
+    target = small_target(seed=1)
+    kernel = of(Annealing, target, sweeps=3, hot=2.0, cold=0.5)
+    assert [round(kernel.temperature(s), 6) for s in (0, 4, 8, 20)] == [2.0, 1.0, 0.5, 0.5], "three sweeps of three sites"
+    cold = transition_matrix(of(Annealing, target, sweeps=1, hot=0.5, cold=0.5), torch.tensor([1]))
+    same = transition_matrix(of(MetropolisHastings, small_target(seed=1, temperature=0.5)), torch.tensor([1]))
+    assert float((cold - same).abs().max()) < 1e-15
+
+
+def test_passes_of_a_step_are_counted_as_the_cost_model_says():
+    target = small_target(seed=7, kind="raw")
+    passes = Passes(target.model)
+    kernel = MetropolisHastings(target, passes)
+    state, spent = kernel.init(all_texts(target))
+    assert spent.tolist() == [3] * 27 and passes.count == 81
+    info = kernel.step(state, ChainStreams(0, range(27)).at(0, 0), torch.zeros((27, 1), dtype=torch.long))
+    assert info.passes.tolist() == [2 * int(p) for p in info.proposed[:, 0]]
+    assert passes.count == 81 + int(info.passes.sum())

@@ -1,0 +1,211 @@
+"""Statistics of texts by hand, R-hat and ESS through ArviZ, and what the verdict says."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas
+import pytest
+
+from unmask.sampling.run.advance import draw_samples
+from unmask.sampling.run.diagnostics import diagnose, measure
+from unmask.sampling.run.figures import chain_figure
+from unmask.sampling.run.result import SampleRun, load_run
+from unmask.sampling.run.text_statistics import bleu, distinct, self_bleu, stutter_rate
+from unmask.sampling.settings import SampleSettings
+
+
+def made_up_run(energy, starts=None, tokens=None, independent=None, **settings):
+    """A run whose energies are given, (chains, draws), over texts of four tokens."""
+    chains, draws = energy.shape
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(5, 50, (chains, draws, 4)) if tokens is None else tokens
+    rows = [
+        {
+            "chain": c,
+            "sweep": d + 1,
+            "text": " ".join(map(str, tokens[c, d])),
+            "energy": energy[c, d],
+            "log_prob": np.nan,
+            "passes": 10 * (d + 1),
+            "length": 4,
+            "ids": [2, *tokens[c, d].tolist(), 3],
+        }
+        for c in range(chains)
+        for d in range(draws)
+    ]
+    starts = [[2, 60, 61, 62, 63, 3]] * chains if starts is None else starts
+    counts = {"steps": 100, "accepted": 90, "proposed": 40, "changed": 11, "scoring_passes": 0}
+    rates = pandas.DataFrame([{"length": 4, "position": p, **counts} for p in (1, 2, 3, 4)])
+    options = SampleSettings(**{"chains": chains, "sweeps": draws, "length": (4,), **settings})
+    independent = [[2, *row, 3] for row in rng.integers(5, 50, (chains, 4)).tolist()] if independent is None else independent
+    known = {"chain": range(chains), "ids": starts, "independent": independent}
+    return SampleRun(options, pandas.DataFrame(rows), pandas.DataFrame(known), rates)
+
+
+def test_bleu_by_hand():
+    assert bleu([1, 2, 3, 4], [[1, 2, 3, 4]]) == pytest.approx(1.0)
+    # unigrams 3/4, bigrams 1/3, trigrams 0 of 2 -> 1/4, 4-grams 0 of 1 -> 1/2
+    assert bleu([1, 2, 3, 9], [[1, 2, 8, 3]]) == pytest.approx((3 / 4 * 1 / 3 * 1 / 4 * 1 / 2) ** 0.25)
+    # clipped: two of three 1s; half as long as the reference: exp(1 - 6/3)
+    assert bleu([1, 1, 1], [[1, 1, 2, 3, 4, 5]], largest=1) == pytest.approx(2 / 3 * np.exp(-1))
+    assert bleu([7], [[7], [8, 9]]) == pytest.approx(1.0), "orders longer than the text are left out"
+
+
+def test_self_bleu_distinct_and_stutter():
+    assert self_bleu([[1, 2, 3, 4]] * 5) == pytest.approx(1.0)
+    assert self_bleu([[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]) < 0.3
+    assert np.isnan(self_bleu([[1, 2]]))
+    assert distinct([[1, 2, 1], [2, 1]], 1) == pytest.approx(2 / 5)
+    assert distinct([[1, 2, 1], [2, 1]], 2) == pytest.approx(2 / 3)
+    assert stutter_rate([[1, 1, 2], [3, 3, 3]]) == pytest.approx(3 / 4)
+
+
+def test_independent_draws_look_mixed_and_stuck_chains_do_not():
+    rng = np.random.default_rng(1)
+    good = measure("energy", 4, rng.normal(size=(8, 400)), 3200)
+    assert good.r_hat < 1.01 and 2200 < good.ess_bulk < 4200
+    assert good.ess_per_1000_passes == pytest.approx(good.ess_bulk / 3.2)
+    stuck = measure("energy", 4, rng.normal(size=(8, 400)) + 5 * np.arange(8)[:, None], 3200)
+    assert stuck.r_hat > 2 and stuck.ess_bulk < 30
+    slow = np.cumsum(rng.normal(size=(4, 400)), 1)
+    assert measure("energy", 4, slow, 1600).r_hat > 1.1
+    correlated = np.zeros((8, 2000))
+    for t in range(1, 2000):
+        correlated[:, t] = 0.9 * correlated[:, t - 1] + rng.normal(size=8)
+    expected = 16000 * (1 - 0.9) / (1 + 0.9)
+    assert measure("energy", 4, correlated, 1).ess_bulk == pytest.approx(expected, rel=0.2)
+
+
+def test_what_cannot_be_told_is_nan():
+    for draws in (np.ones((4, 20)), np.random.default_rng(0).normal(size=(4, 3))):
+        found = measure("stutter", 4, draws, 10)
+        assert np.isnan(found.r_hat) and np.isnan(found.ess_bulk)
+    assert np.isnan(measure("energy", 4, np.random.default_rng(0).normal(size=(1, 50)), 10).r_hat)
+
+
+def test_the_verdict_says_when_chains_have_not_mixed():
+    rng = np.random.default_rng(2)
+    mixed = diagnose(made_up_run(rng.normal(size=(8, 300))))
+    assert "No sign that the chains have not mixed" in " ".join(mixed.verdict)
+    stuck = diagnose(made_up_run(rng.normal(size=(8, 300)) + 4 * np.arange(8)[:, None]))
+    assert any(said.startswith("The chains have NOT mixed: R-hat of the energy") for said in stuck.verdict)
+    assert "invariant" in stuck.verdict[0]
+    assert "only 11% of redrawn tokens changed" in " ".join(mixed.verdict)
+    few = diagnose(made_up_run(rng.normal(size=(8, 3))))
+    assert "too few to know" in " ".join(few.verdict)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"kernel": "gibbs"}, "not exp(-E)"),
+        ({"kernel": "annealing"}, "optimisation"),
+        ({"kernel": "mask-predict"}, "no named distribution"),
+        ({"kernel": "ancestral"}, "exact log-probabilities"),
+        ({"top_k": 5}, "reducible"),
+        ({"kernel": "tempering", "ladder": (0.8, 1.0)}, "norm energy and what was added to it, T = 0.8"),
+    ],
+)
+def test_the_verdict_says_what_is_sampled(settings, said):
+    found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 50)), **settings))
+    assert said in " ".join(found.verdict)
+    mixes = settings.get("kernel") not in ("mask-predict", "ancestral", "annealing")
+    assert bool(found.functionals) == mixes and ("mixed" in " ".join(found.verdict)) == mixes
+
+
+def test_swaps_of_tempering_are_told_and_a_ladder_too_steep_is_noted(tiny, tmp_path):
+    settings = SampleSettings(kernel="tempering", chains=3, sweeps=6, length=(5,), ladder=(1.0, 1.1, 1.2))
+    close = diagnose(draw_samples(settings, tiny, tmp_path))
+    assert len(close.swaps) == 2 and 0.5 < min(close.swaps) <= max(close.swaps) <= 1
+    assert diagnose(load_run(tmp_path)).swaps == close.swaps and not any("swaps" in said for said in close.verdict)
+    steep = diagnose(replace(made_up_run(np.zeros((4, 20)), kernel="tempering", ladder=(1.0, 9.0)), swaps=(0.02,)))
+    assert any("Only 2% of swaps between temperatures 1 and 9" in said for said in steep.verdict)
+
+
+def test_annealing_names_the_lowest_energy_instead_of_mixing():
+    energy = np.random.default_rng(0).normal(size=(4, 50))
+    energy[2, 7] = -9.0
+    run = made_up_run(energy, kernel="annealing")
+    found = diagnose(run)
+    assert found.lowest_energy == -9.0 and found.lowest_text == run.samples["text"][2 * 50 + 7]
+    assert found.verdict[1] == f"The lowest energy of a sample is -9.00: {found.lowest_text}"
+
+
+def test_effective_sizes_are_not_claimed_before_the_chains_mix():
+    rng = np.random.default_rng(2)
+    stuck = diagnose(made_up_run(rng.normal(size=(4, 6)) + 4 * np.arange(4)[:, None])).verdict
+    assert "mean little yet" in " ".join(stuck) and not any("independent ones" in said for said in stuck)
+    few = diagnose(made_up_run(rng.normal(size=(4, 90)))).verdict
+    assert any("are worth" in said for said in few)
+
+
+def test_repetition_stutter_and_starts_are_reported():
+    tokens = np.full((4, 30, 4), 9)
+    found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 30)), tokens=tokens, starts=[[2, 9, 9, 9, 9, 3]] * 4))
+    assert found.stutter == 1.0 and found.in_starts == found.at_start == 1.0 and found.self_bleu == pytest.approx(1.0)
+    assert found.unique == pytest.approx(1 / 120)
+    text = " ".join(found.verdict)
+    assert "stutter" in text and "had left the text it started from" in text and "repeat each other" in text
+    unchanged = [f for f in found.functionals if f.name == "unchanged"][0]
+    assert unchanged.mean == 4.0
+
+
+def test_stutter_is_held_against_what_the_alphabet_gives_by_chance():
+    """Half of the neighbours are equal: chance with two letters, a defect with fifty words."""
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(0, 2, (64, 30, 4))
+    letters = [[2, *row, 3] for row in rng.integers(0, 2, (64, 4)).tolist()]
+    words = [[2, *row, 3] for row in rng.integers(0, 50, (64, 4)).tolist()]
+    energy = rng.normal(size=(64, 30))
+    fair, unfair = (diagnose(made_up_run(energy, tokens=tokens, independent=texts)) for texts in (letters, words))
+    assert fair.stutter == unfair.stutter and 0.4 < fair.independent_stutter < 0.6 and unfair.independent_stutter < 0.1
+    assert not any("stutter" in said or "repeat" in said for said in fair.verdict)
+    assert any("the texts stutter" in said and "if tokens were independent" in said for said in unfair.verdict)
+    assert any("repeat each other" in said for said in unfair.verdict)
+
+
+def test_coming_back_to_the_start_is_no_sign_of_standing_still():
+    """Over two texts, half of the samples are the start's; what counts is whether the chain has left it."""
+    rng = np.random.default_rng(0)
+    tokens = np.stack([np.full((4, 100), 7)] * 3 + [rng.integers(5, 7, (4, 100))], -1)
+    tokens[:, 0, 3], starts = 6, [[2, 7, 7, 7, 5, 3]] * 4
+    found = diagnose(made_up_run(rng.normal(size=(4, 100)), tokens=tokens, starts=starts))
+    assert 0.3 < found.in_starts < 0.7 and found.at_start == 0.0
+    assert not any("started from" in said for said in found.verdict)
+    tokens[:, :20, 3] = 5
+    late = diagnose(made_up_run(rng.normal(size=(4, 100)), tokens=tokens, starts=starts))
+    assert late.at_start >= 0.2 and any("run longer, or burn in" in said for said in late.verdict)
+
+
+def test_numbers_of_a_real_run(tiny):
+    run = draw_samples(SampleSettings(chains=6, sweeps=12, length=(5, 7)), tiny)
+    found = diagnose(run)
+    assert {f.length for f in found.functionals} == {5, 7}
+    assert found.passes == int(run.samples.groupby("chain")["passes"].max().sum())
+    assert found.acceptance == pytest.approx(run.rates["accepted"].sum() / (6 * 12 * 6))
+    assert 0 < found.novelty <= found.acceptance <= 1
+    assert found.passes_per_step == pytest.approx(found.passes / (6 * 12 * 6))
+    assert found.to_dict()["functionals"][0]["name"] == "energy"
+
+
+def test_rates_are_told_position_by_position(tiny):
+    from unmask.cli.sampling import position_lines
+
+    run = draw_samples(SampleSettings(chains=6, sweeps=12, length=(5, 7)), tiny)
+    found = diagnose(run)
+    assert [(p.length, p.position) for p in found.positions] == [(n, i) for n in (5, 7) for i in range(1, n + 1)]
+    third = run.rates[(run.rates["length"] == 7) & (run.rates["position"] == 3)].iloc[0]
+    told = next(p for p in found.positions if (p.length, p.position) == (7, 3))
+    assert third["steps"] == 36 and told.accepted == third["accepted"] / 36 and told.changed == third["changed"] / 36
+    assert len(position_lines(found)) == 4 and position_lines(found)[2].startswith("accepted at positions 1 to 7, %:")
+    assert diagnose(made_up_run(np.zeros((2, 5)))).to_dict()["positions"][0] == {
+        "length": 4, "position": 1, "accepted": 0.9, "changed": 0.11,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("kernel", "panels"), [("mh", 4), ("confidence", 1), ("ancestral", 2)])
+def test_figures_are_drawn(tiny, tmp_path, kernel, panels):
+    figure = chain_figure(draw_samples(SampleSettings(kernel=kernel, chains=3, sweeps=6, length=(4,)), tiny))
+    figure.savefig(tmp_path / "chains.png")
+    assert (tmp_path / "chains.png").stat().st_size > 8_000
+    assert len(figure.axes) == panels

@@ -1,0 +1,259 @@
+"""Runs: the same samples whatever the batch, wherever they were interrupted, and whenever they were lengthened."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from copy import copy
+
+import numpy as np
+import pandas
+import pytest
+import torch
+
+from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM
+from unmask.runs.folder import RunFolder
+from unmask.sampling.registry import KERNELS
+from unmask.sampling.run.advance import draw_samples
+from unmask.sampling.run.result import load_run
+from unmask.sampling.settings import SampleSettings
+
+SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "candidates": 3, "decoding_steps": 3, "seed": 7}
+
+
+def same(one, other):
+    pandas.testing.assert_frame_equal(one.reset_index(drop=True), other.reset_index(drop=True), check_dtype=False)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_samples_do_not_depend_on_how_many_chains_run_at_once(tiny, kernel):
+    settings = SampleSettings(kernel=kernel, **{**SMALL, "chains": 3})
+    together, alone = draw_samples(settings, tiny), draw_samples(settings, tiny, chains_at_once=1)
+    assert list(together.samples.columns) == ["chain", "sweep", "text", "energy", "log_prob", "passes", "length", "ids"]
+    assert len(together.samples) == 12 and set(together.samples["length"]) == {4, 6}
+    same(together.samples, alone.samples)
+    same(together.rates, alone.rates)
+    same(together.starts, alone.starts)
+
+
+def test_samples_depend_on_the_seed(tiny):
+    one, other = (draw_samples(SampleSettings(**{**SMALL, "seed": seed}), tiny) for seed in (7, 8))
+    assert one.samples["text"].tolist() != other.samples["text"].tolist()
+
+
+class Killed(BaseException):
+    """Stands for a kill: no handler of the run sees it."""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "blow"),
+    [
+        ("mh", KeyboardInterrupt),
+        ("mh", Killed),
+        ("gibbs", Killed),
+        ("pair-joint", Killed),
+        ("block", Killed),
+        ("mask-predict", Killed),
+        ("tempering", KeyboardInterrupt),
+        ("annealing", Killed),
+        ("ancestral", KeyboardInterrupt),
+    ],
+)
+def test_an_interrupted_run_goes_on_exactly(tiny, tmp_path, stop_at, kernel, blow):
+    """Five sweeps of two groups, stopped in the first and in the second, where each sweep leaves a checkpoint."""
+    settings = SampleSettings(kernel=kernel, **{**SMALL, "sweeps": 5, "chains": 4})
+    whole = draw_samples(settings, tiny, tmp_path / "whole")
+    for sweeps in (3, 7):
+        with pytest.raises(blow):
+            draw_samples(settings, tiny, tmp_path / "cut", progress=stop_at(sweeps, blow), seconds_between_checkpoints=0)
+    resumed = draw_samples(settings, tiny, tmp_path / "cut")
+    same(resumed.samples, whole.samples)
+    same(resumed.rates, whole.rates)
+    same(resumed.starts, whole.starts)
+    cut, uncut = (load_run(tmp_path / name).diagnosis.to_dict() for name in ("cut", "whole"))
+    assert cut == uncut, "diagnostics.json"
+    same(pandas.read_parquet(tmp_path / "cut" / "samples.parquet"), pandas.read_parquet(tmp_path / "whole" / "samples.parquet"))
+
+
+def test_an_interrupt_in_the_burn_in_leaves_a_checkpoint(tiny, tmp_path, stop_at):
+    settings = SampleSettings(**{**SMALL, "sweeps": 6, "burn_in": 4})
+    with pytest.raises(KeyboardInterrupt):
+        draw_samples(settings, tiny, tmp_path, progress=stop_at(3))
+    assert int(np.load(tmp_path / "checkpoints" / "group-0000.npz")["done"]) == 3
+    same(draw_samples(settings, tiny, tmp_path).samples, draw_samples(settings, tiny).samples)
+
+
+def test_a_part_without_its_checkpoint_is_drawn_again(tiny, tmp_path, stop_at):
+    """A kill between the two files: the part of sweep 3 is there, the checkpoint is that of sweep 2."""
+    settings = SampleSettings(**SMALL)
+    for sweeps in (2, 3):
+        with pytest.raises(KeyboardInterrupt):
+            draw_samples(settings, tiny, tmp_path / "run", progress=stop_at(sweeps), seconds_between_checkpoints=0)
+        shutil.copytree(tmp_path / "run" / "checkpoints", tmp_path / f"checkpoints-{sweeps}")
+    shutil.copytree(tmp_path / "checkpoints-2", tmp_path / "run" / "checkpoints", dirs_exist_ok=True)
+    assert len(list((tmp_path / "run" / "parts").iterdir())) == 3
+    same(draw_samples(settings, tiny, tmp_path / "run").samples, draw_samples(settings, tiny).samples)
+
+
+def test_more_sweeps_of_the_same_settings_go_on(tiny, tmp_path):
+    short = SampleSettings(**SMALL)
+    longer = SampleSettings(**{**SMALL, "sweeps": 7})
+    draw_samples(short, tiny, tmp_path / "grown")
+    grown = draw_samples(longer, tiny, tmp_path / "grown")
+    same(grown.samples, draw_samples(longer, tiny).samples)
+    assert json.loads((tmp_path / "grown" / "settings.json").read_text())["sweeps"] == 7
+    with pytest.raises(InputError, match="sweeps 7, not 4"):
+        draw_samples(short, tiny, tmp_path / "grown")
+    annealed = {**SMALL, "kernel": "annealing"}
+    draw_samples(SampleSettings(**annealed), tiny, tmp_path / "annealed")
+    with pytest.raises(InputError, match="sweeps 4, not 7"):
+        draw_samples(SampleSettings(**{**annealed, "sweeps": 7}), tiny, tmp_path / "annealed")
+
+
+SCRIPT = """
+import sys
+from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.run.advance import draw_samples
+from unmask.sampling.settings import SampleSettings
+model = MaskedLM.load(sys.argv[1], device="cpu")
+draw_samples(SampleSettings(chains=3, sweeps=25, length=(6,), seed=3), model, sys.argv[2], seconds_between_checkpoints=0.05)
+"""
+
+
+def test_a_run_killed_for_real_goes_on_exactly(tiny, tiny_folder, tmp_path):
+    out = tmp_path / "killed"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tiny_folder), str(out)], env=environment)
+    deadline = time.monotonic() + 120
+    while not list(out.glob("checkpoints/*.npz")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert list(out.glob("checkpoints/*.npz")), "the run began"
+    settings = SampleSettings(chains=3, sweeps=25, length=(6,), seed=3)
+    same(draw_samples(settings, tiny, out).samples, draw_samples(settings, tiny).samples)
+
+
+def test_a_run_with_other_settings_or_weights_is_refused(tiny, tiny_folder, tmp_path):
+    draw_samples(SampleSettings(**SMALL), tiny, tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for change, message in [
+        ({"seed": 8}, "seed 7, not 8"),
+        ({"energy": "raw"}, "energy norm, not raw"),
+        ({"delayed": (1,)}, "delayed unset, not 1"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            draw_samples(SampleSettings(**{**SMALL, **change}), tiny, tmp_path)
+    with pytest.raises(InputError, match="chains_at_once 3,2, not 1,1,1,1,1"):
+        draw_samples(SampleSettings(**SMALL), tiny, tmp_path, chains_at_once=1)
+    other = MaskedLM.load(tiny_folder, device="cpu")
+    with torch.no_grad():
+        next(iter(other.network.parameters())).view(-1)[-1] += 1e-6
+    with pytest.raises(InputError, match="model in memory"):
+        draw_samples(SampleSettings(**SMALL), other, tmp_path)
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}, "nothing was touched"
+
+
+def test_two_runs_do_not_share_a_folder(tiny, tmp_path, stop_at):
+    def second(done, total, what=""):
+        with pytest.raises(InputError, match="another run is writing"):
+            draw_samples(SampleSettings(**SMALL), tiny, tmp_path / "run")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        draw_samples(SampleSettings(**SMALL), tiny, tmp_path / "run", progress=second)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="not empty and holds no run"):
+        draw_samples(SampleSettings(**SMALL), tiny, tmp_path / "other")
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
+
+
+def test_a_run_that_never_got_to_a_checkpoint_does_not_keep_its_folder(tiny, tmp_path):
+    with RunFolder(tmp_path, "sample", SampleSettings(**SMALL).to_dict()):
+        pass
+    other = SampleSettings(**{**SMALL, "seed": 8})
+    same(draw_samples(other, tiny, tmp_path).samples, draw_samples(other, tiny).samples)
+    assert json.loads((tmp_path / "settings.json").read_text())["seed"] == 8
+    with pytest.raises(InputError, match="seed 8, not 7"):
+        draw_samples(SampleSettings(**SMALL), tiny, tmp_path)
+
+
+def test_burn_in_and_thinning_choose_among_the_same_sweeps(tiny):
+    everything = draw_samples(SampleSettings(**{**SMALL, "sweeps": 9}), tiny).samples
+    some = draw_samples(SampleSettings(**{**SMALL, "sweeps": 9, "burn_in": 2, "thin": 3}), tiny).samples
+    assert sorted(some["sweep"].unique()) == [5, 8]
+    same(some, everything[everything["sweep"].isin([5, 8])])
+
+
+def test_starts_from_texts_of_several_lengths(tiny):
+    texts = ("the cat sat", "a dog ran under the tree", "the dog sat")
+    run = draw_samples(SampleSettings(init=texts, chains=4, sweeps=2), tiny)
+    assert run.starts["text"].tolist() == [*texts, texts[0]]
+    assert run.samples.groupby("chain")["length"].first().tolist() == [3, 6, 3, 3]
+
+
+def test_random_starts_are_uniform_over_the_support(tiny):
+    settings = SampleSettings(random_start=True, chains=60, sweeps=1, length=(8,))
+    run = draw_samples(settings, tiny)
+    tokens = [i for ids in run.starts["ids"] for i in ids[1:-1]]
+    counts = np.bincount(tokens, minlength=17)
+    assert counts[:5].sum() == 0 and counts[5:].min() > 15
+
+
+def test_templates_hold_their_tokens_and_allowed_sets(tiny):
+    settings = SampleSettings(template="the [MASK] sat on [MASK] .", allow=((2, ("cat", "dog")),), chains=6, sweeps=5)
+    texts = draw_samples(settings, tiny).samples["text"]
+    assert all(
+        text.split()[0] == "the" and text.split()[1] in ("cat", "dog") and text.split()[2:4] == ["sat", "on"] for text in texts
+    )
+    assert len(set(texts)) > 3
+
+
+def test_user_terms_change_the_samples(tiny):
+    cat = tiny.words.encode("cat")[1]
+
+    def no_cats(ids):
+        return 1000.0 * (ids == cat).sum(-1)
+
+    settings = SampleSettings(chains=12, sweeps=6, length=(5,), burn_in=4, random_start=True, seed=1)
+    plain, without = draw_samples(settings, tiny), draw_samples(settings, tiny, user_terms=[no_cats])
+    assert any("cat" in text.split() for text in plain.samples["text"])
+    assert not any("cat" in text.split() for text in without.samples["text"])
+    with pytest.raises(InputError, match="one number per text"):
+        draw_samples(settings, tiny, user_terms=[lambda ids: ids])
+
+
+def test_energies_of_samples_are_those_of_their_texts(tiny):
+    from unmask.sampling.energy import energies
+
+    for kernel in ("mh", "gibbs", "ancestral"):
+        for energy in ("raw", "norm"):
+            frame = draw_samples(SampleSettings(kernel=kernel, energy=energy, chains=3, sweeps=2, length=(5,)), tiny).samples
+            fresh = energies(tiny, torch.tensor(np.stack(frame["ids"])).long(), energy)
+            assert np.allclose(frame["energy"], fresh.numpy(), atol=1e-4)
+
+
+def test_passes_are_those_that_the_model_is_asked_for(tiny):
+    """Calls are filled up to a fixed number of rows, and one pass finds out what independent tokens would be."""
+    settings = SampleSettings(chains=8, sweeps=3, length=(5,), kernel="sequential-block", block_size=3)
+    counted, rows = copy(tiny), []
+    counted.logits = lambda ids, positions: rows.append(len(ids)) or tiny.logits(ids, positions)
+    run = draw_samples(settings, counted)
+    asked = int(run.samples.groupby("chain")["passes"].max().sum()) + int(run.rates["scoring_passes"].sum())
+    assert int(run.rates["scoring_passes"].sum()) == 1
+    assert asked - run.remembered <= sum(rows) <= asked - run.remembered + 7 * 100
+
+
+def test_an_unfinished_run_can_be_read(tiny, tmp_path, stop_at):
+    with pytest.raises(KeyboardInterrupt):
+        draw_samples(SampleSettings(**SMALL), tiny, tmp_path, progress=stop_at(2))
+    run = load_run(tmp_path)
+    assert run.samples["sweep"].max() == 2 and run.settings == SampleSettings(**SMALL)
+    with pytest.raises(InputError, match="holds no run"):
+        load_run(tmp_path / "nowhere")
