@@ -20,7 +20,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "masked": {},
     "block": {"loss": "block", "masking": "0.5*span:0.3+0.5*words:0.3", "replacement": "0.8,0.1,0.1"},
     "regularised": {"compatibility": 0.1, "optimiser": "adamw"},
-    "causal": {"objective": "causal", "masking": "uniform:0.05-0.45"},
+    "causal": {"objective": "causal", "masking": None},
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from threading import Thread
 
@@ -99,10 +99,7 @@ def _members(tables: Tables) -> tuple[Stack, Stack, list[Site]]:
 @torch.inference_mode()
 def _quietly(launch: Launch, device: torch.device) -> None:
     """A failure here would happen again in the real launch, and be reported there."""
-    try:
+    with suppress(Exception), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         if device.type == "cuda":
-            torch.cuda.set_device(device)
             torch.cuda.synchronize()
         launch()
-    except Exception:
-        return
