@@ -34,8 +34,7 @@ from unmask.joints.arnold_gokhale import TOLERANCE, family, plain_step
 from unmask.joints.chain import chain_weights
 from unmask.joints.registry import Member, member
 from unmask.joints.solver.flow_sweep import sweep
-from unmask.joints.solver.marginals import Marginals, flat, start, unflat
-from unmask.joints.solver.members import Members
+from unmask.joints.solver.members import Marginals, Members, flat, start, unflat
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.unary import Tables, unary_tables
 

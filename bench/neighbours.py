@@ -23,8 +23,7 @@ from torch.nn import functional
 from unmask.joints.arnold_gokhale import MAX_READS, TOLERANCE, FamilyRule
 from unmask.joints.joint import Joint
 from unmask.joints.registry import Member
-from unmask.joints.solver.marginals import flat, start
-from unmask.joints.solver.members import Members, Site
+from unmask.joints.solver.members import Members, Site, flat, start
 from unmask.joints.solver.solve import solve
 from unmask.joints.tiles import Index
 from unmask.tables.unary import Tables

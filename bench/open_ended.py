@@ -321,9 +321,9 @@ def decoded(bench: Bench, length: int) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """The tables as Markdown."""
-    from unmask.sampling.run.diagnostics import arviz_statistics
+    from arviz_stats.base import array_stats
 
-    out, statistics = Path(options.out), arviz_statistics()
+    out = Path(options.out)
     rows = read_looks(out)
     for length in sorted({row["length"] for row in rows}):
         print(f"\n### {length} tokens\n")
@@ -342,8 +342,8 @@ def report(options: argparse.Namespace) -> None:
     for path in sorted((out / "energies").glob("*.npy")):
         energies = np.load(path).astype(np.float64)
         second = energies[:, energies.shape[1] // 2 :]
-        known = statistics is not None and second.shape[1] >= 4
-        r_hat = float(statistics.rhat(second, method="rank", chain_axis=0, draw_axis=1)) if known else float("nan")
+        enough = second.shape[1] >= 4
+        r_hat = float(array_stats.rhat(second, method="rank", chain_axis=0, draw_axis=1)) if enough else float("nan")
         quarters = ", ".join(f"{part.mean():.2f}" for part in np.array_split(energies, 4, 1) if part.size)
         print(f"| {path.stem} | {energies.shape[0]} | {energies.shape[1]} | {r_hat:.3f} | {quarters} |")
     print("\n### Texts by energy: lowest, middle, highest (energy per token, judge)\n")

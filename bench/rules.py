@@ -30,7 +30,7 @@ from fixed_point import tokens_of
 from neighbours import arithmetic, geometric, masked_weights, one_order
 
 from unmask.evaluation.datasets import read_texts
-from unmask.evaluation.pairs import SCHEMES, Pair, choose_pairs
+from unmask.evaluation.pairs import SCHEMES, PositionPair, choose_pairs
 from unmask.joints import derive_all
 from unmask.joints.joint import Joint
 from unmask.joints.metrics import block_metrics
@@ -94,7 +94,7 @@ def gold_row(joint: Joint, gold: Sequence[int]) -> dict[str, Any]:
 
 
 @torch.inference_mode()
-def measure(model: MaskedLM, pair: Pair, tokens: int | None) -> list[dict[str, Any]]:
+def measure(model: MaskedLM, pair: PositionPair, tokens: int | None) -> list[dict[str, Any]]:
     """A row per rule."""
     cloze = pair.cloze(model.mask_id)
     regular = torch.tensor(model.regular_ids)

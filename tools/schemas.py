@@ -44,6 +44,7 @@ class Filling(TypedDict):
     text: str
     joint: str
     candidates_mass: float
+    warning: NotRequired[str]
     completions: list[Completion]
 
 
@@ -112,6 +113,7 @@ class Comparison(TypedDict):
 
     text: str
     candidates_mass: float
+    warning: NotRequired[str]
     compatibility: float
     joints: dict[str, Description]
     ranked_by: str

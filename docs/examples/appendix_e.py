@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import unmask
-from unmask.evaluation.figures import DISTANCES, bins
+from unmask.evaluation.table import DISTANCES, bins
 from unmask.joints.registry import named
 
 

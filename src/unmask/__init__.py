@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from unmask import lab
-    from unmask.answers.chain_answer import ChainFilling
+    from unmask.answers.chain_filling import ChainFilling
     from unmask.answers.checking import Check, check
     from unmask.answers.comparison import Comparison, compare
     from unmask.answers.completion import Completion
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from unmask.cloze import Cloze
     from unmask.errors import InputError, ModelError, UnmaskError
     from unmask.evaluation.evaluate import evaluate
-    from unmask.evaluation.evaluation import Evaluation
+    from unmask.evaluation.table import Evaluation
     from unmask.joints.deriving import derive, derive_all
     from unmask.joints.joint import Joint
     from unmask.joints.metrics import block_metrics
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 _HOME = {
     "CONSTRUCTIONS": "unmask.joints.registry",
-    "ChainFilling": "unmask.answers.chain_answer",
+    "ChainFilling": "unmask.answers.chain_filling",
     "Check": "unmask.answers.checking",
     "Cloze": "unmask.cloze",
     "Comparison": "unmask.answers.comparison",
     "Completion": "unmask.answers.completion",
     "Dependence": "unmask.answers.dependence",
     "Diagnosis": "unmask.sampling.run.diagnostics",
-    "Evaluation": "unmask.evaluation.evaluation",
+    "Evaluation": "unmask.evaluation.table",
     "Filling": "unmask.answers.filling",
     "InputError": "unmask.errors",
     "Joint": "unmask.joints.joint",

@@ -14,8 +14,7 @@ import unmask
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.lattice import lattice
-from unmask.tables.length_fit import length_weights
-from unmask.tables.revealing import Conditionals
+from unmask.tables.revealing import Conditionals, length_weights
 from unmask.tables.support import regular_tokens
 
 

@@ -130,8 +130,9 @@ def test_texts_longer_than_the_model_and_nothing_around(tiny, tiny_folder, tmp_p
 def test_data_that_are_no_texts(tiny, tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n")
     for data, told in (
-        ([], "no text"),
-        (["the", 3], "1 items that are no text"),
+        ([], "^data holds no text: give a list of texts$"),
+        (["the", 3], "item 2 of data: 3 is not a text"),
+        (["the", " "], "^1 of the 2 texts of data are empty: give a list of texts$"),
         (tmp_path / "none.txt", "does not exist"),
         (tmp_path / "empty.txt", "holds no text"),
         (["Ω"], "none of the 1 texts has a token that the model knows"),

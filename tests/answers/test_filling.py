@@ -82,6 +82,15 @@ def test_dictionary_has_the_documented_keys(tiny):
     assert result["text"] == TWO and result["joint"] == "restarted"
 
 
+def test_json_warns_where_the_joint_did_not_converge(tiny, monkeypatch):
+    found, compared = unmask.fill(TWO, model=tiny, top=2), unmask.compare(TWO, model=tiny, top=2)
+    assert "warning" not in found.to_dict() and "warning" not in compared.to_dict()
+    monkeypatch.setitem(found.joint.report, "converged", False)
+    monkeypatch.setitem(compared.joints["balanced"].report, "converged", False)
+    assert found.to_dict()["warning"].startswith("restarted did not converge, and the probabilities are approximate: ")
+    assert compared.to_dict()["warning"].startswith("balanced did not converge, and the probabilities are approximate: ")
+
+
 def test_html_escapes_what_the_user_typed(tiny):
     html = unmask.fill("the <i> [MASK] & [MASK]", model=tiny)._repr_html_()
     assert "<i>" not in html and "&lt;i&gt;" in html

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import unmask
-from unmask.answers.pair_map import pair_map, told_dependence
+from unmask.answers.pair_map import dependence_in_words, pair_map
 from unmask.cloze import Cloze
 from unmask.joints import derive
 from unmask.models.tabular import TabularMLM
@@ -51,8 +51,10 @@ def test_a_pinned_word_gives_the_joint_s_and_the_model_s_conditionals(blank):
 def test_words_for_dependence():
     joint, product = joints(TabularMLM.random(4, 2, seed=2), "balanced")
     information = joint.mutual_information()
-    assert f"{information:.2f} nats of mutual information" in told_dependence(joint, 1.0)
-    assert "nearly independent: 0.00 nats" in told_dependence(product, 0.0) and "nearly agree" in told_dependence(product, 0.0)
+    assert f"{information:.2f} nats of mutual information" in dependence_in_words(joint, 1.0)
+    assert "nearly independent: 0.00 nats" in dependence_in_words(product, 0.0) and "nearly agree" in dependence_in_words(
+        product, 0.0
+    )
 
 
 def test_a_map_needs_two_blanks(tiny):

@@ -29,7 +29,7 @@ from torch import nn
 
 import unmask
 from unmask.lab.studies import dictionary
-from unmask.models import given, masked_lm
+from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
 from unmask.serving.desk import PageServer
 
@@ -272,7 +272,7 @@ def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     PageServer.run = begun  # type: ignore[assignment, method-assign]
     dictionary.tensorisation_constant = lambda *args, **options: 1.0  # an optimiser, which is slow
-    given.english_model_path = masked_lm.english_model_path = lambda: Path(model)
+    masked_lm.english_model_path = lambda: Path(model)
     signal.signal(signal.SIGALRM, late)
     calls = bases(model, folder)
     before = sorted(path.name for path in folder.iterdir())

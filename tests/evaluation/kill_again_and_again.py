@@ -18,13 +18,13 @@ from pathlib import Path
 import pyarrow.parquet
 
 import unmask
-from unmask.evaluation import batches
+from unmask.evaluation import measure
 
 
 def main(model: str, data: str, folder: str, pairs: int, at_once: int) -> None:
     loaded = unmask.MaskedLM.load(model, device="cpu")
     whole, killed = Path(folder) / "whole", Path(folder) / "killed"
-    batches.MOST = at_once
+    measure.MOST = at_once
     memory = "1GB" if at_once > 1 else None
 
     def run(out: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.evaluation.figures import bins, distance_figure
+from unmask.evaluation.table import bins, distance_figure
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(1, 12))

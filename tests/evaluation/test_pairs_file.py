@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from unmask.errors import InputError
 from unmask.evaluation.measure import COLUMNS, about_pair, as_table, schema
-from unmask.evaluation.pairs_file import pairs_as_lines, read_pairs
+from unmask.evaluation.pairs import pairs_as_lines, read_pairs
 
 
 def encode(text: str) -> list[int]:

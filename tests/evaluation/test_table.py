@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unmask.evaluation.evaluation import Evaluation
-from unmask.evaluation.table import as_markdown, summarise, written
+from unmask.evaluation.table import Evaluation, as_markdown, summarise, written
 
 NAMES = ("product", "mrf", "balanced")
 

@@ -6,7 +6,7 @@ import torch
 from unmask.joints import derive_all
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
-from unmask.joints.triton.pair_form import triton_serves
+from unmask.joints.rules import triton_serves
 from unmask.tables.unary import Tables
 
 pytestmark = pytest.mark.gpu

@@ -24,10 +24,8 @@ from unmask.joints import CONSTRUCTIONS, derive
 from unmask.joints.arnold_gokhale import FamilyRule, arnold_gokhale, balanced, family, plain_step, pseudo_gibbs
 from unmask.joints.joint import Joint
 from unmask.joints.registry import Member
-from unmask.joints.solver.flow_sweep import sweep_sites
-from unmask.joints.solver.marginals import flat, start
-from unmask.joints.solver.members import Members
-from unmask.joints.solver.pair_sweep import sweep_pair
+from unmask.joints.solver.flow_sweep import sweep_pair, sweep_sites
+from unmask.joints.solver.members import Members, flat, start
 from unmask.tables.unary import Tables
 
 alphas = st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0])

@@ -6,14 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import distance, random_tables, seeds, swept, tables_from, without
+from joint_cases import accelerated, distance, random_tables, seeds, swept, tables_from, without
 
 from unmask.joints.arnold_gokhale import FamilyRule, family, members
 from unmask.joints.registry import Member
-from unmask.joints.solver.anderson import accelerate
 from unmask.joints.solver.likely_tokens import LikelyTokens
-from unmask.joints.solver.marginals import flat, start, unflat
-from unmask.joints.solver.members import Members
+from unmask.joints.solver.members import Members, flat, start, unflat
 
 SQUARE = [Member(0.0), Member(0.5), Member(1.0), Member(0.0, 0.1), Member(0.5, 0.05), Member(1.0, 0.02)]
 LARGE = (450, 420)
@@ -157,7 +155,7 @@ def test_tables_that_newton_cannot_solve_leave_the_marginals_as_they_came():
 def test_sweeps_alone_find_the_same_fixed_point_on_easy_tables():
     tables = random_tables((2, 5), 12)
     given_start = start(tables)
-    end = accelerate(lambda z: flat(swept(tables, unflat(z, given_start), Member(0.5))), flat(given_start), 1e-9, 100)
+    end = accelerated(lambda z: flat(swept(tables, unflat(z, given_start), Member(0.5))), flat(given_start), 1e-9, 100)
     assert end.converged
     expected = without(family(tables, 0.5, tolerance=1e-9).dense().exp())
     for found, truth in zip(unflat(end.log_p, given_start), expected, strict=True):

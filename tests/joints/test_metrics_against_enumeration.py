@@ -14,10 +14,9 @@ from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, Joint
 from unmask.joints.arnold_gokhale import arnold_gokhale, balanced, pseudo_gibbs, restarted
 from unmask.joints.chain import chain
-from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.hcb import hcb
-from unmask.joints.metrics import JointMetrics, block_metrics
+from unmask.joints.metrics import JointMetrics, block_metrics, compatibility
 from unmask.joints.mrf import mrf, mrf_logit
 from unmask.joints.product import product as product_joint
 from unmask.models.tabular import TabularMLM

@@ -7,15 +7,15 @@ from importlib.util import find_spec
 
 import pytest
 import torch
-from joint_cases import distance, random_tables, tables_from
+from joint_cases import accelerated, distance, random_tables, tables_from
 
 from unmask.joints.arnold_gokhale import members, members_of
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
 from unmask.joints.registry import Member
-from unmask.joints.solver.anderson import Acceleration, accelerate
+from unmask.joints.rules import Stack, aligned, aligned_zeros
+from unmask.joints.solver.anderson import Acceleration
 from unmask.joints.solver.likely_tokens import strips
-from unmask.joints.triton.stack import Stack, aligned, aligned_zeros
 from unmask.models import batching
 from unmask.tables.unary import Tables
 
@@ -80,7 +80,7 @@ def test_an_iteration_that_is_taken_back_or_ends_leaves_its_neighbours_alone():
     assert [end.restarts for end in ends] == [2, 0, 0] and len({end.reads for end in ends}) > 1
     calls = [0, 0, 0]
     for row, end in enumerate(ends):
-        alone = accelerate(lambda z, row=row: step(row, z), start[row], 1e-9, 200)
+        alone = accelerated(lambda z, row=row: step(row, z), start[row], 1e-9, 200)
         assert (end.reads, end.restarts, end.converged) == (alone.reads, alone.restarts, True)
         torch.testing.assert_close(end.log_p, alone.log_p, rtol=0, atol=1e-12)
         assert distance(end.log_p.exp(), truths[row].exp()) < 1e-9

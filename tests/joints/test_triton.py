@@ -18,11 +18,9 @@ from unmask.joints import CONSTRUCTIONS, Joint, derive, derive_all
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.metrics import block_metrics
 from unmask.joints.registry import Member
-from unmask.joints.rules import SumRule
+from unmask.joints.rules import Linear, PairForm, SumRule, pair_form, triton_serves
 from unmask.joints.solver.flow_sweep import sweep
-from unmask.joints.solver.marginals import flat, start
-from unmask.joints.solver.members import Members
-from unmask.joints.triton.pair_form import Linear, PairForm, pair_form, triton_serves
+from unmask.joints.solver.members import Members, flat, start
 from unmask.models import batching
 from unmask.tables.unary import Tables
 
@@ -107,8 +105,8 @@ def test_joints_and_metrics_by_triton_are_those_of_the_tiles(
 
 
 def test_a_token_that_one_table_rules_out_is_no_matter_to_a_form_without_it() -> None:
+    from unmask.joints.rules import Stack
     from unmask.joints.triton.pair_sums import pair_sums
-    from unmask.joints.triton.stack import Stack
 
     a, b = torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(5)).unbind()
     a[2, 5] = -torch.inf

@@ -4,8 +4,8 @@ What is right is written out here in float64, cell by cell, without the solver: 
 """
 
 from dataclasses import replace
-from itertools import product
-from math import inf, isnan
+from itertools import permutations, product
+from math import factorial, inf, isnan
 from unittest import mock
 
 import pytest
@@ -17,13 +17,11 @@ from joint_cases import tables_from
 from unmask.errors import InputError, UnmaskWarning
 from unmask.joints import CONSTRUCTIONS, derive
 from unmask.joints.arnold_gokhale import FamilyRule, members_of
-from unmask.joints.compatibility import compatibility
 from unmask.joints.joint import Joint, not_converged
-from unmask.joints.metrics import block_metrics
+from unmask.joints.metrics import block_metrics, compatibility
 from unmask.joints.registry import Member, named
 from unmask.joints.solver.members import Members
-from unmask.joints.solver.solve import solve
-from unmask.joints.solver.standing import Standing
+from unmask.joints.solver.solve import Standing, solve
 
 pytestmark = pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
 EXPLICIT = [name for name, construction in CONSTRUCTIONS.items() if construction.member is None]
@@ -58,18 +56,21 @@ def made(shape, dtype, low, scale, of_cells, of_masked, seed):
     tables = tables_from([logs(shape, t, of_cells) for t in range(k)], [logs((n,), 0, of_masked) for n in shape])
     if k == 2:
         return tables
-    n, m, o = shape
-    return replace(tables, log_forward=(logs((n, m, 1), 1, 0.0),), log_backward=(logs((1, m, o), 1, 0.0),))
+    between = {
+        ((s,), t): logs([n if r in (s, t) else 1 for r, n in enumerate(shape)], t, of_cells) for s, t in permutations(range(k), 2)
+    }
+    return replace(tables, log_between=between)
 
 
 def chain_parts(tables):
-    """c_t of every site: the forward order ends with the last table, the backward order with the first."""
+    """c_t of every site: the chain rule before t, averaged over all orders, of which those that end with t count."""
     k = tables.sites
     c = [torch.zeros([1 if s == t else n for s, n in enumerate(tables.shape)], dtype=torch.float64) for t in range(k)]
-    for t, first, behind in ((k - 1, 0, tables.log_forward), (0, k - 1, tables.log_backward)):
-        weight = tables.log_masked[first].double().reshape([-1 if s == first else 1 for s in range(k)])
-        weight = sum((part.double() for part in behind), weight)
-        c[t] = c[t] + (weight - weight.logsumexp(tuple(range(k)))).exp() / 2
+    for first, *between, last in permutations(range(k)):
+        weight = tables.log_masked[first].double().exp().reshape([-1 if s == first else 1 for s in range(k)])
+        for t in between:
+            weight = weight * tables.log_between[(first,), t].double().exp()
+        c[last] = c[last] + weight / factorial(k)
     return c
 
 
@@ -120,17 +121,17 @@ def wrong(joint, asked):
     return None
 
 
-SIDE_BY_SIDE = 8
+SIDE_BY_SIDE = 5
 """Tables of one kind, solved together, which is far cheaper than one by one."""
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(hard())
 @example(((4, 4), torch.float64, -inf, 8.0, 0.1, 0.4, 5))
 def test_iterated_constructions_are_right_or_say_that_they_have_not_converged(case):
     *kind, seed = case
     blocks = [made(*kind, seed + i) for i in range(SIDE_BY_SIDE)]
-    for joints in members_of(blocks, {name: named(name).member for name in ITERATED}, max_reads=60):
+    for joints in members_of(blocks, {name: named(name).member for name in ITERATED}, max_reads=30):
         for joint in joints:
             assert not joint.dense().isnan().any(), joint
             assert not joint.report["converged"] or wrong(joint, named(joint.name).member) is None, joint
@@ -139,8 +140,8 @@ def test_iterated_constructions_are_right_or_say_that_they_have_not_converged(ca
 def test_most_hard_tables_converge():
     """A solver that always said it has not would pass the test above."""
     asked = {name: named(name).member for name in CONSTRUCTIONS if name not in EXPLICIT}
-    cases = [made((5, 4), torch.float64, low, 1.5, 0.1, 0.4, seed) for seed in range(4) for low in (-inf, -745.0)]
-    found = [joint.report["converged"] for joints in members_of(cases, asked) for joint in joints]
+    cases = [made((5, 4), torch.float64, low, 1.5, 0.1, 0.4, seed) for seed in range(3) for low in (-inf, -745.0)]
+    found = [joint.report["converged"] for joints in members_of(cases, asked, max_reads=40) for joint in joints]
     assert sum(found) >= 0.9 * len(found)
 
 
@@ -165,17 +166,22 @@ def test_an_answer_that_has_not_converged_comes_with_a_warning():
 def test_the_old_acceptance_by_path_is_wrong_on_such_tables():
     """Negative control: the path alone says converged where the objective is a hundred times that of eq. 5."""
     member, bad = Member(0.0), 0
-    for seed in range(4):
+    for seed in range(2):
         tables = made((4, 4), torch.float64, -inf, 1.5, 0.1, 0.4, seed)
-        (path,) = solve(Members.of([tables], [member]), 1e-4, 60)
+        (path,) = solve(Members.of([tables], [member]), 1e-4, 40)
         joint = Joint("by path", tables, FamilyRule(tables, path.log_mu, member))
         if path.settled and wrong(joint, member):
             bad += 1
             with mock.patch.object(Standing, "grows", False), mock.patch.object(Standing, "within", lambda *_: True):
-                assert derive(tables, "arnold_gokhale").report["converged"], "the check alone tells"
-            checked = derive(tables, "arnold_gokhale")
+                assert solved(tables, member).report["converged"], "the check alone tells"
+            checked = solved(tables, member)
             assert not checked.report["converged"] or wrong(checked, member) is None
     assert bad > 0
+
+
+def solved(tables, member):
+    ((joint,),) = members_of([tables], {"arnold_gokhale": member}, max_reads=40)
+    return joint
 
 
 def dtype_of(tables):
@@ -204,7 +210,7 @@ def explicit(name, tables):
     return cells
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(hard())
 @pytest.mark.parametrize("name", EXPLICIT)
 def test_explicit_constructions_are_their_definition_or_an_error(name, case):
@@ -219,13 +225,13 @@ def test_explicit_constructions_are_their_definition_or_an_error(name, case):
     torch.testing.assert_close(found.exp(), expected.exp(), rtol=0, atol=1e-9 if dtype_of(tables) == torch.float64 else 1e-4)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(hard(), st.data())
 def test_metrics_are_their_sums_or_infinite_where_the_joint_rules_out_more(case, data):
     tables = made(*case)
     gold = tuple(data.draw(st.integers(0, n - 1)) for n in tables.shape)
-    names = ("product", "chain", "pseudo_gibbs", "restarted")
-    joints = [derive(tables, name) for name in names]
+    iterated = {name: named(name).member for name in ("pseudo_gibbs", "restarted")}
+    joints = [derive(tables, "product"), derive(tables, "chain"), *members_of([tables], iterated, max_reads=30)[0]]
     measured = block_metrics(joints, gold)
     assert not isnan(measured.compatibility) and measured.compatibility >= 0
     assert measured.compatibility == compatibility(tables)
@@ -237,6 +243,6 @@ def test_metrics_are_their_sums_or_infinite_where_the_joint_rules_out_more(case,
         for t in range(tables.sites):
             line = tuple(slice(None) if s == t else x for s, x in enumerate(gold))
             log_c = log_mu[line] - log_mu[line].logsumexp(0)
-            unary = tables.log_q[t][line] if joint.name == "product" else log_c.nan_to_num(nan=-inf)
+            unary = tables.log_q[t][line] if joint.name == "product" else log_c.nan_to_num(nan=-inf, neginf=-inf)
             assert row.unary_nll[t] == pytest.approx(-float(unary[gold[t]]), **loose)
         assert row.a_kl >= -1e-4 and row.g_kl >= -1e-4 and not isnan(row.a_kl + row.g_kl)

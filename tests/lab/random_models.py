@@ -1,10 +1,11 @@
-"""Models with random probabilities, for hypothesis and for single tests."""
+"""Models with random probabilities, and masks with given weights."""
 
 import numpy as np
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from unmask.lab.model import LabModel, table_model
+from unmask.lab.dynamics import MaskLaw
+from unmask.lab.model import LabModel, Space, table_model
 
 
 def random_table(sizes, seed: int, scale: float = 1.0) -> LabModel:
@@ -18,3 +19,10 @@ def random_tables(widest: float, most_sites: int = 4):
     return st.builds(
         random_table, st.lists(st.integers(2, 3), min_size=2, max_size=most_sites), st.integers(0, 10**6), st.floats(0.1, widest)
     )
+
+
+def weighted_masks(space: Space, weights) -> MaskLaw:
+    """Masks with probabilities proportional to the given weights, whatever the state."""
+    masks = tuple(tuple(sorted(mask)) for mask in weights)
+    given = np.array([[weight] for weight in weights.values()]) / sum(weights.values())
+    return MaskLaw("weighted", space, masks, given)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import random_tables
+from random_models import random_tables, weighted_masks
 
 from unmask.errors import InputError
 from unmask.lab.dynamics import (
@@ -27,7 +27,6 @@ from unmask.lab.dynamics import (
     surprise_masks,
     total_variation,
     uniform_masks,
-    weighted_masks,
 )
 from unmask.lab.model import curie_weiss, ising, potts, table_model
 

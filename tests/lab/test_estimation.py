@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import random_table
+from random_models import random_table, weighted_masks
 from scipy.optimize import approx_fprime
 
 from unmask.errors import InputError
 from unmask.lab.correlation import masked_total_correlation
-from unmask.lab.dynamics import block_dynamics, dirichlet_form, gibbs, spectral_gap, surprise_masks, uniform_masks, weighted_masks
+from unmask.lab.dynamics import block_dynamics, dirichlet_form, gibbs, spectral_gap, surprise_masks, uniform_masks
 from unmask.lab.estimation import (
     MaskedLoss,
     averaged_block_covariance,

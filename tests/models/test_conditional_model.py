@@ -13,7 +13,7 @@ from unmask.cloze import Cloze
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.target import blank_template
-from unmask.tables.speed import seconds_per_pass
+from unmask.tables.candidates import seconds_per_pass
 from unmask.tables.unary import unary_tables
 
 

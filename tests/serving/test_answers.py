@@ -46,9 +46,10 @@ def test_the_page_is_told_what_did_not_converge(client, monkeypatch):
     assert found["warning"].startswith("arnold_gokhale, balanced, pseudo_gibbs, restarted did not converge")
 
 
-def test_fill_of_three_blanks_is_the_search_over_the_vocabulary(client, tiny):
+@pytest.mark.parametrize("joint", [None, "chain"])
+def test_fill_of_three_blanks_is_the_search_over_the_vocabulary(client, tiny, joint):
     text = "the [MASK] [MASK] on the [MASK] ."
-    found, best = asked(client, "fill", text=text, top=3), unmask.fill(text, tiny, top=3)
+    found, best = asked(client, "fill", text=text, joint=joint, top=3), unmask.fill(text, tiny, joint=joint, top=3)
     assert found["joint"] == "chain" and found["mass"] == pytest.approx(best.mass, abs=1e-5)
     assert [c["text"] for c in found["completions"]] == [c.text for c in best.completions]
 

@@ -101,7 +101,7 @@ def test_given_sets_are_used_as_they_are():
     ("candidates", "message"),
     [
         ([[0]], "1 candidate sets for 2 blanks"),
-        ([[0], [7]], "candidate 7 of blank 2 is no regular token"),
+        ([[0], [7]], "candidate 7 of blank 2 is not a regular token"),
         ([[0, 0], [1]], "blank 1 are empty or name a token twice"),
         ([[0], []], "blank 2 are empty"),
         (0, "candidates 0 is out of range"),

@@ -10,16 +10,17 @@ import torch
 
 from unmask.cloze import Cloze
 from unmask.models.tabular import TabularMLM
-from unmask.tables import speed
+from unmask.tables import candidates
 from unmask.tables.candidates import (
     LEAST_PASSES,
     MOST_PASSES,
     NEIGHBOURS,
     SECONDS,
+    SPEED,
     find_candidates,
     plan_candidates,
+    seconds_per_pass,
 )
-from unmask.tables.speed import SPEED, seconds_per_pass
 from unmask.tables.unary import pass_count
 
 VOCABULARY = 600
@@ -28,7 +29,7 @@ VOCABULARY = 600
 @pytest.fixture
 def clock(monkeypatch):
     """Processor time that only a model's passes take."""
-    monkeypatch.setattr(speed, "time", SimpleNamespace(thread_time=lambda: Timed.clock))
+    monkeypatch.setattr(candidates, "time", SimpleNamespace(thread_time=lambda: Timed.clock))
 
 
 class Timed(TabularMLM):

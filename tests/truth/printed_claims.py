@@ -10,7 +10,7 @@ from math import exp, inf, log
 from unittest import mock
 
 from rich.console import Console
-from unmask.cli.fill import _show
+from unmask.cli.answers import _show_filling
 
 import unmask
 from drawn_models import every_filling
@@ -43,7 +43,7 @@ class Printed:
 def as_printed(filling) -> str:
     """What the command prints, on a terminal that is wide enough for every line."""
     screen = Console(file=io.StringIO(), width=2000, highlight=False, markup=False, emoji=False)
-    _show(filling, screen)
+    _show_filling(filling, screen)
     return screen.file.getvalue()
 
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from unmask.cloze import Cloze
 from unmask.joints.arnold_gokhale import arnold_gokhale, balanced, pseudo_gibbs, restarted
 from unmask.joints.chain import chain
-from unmask.joints.compatibility import compatibility
 from unmask.joints.hcb import hcb
-from unmask.joints.metrics import block_metrics
+from unmask.joints.metrics import block_metrics, compatibility
 from unmask.joints.mrf import mrf
 from unmask.joints.product import product
 from unmask.models.tabular import TabularMLM

@@ -10,7 +10,7 @@ import torch
 
 from unmask.answers.mutants import effects
 from unmask.cloze import Cloze
-from unmask.evaluation.measure import measure_pair
+from unmask.evaluation.measure import measure_pairs
 from unmask.joints import derive
 from unmask.joints.arnold_gokhale import family
 from unmask.joints.chain import chain
@@ -226,7 +226,7 @@ def test_rules_that_choose_the_order_look_at_the_regular_tokens():
 def test_the_chain_of_evaluate_mutants_and_the_pair_score_is_that_law():
     model = special_model(2, seed=60)
     expected, gold = law(model, REGULAR), (4, 1)
-    (row,) = measure_pair(model, Cloze((5, 5), (0, 1), gold), ["chain"], support=torch.tensor(REGULAR))
+    ((row,),) = measure_pairs(model, [Cloze((5, 5), (0, 1), gold)], ["chain"], support=torch.tensor(REGULAR))
     assert row["pair_nll"] == pytest.approx(-log(expected[2, 0]), abs=EXACT)
     tables = unary_tables(model, blanks(model), [torch.tensor(REGULAR)] * 2)
     assert float((effects(tables, [0, 1], "chain").log_prob.exp() - expected).abs().max()) < EXACT

@@ -12,7 +12,7 @@ from unmask.joints.arnold_gokhale import FamilyRule, family
 from unmask.joints.chain import chain
 from unmask.joints.joint import Joint
 from unmask.joints.registry import Member
-from unmask.joints.solver.marginals import start
+from unmask.joints.solver.members import start
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 

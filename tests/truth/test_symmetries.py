@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from unmask.cloze import Cloze
 from unmask.joints import CONSTRUCTIONS, Joint, derive
 from unmask.joints.arnold_gokhale import arnold_gokhale
-from unmask.joints.compatibility import compatibility
 from unmask.joints.faithfulness import read_joints
-from unmask.joints.metrics import block_metrics
+from unmask.joints.metrics import block_metrics, compatibility
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 

@@ -1,4 +1,4 @@
-"""From texts to the tables of their blanks: what `fill` and `compare` share, for one text or for many.
+"""From texts to the tables of their blanks: the part that `fill` and `compare` share, for one text or for many.
 
 Every text is read and every request refused before the model runs. Many texts go in groups whose passes run together; the
 answers come out one by one, in order, so that a long file need not fit into memory.
@@ -6,20 +6,25 @@ answers come out one by one, in order, so that a long file need not fit into mem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from inspect import Signature, signature
 from math import prod
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
 
+import torch
+from torch import Tensor
+
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
+from unmask.joints.joint import Joint, not_converged
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.runs.progress import Progress
-from unmask.tables.candidates import Plan, find_candidates, plan_candidates
+from unmask.tables.candidates import CandidatePlan, find_candidates, plan_candidates
+from unmask.tables.support import regular_tokens
 from unmask.tables.unary import Tables, tables_of
 
 Options = ParamSpec("Options")
@@ -32,7 +37,7 @@ TOGETHER = 64
 TOGETHER_CELLS = 2**26
 """How many texts, and cells of their tables, are worked on at once."""
 FEW = 0.5
-"""Candidates that hold less than this share of the product joint are told as few."""
+"""Candidates that hold less than this share of the product joint are reported as few."""
 
 
 class OneOrMany(Protocol[Options, Answer]):
@@ -80,7 +85,7 @@ class Asked(NamedTuple):
 
     text: str
     cloze: Cloze
-    plan: Plan
+    plan: CandidatePlan
 
 
 def asked(
@@ -93,8 +98,8 @@ def asked(
     force: bool,
     alphabet: Alphabet,
 ) -> list[Asked]:
-    """What each text asks for; what cannot be done is refused here, with the number of its text if there are several."""
-    letters = None if alphabet is None else alphabet_ids(model.words, alphabet_tokens(alphabet))
+    """The blanks and candidates of each text; refuses what cannot be done, with the number of its text if there are several."""
+    letters = None if alphabet is None else letter_ids(model, alphabet)
 
     def ask(text: str) -> Asked:
         cloze = model.cloze(text, positions, targets)
@@ -119,6 +124,18 @@ def for_each(texts: Sequence[str], ask: Callable[[str], Answer]) -> list[Answer]
     return found
 
 
+def letter_ids(model: MaskedLM, alphabet: str | Path | Sequence[str]) -> list[int]:
+    """Ids of the tokens that an alphabet names."""
+    return alphabet_ids(model.words, alphabet_tokens(alphabet))
+
+
+def allowed_tokens(model: MaskedLM, alphabet: Alphabet) -> Tensor:
+    """Ids of the tokens allowed in a blank: the alphabet's, or all regular ones."""
+    if alphabet is None:
+        return regular_tokens(model)
+    return torch.tensor(letter_ids(model, alphabet), device=model.device)
+
+
 def answered(model: MaskedLM, questions: Sequence[Asked], progress: Progress | None) -> Iterator[tuple[Asked, Tables]]:
     """The tables of every text, in order, a group of texts at a time."""
     groups = list(_groups(questions))
@@ -136,10 +153,16 @@ def answered(model: MaskedLM, questions: Sequence[Asked], progress: Progress | N
             progress(done, len(questions), "texts")
 
 
-def told_mass(mass: float, sites: int) -> str:
+def mass_in_words(mass: float, sites: int) -> str:
     """How much of the product joint, or of the model's own distribution of one blank, the candidates hold, in words."""
     held = f"tokens hold {percent_at_least(mass)} of {'its mass' if sites == 1 else 'the product joint'}"
     return held + (", less than half: given that the blanks lie among them; raise --candidates" if mass < FEW else "")
+
+
+def with_warning(joints: Iterable[Joint]) -> dict[str, str]:
+    """The entry `warning` of an answer in JSON where a construction did not converge; nothing where all did."""
+    said = not_converged(joints)
+    return {"warning": said} if said else {}
 
 
 def _groups(questions: Sequence[Asked]) -> Iterator[list[Asked]]:

@@ -5,48 +5,64 @@ n readings and weights w, the probability of a filling x of reading r is w_r p_r
 orders in the text with that many masks, over all regular tokens:
 
     uniform   w_r = 1/n
-    fit       w_r proportional to what the model makes of the blanks' neighbours (`unmask.tables.length_fit`)
+    fit       w_r proportional to the model's probability of the blanks' neighbours (`unmask.tables.revealing.length_weights`)
 
-A word's probability is the sum over all its spellings in the tokens allowed, where the text has one [WORD]; with several, and
-while searching, words are spelled as the tokenizer does. So what is said of fillings that were not found, and of the order of
-those that were, is of words in that spelling. What is no whole word keeps its share of the probability: the sum over words is
-below 1.
+A word's probability is the sum over all its spellings in the tokens allowed, if the text has one [WORD]. With several, and
+during the search, words are spelled as the tokenizer does. Statements about fillings that were not found, and about the order of
+those that were, are about words in that spelling. Token sequences that are not whole words keep their share of the probability:
+the sum over words is below 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log, prod
+from html import escape
+from math import exp, log, prod
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from unmask.answers.chain_answer import ChainCompletion, ChainFilling, ReadingSeen
-from unmask.answers.completion import complete
+from unmask.answers.asking import allowed_tokens
+from unmask.answers.completion import (
+    Completion,
+    GivenAnswer,
+    Known,
+    ScoredAnswer,
+    complete,
+    completions_frame,
+    marked_html,
+    rank_bounds,
+    read_answer,
+    with_odds,
+)
 from unmask.answers.constraints import FilledBlanks
-from unmask.answers.given_answers import GivenAnswer, Known, ScoredAnswer, rank_bounds, read_answer, with_odds
 from unmask.errors import InputError
+from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
+from unmask.joints.registry import SEARCHED, named
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading, has_several_lengths, read_blanks, reading_with, readings_of
-from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.options.answers import FillOptions
 from unmask.runs.progress import Progress
 from unmask.tables.exploration import State, Variant
-from unmask.tables.length_fit import length_weights
-from unmask.tables.revealing import Conditionals
+from unmask.tables.revealing import Conditionals, length_weights
 from unmask.tables.rounding import Rounding, log_sum
-from unmask.tables.support import regular_tokens
+
+if TYPE_CHECKING:
+    import pandas
+
 
 MANY = 3
-"""From so many blanks on, fillings are searched unless asked otherwise."""
+"""Fillings of this many blanks or more are searched, unless candidates or another construction are asked for."""
 PASSES = 1000
-"""What a default answer may cost: a few seconds of the bundled model on a CPU."""
+"""Passes of a default answer: a few seconds of the bundled model on a CPU."""
 
 
-def searches(options: FillOptions, model: MaskedLM, text: str, construction: str | None) -> bool:
+def searches(model: MaskedLM, text: str, options: FillOptions) -> bool:
     """Whether a text is answered by searching its fillings; refuses what would need both that and a grid of candidates."""
+    construction = SEARCHED if options.joint is None else named(options.joint, "joint").name
     needed = [
         (has_several_lengths(text), "[WORD] or [GAP]"),
         (bool(options.answers), "answers"),
@@ -55,10 +71,10 @@ def searches(options: FillOptions, model: MaskedLM, text: str, construction: str
     ]
     why = next((name for needs, name in needed if needs), None)
     grid = "exact" if options.exact else "candidates" if options.candidates is not None else None
-    other = construction if construction not in (None, "chain") else None
+    other = construction if construction != SEARCHED else None
     if why and (grid or other):
         given = grid or f"joint {other}"
-        raise InputError(f"{why} and {given} were given: fillings over the whole vocabulary are by chain; leave {given} out")
+        raise InputError(f"{why} and {given} were given: fillings over the whole vocabulary are by {SEARCHED}; leave {given} out")
     if why or grid or other:
         return bool(why)
     return len(model.cloze(text, options.positions, options.targets).block) >= MANY
@@ -66,7 +82,7 @@ def searches(options: FillOptions, model: MaskedLM, text: str, construction: str
 
 @dataclass(frozen=True)
 class ChainQuestion:
-    """A text that was read and is yet to be searched."""
+    """A text that was read, before its fillings are searched."""
 
     model: MaskedLM
     text: str
@@ -137,7 +153,7 @@ class ChainQuestion:
         )
 
     def _other_spellings(self, filling: State) -> list[State]:
-        """Those of its word, in tokens that may stand in a blank."""
+        """Those of its word, in tokens of the support."""
         known = set(self.support.tolist())
         return [other for other in self.filled.other_spellings(filling) if known.issuperset(other[1:])]
 
@@ -145,8 +161,7 @@ class ChainQuestion:
 def ask_chain(model: MaskedLM, text: str, options: FillOptions) -> ChainQuestion:
     """Read a text; everything that can be refused is refused here, before any pass of the model."""
     blanks, readings = _read(model, text, options.positions, options.targets, options.pieces)
-    letters = None if options.alphabet is None else alphabet_ids(model.words, alphabet_tokens(options.alphabet))
-    support = regular_tokens(model) if letters is None else torch.tensor(letters)
+    support = allowed_tokens(model, options.alphabet)
     given = [read_answer(model, blanks, answer) for answer in options.answers or ()]
     _refuse_outside(model, support, [(f"answer {g.answer!r}", g.tokens) for g in given])
     _refuse_outside(model, support, [("target", readings[0].cloze.gold or ())])
@@ -189,7 +204,7 @@ def _read(
 
 
 class _Spelled:
-    """What was found, with the spellings of one word together.
+    """The fillings that were found, with the spellings of one word together.
 
     `groups`: the highest sum first; in each, the tokenizer's own spelling first where it was found.
     """
@@ -238,7 +253,7 @@ class _Spelled:
         return Known(low, min(high, 0.0), not self.states.issuperset(spellings))
 
     def _key(self, state: State) -> tuple[object, ...]:
-        """What the spellings of one filling have in common."""
+        """A key that the spellings of one filling share."""
         parts = self.filled.readings[state[0]].parts(state[1:])
         kinds = [blank.kind for blank in self.filled.blanks]
         return tuple(self.filled.spelled(b, ids) if kinds[b] == "word" else ids for b, ids in enumerate(parts))
@@ -261,6 +276,119 @@ def _log_sum(group: Sequence[Found]) -> float:
 
 
 def _size(variant: Variant, support: int) -> int:
-    """No fewer than the fillings of a variant."""
+    """An upper bound of the number of fillings of a variant."""
     masks = variant.allowed or (None,) * variant.sites
     return prod(support if mask is None else min(support, int(mask.sum())) for mask in masks)
+
+
+@dataclass(frozen=True)
+class ChainCompletion(Completion):
+    """A filling with its probability over the whole vocabulary.
+
+    parts           what each blank is filled with, as text
+    standard_error  of log_prob, in nats; 0 where no order is left out
+    lengths         log-probability by the number of tokens of the blanks; several where a word has several spellings
+    """
+
+    parts: tuple[str, ...] = ()
+    standard_error: float = 0.0
+    lengths: Mapping[tuple[int, ...], float] | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        extra: dict[str, object] = {"parts": list(self.parts), "standard_error": self.standard_error}
+        if self.lengths is not None:
+            extra["lengths"] = [{"tokens": list(n), "log_prob": value} for n, value in self.lengths.items()]
+        return super().to_dict() | extra
+
+
+@dataclass(frozen=True)
+class ReadingSeen:
+    """A number of tokens per blank: its weight, and the probability of the fillings found that have it."""
+
+    lengths: tuple[int, ...]
+    weight: float
+    mass: float
+
+
+@dataclass(frozen=True)
+class ChainFilling:
+    """The best fillings of a text under the chain rule averaged over all orders, and how far they are certain.
+
+    mass      all fillings found, of which the completions are the best, have this much probability at least
+    bound     no filling that was not found has more; of words, in the tokenizer's own spelling
+    certain   how many of the completions are certain to be the best, in this order; of words, in the tokenizer's own spelling
+    stopped   why the search ended; see `unmask.joints.chain_search.ChainSearch`
+    exact     no order was left out; if some were, mass is an estimate, and so are the completions' probabilities
+    words     whether the text has a [WORD]
+    alphabet  whether only some of the regular tokens could fill a blank
+
+    Rounding is allowed for in mass, bound, certain and the answers' ranks (`unmask.tables.rounding`).
+
+    >>> found = unmask.fill("A [MASK] of [MASK] and [MASK].", top=1)
+    >>> found.completions[0].parts, found.certain
+    (('group', 'men', 'women'), 1)
+    """
+
+    text: str
+    model: MaskedLM
+    completions: list[ChainCompletion]
+    answers: list[ScoredAnswer]
+    readings: list[ReadingSeen]
+    mass: float
+    bound: float
+    certain: int
+    passes: int
+    stopped: str
+    exact: bool = True
+    words: bool = False
+    alphabet: bool = False
+    joint: str = SEARCHED
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON of `unmask fill --json`."""
+        found: dict[str, object] = {
+            "text": self.text,
+            "joint": self.joint,
+            "mass": self.mass,
+            "bound": self.bound,
+            "certain": self.certain,
+            "passes": self.passes,
+            "stopped": self.stopped,
+            "completions": [completion.to_dict() for completion in self.completions],
+        }
+        if len(self.readings) > 1:
+            found["lengths"] = [vars(reading) | {"lengths": list(reading.lengths)} for reading in self.readings]
+        if self.answers:
+            found["answers"] = [answer.to_dict() for answer in self.answers]
+        return found
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per completion: text, one column per blank with what fills it, log_prob, standard_error, product_log_prob."""
+        return completions_frame(self.completions, "parts", "log_prob", "standard_error", "product_log_prob")
+
+    def __repr__(self) -> str:
+        best = self.completions[0]
+        return f"ChainFilling({best.text!r}, {exp(best.log_prob):.1%}, {len(self.completions)} completions)"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{exp(c.log_prob):.2%}</td><td>{marked_html(c)}</td></tr>" for c in self.completions)
+        return f"<p>{escape(self.text)}<br>{escape(self.summary)}</p><table>{rows}</table>"
+
+    @property
+    def summary(self) -> str:
+        """One line: what was found, and what is certain."""
+        shown = len(self.completions)
+        if not self.exact:
+            sure = "orders are sampled: every probability has an error"
+        elif self.certain >= shown:
+            sure = "the order shown is certain"
+        else:
+            sure = f"the first {self.certain} of {shown} are certain" if self.certain else "no place is certain"
+        support = "the alphabet" if self.alphabet else "the whole vocabulary"
+        spelled = "in the tokenizer's own spelling " if self.words else ""
+        return (
+            f"chain rule over all orders and {support}; "
+            f"fillings found hold {'at least' if self.exact else 'about'} {percent_at_least(self.mass)} of all mass; "
+            f"{spelled}no other has more than {percent_at_most(self.bound)}{' and' if spelled and self.exact else ';'} "
+            f"{sure} ({self.passes:,} passes)"
+        )

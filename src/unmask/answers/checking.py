@@ -1,85 +1,41 @@
-"""`check`: what was understood of a model that a user brings, and what looks wrong.
-
-A model that is read wrong still gives numbers. The sign is in the numbers: with one token masked at a time in the user's own
-texts, a model that is read right says the token that stood there more often than the most frequent token alone would, and puts
-next to nothing on special tokens. So `check` measures, on up to MOST_POSITIONS positions spread evenly over the texts,
-
-    accuracy       how often the masked token is the model's first choice
-    frequent       how often it is the most frequent token of these texts: what a model that reads nothing reaches
-    nats           the mean of -log q(token | rest)
-    special mass   the mean probability of special tokens and of outputs that are no tokens
-"""
+"""`check`: the facts of a model that a user brings, as it was read, and what looks wrong (`unmask.answers.checked_texts`)."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from math import ceil, log, sqrt
+from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unmask.answers.config_doubts import doubts
+from unmask.answers.checked_texts import ROWS, OnTexts, measure, texts_of
 from unmask.arguments import checked
-from unmask.errors import InputError, UnmaskWarning
+from unmask.errors import UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 from unmask.options.answers import CheckOptions
 from unmask.options.option import documented
-from unmask.runs.files import user_path
-from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
 
-MOST_POSITIONS = 2_000
-DOUBT_POSITIONS = 100
-MOST_TEXTS = 20_000
-ROWS = 64
 TIMED_TOKENS = 16
 MUCH_SPECIAL, MUCH_UNKNOWN, NEARLY_UNIFORM = 0.1, 0.02, 0.98
 
 
 @dataclass(frozen=True)
-class OnTexts:
-    """What the user's texts show; see the module's text.
-
-    texts, tokens     how many were read; tokens without start and end
-    refused           texts that could not be read, and `why` the first of them
-    too_long          texts with more tokens than the model takes
-    unknown           share of tokens that the model does not know
-    positions         how many were masked, one at a time
-    doubts            settings of config.json with which the texts would be less likely than with others
-    """
-
-    texts: int
-    tokens: int
-    refused: int
-    why: str | None
-    too_long: int
-    unknown: float
-    positions: int
-    accuracy: float
-    frequent: float
-    frequent_token: str
-    nats: float
-    special_mass: float
-    doubts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Check:
-    """A model as it was understood, and `concerns`: what looks wrong, none if the tuple is empty.
+    """A model as it was understood, and `concerns`: what looks wrong; empty if nothing does.
 
     architecture   its kind and shape; `network`: the class that computes it
     tokenizer      the kind of its tokens; `cased`: whether upper and lower case differ
-    outputs        logits per position; `unused`: those that are no tokens
+    outputs        logits per position; `unused`: those that are not tokens
     around         the tokens put before and after a text
     longest        the most tokens of a text, those included; None where nothing limits it
     head           how logits are had at some positions only
@@ -115,11 +71,11 @@ class Check:
     concerns: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """What `unmask check --json` prints."""
+        """The JSON of `unmask check --json`."""
         return asdict(self)
 
     def rows(self) -> list[tuple[str, str]]:
-        """What was understood, as pairs of a name and a text."""
+        """The facts of the model, as pairs of a name and a text."""
         before, after = (" ".join(part) or "nothing" for part in self.around)
         rows = [
             ("model", self.model),
@@ -152,7 +108,7 @@ class Check:
         return rows
 
     def to_frame(self) -> pandas.DataFrame:
-        """What was understood, one row per item, and the concerns after them."""
+        """The facts of the model, one row per item, and the concerns after them."""
         import pandas
 
         rows = [*self.rows(), *(("looks wrong", concern) for concern in self.concerns)]
@@ -180,17 +136,17 @@ def check(
     rename: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Check:
-    """What was understood of a model, and what looks wrong; on the user's texts too, if `data` has them.
+    """The facts of a model as it was read, and what looks wrong; on the user's texts too, if `data` has them.
 
     >>> unmask.check().concerns
     ()
     """
     CheckOptions.given(locals())
-    texts = None if data is None else _texts(data)
-    with warnings.catch_warnings(record=True) as told:
+    texts = None if data is None else texts_of(data)
+    with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
         lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype, rename=rename)
-    loading = [str(warning.message) for warning in told if issubclass(warning.category, UnmaskWarning)]
+    loading = [str(warning.message) for warning in raised if issubclass(warning.category, UnmaskWarning)]
     found = None if texts is None else measure(lm, texts, progress)
     words = lm.words
     before, after = words.around()
@@ -228,7 +184,7 @@ def check(
 
 
 def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
-    """What looks wrong."""
+    """One sentence for each thing that looks wrong."""
     if not any(model.words.around()):
         yield "nothing is put before and after a text: most models were trained with a start and an end token (post_processor)"
     entropy = _masked_entropy(model)
@@ -251,96 +207,6 @@ def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
             f"it is right in {found.accuracy:.1%} of the cases, and always saying {found.frequent_token!r} would be in "
             f"{found.frequent:.1%}: check the tokenizer, the mask token and config.json (heads, layer_norm_eps, hidden_act)"
         )
-
-
-@torch.no_grad()
-def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = None) -> OnTexts:
-    """The figures of `OnTexts`."""
-    special, unknown_id = set(model.special_ids), model.words.unknown_id
-    rows, why, refused, too_long, unknown, tokens = [], None, 0, 0, 0, 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnmaskWarning)
-        for text in texts:
-            try:
-                ids = model.words.encode(text)
-            except InputError as error:
-                refused, why = refused + 1, why or str(error)
-                continue
-            unknown += sum(i == unknown_id for i in ids)
-            tokens += sum(i not in special or i == unknown_id for i in ids)
-            too_long += model.max_length is not None and len(ids) > model.max_length
-            rows.append(ids[: model.max_length])
-    places = [(row, place) for row, ids in enumerate(rows) for place, i in enumerate(ids) if i not in special]
-    if not places:
-        raise InputError(f"none of the {len(texts):,} texts has a token that the model knows ({why}): give texts of its own kind")
-    frequency = Counter(rows[row][place] for row, place in places)
-    common = frequency.most_common(1)[0][0]
-    chosen = places[:: ceil(len(places) / MOST_POSITIONS)]
-    right, nats, mass, done = 0, 0.0, 0.0, 0
-    ruled_out = torch.tensor(sorted(special), dtype=torch.long)
-    for masked, where, gold in _batches(rows, chosen, model.mask_id):
-        log_q = _log_q(model, masked, where)
-        right += int((log_q.argmax(-1) == gold).sum())
-        nats -= float(log_q.gather(1, gold[:, None]).sum())
-        mass += float(log_q[:, ruled_out].exp().sum())
-        done += len(gold)
-        if progress:
-            progress(done, len(chosen), "masked positions")
-    few = places[:: ceil(len(places) / DOUBT_POSITIONS)]
-    doubted = doubts(
-        model,
-        lambda other: torch.cat(
-            [_log_q(other, ids, where).gather(1, gold[:, None])[:, 0] for ids, where, gold in _batches(rows, few, model.mask_id)]
-        ),
-    )
-    return OnTexts(
-        texts=len(rows),
-        tokens=tokens,
-        refused=refused,
-        why=why,
-        too_long=too_long,
-        unknown=unknown / max(1, tokens),
-        positions=len(chosen),
-        accuracy=right / len(chosen),
-        frequent=sum(rows[row][place] == common for row, place in chosen) / len(chosen),
-        frequent_token=model.token(common),
-        nats=nats / len(chosen),
-        special_mass=mass / len(chosen),
-        doubts=tuple(doubted),
-    )
-
-
-def _log_q(model: MaskedLM, ids: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
-    return model.logits(ids, where[:, None])[:, 0].double().log_softmax(-1).cpu()
-
-
-def _batches(
-    rows: Sequence[Sequence[int]], chosen: Sequence[tuple[int, int]], mask_id: int
-) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """Rows of one length with one position masked, that position, and the token that stood there."""
-    by_length = sorted(chosen, key=lambda place: len(rows[place[0]]))
-    start = 0
-    while start < len(by_length):
-        length = len(rows[by_length[start][0]])
-        part = [place for place in by_length[start : start + ROWS] if len(rows[place[0]]) == length]
-        ids = torch.tensor([rows[row] for row, _ in part])
-        where = torch.tensor([place for _, place in part])
-        gold = ids.gather(1, where[:, None])[:, 0]
-        yield ids.scatter(1, where[:, None], mask_id), where, gold
-        start += len(part)
-
-
-def _texts(data: str | Path | Sequence[str]) -> list[str]:
-    if not isinstance(data, str | Path):
-        found = [text for text in data if isinstance(text, str) and text.strip()]
-        if len(found) < len(data) or not found:
-            raise InputError(f"data has {len(data) - len(found)} items that are no text, of {len(data)}: give a list of texts")
-        return found[:MOST_TEXTS]
-    path = user_path(data, "data")
-    found = [text for text, _ in zip(plain_texts(path), range(MOST_TEXTS), strict=False)]
-    if not found:
-        raise InputError(f"{source_name(path)!r} holds no text: give a file with one text per line, or FASTA")
-    return found
 
 
 def _masked_entropy(model: MaskedLM) -> float:

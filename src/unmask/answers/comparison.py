@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, one_or_many, told_mass
+from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, mass_in_words, one_or_many, with_warning
 from unmask.answers.completion import complete
 from unmask.answers.excerpt import around_blanks
 from unmask.answers.filling import with_gold
@@ -25,11 +25,11 @@ from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import DEFAULT, Joint, derive_all
-from unmask.joints.compatibility import compatibility
+from unmask.joints.deriving import derive_all
 from unmask.joints.faithfulness import read_joints
-from unmask.joints.metrics import block_metrics
-from unmask.joints.registry import all_named, named
+from unmask.joints.joint import Joint
+from unmask.joints.metrics import block_metrics, compatibility
+from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.options.answers import CompareOptions
 from unmask.options.option import documented
@@ -79,7 +79,7 @@ class Comparison:
     """The joints of all constructions over the same tables, and what can be said of each.
 
     ranked_by   the construction whose most probable fillings are shown
-    support     the tokens that may stand in a blank: of the chain rule over all orders
+    support     the tokens allowed in a blank, for the chain rule over all orders
 
     >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,chain", candidates=32)
     >>> found.joints['product'].mutual_information() < found.joints['chain'].mutual_information()
@@ -105,7 +105,7 @@ class Comparison:
 
     @cached_property
     def compatibility(self) -> float:
-        """Zero if and only if the model's conditionals come from one joint; see `unmask.joints.compatibility`."""
+        """Zero if and only if the model's conditionals come from one joint; see `unmask.joints.metrics`."""
         return compatibility(self._tables)
 
     @cached_property
@@ -145,10 +145,11 @@ class Comparison:
         return ComparedCompletion(filled.tokens, filled.text, log_probs, over_orders, filled.is_gold)
 
     def to_dict(self) -> dict[str, object]:
-        """What `unmask compare --json` prints."""
+        """The JSON of `unmask compare --json`."""
         return {
             "text": self.text,
             "candidates_mass": self.candidates_mass,
+            **with_warning(self.joints.values()),
             "compatibility": self.compatibility,
             "joints": {
                 name: {key: value for key, value in vars(row).items() if value is not None}
@@ -185,7 +186,7 @@ class Comparison:
         """Heat maps of the joint of two blanks, independent and by the default construction (or the last one compared)."""
         from unmask.answers.plots import pair_joints
 
-        shown = [self.joints.get("product"), self.joints.get(DEFAULT)]
+        shown = [self.joints.get(INDEPENDENT), self.joints.get(DEFAULT)]
         found = [joint for joint in shown if joint is not None] or list(self.joints.values())[-1:]
         return pair_joints(found, title=self.text)
 
@@ -199,7 +200,7 @@ class Comparison:
         )
         return (
             f"<p>{escape(self.text)}<br>{' &times; '.join(map(str, self._tables.shape))} "
-            f"{escape(told_mass(self.candidates_mass, self._tables.sites))}</p>"
+            f"{escape(mass_in_words(self.candidates_mass, self._tables.sites))}</p>"
             f"<table><tr><th></th><th>entropy</th><th>total correlation</th><th>A-KL</th></tr>{described}</table>"
             f"{self.to_frame().map('{:.2%}'.format).to_html()}"
         )

@@ -1,14 +1,28 @@
-"""A text with its blanks filled: its tokens, where they stand in the text, and how probable it is."""
+"""Fillings of the blanks: those that were found, and those that a user names to be scored.
+
+`complete` gives the text with its blanks filled, where the tokens are in it, and how probable it is. An answer that a user names
+is read in tokens: one part per blank, split as the tokenizer does, never cut.
+
+    one blank                 the answer as a whole
+    k blanks                  k words with spaces between them, or k parts with " / " between them
+    k blanks side by side     also words that make k tokens together
+
+A [MASK] whose word has several tokens is scored with as many masks. A [WORD] or [GAP] takes what its lengths allow. An answer
+that the constraints leave out is refused.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
+from math import exp, floor
 from typing import TYPE_CHECKING
 
 from unmask.cloze import Cloze
+from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.blanks import Blank
 
 if TYPE_CHECKING:
     import pandas
@@ -58,7 +72,7 @@ def completions_frame(completions: Sequence[Completion], filled: str, *numbers: 
 
 
 def complete(model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: float, product_log_prob: float) -> Completion:
-    """The text with `values` in its blanks, and where in it they stand."""
+    """The text with `values` in its blanks, and where they are in it."""
     ids = cloze.filled(values)
     text = model.text(ids)
     spans = []
@@ -77,3 +91,113 @@ def marked_html(completion: Completion) -> str:
         out += f"{escape(completion.text[end:start])}<b>{escape(completion.text[start:stop])}</b>"
         end = stop
     return out + escape(completion.text[end:])
+
+
+@dataclass(frozen=True)
+class GivenAnswer:
+    """An answer as the user wrote it, and the tokens of each blank."""
+
+    answer: str
+    parts: tuple[tuple[int, ...], ...]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(len(part) for part in self.parts)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return tuple(i for part in self.parts for i in part)
+
+
+@dataclass(frozen=True)
+class ScoredAnswer:
+    """A given answer's probability among all fillings of the text.
+
+    rank     the lowest and the highest place that it can have among all fillings that the constraints allow; None where it
+             has more tokens than the blanks, and so does not fill the text as written, and where orders are sampled
+    odds     its probability over that of the most probable answer given
+    """
+
+    answer: str
+    tokens: tuple[str, ...]
+    text: str
+    log_prob: float
+    standard_error: float
+    rank: tuple[int, int] | None
+    odds: float = 1.0
+
+    def to_dict(self) -> dict[str, object]:
+        return {**vars(self), "tokens": list(self.tokens), "rank": None if self.rank is None else list(self.rank)}
+
+
+def read_answer(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> GivenAnswer:
+    """The tokens of an answer, blank by blank."""
+    if not isinstance(answer, str) or not answer.strip():
+        raise InputError(f"the answer {answer!r} is empty: give what fills the blanks")
+    parts = _parts(model, blanks, answer)
+    for b, (blank, ids) in enumerate(zip(blanks, parts, strict=True)):
+        if blank.kind != "token" and not blank.least <= len(ids) <= blank.most:
+            what = "use a higher pieces" if blank.kind == "word" else "widen the gap"
+            raise InputError(
+                f"the answer {answer!r} has {len(ids)} tokens {model.decode(ids)} at blank {b + 1}, "
+                f"which takes {blank.least} to {blank.most}: {what}"
+            )
+    return GivenAnswer(answer, tuple(tuple(ids) for ids in parts))
+
+
+def _parts(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> list[list[int]]:
+    def encoded(word: str, blank: Blank) -> list[int]:
+        return model.words.encode_word(word, blank.at_start, blank.after_space)
+
+    written = [part.strip() for part in answer.split("/")] if "/" in answer else [answer] if len(blanks) == 1 else answer.split()
+    if len(written) == len(blanks) and all(written):
+        for blank, part in zip(blanks, written, strict=True):
+            if blank.kind == "word" and len(part.split()) > 1:
+                raise InputError(
+                    f"{part!r} of the answer {answer!r} is {len(part.split())} words, and [WORD] takes one: use [GAP:2-5]"
+                )
+        return [encoded(part, blank) for blank, part in zip(blanks, written, strict=True)]
+    together = [i for n, word in enumerate(answer.split()) for i in encoded(word, blanks[min(n, len(blanks) - 1)])]
+    if all(blank.kind == "token" for blank in blanks) and len(together) == len(blanks) and "/" not in answer:
+        return [[i] for i in together]
+    raise InputError(
+        f"the answer {answer!r} has {len(written)} parts for {len(blanks)} blanks: one word per blank, or / between parts"
+    )
+
+
+@dataclass(frozen=True)
+class Known:
+    """Bounds of a filling's log-probability, and whether spellings that were not found may add to it."""
+
+    low: float
+    high: float
+    grows: bool = False
+
+
+def rank_bounds(mine: Known, others: Sequence[Known], bound: float, left: float, fillings: int) -> tuple[int, int]:
+    """The lowest and the highest place of a filling of which everything is known, among all `fillings`.
+
+    bound   no filling that was not found has more; of words it says nothing (1)
+    left    the mass that was not found. Fillings above `mine` that were not found have at least exp(mine.low) of it each; one
+            that grows has at least what it lacks. So no more of them are above than can be paid for, the cheapest first.
+    """
+    first = 1 + sum(other.low > mine.high for other in others)
+    last = 1 + sum(other.high > mine.low for other in others)
+    price = exp(mine.low)
+    if price == 0:
+        return first, fillings
+    lacking = sorted(price - exp(other.high) for other in others if other.grows and other.high <= mine.low)
+    for cost in lacking:
+        if cost > left:
+            break
+        left, last = left - cost, last + 1
+    if bound > price:
+        last += floor(min(left / price, fillings))
+    return first, min(last, fillings)
+
+
+def with_odds(answers: Sequence[ScoredAnswer]) -> list[ScoredAnswer]:
+    """The answers, best first, with their odds against the best."""
+    ranked = sorted(answers, key=lambda answer: -answer.log_prob)
+    best = ranked[0].log_prob
+    return [replace(answer, odds=1.0 if answer.log_prob == best else exp(answer.log_prob - best)) for answer in ranked]

@@ -1,7 +1,7 @@
 """The model's conditionals at asked positions of a text: log q_t(. | rest), without any joint.
 
-Masking says what the rest is. "alone": each position is masked by itself, all others stand as written (what `pll` sums).
-"together": all asked positions are masked at once. "none": the text is read as it stands.
+Masking says what the rest is. "alone": each position is masked by itself, all others are as written (`pll` sums these).
+"together": all asked positions are masked at once. "none": nothing is masked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_TOKENS = 1_000
 
 @dataclass(frozen=True)
 class Conditional:
-    """One position: the token that stands there with its log-probability, the likeliest tokens, and those asked for.
+    """One position: its token with the token's log-probability, the likeliest tokens, and those asked for.
 
     likeliest, asked   (token, log-probability)
     """
@@ -51,7 +51,7 @@ def conditionals(
     """log q_t(. | rest) over the whole vocabulary at positions of a text, one entry per position.
 
     positions   tokens counted from 0, the start token included; the blanks of the text if left out
-    masking     what stands at the asked positions while one of them is predicted; see the module's text
+    masking     which positions are masked while one of them is predicted; see the module's text
     top         how many of the likeliest tokens
     words       tokens whose log-probability is wanted too, each one token of the model
 

@@ -1,4 +1,4 @@
-"""What a user asks of fillings besides being probable: allowed and forbidden words, a pattern, not what stood there.
+"""Constraints on fillings: allowed and forbidden words, a pattern, tokens other than those of the text.
 
 A constraint only leaves fillings out. Those that remain keep their probability over the whole vocabulary.
 """
@@ -44,7 +44,7 @@ class FilledBlanks:
         return WordMarks(self.model.words, self.model.vocab_size)
 
     def spelled(self, blank: int, ids: Sequence[int]) -> str:
-        """What the tokens of a blank spell; "" where a [WORD] is none."""
+        """The text that the tokens of a blank spell; "" if those of a [WORD] are not a word."""
         if self.blanks[blank].kind == "word":
             return self.marks.spelled(ids)
         if len(ids) == 1:
@@ -57,14 +57,14 @@ class FilledBlanks:
         return None if all(mask is None for mask in masks) else tuple(masks)
 
     def accept(self, reading: int, tokens: Sequence[int]) -> bool:
-        """Whether a filling passes, as far as its tokens alone do not tell."""
+        """Checks that need the whole filling, not single tokens."""
         read = self.readings[reading]
         if self.differ and tuple(tokens) == read.cloze.gold:
             return False
         return all(self._accept_blank(b, ids) for b, ids in enumerate(read.parts(tokens)))
 
     def outside(self, parts: Sequence[tuple[int, ...]]) -> str | None:
-        """What leaves a filling out that has these tokens at its blanks, in words; None if nothing does."""
+        """The constraint that a filling with these tokens at its blanks breaks, in words; None if it breaks none."""
         gold = self.readings[0].cloze.gold
         if self.differ and tuple(i for ids in parts for i in ids) == gold:
             return "is what stood in the blanks, which differ leaves out"
@@ -87,7 +87,7 @@ class FilledBlanks:
         return sum(blank.kind == "word" for blank in self.blanks)
 
     def other_spellings(self, filling: Sequence[int]) -> list[tuple[int, ...]]:
-        """The other fillings that spell the same, where the text has one [WORD]; none otherwise."""
+        """The other fillings that spell the same, if the text has one [WORD]; else an empty list."""
         words = [b for b, blank in enumerate(self.blanks) if blank.kind == "word"]
         if len(words) != 1:
             return []

@@ -7,11 +7,11 @@ D is given that both tokens lie there, and `mass` says how much of the product j
 the pair, and the other positions that are measured are either
 
     masked   as blanks: dependence that other blanks carry from a to b counts, and nothing but the text's fixed part is used
-    text     as they stand in a whole text: what is left between a and b once everything else is known
+    text     as in the whole text: the dependence of a and b once everything else is known
 
 If the model's conditionals come from one joint p, D is I_p(x_a; x_b | visible) in the first case and
-I_p(x_a; x_b | all the rest as it stands) in the second. The two are different quantities: under strong coupling the second
-falls to zero, because the rest tells both tokens, while the first grows.
+I_p(x_a; x_b | all the rest as in the text) in the second. The two are different quantities: under strong coupling the second
+falls to zero, because the rest determines both tokens, while the first grows.
 """
 
 from __future__ import annotations
@@ -29,17 +29,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unmask import checks
-from unmask.answers.asking import Alphabet, Model, for_each, one_or_many
+from unmask.answers.asking import Alphabet, Model, allowed_tokens, for_each, one_or_many
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints.deriving import derive_blocks
-from unmask.joints.registry import named
+from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
-from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.options.answers import DependenceOptions, Others
 from unmask.options.option import documented
 from unmask.options.shared import MOST_CANDIDATES
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-DEFAULT_CONSTRUCTION = "pseudo_gibbs"
 LARGEST_DOUBLE = 2048
 """Tables of more candidates keep the model's own precision: float64 would take gigabytes."""
 PAIRS_AT_ONCE, CELLS_AT_ONCE = 16, 2**22
@@ -81,14 +79,14 @@ def pair_matrix(
     cloze: Cloze,
     candidates: int | Sequence[Tensor],
     others: Others = "masked",
-    construction: str = DEFAULT_CONSTRUCTION,
+    construction: str = DEFAULT_OF_DEPENDENCE,
     progress: Progress | None = None,
     allowed: Tensor | None = None,
 ) -> PairMatrix:
-    """The mutual information of every pair of the cloze's block; `others` stand as blanks or as the cloze's gold tokens.
+    """The mutual information of every pair of the cloze's block; `others` are blanks or the cloze's gold tokens.
 
-    candidates   how many tokens of each position (all regular ones if there are no more), or the token ids themselves
-    allowed      the token ids that may stand at a position; all regular ones if left out
+    candidates   how many tokens of each position (all regular ones if there are fewer), or the token ids themselves
+    allowed      the token ids allowed at a position; by default all regular ones
     """
     named(construction, "joint")
     k = len(cloze.block)
@@ -135,7 +133,7 @@ def pair_cloze(cloze: Cloze, a: int, b: int, others: Others) -> Cloze:
 
 
 class _CandidateSets:
-    """The candidate sets of every pair: one per position where the others are masked, chosen anew for each pair otherwise."""
+    """The candidate sets of every pair: one per position where the others are masked, else chosen for each pair."""
 
     def __init__(
         self, model: ConditionalModel, cloze: Cloze, candidates: int | Sequence[Tensor], others: Others, allowed: Tensor
@@ -181,12 +179,12 @@ class _CandidateSets:
 class Dependence:
     """The mutual information of every pair of positions of a text, in nats; see the module's text.
 
-    tokens        what stands at each position: a token of the text, or [MASK] at a blank
+    tokens        the token at each position: a token of the text, or [MASK] at a blank
     positions     where, in tokens of the model, its start token being 0
     matrix        k x k, symmetric, zero on the diagonal
     mass          k x k: share of the pair's product joint that lies in the candidate sets
     candidates    how many tokens of each position were considered
-    others        what stands at the other positions while a pair is measured: "masked" or "text"
+    others        the other positions while a pair is measured: "masked" or "text"
 
     >>> found = unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16)
     >>> found.positions, bool(found.matrix[0, 1] > 0)
@@ -214,7 +212,7 @@ class Dependence:
         return sorted(found, key=lambda pair: -pair[2])
 
     def to_dict(self) -> dict[str, object]:
-        """What `unmask dependence --json` prints; the diagonals are null."""
+        """The JSON of `unmask dependence --json`; the diagonals are null."""
         return {
             "text": self.text,
             "tokens": list(self.tokens),
@@ -260,7 +258,7 @@ def dependence(
     text: Sequence[str],
     model: Model = None,
     positions: Sequence[int] | None = None,
-    joint: str = DEFAULT_CONSTRUCTION,
+    joint: str = DEFAULT_OF_DEPENDENCE,
     others: Others | None = None,
     candidates: int | None = None,
     exact: bool = False,
@@ -284,19 +282,17 @@ def dependence(
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
     where = None if figure is None else figure_path(figure, len(text), (model, alphabet))
     lm = as_model(model, device, dtype, rename)
-    allowed = regular_tokens(lm)
-    if alphabet is not None:
-        allowed = torch.tensor(alphabet_ids(lm.words, alphabet_tokens(alphabet)), device=lm.device)
+    allowed = allowed_tokens(lm, alphabet)
     clozes = for_each(text, lambda one: _cloze(lm, one, positions, others))
     sizes = [len(allowed) if exact else _size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]
     for cloze, size in zip(clozes, sizes, strict=True):
         _check_feasible(len(cloze.block), size, force)
     for number, (one, cloze, size) in enumerate(zip(text, clozes, sizes, strict=True), 1):
-        standing: Others = others or ("masked" if cloze.gold is None else "text")
-        found = pair_matrix(lm, cloze, size, standing, joint, progress if len(text) == 1 else None, allowed)
+        beside: Others = others or ("masked" if cloze.gold is None else "text")
+        found = pair_matrix(lm, cloze, size, beside, joint, progress if len(text) == 1 else None, allowed)
         shown = [cloze.ids[p] for p in cloze.block] if cloze.gold is None else cloze.gold
         tokens = tuple(map(lm.token, shown))
-        answer = Dependence(one, tokens, cloze.block, found.information, found.mass, joint, standing, size, found.passes)
+        answer = Dependence(one, tokens, cloze.block, found.information, found.mass, joint, beside, size, found.passes)
         if progress and len(text) > 1:
             progress(number, len(text), "texts")
         yield answer

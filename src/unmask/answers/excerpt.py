@@ -1,4 +1,4 @@
-"""A long text cut down to what stands around its blanks: whole words where there are words, residues where there are none."""
+"""A long text cut down to the parts around its blanks: whole words, or residues of a text without spaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GAP = " … "
 
 
 class Excerpt(NamedTuple):
-    """What is shown of a text, and where in it the spans are now."""
+    """The part of a text that is shown, and where the spans are in it."""
 
     text: str
     spans: tuple[Span, ...]
@@ -39,7 +39,7 @@ def excerpt(text: str, spans: Sequence[Span], width: int) -> Excerpt:
 
 
 def around_blanks(text: str, width: int) -> str:
-    """A text with blanks, cut down to what stands around them."""
+    """A text with blanks, cut down to the parts around them."""
     return excerpt(text, [match.span() for match in BLANK.finditer(text)], width).text
 
 

@@ -13,14 +13,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Asked, Candidates, Model, answered, asked, for_each, one_or_many, told_mass
-from unmask.answers.chain_answer import ChainFilling
-from unmask.answers.chain_filling import ChainQuestion, ask_chain, searches
+from unmask.answers.asking import (
+    Alphabet,
+    Asked,
+    Candidates,
+    Model,
+    answered,
+    asked,
+    for_each,
+    mass_in_words,
+    one_or_many,
+    with_warning,
+)
+from unmask.answers.chain_filling import ChainFilling, ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
 from unmask.arguments import checked
 from unmask.cloze import Cloze
-from unmask.joints import DEFAULT, Joint, derive
-from unmask.joints.registry import named
+from unmask.joints.deriving import derive
+from unmask.joints.joint import Joint
+from unmask.joints.registry import DEFAULT, INDEPENDENT, named
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.options.answers import FillOptions
 from unmask.options.option import documented
@@ -62,11 +73,12 @@ class Filling:
         ]
 
     def to_dict(self) -> dict[str, object]:
-        """What `unmask fill --json` prints."""
+        """The JSON of `unmask fill --json`."""
         return {
             "text": self.text,
             "joint": self.joint.name,
             "candidates_mass": self.candidates_mass,
+            **with_warning([self.joint]),
             "completions": [completion.to_dict() for completion in self.completions],
         }
 
@@ -76,7 +88,7 @@ class Filling:
 
     def view(self) -> Any:
         """In a notebook, the two blanks as `unmask serve` draws them: a widget in which words can be pinned."""
-        from unmask.answers.viewing import pair_view
+        from unmask.answers.pair_map import pair_view
 
         return pair_view(self.joint, self.product)
 
@@ -89,7 +101,7 @@ class Filling:
             f"<tr><td>{exp(c.log_prob):.2%}</td><td>{exp(c.product_log_prob):.2%}</td><td>{marked_html(c)}</td></tr>"
             for c in self.completions
         )
-        held = told_mass(self.candidates_mass, self.joint.sites)
+        held = mass_in_words(self.candidates_mass, self.joint.sites)
         return (
             f"<p>{escape(self.text)}<br>{escape(self.joint.name)} joint; "
             f"{' &times; '.join(map(str, self.joint.shape))} {escape(held)}</p><table><tr><th>{escape(self.joint.name)}</th>"
@@ -143,7 +155,7 @@ def fill(
     lm = as_model(model, device, dtype, rename)
 
     def ask(one: str) -> Asked | ChainQuestion:
-        if searches(options, lm, one, construction):
+        if searches(lm, one, options):
             return ask_chain(lm, one, options)
         return asked(lm, [one], positions, targets, candidates, exact, force, alphabet)[0]
 
@@ -154,7 +166,7 @@ def fill(
             dense = [question for question in questions if isinstance(question, Asked)]
             for question, tables in answered(lm, dense, progress):
                 rule = derive(tables, construction or DEFAULT)
-                yield Filling(question.text, rule, derive(tables, "product"), lm, question.cloze, top)
+                yield Filling(question.text, rule, derive(tables, INDEPENDENT), lm, question.cloze, top)
 
 
 def with_gold(rows: Tensor, cloze: Cloze) -> Tensor:

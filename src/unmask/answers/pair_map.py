@@ -4,13 +4,16 @@
     product     log m_a(x) + log m_b(y)          of independent blanks, beside it
     given       mu(y | x) and q_b(y | x)         with a word x pinned: the joint's conditional, and the model's own
 
-All are given that both blanks lie in their candidate sets.
+All are given that both blanks lie in their candidate sets. `pair_view` is the same map as a widget in a notebook (extra
+`notebook`), as the page draws it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from math import exp
 from typing import Any
 
@@ -20,13 +23,14 @@ from torch import Tensor
 
 from unmask.checks import whole
 from unmask.errors import InputError
-from unmask.joints import Joint
+from unmask.joints.joint import Joint
+from unmask.joints.metrics import compatibility
 
 MOST_SHOWN = 64
 WEAK, STRONG = 0.05, 0.5
-"""Nats of mutual information below which blanks are told as nearly independent, and from which on as strongly dependent."""
+"""Nats of mutual information below which blanks are called nearly independent, and from which on strongly dependent."""
 NEARLY = 0.5
-"""Root mean square log-ratio, in nats, up to which conditionals are told as nearly those of one joint."""
+"""Root mean square log-ratio, in nats, up to which conditionals are said to nearly agree with one joint."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Pinned:
-    """What a word x in one blank says about the other: likeliest tokens y there.
+    """The other blank given a word x in one: the likeliest tokens y there.
 
     given      mu(y | x)
     marginal   mu(y), before x was known
@@ -97,7 +101,7 @@ def pair_map(joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, i
     return PairMap(joint.name, (axes[0], axes[1]), cells, beside, held)
 
 
-def told_dependence(joint: Joint, compatibility: float) -> str:
+def dependence_in_words(joint: Joint, compatibility: float) -> str:
     """How dependent two or more blanks are under a joint, and how compatible the model's conditionals, in words."""
     information = max(0.0, joint.total_correlation())
     root = compatibility**0.5
@@ -105,11 +109,11 @@ def told_dependence(joint: Joint, compatibility: float) -> str:
     agree = "nearly agree" if root <= NEARLY else "do not quite agree" if root <= 4 * NEARLY else "disagree"
     if joint.sites == 2:
         divided = f"one word divides the perplexity of the other by {exp(information):.2f}"
-        told = f"{information:.2f} nats of mutual information; {divided}"
+        measured = f"{information:.2f} nats of mutual information; {divided}"
     else:
-        told = f"{information:.2f} nats of total correlation"
+        measured = f"{information:.2f} nats of total correlation"
     apart = f"{root:.2f} nats apart (root mean square)"
-    return f"The blanks are {how}: {told}. The model's conditionals {agree} with one joint: {apart}."
+    return f"The blanks are {how}: {measured}. The model's conditionals {agree} with one joint: {apart}."
 
 
 def _lists(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,3 +135,38 @@ def _pinned(joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, s
     ids = joint.tables.candidates[other][place].tolist()
     tokens = tuple(map(joint.label, ids))
     return Pinned(blank, joint.label(token), tuple(ids), tokens, given[place], marginals[other][place], model[place])
+
+
+DRAWING = files("unmask.answers") / "drawing"
+MODULES = ("dom.js", "heatmap.js", "bars.js", "notebook.js")
+STYLES = ("palette.css", "figures.css")
+
+
+def pair_view(joint: Joint, product: Joint, shown: int = 14) -> Any:
+    """A widget with the map of two blanks; its `pin` is None or [blank, token id], its `map` what is drawn."""
+    try:
+        import anywidget
+        import traitlets
+    except ImportError:
+        raise InputError("the view needs anywidget, which is not installed: pip install 'unmask[notebook]'") from None
+
+    class PairView(anywidget.AnyWidget):  # type: ignore[misc]
+        _esm = one_module()
+        _css = "\n".join((DRAWING / name).read_text().replace(":root", ".unmask") for name in STYLES)
+        map = traitlets.Dict().tag(sync=True)
+        summary = traitlets.Unicode().tag(sync=True)
+        pin = traitlets.List(traitlets.Int(), default_value=None, allow_none=True).tag(sync=True)
+
+    def draw(change: Any = None) -> None:
+        view.map = pair_map(joint, product, shown, None if view.pin is None else (view.pin[0], view.pin[1])).to_dict()
+
+    view = PairView(summary=dependence_in_words(joint, compatibility(joint.tables)))
+    draw()
+    view.observe(draw, "pin")
+    return view
+
+
+def one_module() -> str:
+    """The page's modules as one, which is what a notebook takes: without the imports between them."""
+    sources = [re.sub(r"^import .*\n", "", (DRAWING / name).read_text(), flags=re.MULTILINE) for name in MODULES]
+    return "\n".join(re.sub(r"^export (?!default)", "", source, flags=re.MULTILINE) for source in sources)

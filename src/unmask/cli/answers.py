@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unmask.cli import terminal
 from unmask.errors import InputError
 from unmask.formats import count_at_most, percent_at_least
+from unmask.joints.registry import named
 from unmask.options import table
 from unmask.options.kinds import File
 from unmask.options.option import OUTPUT
@@ -21,7 +22,7 @@ from unmask.runs.outputs import output_file
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unmask.answers.chain_answer import ChainFilling
+    from unmask.answers.chain_filling import ChainFilling
     from unmask.answers.checking import Check
     from unmask.answers.comparison import Comparison
     from unmask.answers.dependence import Dependence
@@ -31,14 +32,6 @@ if TYPE_CHECKING:
 WIDEST = 10
 """The most positions whose matrix fits into 80 columns; for more, the strongest pairs are listed."""
 LISTED = 20
-NARROW = {
-    "product": "prod-\nuct",
-    "arnold_gokhale": "arn.\ngokh.",
-    "balanced": "bal-\nanced",
-    "pseudo_gibbs": "ps.\ngibbs",
-    "restarted": "re-\nstart",
-}
-"""Names as the heads of columns, where the registry's are too wide for all of them in 80 columns."""
 
 
 def _answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, Any]) -> None:
@@ -84,7 +77,7 @@ def _read_texts(text: str | None, file: Path | None) -> str | list[str]:
 
 
 def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
-    from unmask.answers.chain_answer import ChainFilling
+    from unmask.answers.chain_filling import ChainFilling
 
     terminal.print_heading(console, filling.text)
     if isinstance(filling, ChainFilling):
@@ -96,11 +89,11 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
 
 
 def _show_joint(filling: Filling, console: Console) -> None:
-    from unmask.answers.asking import told_mass
+    from unmask.answers.asking import mass_in_words
 
     sites = filling.joint.sites
     kind = "distribution of 1 blank" if sites == 1 else f"{filling.joint.name} joint of {sites} blanks"
-    console.print(f"{kind}; {terminal.shape(filling.joint.shape)} {told_mass(filling.candidates_mass, sites)}\n")
+    console.print(f"{kind}; {terminal.shape(filling.joint.shape)} {mass_in_words(filling.candidates_mass, sites)}\n")
     table = terminal.table("probability", "nats", *([] if sites == 1 else ["product"]))
     table.add_column("completion", overflow="fold")
     width = max(24, console.width - (24 if sites == 1 else 36))
@@ -138,13 +131,15 @@ def _show_chain(filling: ChainFilling, console: Console) -> None:
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:
-    from unmask.answers.asking import told_mass
+    from unmask.answers.asking import mass_in_words
 
     joint = next(iter(comparison.joints.values()))
     terminal.print_heading(console, comparison.text)
-    console.print(f"{joint.sites} blanks; {terminal.shape(joint.shape)} {told_mass(comparison.candidates_mass, joint.sites)}\n")
+    console.print(
+        f"{joint.sites} blanks; {terminal.shape(joint.shape)} {mass_in_words(comparison.candidates_mass, joint.sites)}\n"
+    )
     console.print(f"Probability of a completion (%) under each construction, the best by {comparison.ranked_by}")
-    names = [NARROW.get(name, name.replace("_", "\n")) for name in comparison.joints]
+    names = [named(name).heading or name.replace("_", "\n") for name in comparison.joints]
     table = terminal.table(*names, "all\nord.", first="completion")
     for completion in comparison.completions:
         name = terminal.tokens(completion.tokens) + (" *" if completion.is_gold else "")

@@ -11,7 +11,7 @@ from unmask.joints.registry import named
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from unmask.evaluation.evaluation import Evaluation
+    from unmask.evaluation.table import Evaluation
 
 
 def evaluate(given: dict[str, Any]) -> None:

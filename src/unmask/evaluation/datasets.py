@@ -1,13 +1,20 @@
-"""Where the texts come from: a list, a text file, CoNLL-U, FASTA, or a dataset on the hub by its name."""
+"""Texts to evaluate: from a list, a text file, CoNLL-U, FASTA, or a dataset on the hub by its name.
+
+A sentence of CoNLL-U has a dependency parse: the characters that each syntactic word covers, and each word's head. The syntactic
+distance of two words is the number of edges between them in the dependency tree (the artificial root is not a node).
+
+A model's token belongs to every word that shares a non-blank character with it; tokens with no characters (special tokens)
+belong to none. The distance of two tokens is the smallest distance between a word of one and a word of the other, so it is
+0 for two pieces of one word.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from unmask.errors import InputError
-from unmask.evaluation.conllu import Parse, read_conllu
 from unmask.runs.files import user_path
 from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, plain_texts, source_name
 
@@ -58,7 +65,9 @@ def _given(texts: Sequence[str]) -> list[Text]:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise InputError(f"item {place} of data holds half of a surrogate pair, which is no character: correct it") from None
+            raise InputError(
+                f"item {place} of data holds half of a surrogate pair, which is not a character: correct it"
+            ) from None
     if not texts:
         raise InputError("data is an empty list: give one text or more")
     return [Text(text) for text in texts]
@@ -80,3 +89,133 @@ def _read_hub(name: str) -> list[Text]:
         line = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
         raise InputError(f"dataset {name!r} ({repository}) could not be fetched ({line}): give a text file instead") from None
     return [Text(text) for text in found if text]
+
+
+@dataclass(frozen=True)
+class Parse:
+    """Words in order: `spans[w]` are the characters [start, stop) of word w, `heads[w]` its head, -1 for the root."""
+
+    spans: tuple[tuple[int, int], ...]
+    heads: tuple[int, ...]
+
+    def distance(self, word: int, other: int) -> int:
+        """Edges on the path between two words; 0 for a word and itself."""
+        above = self._ancestors(word)
+        for steps, node in enumerate(self._ancestors(other)):
+            if node in above:
+                return steps + above.index(node)
+        raise ValueError(f"words {word} and {other} are in no common tree")
+
+    def words_of(self, text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+        """For each token (characters [start, stop) of `text`), the words that it belongs to."""
+        owners: list[set[int]] = [set() for _ in text]
+        for word, (start, stop) in enumerate(self.spans):
+            for place in range(start, stop):
+                owners[place].add(word)
+        return [
+            tuple(sorted({w for place in range(start, stop) if not text[place].isspace() for w in owners[place]}))
+            for start, stop in offsets
+        ]
+
+    def token_distance(self, words: Sequence[int], others: Sequence[int]) -> int | None:
+        """The smallest distance between a word of one token and a word of the other; None where a token has no word."""
+        return min((self.distance(w, o) for w in words for o in others), default=None)
+
+    def _ancestors(self, word: int) -> list[int]:
+        path = [word]
+        while self.heads[path[-1]] >= 0:
+            path.append(self.heads[path[-1]])
+        return path
+
+
+@dataclass
+class _Sentence:
+    """The parts of one sentence read so far."""
+
+    text: str | None = None
+    forms: list[str] = field(default_factory=list)
+    heads: list[int] = field(default_factory=list)
+    first_line: int = 0
+    surface: list[tuple[str, int, int, bool]] = field(default_factory=list)
+    """(form as written, first word, last word, space after) of each orthographic token, words counted from 1."""
+
+
+def read_conllu(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[str, Parse]]:
+    """(text, parse) of each sentence, from lines with their numbers; `name` is used in errors."""
+    sentence = _Sentence()
+    for number, line in lines:
+        if not line.strip():
+            if sentence.forms:
+                yield _finish(sentence, name)
+            sentence = _Sentence()
+        elif line.startswith("#"):
+            if line.startswith("# text = "):
+                sentence.text = line.removeprefix("# text = ")
+        else:
+            _read_word(sentence, line, name, number)
+    if sentence.forms:
+        yield _finish(sentence, name)
+
+
+def _read_word(sentence: _Sentence, line: str, name: str, number: int) -> None:
+    columns = line.split("\t")
+    if len(columns) != 10:
+        raise InputError(f"{name} line {number}: {len(columns)} tab-separated columns: a CoNLL-U word has 10")
+    identifier, form, head, misc = columns[0], columns[1], columns[6], columns[9]
+    space = "SpaceAfter=No" not in misc.split("|")
+    sentence.first_line = sentence.first_line or number
+    try:
+        if "." in identifier:
+            return
+        if "-" in identifier:
+            first, last = (int(i) for i in identifier.split("-"))
+            sentence.surface.append((form, first, last, space))
+            return
+        word = int(identifier)
+        sentence.heads.append(int(head))
+    except ValueError:
+        raise InputError(
+            f"{name} line {number}: id {identifier!r} and head {head!r} should be numbers: give a basic dependency tree"
+        ) from None
+    if word != len(sentence.forms) + 1:
+        raise InputError(f"{name} line {number}: word {word} follows word {len(sentence.forms)}: number the words 1, 2, 3, ...")
+    sentence.forms.append(form)
+    if not (sentence.surface and sentence.surface[-1][1] <= word <= sentence.surface[-1][2]):
+        sentence.surface.append((form, word, word, space))
+
+
+def _finish(sentence: _Sentence, name: str) -> tuple[str, Parse]:
+    where = f"{name}, sentence at line {sentence.first_line}"
+    _check_tree(sentence.heads, where)
+    text = sentence.text
+    if text is None:
+        text = "".join(form + " " * space for form, _, _, space in sentence.surface).rstrip()
+    spans: list[tuple[int, int]] = []
+    cursor = 0
+    for form, first, last, _ in sentence.surface:
+        start = text.find(form, cursor)
+        if start < 0 or text[cursor:start].strip():
+            raise InputError(f"{where}: word {form!r} is not found at character {cursor} of its text: correct the # text line")
+        cursor = start + len(form)
+        words = sentence.forms[first - 1 : last]
+        if "".join(words) == form:
+            for word in words:
+                spans.append((start, start + len(word)))
+                start += len(word)
+        else:
+            spans += [(start, cursor)] * len(words)
+    return text, Parse(tuple(spans), tuple(h - 1 for h in sentence.heads))
+
+
+def _check_tree(heads: list[int], where: str) -> None:
+    for word, head in enumerate(heads, 1):
+        if not 0 <= head <= len(heads):
+            raise InputError(f"{where}: word {word} has head {head}, but the words are 1 to {len(heads)}: correct the tree")
+    if heads.count(0) != 1:
+        raise InputError(f"{where}: {heads.count(0)} words have head 0: a tree has one root")
+    for word in range(1, len(heads) + 1):
+        node, steps = word, 0
+        while node and steps <= len(heads):
+            node, steps = heads[node - 1], steps + 1
+        if node:
+            raise InputError(f"{where}: word {word} hangs in a cycle: correct the tree")

@@ -1,8 +1,8 @@
-"""The whole evaluation as one call: load, choose, measure or resume, report.
+"""The whole evaluation as one call: load, choose pairs, measure or resume, report.
 
-Which pairs are done is read from the folder, so the same call after a kill goes on where the rows end. Rows are kept in
-parts that hold whole pairs, those that were measured together in one: often at first, so that a short run loses
-nothing, then every two seconds.
+The pairs, and the settings that a resumed run must share, are fixed before the first pass. Finished pairs are read from
+the folder, so the same call after a kill continues where the rows end. Rows are stored in parts of whole pairs, those that were
+measured together in one part: often at first, so that a short run loses nothing, then every two seconds.
 """
 
 from __future__ import annotations
@@ -10,24 +10,27 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.evaluation.batches import InBatches
-from unmask.evaluation.evaluation import Evaluation
-from unmask.evaluation.measure import Measurer, Row, as_table, load_measurer, schema
-from unmask.evaluation.pairs import Pair
-from unmask.evaluation.pairs_file import pairs_as_lines
-from unmask.evaluation.plan import SAME_CONTENT, Plan, Request, make_plan, support_of
+from unmask.evaluation.datasets import Parse, Text, read_texts
+from unmask.evaluation.measure import COLUMNS, InBatches, Measurer, Row, about_pair, as_table, load_measurer, schema
+from unmask.evaluation.pairs import PositionPair, choose_pairs, pairs_as_lines, read_pairs
+from unmask.evaluation.table import Evaluation
+from unmask.joints.registry import PUBLISHED_STEPS, all_named
 from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.options.evaluation import EvaluateOptions
 from unmask.options.option import documented
 from unmask.runs.engines import Engine, OnRay, ray_has_gpus, start_ray
 from unmask.runs.files import as_json, read_bytes, write_atomically, writing
+from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
@@ -35,6 +38,118 @@ from unmask.runs.progress import Progress
 if TYPE_CHECKING:
     import pandas
     import pyarrow
+
+
+SAME_CONTENT = {"model": "weights", "data": "data_sha256", "pairs_file": "pairs_sha256"}
+"""Settings that may be written differently as long as what they name is the same: setting, and the one that is compared."""
+
+
+@dataclass(frozen=True)
+class Request(EvaluateOptions):
+    """The user's request, checked before a model is loaded."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.data is None) == (self.pairs_file is None):
+            given = "neither data nor pairs_file was given" if self.data is None else "data and pairs_file were both given"
+            raise InputError(f"{given}: give one of the two")
+        if self.alphabet is not None and self.support != "regular":
+            raise InputError(f"alphabet and support {self.support} exclude each other: leave one out")
+        if self.arnold_gokhale_steps is not None and PUBLISHED_STEPS not in self.constructions:
+            raise InputError(
+                f"arnold_gokhale_steps was given, but arnold_gokhale is not among {', '.join(self.constructions)}: "
+                "add it, or leave the steps out"
+            )
+        if isinstance(self.model, MaskedLM) and self.engine == "ray":
+            raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
+
+    @property
+    def model_name(self) -> str:
+        """The model as settings name it."""
+        return (
+            "bundled" if self.model is None else "a loaded model" if isinstance(self.model, MaskedLM) else os.fspath(self.model)
+        )
+
+    @property
+    def constructions(self) -> list[str]:
+        """The names of the constructions, in the order asked for."""
+        return [construction.name for construction in all_named(self.joints)]
+
+
+@dataclass(frozen=True)
+class Support:
+    """The alphabet's tokens, if one was given; the ids that pairs are chosen from; those that joints run over (None: all)."""
+
+    alphabet: tuple[str, ...] | None
+    regular: tuple[int, ...]
+    joints: tuple[int, ...] | None
+
+
+def support_of(request: Request, model: MaskedLM) -> Support:
+    """The part of a plan that is known before a text is read."""
+    alphabet = None if request.alphabet is None else tuple(alphabet_tokens(request.alphabet))
+    regular = model.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(model.words, alphabet)))
+    return Support(alphabet, regular, None if request.support == "all" else regular)
+
+
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """The pairs to measure, the settings, and the texts skipped by reason."""
+
+    pairs: list[PositionPair]
+    settings: dict[str, Any]
+    skipped: Counter[str]
+
+
+def make_plan(request: Request, model: MaskedLM, support: Support, device: str) -> EvaluationPlan:
+    """The pairs and settings of `request` for `model`; `device` is the kind of device that will measure them."""
+    settings: dict[str, Any] = {
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": device,
+        "model": request.model_name,
+        "weights": model.fingerprint,
+        "constructions": request.constructions,
+        "arnold_gokhale_steps": request.arnold_gokhale_steps,
+        "support": request.support,
+        "alphabet": None if support.alphabet is None else list(support.alphabet),
+        "data": None,
+        "pairs_file": None,
+    }
+    special = sorted(set(range(model.vocab_size)) - set(support.regular))
+    encode, limit, skipped = model.words.encode, model.max_length, Counter[str]()
+    if request.pairs_file is not None:
+        settings["pairs_file"] = str(request.pairs_file)
+        pairs = read_pairs(request.pairs_file, encode, special, COLUMNS, limit)
+    else:
+        assert request.data is not None
+        texts = read_texts(request.data)
+        chosen = choose_pairs(texts, encode, special, request.scheme, request.pairs, request.seed, limit)
+        pairs, skipped = _with_syntax(chosen.pairs, texts, model), chosen.skipped
+        settings["data"] = str(request.data) if isinstance(request.data, str | os.PathLike) else f"{len(texts)} given texts"
+        settings["data_sha256"] = content_hash("\n".join(text.text for text in texts))
+        settings |= {"scheme": request.scheme, "pairs": request.pairs, "seed": request.seed}
+    settings["pairs_sha256"] = content_hash(pairs_as_lines(pairs))
+    as_table([about_pair(pair, model.decode(pair.gold), 0.0) for pair in pairs], schema(pairs))
+    return EvaluationPlan(pairs, settings, skipped)
+
+
+def _with_syntax(pairs: Sequence[PositionPair], texts: Sequence[Text], model: MaskedLM) -> list[PositionPair]:
+    """The pairs with their distance in the dependency tree, where their text has one."""
+    found = []
+    for pair in pairs:
+        parse = texts[pair.text_index].parse
+        found.append(pair if parse is None else replace(pair, syntactic_distance=_distance(pair, parse, model)))
+    return found
+
+
+def _distance(pair: PositionPair, parse: Parse, model: MaskedLM) -> int | None:
+    """None if the tokenizer does not say which characters of the text a token covers."""
+    spans = model.words.spans(pair.text) if model.words.prepared(pair.text) == pair.text else None
+    if spans is None:
+        return None
+    words = parse.words_of(pair.text, spans)
+    return parse.token_distance(words[pair.block[0]], words[pair.block[1]])
+
 
 KIND = "evaluate"
 MOST_ROWS_PER_PART = 4096
@@ -94,7 +209,7 @@ def _on_ray(
     dtype: str,
     rename: Mapping[str, str] | None,
     workers: int | None,
-) -> tuple[Plan, Engine[Pair, list[Row]]]:
+) -> tuple[EvaluationPlan, Engine[PositionPair, list[Row]]]:
     """The driver loads the model on the CPU, to choose the pairs and to know the weights; the workers measure."""
     start_ray()
     if device.startswith("cuda") and not ray_has_gpus():
@@ -112,7 +227,9 @@ def _on_ray(
     return plan, OnRay(make, workers, gpu=gpu)
 
 
-def _run(plan: Plan, engine: Engine[Pair, list[Row]], out: Path | None, progress: Progress | None) -> Evaluation:
+def _run(
+    plan: EvaluationPlan, engine: Engine[PositionPair, list[Row]], out: Path | None, progress: Progress | None
+) -> Evaluation:
     if out is None:
         return _measure(plan, engine, None, progress)
     with RunFolder(out, KIND, plan.settings, model=plan.settings["weights"], same_content=SAME_CONTENT) as folder:
@@ -124,19 +241,21 @@ def _run(plan: Plan, engine: Engine[Pair, list[Row]], out: Path | None, progress
     return found
 
 
-def _measure(plan: Plan, engine: Engine[Pair, list[Row]], folder: RunFolder | None, progress: Progress | None) -> Evaluation:
+def _measure(
+    plan: EvaluationPlan, engine: Engine[PositionPair, list[Row]], folder: RunFolder | None, progress: Progress | None
+) -> Evaluation:
     """All pairs that are not stored yet; those that fail are tried once and recorded."""
     rows, failures = _Rows(schema(plan.pairs), folder), _Failures(folder)
     pending = [pair for pair in plan.pairs if pair.index not in rows.done]
     if folder and pending and (gaps := folder.gaps()):
         warnings.warn(f"{gaps[0]} is missing among the parts of {str(folder.path)!r}: its pairs are measured again", stacklevel=2)
 
-    def tell() -> None:
+    def report() -> None:
         if progress:
             failed = len(failures.found)
             progress(len(rows.done) + failed, len(plan.pairs), f"pairs ({failed} failed)" if failed else "pairs")
 
-    tell()
+    report()
     try:
         for answer in engine(pending):
             if answer.result is None:
@@ -145,7 +264,7 @@ def _measure(plan: Plan, engine: Engine[Pair, list[Row]], folder: RunFolder | No
                 rows.add(answer.result)
             if not answer.more:
                 rows.keep()
-            tell()
+            report()
     finally:
         rows.store()
     return Evaluation(plan.settings, rows.frame(plan.settings["constructions"]), len(plan.pairs), failures.found, plan.skipped)
@@ -209,7 +328,7 @@ class _Failures:
             with writing(self.file):
                 self.file.unlink(missing_ok=True)
 
-    def add(self, pair: Pair, reason: str) -> None:
+    def add(self, pair: PositionPair, reason: str) -> None:
         """One failed pair."""
         about = {"pair": pair.index, "text_index": pair.text_index, "text": pair.text, "block": list(pair.block)}
         self.found.append({**about, "reason": reason})

@@ -1,33 +1,54 @@
 """Pairs: from texts with two blanks to the numbers of every construction, and the rows that keep them.
 
-The joints run over the model's regular tokens, or over every output column, as in the paper: `support`.
+The joints are over the model's regular tokens, or over every output column, as in the paper: `support`.
+
+On a GPU several pairs are measured at once, as many as a memory budget holds (`InBatches`). A pair of a small vocabulary is bound
+by launches, not by arithmetic: with 8,192 tokens the card computes for 50 of the 200 milliseconds of one pair, mostly in ten
+thousand operations on small vectors. Threads would wait for Python's lock, and a captured graph fits neither the changing number
+of steps nor the likely tokens of a pair. So pairs go through the solver side by side, a row each (`unmask.joints.solver`), and
+share the launches of sweeps, Newton steps and sums; the passes of one pair fill the card. Two tables of 8,192 tokens take half a
+gigabyte, so dozens of pairs fit.
+
+A budget counts everything that this process holds on the card, and is enforced: an allocation beyond it fails as if the card were
+full. If memory runs out in the passes, the joints or the numbers, that stage continues with half (`unmask.models.batching`);
+if one pair's share of a stage is too much beside the tables of the others, the pairs at once are halved for the rest of the run.
+
+The last digits of a pair's numbers may depend on the pairs it is measured with. So the pairs of a batch are stored together, and
+their number depends on the longest text of the whole run: a run that is killed and continued measures the same batches.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unmask.checks import memory
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskError
-from unmask.evaluation.pairs import Pair
+from unmask.evaluation.pairs import PositionPair
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
+from unmask.joints.registry import PUBLISHED_STEPS, named
+from unmask.joints.solver.likely_tokens import LIKELY
 from unmask.joints.triton.rehearsal import Launch, rehearse
-from unmask.models.batching import halving, triton_wanted
+from unmask.models.batching import at_most, halving, is_out_of_memory, release_memory, triton_wanted, whole_memory
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.runs.engines import Answer, answered
 from unmask.tables.unary import tables_of
 
 if TYPE_CHECKING:
     import pyarrow
+
 
 COLUMNS: dict[str, str] = {
     "pair": "int64",
@@ -87,7 +108,7 @@ class Measurer:
             self.rehearsal.join()
 
     def _launches(self) -> Iterator[Launch]:
-        """What passes and tables need beside the joints."""
+        """The launches of passes and tables, beside those of the joints."""
         from unmask.tables import filling
 
         yield partial(first_pass, self.model)
@@ -95,11 +116,11 @@ class Measurer:
             yield from self.model.encoder.layers[0].launches()
         yield partial(filling.rehearse, self.model.vocab_size, self.tokens, self.model.device)
 
-    def __call__(self, pair: Pair) -> list[Row]:
+    def __call__(self, pair: PositionPair) -> list[Row]:
         (measured,) = self.together([pair])
         return self.rows(pair, measured)
 
-    def together(self, pairs: Sequence[Pair]) -> list[list[Row]]:
+    def together(self, pairs: Sequence[PositionPair]) -> list[list[Row]]:
         """The numbers of several pairs, measured at once; `rows` makes them the rows of each."""
         start = time.perf_counter()
         clozes = [pair.cloze(self.model.mask_id) for pair in pairs]
@@ -108,7 +129,7 @@ class Measurer:
         seconds = (time.perf_counter() - start) / len(pairs)
         return [[{**row, "seconds": seconds} for row in of_pair] for of_pair in measured]
 
-    def rows(self, pair: Pair, measured: Sequence[Row]) -> list[Row]:
+    def rows(self, pair: PositionPair, measured: Sequence[Row]) -> list[Row]:
         """One row per construction; numbers that are not finite are an error."""
         for row in measured:
             for metric in METRICS:
@@ -133,19 +154,8 @@ def load_measurer(
     steps: int | None,
     support: Sequence[int] | None,
 ) -> Measurer:
-    """A measurer with a model of its own, for a process that has none yet."""
+    """A measurer with a model of its own, for a process without one."""
     return Measurer(as_model(model, device, dtype, rename), constructions, steps, support)
-
-
-def measure_pair(
-    model: ConditionalModel,
-    cloze: Cloze,
-    constructions: Sequence[str],
-    arnold_gokhale_steps: int | None = None,
-    support: torch.Tensor | None = None,
-) -> list[Row]:
-    """One row per construction: the terms of U-PPL and P-PPL, A-KL, G-KL, compatibility, and steps and objective."""
-    return measure_pairs(model, [cloze], constructions, arnold_gokhale_steps, support)[0]
 
 
 @torch.inference_mode()
@@ -156,7 +166,9 @@ def measure_pairs(
     arnold_gokhale_steps: int | None = None,
     support: torch.Tensor | None = None,
 ) -> list[list[Row]]:
-    """The same for several pairs, of any texts: first the tables of all, then their joints side by side, then the numbers.
+    """For each pair one row per construction: the terms of U-PPL and P-PPL, A-KL, G-KL, compatibility, steps and objective.
+
+    First the tables of all pairs, of any texts, then their joints side by side, then the numbers.
 
     Where memory runs out for the joints or the numbers, those of half the pairs follow the other half's.
     """
@@ -165,7 +177,7 @@ def measure_pairs(
         raise InputError("the pair's own tokens are not known: give the text without blanks, and the positions")
     over = [None if support is None else [support, support]] * len(clozes)
     blocks = tables_of(model, clozes, over, supports=over)
-    options: dict[str, dict[str, object]] = {"arnold_gokhale": {"steps": arnold_gokhale_steps}} if arnold_gokhale_steps else {}
+    options: dict[str, dict[str, object]] = {PUBLISHED_STEPS: {"steps": arnold_gokhale_steps}} if arnold_gokhale_steps else {}
     derived = halving(lambda some: derive_blocks(some, constructions, options), blocks)
     with_gold = list(zip(derived, golds, strict=True))
     found = halving(lambda some: metrics_of_blocks([joints for joints, _ in some], [gold for _, gold in some]), with_gold)
@@ -189,8 +201,8 @@ def measure_pairs(
     ]
 
 
-def about_pair(pair: Pair, tokens: Sequence[str], seconds: float) -> Row:
-    """What every row of a pair says: all but the numbers of a construction."""
+def about_pair(pair: PositionPair, tokens: Sequence[str], seconds: float) -> Row:
+    """The columns that all rows of a pair share: all except the numbers of a construction."""
     return {
         "pair": pair.index,
         "text_index": pair.text_index,
@@ -207,7 +219,7 @@ def about_pair(pair: Pair, tokens: Sequence[str], seconds: float) -> Row:
     }
 
 
-def schema(pairs: Iterable[Pair]) -> pyarrow.Schema:
+def schema(pairs: Iterable[PositionPair]) -> pyarrow.Schema:
     """The columns above, and one for each further key of the pairs: of its own type if it has one, else JSON text."""
     import pyarrow
 
@@ -239,3 +251,83 @@ def as_table(rows: Sequence[Mapping[str, Any]], columns: pyarrow.Schema) -> pyar
 
     data = {field.name: [cell(row.get(field.name), pyarrow.types.is_string(field.type)) for row in rows] for field in columns}
     return pyarrow.table(data, schema=columns)
+
+
+logger = logging.getLogger(__name__)
+SHARE = 0.5
+"""Of the card's free memory, if there is no budget."""
+MOST = 64
+"""Pairs at once: more gain little, and are lost together when a run is killed."""
+
+
+class InBatches:
+    """Answers pairs in this process, in order: several at once on a GPU or within a budget, else one after the other."""
+
+    def __init__(self, measurer: Measurer, budget: str | float | None = None, longest: int = 0) -> None:
+        """`budget`: bytes, as a number or such as "20GB", or a share of the device's memory, such as 0.5; `longest`: tokens of
+        the longest text that there may be, by default of those asked about.
+        """
+        self.longest = longest
+        self.measurer, self.device = measurer, measurer.model.device
+        self.budget = None if budget is None else memory("memory", budget, whole_memory(self.device))
+        if self.budget is not None and self.budget < self._bytes():
+            raise InputError(
+                f"memory of {self.budget:,} bytes is too little for one pair, which takes about {self._bytes():,}: "
+                "give more memory, or an alphabet"
+            )
+
+    def __call__(self, pairs: Sequence[PositionPair]) -> Iterator[Answer[list[Row]]]:
+        """Answers, batch by batch."""
+        if pairs:
+            self.measurer.rehearse()
+            self.measurer.end_rehearsal()
+        with at_most(self.budget, self.device):
+            size, start = self._fitting(pairs), 0
+            while start < len(pairs):
+                some = range(start, min(start + size, len(pairs)))
+                found = self._together([pairs[i] for i in some]) if len(some) > 1 else []
+                if isinstance(found, int):
+                    size = found
+                    continue
+                if found:
+                    for place, measured in zip(some, found, strict=True):
+                        answer = answered(partial(self.measurer.rows, measured=measured), place, pairs[place])
+                        yield replace(answer, more=place + 1 < some.stop)
+                else:
+                    for place in some:
+                        yield answered(self.measurer, place, pairs[place])
+                start = some.stop
+
+    def _together(self, pairs: Sequence[PositionPair]) -> list[list[Row]] | int:
+        """The numbers of all pairs; an empty list if one of them fails, and they are measured one by one; if memory has run out,
+        the number of pairs to try at once instead.
+        """
+        try:
+            return self.measurer.together(pairs)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                return []
+        release_memory()
+        logger.warning("out of memory with %d pairs at once: going on with %d", len(pairs), len(pairs) // 2)
+        return len(pairs) // 2
+
+    def _fitting(self, pairs: Sequence[PositionPair]) -> int:
+        """The number of pairs to try at once."""
+        if not pairs or (self.budget is None and self.device.type != "cuda"):
+            return 1
+        model = self.measurer.model
+        longest = max(self.longest, *(len(pair.ids) for pair in pairs))
+        passes = model.rows_at_once(longest, 1) * model.cost.bytes(longest, 1)
+        if self.budget is not None:
+            held = torch.cuda.memory_allocated(self.device) if self.device.type == "cuda" else 0
+            room = self.budget - held
+        else:
+            room = int(SHARE * torch.cuda.mem_get_info(self.device)[0])
+        return max(1, min(MOST, (room - passes) // self._bytes()))
+
+    def _bytes(self) -> int:
+        """About what one pair keeps at the peak: two tables, the strips of its likely tokens, and the state of its members."""
+        tokens = self.measurer.tokens
+        likely, members = min(tokens, 3 * LIKELY), sum(named(name).member is not None for name in self.measurer.constructions)
+        strips, systems, vectors = 4 * 4 * likely * tokens, 16 * 8 * likely**2, 60 * 8 * 2 * tokens
+        return 2 * 4 * tokens**2 + strips + members * (systems + vectors) + tokens**2 // 2

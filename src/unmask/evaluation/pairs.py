@@ -1,32 +1,40 @@
-"""Pairs of positions to evaluate, chosen from texts with a seed.
+"""Pairs of positions to evaluate: chosen from texts with a seed, or given by the user.
 
 `contiguous` takes two adjacent tokens, `random` two distinct positions, uniformly among those of regular tokens. Texts come
 in a seeded order, and the r-th pair of text i is a function of (seed, i, r) alone, drawn without replacement: asking for more
 pairs keeps those already chosen, and a file with fewer texts than pairs gives several pairs per text.
+
+A file of pairs has JSON Lines, one {"text": ..., "block": [i, j]} per line; further keys are carried through. Positions are
+counted in the model's tokens, the start token included. `syntactic_distance` and `text_index` are read where they are present, so
+that the pairs of one run (DIR/pairs.jsonl) can be given to another.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from unmask.checks import one_of, whole
 from unmask.cloze import Cloze
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskError
 from unmask.evaluation.datasets import Text
 from unmask.options.evaluation import MOST_PAIRS, Scheme
 from unmask.options.shared import LARGEST_SEED
+from unmask.runs.files import parse_json, user_path
+from unmask.runs.lines import numbered_lines, source_name
 
 Encode = Callable[[str], Sequence[int]]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
 @dataclass(frozen=True)
-class Pair:
+class PositionPair:
     """Two positions of a text, counted in the model's tokens with the start token; `ids` has the gold tokens in place."""
 
     index: int
@@ -56,7 +64,7 @@ class Pair:
 class Chosen:
     """The pairs, and how many of the texts looked at were left out, by reason."""
 
-    pairs: list[Pair]
+    pairs: list[PositionPair]
     skipped: Counter[str]
 
 
@@ -73,7 +81,7 @@ def choose_pairs(
     one_of("scheme", scheme, SCHEMES)
     whole("pairs", count, 1, MOST_PAIRS)
     whole("seed", seed, 0, LARGEST_SEED)
-    special, skipped, pairs = frozenset(special_ids), Counter[str](), list[Pair]()
+    special, skipped, pairs = frozenset(special_ids), Counter[str](), list[PositionPair]()
     order = [int(i) for i in np.random.default_rng(seed).permutation(len(texts))]
     encoded: dict[int, tuple[int, ...]] = {}
     blocks: dict[int, Iterator[tuple[int, int]]] = {}
@@ -91,7 +99,7 @@ def choose_pairs(
                     continue
                 blocks[i] = _blocks(encoded[i], special, scheme, np.random.default_rng([seed, i]))
             if block := next(blocks[i], None):
-                pairs.append(Pair(len(pairs), i, texts[i].text, encoded[i], block))
+                pairs.append(PositionPair(len(pairs), i, texts[i].text, encoded[i], block))
                 more.append(i)
         order = more
         if not order:
@@ -147,3 +155,89 @@ def _blocks(ids: Sequence[int], special: frozenset[int], scheme: str, rng: np.ra
         while rank >= later:
             rank, later = rank - later, later + 1
         yield regular[rank], regular[later]
+
+
+KNOWN_KEYS = ("text", "block", "text_index", "syntactic_distance")
+EXAMPLE = '{"text": "...", "block": [i, j]}'
+
+
+def read_pairs(
+    path: str | os.PathLike[str],
+    encode: Encode,
+    special_ids: Collection[int],
+    reserved: Iterable[str],
+    max_tokens: int | None,
+) -> list[PositionPair]:
+    """The pairs of a file; every problem is an error that names the line. `reserved` are names that a further key cannot have."""
+    special, reserved = frozenset(special_ids), frozenset(reserved)
+    pairs: list[PositionPair] = []
+    file = user_path(path, "pairs_file")
+    for number, line in numbered_lines(file):
+        if not line.strip():
+            continue
+        try:
+            pairs.append(_read_pair(line, len(pairs), encode, special, reserved, max_tokens))
+        except UnmaskError as error:
+            raise InputError(f"{source_name(file)} line {number}: {error}") from None
+    if not pairs:
+        raise InputError(f"{source_name(file)!r} holds no pair: give one JSON object per line with the keys text and block")
+    return pairs
+
+
+def _read_pair(
+    line: str, index: int, encode: Encode, special: frozenset[int], reserved: frozenset[str], max_tokens: int | None
+) -> PositionPair:
+    try:
+        row = parse_json(line)
+    except ValueError as error:
+        raise InputError(f"{error}: write {EXAMPLE}") from None
+    if not isinstance(row, dict):
+        raise InputError(f"a JSON {type(row).__name__}, not an object: write {EXAMPLE}")
+    text, block = row.get("text"), row.get("block")
+    if not isinstance(text, str):
+        raise InputError('no text: give "text" as a string')
+    if not (isinstance(block, list) and len(block) == 2 and all(type(i) is int for i in block)):
+        raise InputError(f"block {_short(block)} is not a pair of positions: give two whole numbers, as [3, 4]")
+    ids = tuple(int(i) for i in encode(text))
+    _check_block(ids, block, special, max_tokens)
+    known = {key: whole(key, row[key], 0, 2**63 - 1) for key in ("text_index", "syntactic_distance") if row.get(key) is not None}
+    extra = {key: value for key, value in row.items() if key not in KNOWN_KEYS}
+    for key in extra:
+        if key in reserved:
+            raise InputError(f"key {key!r} is the name of a result: rename it")
+        if not key or not key.isprintable():
+            raise InputError(f"key {key!r} cannot name a column: rename it")
+    return PositionPair(
+        index, known.get("text_index", index), text, ids, (block[0], block[1]), known.get("syntactic_distance"), extra
+    )
+
+
+def _check_block(ids: tuple[int, ...], block: list[int], special: frozenset[int], max_tokens: int | None) -> None:
+    if max_tokens is not None and len(ids) > max_tokens:
+        raise InputError(f"the text has {len(ids)} tokens, the model takes {max_tokens}: shorten it")
+    regular = sum(token not in special for token in ids)
+    if regular < 2:
+        raise InputError(f"the text has {regular} regular token{'s' * (regular != 1)}: a pair needs two")
+    for position in block:
+        if not 0 <= position < len(ids):
+            raise InputError(f"position {position} of block {block} is outside the text: its tokens are 0 to {len(ids) - 1}")
+        if ids[position] in special:
+            raise InputError(f"position {position} of block {block} is not a regular token: choose one that is")
+    if block[0] == block[1]:
+        raise InputError(f"block {block} names one position twice: give two different positions")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def pairs_as_lines(pairs: Iterable[PositionPair]) -> str:
+    """The pairs in the format that `read_pairs` reads."""
+    lines = []
+    for pair in pairs:
+        row: dict[str, object] = {"text": pair.text, "block": list(pair.block), "text_index": pair.text_index}
+        if pair.syntactic_distance is not None:
+            row["syntactic_distance"] = pair.syntactic_distance
+        lines.append(json.dumps({**row, **pair.extra}, ensure_ascii=False, allow_nan=True) + "\n")
+    return "".join(lines)

@@ -1,4 +1,4 @@
-"""The paper's Table 1 from the rows of a run, with bootstrap intervals over pairs and paired differences to the product.
+"""The result of an evaluation: the paper's Table 1 from the rows of a run, NLL against distance, and the files that hold both.
 
 Over N pairs, with the negative log-likelihoods -log mu(a|b), -log mu(b|a) and -log mu(a, b) of the gold tokens:
 
@@ -8,22 +8,34 @@ and A-KL, G-KL are means over the pairs.
 
 The product's row is the MLM's: its U-PPL is that of the MLM's own unary conditionals. The difference to the product is
 (pair_nll - product's pair_nll) / 2N, in nats per token: the log of the ratio of the two P-PPL. Intervals run
-from the 2.5 to the 97.5 percentile of the bootstrap over pairs; every column resamples the same pairs.
+from the 2.5 to the 97.5 percentile of the bootstrap over pairs; every column resamples the same pairs. The figures show pairwise
+NLL against the distance of the two tokens (the paper's appendix E), its difference from the product's, and the number of pairs.
 """
 
 from __future__ import annotations
 
+import io
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
-from unmask.joints.registry import named
+from unmask.arguments import checked
+from unmask.joints.registry import INDEPENDENT, PUBLISHED_STEPS, named
+from unmask.runs.files import write_atomically, write_json, write_table
+from unmask.runs.fingerprint import provenance
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 
 MEASURES = {"u_ppl": ("unary_nll_first", "unary_nll_second"), "p_ppl": ("pair_nll",), "a_kl": ("a_kl",), "g_kl": ("g_kl",)}
 """Measure: the columns whose sum over a pair is averaged: per token for a perplexity, per pair for a divergence."""
@@ -45,9 +57,9 @@ def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 
         for measure, summed in MEASURES.items():
             kinds.append((name, measure))
             values.append(columns[name][list(summed)].to_numpy(float).sum(1) / (2 if measure.endswith("ppl") else 1))
-        if "product" in names and name != "product":
+        if INDEPENDENT in names and name != INDEPENDENT:
             kinds.append((name, "difference"))
-            product = columns["product"]["pair_nll"].to_numpy(float)
+            product = columns[INDEPENDENT]["pair_nll"].to_numpy(float)
             values.append((columns[name]["pair_nll"].to_numpy(float) - product) / 2)
     kinds.append(("", "compatibility"))
     values.append(columns[names[0]]["compatibility"].to_numpy(float))
@@ -113,7 +125,7 @@ def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed:
         "The MLM's U-PPL is that of its own unary conditionals.",
     ]
     lines.append(f"Compatibility of the conditionals (0: compatible): {cell(summary['compatibility'], 'compatibility')}.")
-    stopped = "arnold_gokhale" if settings.get("arnold_gokhale_steps") else None
+    stopped = PUBLISHED_STEPS if settings.get("arnold_gokhale_steps") else None
     missed = {
         row["construction"]: row["not_converged"] for row in rows if row["not_converged"] and row["construction"] != stopped
     }
@@ -159,3 +171,181 @@ def cell(number: Mapping[str, Any], measure: str, bold: bool = False) -> str:
     if number["low"] is None:
         return text
     return f"{text} [{written(number['low'], measure)}, {written(number['high'], measure)}]"
+
+
+DISTANCES = {
+    "token_distance": "tokens between the two (0: adjacent)",
+    "syntactic_distance": "edges between the two in the dependency tree (0: same word)",
+}
+
+
+MANY_BINS = 10
+"""Ranges from which on their names are written aslant."""
+
+
+def bins(distances: Sequence[int], least: int) -> list[tuple[int, int]]:
+    """Ranges [low, high] that cover the distances in order, neighbours pooled until a range has `least` pairs or more."""
+    found: list[tuple[int, int]] = []
+    values, counts = np.unique(np.asarray(distances, dtype=int), return_counts=True)
+    low, held = None, 0
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        low, held = (value if low is None else low), held + count
+        if held >= least:
+            found.append((low, value))
+            low, held = None, 0
+    if low is not None:
+        if found:
+            low = found.pop()[0]
+        found.append((low, int(values[-1])))
+    return found
+
+
+def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Figure | None:
+    """Mean pairwise NLL per token against `column`, one line per construction; None where no pair has that distance.
+
+    Below it, where the product is among them: each construction's mean minus the product's. That panel reaches as far above
+    zero as the best construction lies below it; what is worse leaves it, and is seen above.
+    """
+    known = rows[rows[column].notna()]
+    if known.empty:
+        return None
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(known["construction"]))
+    one = known[known["construction"] == names[0]]
+    ranges = bins(one[column].astype(int).tolist(), least=max(5, len(one) // 40))
+    means = {
+        name: np.array([mine[mine[column].between(low, high)]["pair_nll"].mean() / 2 for low, high in ranges])
+        for name, mine in known.groupby("construction")
+    }
+    compared = INDEPENDENT in means and len(means) > 1
+    heights = [3, 2] if compared else [3]
+    figure = Figure(figsize=(7.5, 1.5 + sum(heights)), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    axes = panels[0]
+    for name in names:
+        axes.plot(means[name], label=named(name).label, **_look(name))
+        if compared:
+            panels[1].plot(means[name] - means[INDEPENDENT], **_look(name))
+    _bars(axes, [int(one[column].between(low, high).sum()) for low, high in ranges])
+    axes.set_ylabel("pairwise NLL, nats per token (log P-PPL)")
+    axes.set_title(title, fontsize=10, parse_math=False)
+    if compared:
+        apart = np.concatenate([means[name] - means[INDEPENDENT] for name in names])
+        reach = 1.1 * max(0.05, -apart[np.isfinite(apart)].min(initial=0.0))
+        panels[1].set_ylim(-reach, reach)
+        panels[1].set_ylabel("minus the product's")
+    labels = [str(low) if low == high else f"{low}\N{EN DASH}{high}" for low, high in ranges]
+    aslant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if len(labels) > MANY_BINS else {}
+    panels[-1].set_xticks(np.arange(len(ranges)), labels, **aslant)
+    panels[-1].set_xlim(-0.6, len(ranges) - 0.4)
+    panels[-1].set_xlabel(DISTANCES[column])
+    for panel in figure.axes:
+        panel.spines["top"].set_visible(False)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=9)
+    return figure
+
+
+def _look(name: str) -> dict[str, Any]:
+    """How a construction's line is drawn."""
+    style = named(name).style
+    return {"color": style.colour, "marker": style.marker, "linestyle": style.line, "markersize": 5, "linewidth": 1.4}
+
+
+def _bars(axes: Axes, counts: Sequence[int]) -> None:
+    """How many pairs each mean is of, behind the lines."""
+    from matplotlib.ticker import MaxNLocator
+
+    behind = axes.twinx()
+    axes.set_zorder(behind.get_zorder() + 1)
+    axes.patch.set_visible(False)
+    behind.bar(np.arange(len(counts)), counts, width=0.8, color="#E3E3E3")
+    behind.set_ylim(0, 3 * max(counts))
+    behind.set_ylabel("pairs (bars)", color="#707070")
+    behind.tick_params(axis="y", colors="#707070")
+    behind.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Table 1 for one model and one set of pairs.
+
+    settings   what was asked, with the model's fingerprint and hashes of the data
+    rows       one row per pair and construction (columns: docs/evaluation.md)
+    pairs      how many pairs were asked for
+    failed     the pairs that are not in the table, each with the reason
+    skipped    how many texts gave no pair, by reason
+
+    >>> found = unmask.evaluate(["The cat sat on the mat."], pairs=1, joints="product,chain", alphabet="cat,dog,sat,lay")
+    >>> found.rows["construction"].tolist()
+    ['product', 'chain']
+    """
+
+    settings: dict[str, Any]
+    rows: pandas.DataFrame = field(repr=False)
+    pairs: int
+    failed: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    skipped: Counter[str] = field(default_factory=Counter)
+    about: dict[str, Any] = field(default_factory=provenance, repr=False)
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """{"pairs", "compatibility", "constructions": [{construction, u_ppl, p_ppl, a_kl, g_kl, ...}]}; see `table`."""
+        if self.rows.empty:
+            return {"pairs": 0, "compatibility": None, "constructions": []}
+        return summarise(self.rows, self.settings["constructions"], self.settings.get("seed") or 0)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The table: one row per construction; each measure with its interval, `_low` to `_high`."""
+        import pandas
+
+        rows = []
+        for row in self.summary["constructions"]:
+            found: dict[str, Any] = {"construction": row["construction"], "label": named(row["construction"]).label}
+            for measure in (*HEADINGS, "difference"):
+                number = row.get(measure) or {"value": None, "low": None, "high": None}
+                found |= {measure: number["value"], f"{measure}_low": number["low"], f"{measure}_high": number["high"]}
+            rows.append({**found, "steps": row["steps"], "objective": row["objective"]})
+        return pandas.DataFrame(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the rows, as plain values: what `--json` prints and table.json holds."""
+        seconds = self.rows.groupby("pair")["seconds"].first()
+        return {
+            **self.summary,
+            "settings": self.settings,
+            "failed": len(self.failed),
+            "skipped_texts": dict(self.skipped),
+            "median_seconds_a_pair": float(seconds.median()) if len(seconds) else None,
+            **self.about,
+        }
+
+    def to_markdown(self) -> str:
+        """The table for people, with intervals."""
+        return as_markdown(self.summary, self.settings, len(self.failed))
+
+    @checked
+    def save(self, folder: Path) -> None:
+        """Write results.parquet, table.md, table.json and the figures; nothing where no pair was measured."""
+        if self.rows.empty:
+            return
+        write_table(folder / "results.parquet", self.rows)
+        write_json(folder / "table.json", self.to_dict())
+        write_atomically(folder / "table.md", self.to_markdown())
+        for column in DISTANCES:
+            if figure := distance_figure(self.rows, column, self._title()):
+                image = io.BytesIO()
+                figure.savefig(image, format="png", dpi=150)
+                write_atomically(folder / "figures" / f"{column}.png", image.getvalue())
+
+    def _title(self) -> str:
+        source = Path(self.settings.get("data") or self.settings.get("pairs_file") or "").name
+        return f"{self.summary['pairs']} {self.settings.get('scheme') or 'given'} pairs of {source}"
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        frame = self.to_frame()
+        shown = frame[["label", *HEADINGS]].rename(columns={"label": self._title(), **HEADINGS}) if len(frame) else frame
+        return str(shown.to_html(index=False, float_format="{:,.3f}".format))

@@ -9,10 +9,10 @@ in log mu, and with c = sum_t c_t q_t and mu_{-t} = mu with site t summed out it
 
     mu = ( sum_t W_t q_t ) / ( sum_t I_t ),   W_t = (1 - lambda) w_t + lambda k c_t,   I_t = (1 - lambda) w_t / mu_{-t} + lambda,
 
-which is eq. 5 for lambda = 0 and has mass one. The family takes w_t = mu_{-t}^alpha: contexts count alike (alpha = 0), as often
+which is eq. 5 for lambda = 0 and has mass one. The family takes w_t = mu_{-t}^alpha: contexts count equally (alpha = 0), as often
 as they occur (alpha = 1), or between. lambda draws mu to the chain, which knows what the model expects with all blanks masked:
 
-    arnold_gokhale  alpha = 0     closest conditionals when every context counts alike, however absurd
+    arnold_gokhale  alpha = 0     closest conditionals when every context counts the same, however absurd
     balanced        alpha = 1/2   contexts count by the square root of their probability
     pseudo_gibbs    alpha = 1     contexts count by their probability; the stationary law of random-scan pseudo-Gibbs
     restarted       alpha = 3/4, lambda = 1/10   near the best predictions of text, and faithful to both kinds of context
@@ -37,15 +37,13 @@ from torch import Tensor
 
 from unmask.checks import real, whole
 from unmask.errors import UnmaskWarning
-from unmask.joints.faithfulness import Reading, read_rules
+from unmask.joints.faithfulness import JointReading, read_rules
 from unmask.joints.joint import Joint, not_converged
 from unmask.joints.registry import CONSTRUCTIONS, Construction, Member, member
-from unmask.joints.solver.marginals import Marginals, flat, start
-from unmask.joints.solver.members import Members
-from unmask.joints.solver.solve import Solution, solve, solve_carefully
-from unmask.joints.solver.standing import Standing, standings
+from unmask.joints.rules import Linear, PairForm
+from unmask.joints.solver.members import Marginals, Members, flat, start
+from unmask.joints.solver.solve import Solution, Standing, solve, solve_carefully, standings
 from unmask.joints.tiles import Index, at, contexts, sum_at, tile_size, tiles
-from unmask.joints.triton.pair_form import Linear, PairForm
 from unmask.tables.unary import Tables
 
 TOLERANCE = 1e-4
@@ -137,7 +135,7 @@ def family(
     max_reads: int = MAX_READS,
     initial: Marginals | None = None,
 ) -> Joint:
-    """The member with these parameters; its report tells steps, reads, change, error, moved, growth, converged,
+    """The member with these parameters; its report has steps, reads, change, error, moved, growth, converged,
     objective and log_z.
 
     `initial`: log marginals to start from, by default those of the product joint, or uniform ones with `steps`.
@@ -167,7 +165,7 @@ def members_of(
     """The same for several blocks of one shape, side by side.
 
     `converged`: the path's estimated error is below the tolerance, and the marginals that are returned pass the check of
-    `unmask.joints.solver.standing`. Those about to grow are sought again by the careful way.
+    `unmask.joints.solver.solve`. Those about to grow are sought again by the careful way.
     """
     if blocks[0].sites == 1:
         return [[_single(tables, name) for name in asked] for tables in blocks]
@@ -189,11 +187,11 @@ def members_of(
 
 @dataclass(frozen=True)
 class _Answer:
-    """A solution, its rule, one read of the tables with it, and how it stands; `before`: steps and reads of another try."""
+    """A solution, its rule, one read of the tables with it, and its check; `before`: steps and reads of another try."""
 
     solution: Solution
     rule: FamilyRule
-    reading: Reading
+    reading: JointReading
     standing: Standing
     before: tuple[int, float] = (0, 0.0)
 
@@ -227,14 +225,14 @@ def _checked(rows: Members, solutions: Sequence[Solution]) -> list[_Answer]:
     return [_Answer(*parts) for parts in zip(solutions, rules, readings, standings(rows, marginals, readings), strict=True)]
 
 
-def _read(rows: Members, marginals: Sequence[Marginals]) -> tuple[list[FamilyRule], list[Reading]]:
+def _read(rows: Members, marginals: Sequence[Marginals]) -> tuple[list[FamilyRule], list[JointReading]]:
     """The rule of each row and its reading."""
     rules = FamilyRule.of_rows(rows, marginals)
     by_block = read_rules([(rows.blocks[block], rules[places]) for block, places in rows.by_block()])
     return rules, [reading for of_block in by_block for reading in of_block]
 
 
-def _joint(name: str, tables: Tables, report: Mapping[str, object], rule: FamilyRule, reading: Reading) -> Joint:
+def _joint(name: str, tables: Tables, report: Mapping[str, object], rule: FamilyRule, reading: JointReading) -> Joint:
     at_the_answer = {"log_z": reading.log_z, "objective": reading.objective, "objective_mean": reading.average_kl}
     return Joint(name, tables, rule, {**report, **at_the_answer}, reading.log_z)
 

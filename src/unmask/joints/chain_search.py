@@ -34,7 +34,7 @@ from unmask.tables.rounding import Rounding
 EXACT_SITES = 8
 """255 passes per filling."""
 BEAMS_FROM = 5
-"""With fewer blanks the flow alone reaches whole fillings soon; with so many, most passes go to completing fillings."""
+"""With fewer blanks the flow alone reaches whole fillings soon; with this many or more, most passes go to completing fillings."""
 BEAM = 8
 BEAM_ORDERS = 4
 FIRST_ROUND = 8
@@ -43,7 +43,7 @@ ROUND = 64
 LEAST_ORDERS = 8
 MOST_ORDERS = 128
 MOST_BYTES = 2**31
-"""What the kept distributions may hold."""
+"""Bytes of the distributions that are kept."""
 Accept = Callable[[int, tuple[int, ...]], bool]
 """Whether a filling (the number of its variant, its tokens) is wanted."""
 Also = Callable[[State], Sequence[State]]
@@ -66,7 +66,7 @@ class Found:
 
 @dataclass(frozen=True)
 class ChainSearch:
-    """What a search has found: fillings, best first; `bound` holds for every filling that is not among them.
+    """The result of a search: fillings, best first; `bound` holds for every filling that is not among them.
 
     stopped     why it ended: "certain" (no other filling is among the best), "mass" (enough is seen), "exhausted" (nothing is
                 left to look at), "passes" or "memory" (what it may use is used up)
@@ -90,7 +90,7 @@ class ChainSearch:
         return self.certain_among(self.fillings)
 
     def mass_of(self, fillings: Sequence[Found]) -> float:
-        """What some of the fillings found have together, at least; an estimate where their probabilities are."""
+        """A lower bound of the mass of some of the fillings found; an estimate if their probabilities are."""
         return min(1.0, fsum(exp(self.low(found) if self.exact else found.log_prob) for found in fillings))
 
     def low(self, found: Found) -> float:
@@ -124,20 +124,19 @@ def search_fillings(
     wanted: Sequence[State] = (),
     accept: Accept | None = None,
     also: Also | None = None,
-    orders: int | None = None,
     seed: int = 0,
     rounding: Rounding | None = None,
     progress: Progress | None = None,
 ) -> ChainSearch:
-    """Fillings of the variants, until the `top` best are certain, or with `mass` until so much is seen, within `passes`.
+    """Fillings of the variants, until the `top` best are certain, or with `mass` until this much mass is found, within `passes`.
 
     `wanted` fillings are scored whatever they cost. Only fillings that `accept` agrees to are found or count in the bound.
     At the end, those that `also` names for the `top` best and for the wanted ones are scored too, beyond `passes`.
-    `orders` and `seed`: of the sampled orders beyond EXACT_SITES; by default as many as let `top` fillings be scored.
+    `seed`: of the sampled orders beyond EXACT_SITES, of which there are as many as let `top` fillings be scored.
     """
     run = _Run(conditionals, variants, top, passes, accept, also, rounding, progress)
     if max(variant.sites for variant in variants) > EXACT_SITES:
-        return run.by_sampled_orders(wanted, orders, torch.Generator().manual_seed(seed))
+        return run.by_sampled_orders(wanted, torch.Generator().manual_seed(seed))
     return run.best_first(mass, wanted)
 
 
@@ -205,7 +204,7 @@ class _Run:
         fillings = [self._exact(x, log_prob) for x, log_prob in self.found.items()]
         return self._result(fillings, bound, stopped, exact=True)
 
-    def by_sampled_orders(self, wanted: Sequence[State], orders: int | None, generator: torch.Generator) -> ChainSearch:
+    def by_sampled_orders(self, wanted: Sequence[State], generator: torch.Generator) -> ChainSearch:
         """Beams for a third of the passes, then sampled orders, the same ones for all fillings of a variant."""
         states = self.states
         states.reveal([states.states[root] for root in states.roots])
@@ -213,7 +212,7 @@ class _Run:
             self._beams(variant, self._width(variant))
         sites = max(variant.sites for variant in states.variants)
         room = max(0, self.budget - self.passes) // sites
-        orders = orders or min(MOST_ORDERS, max(LEAST_ORDERS, room // self.top))
+        orders = min(MOST_ORDERS, max(LEAST_ORDERS, room // self.top))
         chosen = dict.fromkeys([*(states.number(filling) for filling in wanted), *self._candidates()[: max(1, room // orders)]])
         fillings: list[Found] = []
         for variant in range(len(states.variants)):

@@ -24,9 +24,8 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.joints.joint import Joint, Rule
+from unmask.joints.rules import PairForm, Stack, pair_form, stacked, triton_serves
 from unmask.joints.tiles import CELLS_ON_CPU, Weights, at, contexts, tile_size, tiles
-from unmask.joints.triton.pair_form import PairForm, pair_form, stacked, triton_serves
-from unmask.joints.triton.stack import Stack
 from unmask.tables.unary import Tables, alike
 
 UNDERFLOW = 1e-28
@@ -34,8 +33,8 @@ UNDERFLOW = 1e-28
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What one read of the tables tells about a joint; tensors are float64, of the block's shape with size 1 at axis t.
+class JointReading:
+    """The numbers of one read of the tables for a joint; tensors are float64, of the block's shape with size 1 at axis t.
 
     log_z          log of the rule's normaliser
     log_marginals  log mu_{-t}, for each t
@@ -51,17 +50,17 @@ class Reading:
     objective: float
 
 
-def read_joints(joints: Sequence[Joint], tile_cells: int | None = None) -> list[Reading]:
+def read_joints(joints: Sequence[Joint], tile_cells: int | None = None) -> list[JointReading]:
     """One read of the tables for all `joints` that were not read before; they must be rules over the same tables.
 
-    `tile_cells`: read all of them now, so many cells at a time.
+    `tile_cells`: read all of them now, this many cells at a time.
     """
     if any(joint.tables is not joints[0].tables for joint in joints):
         raise InputError("these joints are rules over different tables: read the joints of each block by themselves")
     return read_rules([(joints[0].tables, [joint.rule for joint in joints])], tile_cells)[0]
 
 
-def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]], tile_cells: int | None = None) -> list[list[Reading]]:
+def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]], tile_cells: int | None = None) -> list[list[JointReading]]:
     """The same for rules over the tables of several blocks of one shape; on a GPU the blocks share their launches."""
     unread = [(tables, [rule for rule in rules if rule not in _READ or tile_cells is not None]) for tables, rules in blocks]
     if tile_cells is None and triton_serves(*(tables for tables, _ in blocks)):
@@ -73,11 +72,11 @@ def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]], tile_cells: int 
     return [[_READ[rule] for rule in rules] for _, rules in blocks]
 
 
-_READ: WeakKeyDictionary[Rule, Reading] = WeakKeyDictionary()
+_READ: WeakKeyDictionary[Rule, JointReading] = WeakKeyDictionary()
 """A rule never changes, so it is read once, by the solver that found it or by the metrics."""
 
 
-def _read_by_tiles(tables: Tables, rules: Sequence[Rule], tile_cells: int | None) -> list[Reading]:
+def _read_by_tiles(tables: Tables, rules: Sequence[Rule], tile_cells: int | None) -> list[JointReading]:
     sums = [_Sums(tables, rule) for rule in rules]
     for index in tiles(tables.shape, tile_cells or tile_size(tables)):
         q = [Weights(at(table, index)) for table in tables.log_q]
@@ -134,21 +133,21 @@ class _Job:
     form: PairForm
 
 
-def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, Reading]:
+def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, JointReading]:
     """The same sums for pairs on a GPU, a read of the tables for each rule; without rules whose sums leave float32's range."""
     if not jobs:
         return {}
     blocks = list(dict.fromkeys(job.tables for job in jobs))
     likely = [torch.stack([tables.log_masked[t] for tables in blocks]).argmax(1).tolist() for t in range(2)]
     places = dict(zip(blocks, zip(*likely, strict=True), strict=True))
-    readings: dict[Rule, Reading] = {}
+    readings: dict[Rule, JointReading] = {}
     for members in alike(jobs, lambda job: job.form.kind):
         group = [jobs[i] for i in members]
         readings |= _read_group(group, [places[job.tables] for job in group])
     return readings
 
 
-def _read_group(jobs: Sequence[_Job], likely: Sequence[tuple[int, int]]) -> dict[Rule, Reading]:
+def _read_group(jobs: Sequence[_Job], likely: Sequence[tuple[int, int]]) -> dict[Rule, JointReading]:
     """Rules of one form, in one launch; the largest cell is sought in the row and the column of the likely tokens."""
     from unmask.joints.triton.pair_sums import pair_sums
 
@@ -168,7 +167,7 @@ def _read_group(jobs: Sequence[_Job], likely: Sequence[tuple[int, int]]) -> dict
     log_mass = [shift.double()[:, None] + mass.log() for mass in masses]
     for i, (job, finite, is_strong) in enumerate(zip(jobs, inside, strong, strict=True)):
         if finite and not is_strong:
-            _mend(job.tables.shape, job.rule, [mass[i].unsqueeze(t) for t, mass in enumerate(masses)],
+            _repair(job.tables.shape, job.rule, [mass[i].unsqueeze(t) for t, mass in enumerate(masses)],
                   [mass[i].unsqueeze(t) for t, mass in enumerate(log_mass)])  # fmt: skip
     log_z = log_mass[0].logsumexp(1)
     own_of, weight_of = (
@@ -177,7 +176,7 @@ def _read_group(jobs: Sequence[_Job], likely: Sequence[tuple[int, int]]) -> dict
     kl = [_divergence(*parts) for parts in zip(own_of, crosses, weight_of, log_mass, strict=True)]
     numbers = torch.stack([log_z, (kl[0].mean(1) + kl[1].mean(1)) / 2, kl[0].sum(1) + kl[1].sum(1)], 1).tolist()
     return {
-        job.rule: Reading(
+        job.rule: JointReading(
             z,
             tuple((m[i] - log_z[i]).unsqueeze(t) for t, m in enumerate(log_mass)),
             tuple(k[i].unsqueeze(t) for t, k in enumerate(kl)),
@@ -194,8 +193,8 @@ def _divergence(own: Tensor, cross: Tensor, weight: Tensor, log_mass: Tensor) ->
     return (own - cross + weight * log_mass).masked_fill(cross == -torch.inf, torch.inf)
 
 
-def _mend(shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_masses: Sequence[Tensor]) -> None:
-    """Put right, in place, the logarithms of masses that all but vanished beside the largest cell."""
+def _repair(shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_masses: Sequence[Tensor]) -> None:
+    """Compute again, in place, the logarithms of masses that nearly vanish beside the largest cell."""
     for t, (mass, log_mass) in enumerate(zip(masses, log_masses, strict=True)):
         weak = torch.nonzero(mass < UNDERFLOW)
         for some in weak.split(max(1, CELLS_ON_CPU // shape[t])) if len(weak) else ():
@@ -229,13 +228,13 @@ class _Sums:
             at(cross, index).add_(q[t].times(cells, out=work).sum(t, keepdim=True))
         self.shift = shift
 
-    def reading(self) -> Reading:
+    def reading(self) -> JointReading:
         (own,) = _own_sums([self.tables])
         log_mass = [self.shift + mass.log() for mass in self.mass]
-        _mend(self.tables.shape, self.rule, self.mass, log_mass)
+        _repair(self.tables.shape, self.rule, self.mass, log_mass)
         log_z = log_mass[0].logsumexp(tuple(range(log_mass[0].dim())))
         kl = tuple(_divergence(*parts) for parts in zip(own.own, self.cross, own.weight, log_mass, strict=True))
-        return Reading(
+        return JointReading(
             log_z=float(log_z),
             log_marginals=tuple(m - log_z for m in log_mass),
             kl=kl,

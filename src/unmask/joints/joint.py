@@ -4,7 +4,6 @@
 
 A construction supplies `rule`, which reads cells of the tables and vectors at an index; everything here is a
 reduction over tiles of the first axis, so that nothing of the tables' size is made unless `dense` is asked for.
-How a joint shows itself to people is in `unmask.joints.display`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite, prod
+from html import escape
+from math import exp, isfinite, prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,14 +22,19 @@ from torch import Tensor
 from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError
+from unmask.formats import percent_at_least
+from unmask.joints.registry import SEARCHED
 from unmask.joints.tiles import Index, tile_size, tiles
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
     import pandas
 
+
 Rule = Callable[[Index], Tensor]
 MOST_DRAWS, LARGEST_SEED = 10**9, 2**63 - 1
+SHOWN = 10
+"""Fillings in a notebook."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,9 +80,7 @@ class Joint:
 
     @cached_property
     def log_z(self) -> float:
-        """log of the rule's normaliser; an error where there is none, as where a rule divides by the probability of a token that
-        the model rules out.
-        """
+        """log of the rule's normaliser; raises if it is not finite, for example if the rule divides by a probability of 0."""
         found = self.known_log_z
         if found is None:
             sums = [self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in self._tiles()]
@@ -85,7 +88,7 @@ class Joint:
         if not isfinite(found):
             raise InputError(
                 f"{self.name} has no joint over these tables: the model rules out tokens that it multiplies or divides by; "
-                "use another construction, such as chain"
+                f"use another construction, such as {SEARCHED}"
             )
         return found
 
@@ -220,16 +223,23 @@ class Joint:
 
     @checked
     def to_frame(self, top: int = 20) -> pandas.DataFrame:
-        """The `top` fillings: one column per site, then log_prob and prob."""
-        checks.whole("top", top, 1, MOST_DRAWS)
-        from unmask.joints.display import frame
+        """The `top` fillings, best first: one column per site with its tokens, then log_prob and prob."""
+        import pandas
 
-        return frame(self, top)
+        checks.whole("top", top, 1, MOST_DRAWS)
+        ids, scores = self.topk(top)
+        tokens = [[self.label(i) for i in row] for row in ids.tolist()]
+        found = pandas.DataFrame(tokens, columns=[f"blank_{t + 1}" for t in range(self.sites)])
+        found["log_prob"] = scores.tolist()
+        found["prob"] = scores.double().exp().tolist()
+        return found
 
     def _repr_html_(self) -> str:
-        from unmask.joints.display import html
-
-        return html(self)
+        held = percent_at_least(exp(self.tables.log_mass))
+        share = f"; the candidates hold {held} of the product joint" if self.tables.log_mass < 0 else ""
+        fillings = " &times; ".join(map(str, self.shape))
+        heading = f"<p><b>{escape(self.name)}</b> joint over {fillings} fillings{share}</p>"
+        return heading + self.to_frame(SHOWN).to_html(index=False)
 
     def __repr__(self) -> str:
         return f"Joint({self.name}, shape={self.shape})"

@@ -7,20 +7,33 @@ For N blocks with gold tokens w, k sites each (2 in the paper), and a joint mu w
     A-KL           1/N sum_n mean over t and over every context x_{-t} of KL(q_t(. | x_{-t}) || mu_t(. | x_{-t}))
     G-KL           the same for the gold context x_{-t} = w_{-t} alone
     objective      sum over t and x_{-t} of the same divergence, for one block (eq. 4)
-    compatibility  of the tables alone, whatever the joint: see `unmask.joints.compatibility`
+    compatibility  of the tables alone, whatever the joint
 
 The U-PPL of the product is that of the model's own unary conditionals q_t, as in the paper; its A-KL and G-KL compare
 the product's conditionals (its factors) with q_t. Over candidate sets everything is given that the block lies in them.
 
 Where a model rules tokens out (q_t = 0), a divergence is infinite if the joint rules out more, and a token's probability given a
 context that the joint rules out counts as 0.
+
+Compatibility: whether the tables can be the conditionals of one joint at all. With L = log A - log B for a pair, and lse_x,
+lse_y, lse its log-sums over x, over y and over both,
+
+    compatibility = mean over all (x, y) of (L + lse - lse_x - lse_y)^2,
+
+zero if and only if the tables are compatible (Arnold & Press 1989): then A/B = mu_a(x) / mu_b(y), a product, and the
+bracket is the pointwise mutual information of the distribution proportional to A/B. Swapping the positions turns A/B
+into B/A, so that incompatible tables have one value in each order. For k > 2 sites the mean runs over all pairs of
+sites too, in the block's order, the other tokens held fixed. That is zero if and only if all k tables are compatible:
+log-ratios along the axes then add up to zero around every square of cells, hence around every closed path. Cells that a table
+rules out (probability 0) are left out of the sums and of the mean: tables are compared where both allow a token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp
+from itertools import combinations
+from math import exp, isfinite, nan
 from typing import TYPE_CHECKING
 
 import torch
@@ -29,15 +42,16 @@ from torch import Tensor
 from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.joints.compatibility import compatibilities
-from unmask.joints.faithfulness import Reading, read_joints, read_rules
+from unmask.joints.faithfulness import JointReading, read_joints, read_rules
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
-from unmask.joints.tiles import Weights, at
+from unmask.joints.rules import Linear, PairForm, Stack, triton_serves
+from unmask.joints.tiles import Weights, at, tile_size, tiles
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
     import pandas
+
 
 SCORED_BY_THE_MODEL = frozenset(name for name, construction in CONSTRUCTIONS.items() if not construction.own_unary)
 
@@ -130,7 +144,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 class _GoldLines:
-    """What a joint is measured by at the gold tokens: for each site, the cells with all others at their gold token."""
+    """The cells by which a joint is measured at the gold tokens: for each site, the cells with all others at their gold token."""
 
     def __init__(self, joint: Joint, places: tuple[int, ...]) -> None:
         self.joint, self.places = joint, places
@@ -164,7 +178,7 @@ def _numbers(lines: Sequence[_GoldLines]) -> list[list[float]]:
     return numbers
 
 
-def _joint_metrics(joint: Joint, reading: Reading, numbers: Sequence[float]) -> JointMetrics:
+def _joint_metrics(joint: Joint, reading: JointReading, numbers: Sequence[float]) -> JointMetrics:
     """The reading gives what runs over all contexts; the gold contexts, one line of cells per site, are summed in float64."""
     cell, *of_sites = numbers
     return JointMetrics(
@@ -178,7 +192,7 @@ def _joint_metrics(joint: Joint, reading: Reading, numbers: Sequence[float]) -> 
 
 
 def _places(blocks: Sequence[Tables], golds: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Where the gold tokens stand among the candidates."""
+    """Places of the gold tokens among the candidates."""
     for tables, gold in zip(blocks, golds, strict=True):
         if len(gold) != tables.sites:
             raise InputError(f"{len(gold)} gold tokens for {tables.sites} blanks: give one token per blank")
@@ -193,3 +207,61 @@ def _places(blocks: Sequence[Tables], golds: Sequence[Sequence[int]]) -> list[tu
             if place is None:
                 raise InputError(f"gold token {gold[t]} is not among the candidates of blank {t + 1}: add it to them")
     return list(zip(*found, strict=True))
+
+
+def compatibility(tables: Tables) -> float:
+    """Mean squared log-ratio in nats^2, in two reads of the tables for each pair of sites; zero for a single site."""
+    return compatibilities([tables])[0]
+
+
+def compatibilities(blocks: Sequence[Tables]) -> list[float]:
+    """The same for several blocks of one shape."""
+    found = _pairs_by_triton(blocks) if triton_serves(*blocks) else [nan] * len(blocks)
+    return [number if isfinite(number) else _by_tiles(tables) for number, tables in zip(found, blocks, strict=True)]
+
+
+def _by_tiles(tables: Tables) -> float:
+    pairs = list(combinations(range(tables.sites), 2))
+    return sum(_pair(tables, s, t) for s, t in pairs) / max(1, len(pairs))
+
+
+def _pairs_by_triton(blocks: Sequence[Tables]) -> list[float]:
+    """Both reads of each pair on a GPU; not finite where a ratio leaves float32's range."""
+    from unmask.joints.triton.pair_sums import pair_sums
+    from unmask.joints.triton.table_sums import table_sums
+
+    sums = table_sums(blocks)
+    over_y, over_x = torch.stack([s.rows.ratio for s in sums]).log(), torch.stack([s.columns.ratio for s in sums]).log()
+    form = PairForm(Linear(1, -1, over_x.logsumexp(1, keepdim=True) - over_y, -over_x))
+    a, b = (Stack.of([tables.log_q[t] for tables in blocks]) for t in range(2))
+    gaps = pair_sums(a, b, form, square=True)
+    means: list[float] = (gaps.row_mass.sum(1) / a.first.numel()).tolist()
+    return means
+
+
+def _pair(tables: Tables, s: int, t: int) -> float:
+    def ratio(index: tuple[slice, ...]) -> Tensor:
+        cells = at(tables.log_q[s], index) - at(tables.log_q[t], index)
+        return cells.masked_fill_(~cells.isfinite(), -torch.inf)
+
+    over_s, over_t = _log_sums(tables, s), _log_sums(tables, t)
+    for index in tiles(tables.shape, tile_size(tables)):
+        cells = ratio(index)
+        for axis, sums in ((s, over_s), (t, over_t)):
+            part = at(sums, index)
+            torch.logaddexp(part, cells.logsumexp(axis, keepdim=True).double(), out=part)
+    over_both = over_s.logsumexp(t, keepdim=True)
+    first, second = (over_s - over_both).to(tables.log_q[0].dtype), over_t.to(tables.log_q[0].dtype)
+    total, count = torch.zeros((2,), dtype=torch.float64, device=first.device)
+    for index in tiles(tables.shape, tile_size(tables)):
+        cells = ratio(index)
+        left_out = cells == -torch.inf
+        gap = (cells - at(first, index) - at(second, index)).masked_fill_(left_out, 0)
+        total += gap.square_().sum(dtype=torch.float64)
+        count += cells.numel() - left_out.sum()
+    return float(total / count)
+
+
+def _log_sums(tables: Tables, axis: int) -> Tensor:
+    shape = [1 if s == axis else n for s, n in enumerate(tables.shape)]
+    return torch.full(shape, -torch.inf, dtype=torch.float64, device=tables.log_q[0].device)

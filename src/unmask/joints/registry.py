@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Style:
-    """Colour, marker and line of a construction in figures; the colours are told apart by colour-blind readers too."""
+    """Colour, marker and line of a construction in figures; colour-blind readers can distinguish the colours too."""
 
     colour: str
     marker: str
@@ -44,9 +44,9 @@ class Construction:
     style       in figures
     options     the keyword options that the rule takes
     member      parameters of a member of the near-compatible family (see `unmask.joints.arnold_gokhale`); None for other rules
-    ordered     depends on the order of the blanks where the tables are incompatible
-    normalised  its cells sum to one as they stand; the normaliser of others is summed over all fillings
     own_unary   False where U-PPL is that of the model's own unary conditionals, as in the paper
+    searched    its fillings can be searched over the whole vocabulary, without tables of candidates
+    heading     the name in two lines, as the head of a narrow column; by default the name itself
     """
 
     name: str
@@ -55,9 +55,9 @@ class Construction:
     style: Style
     options: tuple[str, ...] = ()
     member: Member | None = None
-    ordered: bool = False
-    normalised: bool = False
     own_unary: bool = True
+    searched: bool = False
+    heading: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
 
     def rule(self) -> Callable[..., Joint]:
@@ -78,24 +78,29 @@ HERE = "unmask.joints"
 AG = f"{HERE}.arnold_gokhale"
 
 
-def _of_family(name: str, label: str, style: Style, member: Member | None = None) -> Construction:
-    return Construction(name, label, f"{AG}:{name}", style, ("steps", "tolerance"), member, normalised=True)
+def _of_family(name: str, label: str, style: Style, member: Member | None = None, heading: str = "") -> Construction:
+    return Construction(name, label, f"{AG}:{name}", style, ("steps", "tolerance"), member, heading=heading)
 
 
 CONSTRUCTIONS: dict[str, Construction] = {
     construction.name: construction
     for construction in (
         Construction(
-            "product", "MLM (product)", f"{HERE}.product:product", Style("#000000", "o", "-"), normalised=True, own_unary=False
+            "product",
+            "MLM (product)",
+            f"{HERE}.product:product",
+            Style("#000000", "o", "-"),
+            own_unary=False,
+            heading="prod-\nuct",
         ),
         Construction("mrf_logit", "MRF (logit)", f"{HERE}.mrf:mrf_logit", Style("#CC79A7", "v", "--")),
         Construction("mrf", "MRF", f"{HERE}.mrf:mrf", Style("#D55E00", "^", "--")),
-        Construction("hcb", "HCB", f"{HERE}.hcb:hcb", Style("#E69F00", "s", "--"), ("pivot",), ordered=True),
-        _of_family("arnold_gokhale", "Arnold-Gokhale", Style("#0072B2", "D", "-"), Member(0.0)),
-        _of_family("balanced", "balanced", Style("#009E73", "P", "-"), Member(0.5)),
-        _of_family("pseudo_gibbs", "pseudo-Gibbs", Style("#56B4E9", "X", "-"), Member(1.0)),
-        _of_family("restarted", "restarted", Style("#882255", "p", "-"), Member(0.75, 0.1)),
-        Construction("chain", "chain", f"{HERE}.chain:chain", Style("#7F7F7F", "*", ":"), ("order",), normalised=True),
+        Construction("hcb", "HCB", f"{HERE}.hcb:hcb", Style("#E69F00", "s", "--"), ("pivot",)),
+        _of_family("arnold_gokhale", "Arnold-Gokhale", Style("#0072B2", "D", "-"), Member(0.0), "arn.\ngokh."),
+        _of_family("balanced", "balanced", Style("#009E73", "P", "-"), Member(0.5), "bal-\nanced"),
+        _of_family("pseudo_gibbs", "pseudo-Gibbs", Style("#56B4E9", "X", "-"), Member(1.0), "ps.\ngibbs"),
+        _of_family("restarted", "restarted", Style("#882255", "p", "-"), Member(0.75, 0.1), "re-\nstart"),
+        Construction("chain", "chain", f"{HERE}.chain:chain", Style("#7F7F7F", "*", ":"), ("order",), searched=True),
     )
 }
 FAMILY = _of_family("family", "family", Style("#8C564B", "h", "-."))
@@ -104,6 +109,14 @@ DEFAULT = "restarted"
 """Of one or two blanks of a text, for which it was chosen."""
 DEFAULT_OF_MUTANTS = "balanced"
 """Mutants keep the rule that follows from the unary conditionals alone: restarts were measured on English text only."""
+DEFAULT_OF_DEPENDENCE = "pseudo_gibbs"
+"""Of the dependence of two positions, and of what is sampled by it."""
+INDEPENDENT = "product"
+"""The blanks taken as independent: what the others are compared with."""
+SEARCHED = next(name for name, construction in CONSTRUCTIONS.items() if construction.searched)
+"""From three blanks on the default, and the law of every search."""
+PUBLISHED_STEPS = "arnold_gokhale"
+"""The construction that the paper stops after a number of steps."""
 FORMS = (*CONSTRUCTIONS, "family:ALPHA,LAMBDA")
 """All that `named` understands, for help texts and errors."""
 

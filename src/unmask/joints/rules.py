@@ -1,17 +1,167 @@
-"""The two simplest rules: a sum of factors, and the mean of joints that are such sums."""
+"""Rules over tables, and the form in which a GPU reads the rule of a pair.
+
+The two simplest rules are a sum of factors (`SumRule`) and the mean of joints that are such sums (`MeanRule`). One GPU program
+sums the cells of every rule that has the form (`PairForm`)
+
+    r[x, y] = log( exp L1 + exp L2 ) - log( exp g[x] + exp h[y] ),     Li = a_i log A + b_i log B + f_i[x] + e_i[y].
+
+L2 and the denominator are absent in most. If there is an L2, it is over B alone, and L1 over A alone: the near-compatible
+family has L1 = log A + log of the weight of y, L2 = log B + log of the weight of x, and a denominator; the mean of the two
+chains has L1 and L2 and no denominator. A rule that has this form says so in a method `pair_form(tables)`; any other is read
+from tiles.
+
+A `Stack` holds tables of several pairs for one launch: matrices of one shape anywhere in a device's memory. A program knows the
+first matrix, and the offset of its own pair's matrix in cells. So tables are not copied together, and a pair that has converged
+leaves by a shorter list of places. Several rows may read one matrix, one after the other.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import log
+from itertools import accumulate, groupby
+from math import gcd, log
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.joints.joint import Rule
 from unmask.joints.tiles import Index, sum_at
-from unmask.joints.triton.pair_form import Linear, PairForm
+from unmask.models.batching import triton_wanted
 from unmask.tables.unary import Tables
+
+ALIGNED = 16
+"""Cells whose multiples all matrices begin at, so that a program may load several at once."""
+CHANGING = ("begins", "n", "m")
+"""Arguments of programs whose values change from launch to launch: one program is compiled for all."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """For each pair a matrix; `places`: how many cells after the first matrix it begins; `begins`: its first row, and at the end
+    how many rows there are.
+    """
+
+    matrices: tuple[Float[Tensor, "n m"], ...]
+    places: Int[Tensor, " pairs"]
+    begins: Int[Tensor, " pairs_and_one"]
+    rows: int
+
+    @staticmethod
+    def of(matrices: Sequence[Tensor], owner: Sequence[int] | None = None) -> Stack:
+        """`owner`: which matrix each row reads, those of a matrix in a row; by default each matrix is read by one row."""
+        first, rows = matrices[0], range(len(matrices)) if owner is None else owner
+        readers = [(block, len(list(of_block))) for block, of_block in groupby(rows)]
+        places = [(matrices[block].data_ptr() - first.data_ptr()) // first.element_size() for block, _ in readers]
+        begins = list(accumulate((count for _, count in readers), initial=0))
+        numbers = torch.tensor([*places, *begins], device=first.device)
+        return Stack(tuple(matrices), numbers[: len(places)], numbers[len(places) :], len(rows))
+
+    @property
+    def first(self) -> Float[Tensor, "n m"]:
+        return self.matrices[0]
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.first.shape
+
+    @property
+    def known(self) -> dict[str, int]:
+        """Constants that a program is compiled with: the multiples that matrices begin at, and that their lines are of."""
+        return {"ALIGNED": ALIGNED, "EVEN": gcd(ALIGNED, self.shape[1])}
+
+    def read_with(self, other: Stack) -> tuple[Tensor | int, ...]:
+        """The first arguments of a program that reads this stack beside another."""
+        return (self.first, other.first, self.places, other.places, self.begins, *self.shape)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def aligned(matrix: Tensor) -> bool:
+    """Whether a matrix can be in a stack: its cells lie in order, from a multiple of ALIGNED on."""
+    return matrix.is_contiguous() and matrix.data_ptr() % (ALIGNED * matrix.element_size()) == 0
+
+
+def aligned_zeros(like: Tensor, count: int, shape: tuple[int, int]) -> Float[Tensor, "count n m"]:
+    """So many matrices of zeros in one tensor, each of which can be in a stack."""
+    cells = shape[0] * shape[1]
+    return like.new_zeros((count, -(-cells // ALIGNED) * ALIGNED))[:, :cells].unflatten(1, shape)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """a log A + b log B + f[x] + e[y]; a and b are -1, 0 or 1. Several pairs have a row each in f and e; None is zero."""
+
+    a: int
+    b: int
+    f: Tensor | None = None
+    e: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class PairForm:
+    """log(exp first + exp second) - log(exp g[x] + exp h[y]); `second` and `below` = (g, h) may be absent.
+
+    Where there is a `second`, it is over log B, and `first` over log A.
+    """
+
+    first: Linear
+    second: Linear | None = None
+    below: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """The properties that forms of one launch share: all except the numbers."""
+        parts = (self.first, self.second) if self.second else (self.first,)
+        return (self.below is None, *((part.a, part.b, part.f is None, part.e is None) for part in parts))
+
+    def along(self, t: int, fixed: Int[Tensor, "pairs 1"], log_a: Tensor, log_b: Tensor) -> Float[Tensor, "pairs n"]:
+        """The cells along site t of several pairs, the other site at `fixed`; `log_a`, `log_b`: the tables there."""
+
+        def sides(f: Tensor | None, e: Tensor | None) -> list[Tensor]:
+            both = ((f, t == 0), (e, t == 1))
+            return [torch.zeros_like(log_a[:, :1]) if v is None else v if whole else v.gather(1, fixed) for v, whole in both]
+
+        def linear(part: Linear) -> Tensor:
+            f, e = sides(part.f, part.e)
+            return sum((log if power > 0 else -log for power, log in ((part.a, log_a), (part.b, log_b)) if power), f + e)
+
+        cells = linear(self.first)
+        if self.second is not None:
+            cells = torch.logaddexp(cells, linear(self.second))
+        return cells if self.below is None else cells - torch.logaddexp(*sides(*self.below))
+
+
+def stacked(forms: Sequence[PairForm]) -> PairForm:
+    """Forms of one kind, of a pair each, as one form of several pairs."""
+    seconds, belows = [form.second for form in forms if form.second], [form.below for form in forms if form.below]
+    return PairForm(
+        _stacked([form.first for form in forms]),
+        _stacked(seconds) if seconds else None,
+        (torch.stack([g for g, _ in belows]), torch.stack([h for _, h in belows])) if belows else None,
+    )
+
+
+def _stacked(parts: Sequence[Linear]) -> Linear:
+    vectors = [[v for v in side if v is not None] for side in ([p.f for p in parts], [p.e for p in parts])]
+    return Linear(parts[0].a, parts[0].b, *(torch.stack(side) if side else None for side in vectors))
+
+
+def triton_serves(*blocks: Tables) -> bool:
+    """Whether the tables are those of pairs in float32 on a GPU that Triton compiles for."""
+    if not triton_wanted(blocks[0].log_q[0]):
+        return False
+    return all(tables.sites == 2 and all(q.dtype == torch.float32 and aligned(q) for q in tables.log_q) for tables in blocks)
+
+
+def pair_form(tables: Tables, rule: Rule) -> PairForm | None:
+    """The form of `rule`, or None if it has none."""
+    form = getattr(rule, "pair_form", None)
+    found: PairForm | None = form(tables) if form is not None else None
+    return found
 
 
 @dataclass(frozen=True, eq=False)

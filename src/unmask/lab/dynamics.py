@@ -24,7 +24,7 @@ For a chain P reversible with respect to pi,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -88,15 +88,6 @@ def uniform_masks(space: Space, k: int) -> MaskLaw:
     """All masks of k sites, equally likely: k-Gibbs, k-MPLE."""
     masks = space.masks(k)
     return MaskLaw(f"k={k}", space, masks, np.full((len(masks), 1), 1 / len(masks)))
-
-
-def weighted_masks(space: Space, weights: Mapping[Sequence[int], float], name: str = "weighted") -> MaskLaw:
-    """Masks with given weights, normalised to sum to 1."""
-    total = sum(weights.values())
-    if not weights or min(weights.values()) < 0 or not 0 < total < np.inf:
-        raise InputError(f"{name}: give masks with weights of at least 0, not all 0")
-    masks = tuple(space.check(mask) for mask in weights)
-    return MaskLaw(name, space, masks, np.array([[w / total] for w in weights.values()]))
 
 
 def adaptive_masks(space: Space, k: int, log_weight: Callable[[Mask], Vector], name: str = "adaptive") -> MaskLaw:

@@ -85,13 +85,6 @@ class Space:
             raise InputError(f"k = {k} masked sites of {self.sites}: use k from 1 to {self.sites}")
         return tuple(combinations(range(self.sites), k))
 
-    def check(self, mask: Sequence[int]) -> Mask:
-        """`mask` as a sorted tuple, if its sites exist and differ."""
-        sites = tuple(sorted(mask))
-        if not sites or len(set(sites)) != len(sites) or sites[0] < 0 or sites[-1] >= self.sites:
-            raise InputError(f"mask {list(mask)}: name one or more different sites from 0 to {self.sites - 1}")
-        return sites
-
     def sum_over(self, mask: Mask, f: Float[np.ndarray, "S ..."]) -> Float[np.ndarray, "S ..."]:
         """sum_K f for f of shape (S,) or (S, d), in the shape of f."""
         cells = f.reshape(*self.sizes, *f.shape[1:])

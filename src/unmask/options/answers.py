@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from unmask.joints.registry import DEFAULT_OF_MUTANTS, FORMS
+from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE, DEFAULT_OF_MUTANTS, FORMS, SEARCHED
 from unmask.options.kinds import (
     AllowedWords,
     Alphabet,
@@ -53,7 +53,7 @@ class FillOptions(Printed, Loaded, Grid, Targets, Texts):
     )
     text: Any = texts("Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens.")
     joint: str | None = grid_row(
-        None, Construction(), DERIVED, "-j", otherwise="restarted for one or two blanks, chain from three on"
+        None, Construction(), DERIVED, "-j", otherwise=f"{DEFAULT} for one or two blanks, {SEARCHED} from three on"
     )
     answers: Sequence[str] | None = search_row(
         None, Words(), "Fillings to score beside the best, each with its rank and odds; of any length."
@@ -90,7 +90,7 @@ class CompareOptions(Printed, Drawn, Loaded, Grid, Targets, Texts):
     text: Any = texts("Text with [MASK] at each blank.")
     joints: Any = grid_row("all", Constructions(), f"all, or some of {', '.join(FORMS)}.")
     joint: str | None = grid_row(
-        None, Construction(), "The construction by which completions are ranked.", "-j", otherwise="restarted"
+        None, Construction(), "The construction by which completions are ranked.", "-j", otherwise=DEFAULT
     )
     top: int = _top("completions to show", 10)
 
@@ -105,7 +105,7 @@ class DependenceOptions(Printed, Drawn, Loaded, Grid, Texts):
         "unmask dependence 'She put the keys on the table.' --positions 2,4,7 --figure dependence.png",
     )
     text: Any = texts("Text with [MASK] at two blanks or more, or a whole text.")
-    joint: str = grid_row("pseudo_gibbs", Construction(), DERIVED, "-j")
+    joint: str = grid_row(DEFAULT_OF_DEPENDENCE, Construction(), DERIVED, "-j")
     others: Others | None = option(
         None,
         Choice(("masked", "text")),

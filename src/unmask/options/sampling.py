@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from unmask.errors import InputError
-from unmask.joints.registry import FORMS
+from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, FORMS
 from unmask.options.kinds import (
     AllowedTokens,
     Alphabet,
@@ -106,7 +106,7 @@ class Sampling(Options):
     )
     hot: float = moves_row(2.0, TEMPERATURE, "First temperature.")
     cold: float = moves_row(0.1, TEMPERATURE, "Last temperature.")
-    joint: str = blocks_row("pseudo_gibbs", Construction(), f"Construction of pairs: {', '.join(FORMS)}.")
+    joint: str = blocks_row(DEFAULT_OF_DEPENDENCE, Construction(), f"Construction of pairs: {', '.join(FORMS)}.")
     candidates: int = blocks_row(16, Whole(1, 10**5), "Tokens per position of pairs.")
     decoding_steps: int = decoding_row(10, Whole(1, 10**6), "Steps to a whole text.")
     schedule: Schedule = decoding_row("linear", Choice(get_args(Schedule)), "How many blanks are left after each step")

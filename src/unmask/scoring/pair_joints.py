@@ -20,7 +20,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.cloze import Cloze
-from unmask.joints import Joint, derive
+from unmask.joints.deriving import derive
+from unmask.joints.joint import Joint
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import Scored, ScoreSettings, TextBatch

@@ -9,17 +9,16 @@ import threading
 from collections import OrderedDict
 from math import prod
 
-from unmask.answers.chain_answer import ChainFilling
-from unmask.answers.chain_filling import searches
+from unmask.answers.chain_filling import ChainFilling, searches
 from unmask.answers.comparison import Comparison, compare
 from unmask.answers.conditionals import conditionals
 from unmask.answers.dependence import dependence
 from unmask.answers.filling import Filling, fill
-from unmask.answers.pair_map import pair_map, told_dependence
+from unmask.answers.pair_map import dependence_in_words, pair_map
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.joint import not_converged
-from unmask.joints.registry import CONSTRUCTIONS, named
+from unmask.joints.registry import CONSTRUCTIONS, INDEPENDENT, named
 from unmask.models.text.text_tokenizer import BLANK
 from unmask.options.answers import FillOptions
 from unmask.runs.files import plain
@@ -79,11 +78,10 @@ class Questions:
         """The most probable fillings of the blanks, under a joint of them."""
         several = asked.text.count("[WORD]") + asked.text.count("[GAP")
         limits.check_blanks(several + self._blanks(asked.text))
-        options = FillOptions.given(joint=asked.joint, candidates=asked.candidates, exact=asked.exact)
         candidates = asked.candidates
-        construction = None if asked.joint is None else named(asked.joint, "joint").name
-        if not searches(options, self.model, asked.text, construction):
-            candidates = self._candidates(asked.text, asked.candidates, asked.exact)
+        options = FillOptions.given(joint=asked.joint, candidates=candidates, exact=asked.exact)
+        if not searches(self.model, asked.text, options):
+            candidates = self._candidates(asked.text, candidates, asked.exact)
         found = fill(model=self.model, **asked.model_dump() | {"candidates": candidates}, progress=progress)
         if isinstance(found, ChainFilling):
             return schemas.Filled(
@@ -126,7 +124,7 @@ class Questions:
         pinned = None if asked.pin is None else (asked.pin.blank, asked.pin.token)
         if pinned and not two:
             raise InputError(f"a word is pinned in one of two blanks, and the text has {len(compared.cloze.block)}: leave it out")
-        shown = pair_map(joint, compared.joints["product"], asked.cells, pinned) if two else None
+        shown = pair_map(joint, compared.joints[INDEPENDENT], asked.cells, pinned) if two else None
         return schemas.JointOut(
             text=compared.text,
             joint=chosen.name,
@@ -134,7 +132,7 @@ class Questions:
             exact=asked.exact,
             candidates_mass=compared.candidates_mass,
             compatibility=compared.compatibility,
-            summary=told_dependence(joint, compared.compatibility),
+            summary=dependence_in_words(joint, compared.compatibility),
             warning=not_converged(compared.joints.values()),
             constructions=described,
             completions=_completions(self._filling(compared, chosen.name, asked.top)),
@@ -142,7 +140,7 @@ class Questions:
         )
 
     def _compared(self, asked: schemas.JointAsked, name: str, progress: Progress | None) -> Comparison:
-        names = [*CONSTRUCTIONS] if not asked.exact else ["product"]
+        names = [*CONSTRUCTIONS] if not asked.exact else [INDEPENDENT]
         names += [name] if name not in names else []
         candidates = self._candidates(asked.text, asked.candidates, asked.exact, asked.positions)
         key = (asked.text, tuple(asked.positions or ()), candidates, asked.exact, *names)
@@ -168,7 +166,7 @@ class Questions:
 
     def _filling(self, compared: Comparison, name: str, top: int) -> Filling:
         joints = compared.joints
-        return Filling(compared.text, joints[name], joints["product"], self.model, compared.cloze, top)
+        return Filling(compared.text, joints[name], joints[INDEPENDENT], self.model, compared.cloze, top)
 
     def dependence(self, asked: schemas.DependenceAsked, progress: Progress | None = None) -> schemas.DependenceOut:
         """Mutual information between all tokens of a text, or between its blanks."""

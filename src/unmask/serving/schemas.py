@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
-from unmask.joints.registry import DEFAULT
+from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE
 from unmask.runs.files import plain
 from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 from unmask.serving import limits
@@ -234,7 +234,7 @@ class DependenceAsked(Asked):
     """Mutual information between the tokens of a whole text, or between its blanks."""
 
     text: Text
-    joint: Name = "pseudo_gibbs"
+    joint: Name = DEFAULT_OF_DEPENDENCE
     others: Literal["masked", "text"] | None = None
     candidates: Candidates = 32
 

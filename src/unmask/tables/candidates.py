@@ -6,13 +6,19 @@ n tokens of each blank t with the highest
     score_t(x) = m_t(x) / 2 + 1/(2(k-1)) sum_{s != t} sum_y w_s(y) q_t(x | x_s = y; the other blanks masked),
 
 where m_t is the model's distribution with every blank masked and w_s is m_s over its most likely tokens y. The first term
-alone misses what is likely only beside the right neighbour (the second half of a name); the second costs a few passes.
-Special tokens ([CLS], [PAD], [MASK], [UNK], ...) are outside the support of a filled text and are never candidates. Where n is
-left out it follows the model's speed (`speed`): 512 for a pair with a model as fast as the bundled one.
+alone misses tokens that are likely only beside the right neighbour (the second half of a name); the second costs a few passes.
+Special tokens ([CLS], [PAD], [MASK], [UNK], ...) are outside the support of a filled text and are never candidates.
+
+The default n follows the model's speed: 512 for a pair with a model as fast as the bundled one. A measured speed varies with the
+load of the machine, and so would the numbers of the answer. A pass is therefore first estimated from the model's size, at SPEED
+multiplications per second. It is measured too, in processor time of one thread, which other programs hardly change. The
+measurement counts only if it is more than FAR times away from the estimate (a GPU, many cores, a slow machine).
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -25,17 +31,17 @@ from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
-from unmask.tables.speed import seconds_per_pass
+from unmask.tables.kept import kept_with_first
 from unmask.tables.support import regular_tokens
 from unmask.tables.unary import alike, masked_logits, pass_count, rows_at_once
 
 SMALL_VOCABULARY = 64
-"""A vocabulary of at most so many regular tokens (amino acids, characters) is taken whole, where the limits allow."""
+"""A vocabulary of at most this many regular tokens (amino acids, characters) is taken whole, if the limits allow it."""
 LARGEST_DEFAULT = 512
 MOST_PASSES = 1500
 LEAST_PASSES = 24
 SECONDS = 3.5
-"""What a default answer may cost: at most so many passes, and so many seconds as `speed` foresees them: mostly about two."""
+"""Limits of a default answer: passes, and seconds as `seconds_per_pass` estimates them; mostly about two."""
 MAX_PASSES = 200_000
 MAX_CELLS = 1_000_000_000
 """Beyond these a joint is refused unless asked for with force: hours on a CPU, and gigabytes for each table."""
@@ -44,10 +50,10 @@ NEIGHBOURS = 64
 
 
 @dataclass(frozen=True)
-class Plan:
+class CandidatePlan:
     """Which tokens each blank of a cloze may take, before any pass of the model.
 
-    allowed   token ids that may stand in a blank
+    allowed   token ids allowed in a blank
     sets      the candidates of each blank where they are known already; None where the likeliest are to be found
     size      how many candidates per blank
     neighbours  how many likely tokens of every other blank their score looks at
@@ -80,7 +86,7 @@ def choose_candidates(
 ) -> tuple[Tensor, ...]:
     """Token ids for each blank: every regular token if `exact`, the given sets, or the `candidates` most likely of each.
 
-    Gold tokens of the cloze, where known, are always among them. `alphabet`: the token ids that may stand in a blank.
+    Gold tokens of the cloze, where known, are always among them. `alphabet`: the token ids allowed in a blank.
     """
     return find_candidates(model, [plan_candidates(model, cloze, candidates, exact, force, alphabet)])[0]
 
@@ -92,7 +98,7 @@ def plan_candidates(
     exact: bool = False,
     force: bool = False,
     alphabet: Sequence[int] | None = None,
-) -> Plan:
+) -> CandidatePlan:
     """How the candidates of `choose_candidates` will be found; refuses what cannot be done, before any pass."""
     allowed = regular_tokens(model) if alphabet is None else _alphabet(alphabet, regular_tokens(model), cloze)
     k = len(cloze.block)
@@ -101,7 +107,7 @@ def plan_candidates(
     if candidates is not None and not isinstance(candidates, int | str) and hasattr(candidates, "__len__"):
         sets = _given_sets(candidates, allowed, k)
         check_feasible([len(c) for c in sets], len(allowed), force)
-        return Plan(cloze, allowed, sets, max(len(c) for c in sets))
+        return CandidatePlan(cloze, allowed, sets, max(len(c) for c in sets))
     if candidates is not None:
         candidates = checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
     whole = exact or k == 1 or (candidates is None and _small_enough(len(allowed), k))
@@ -115,10 +121,12 @@ def plan_candidates(
     else:
         size, neighbours = _affordable(k, len(allowed), seconds_per_pass(model, len(cloze.ids)))
     check_feasible([size] * k, len(allowed), force)
-    return Plan(cloze, allowed, (allowed,) * k if size == len(allowed) else None, size, neighbours)
+    return CandidatePlan(cloze, allowed, (allowed,) * k if size == len(allowed) else None, size, neighbours)
 
 
-def find_candidates(model: ConditionalModel, plans: Sequence[Plan], progress: Progress | None = None) -> list[tuple[Tensor, ...]]:
+def find_candidates(
+    model: ConditionalModel, plans: Sequence[CandidatePlan], progress: Progress | None = None
+) -> list[tuple[Tensor, ...]]:
     """The candidates of several clozes; the passes of texts of one length run together."""
     found = [plan.sets for plan in plans]
     done, total = 0, sum(plan.passes for plan in plans)
@@ -136,7 +144,7 @@ def find_candidates(model: ConditionalModel, plans: Sequence[Plan], progress: Pr
 
 
 def default_size(sites: int, passes: int = MOST_PASSES) -> int:
-    """The largest number of candidates per blank, up to LARGEST_DEFAULT, that keeps to so many passes; at least 2."""
+    """The largest number of candidates per blank, up to LARGEST_DEFAULT, that takes at most this many passes; at least 2."""
     return max(2, _largest(sites, LARGEST_DEFAULT, passes, MAX_CELLS))
 
 
@@ -206,8 +214,8 @@ def _alphabet(alphabet: Sequence[int], regular: Tensor, cloze: Cloze) -> Tensor:
     known, given = set(regular.tolist()), list(dict.fromkeys(int(i) for i in alphabet))
     wrong = [i for i in given if i not in known]
     if wrong or not given:
-        what = f"has {wrong[0]}, which is no regular token of the model" if wrong else "is empty"
-        raise InputError(f"the alphabet {what}: name tokens that can stand in a text")
+        what = f"has {wrong[0]}, which is not a regular token of the model" if wrong else "is empty"
+        raise InputError(f"the alphabet {what}: name tokens that a text can have")
     missing = [i for i in cloze.gold or () if i not in set(given)]
     if missing:
         raise InputError(f"the target with token id {missing[0]} is not in the alphabet: add it, or choose another target")
@@ -231,7 +239,7 @@ def _small_enough(vocabulary: int, sites: int) -> bool:
 
 
 def _largest(sites: int, most: int, passes: int, cells: int) -> int:
-    """The largest n <= most with at most so many passes and cells for n candidates at each of `sites` blanks."""
+    """The largest n <= most with at most this many passes and cells for n candidates at each of `sites` blanks."""
     low, high = 1, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -247,7 +255,51 @@ def _given_sets(candidates: Sequence[Sequence[int]], regular: Tensor, sites: int
     for t, tokens in enumerate(candidates):
         wrong = [i for i in checks.wholes(f"the candidates of blank {t + 1}", tokens) if i not in known]
         if wrong:
-            raise InputError(f"candidate {wrong[0]} of blank {t + 1} is no regular token of the model: take it out")
+            raise InputError(f"candidate {wrong[0]} of blank {t + 1} is not a regular token of the model: take it out")
         if not tokens or len(set(tokens)) != len(tokens):
             raise InputError(f"the candidates of blank {t + 1} are empty or name a token twice: name each token once")
     return tuple(torch.tensor(list(tokens), device=regular.device) for tokens in candidates)
+
+
+SPEED = 50e9
+"""Multiplications per second of two ordinary cores."""
+FAR = 4.0
+ROWS = {"cpu": 8, "cuda": 64}
+REPEATS = 3
+_measuring = threading.Lock()
+
+
+def seconds_per_pass(model: ConditionalModel, tokens: int) -> float:
+    """Seconds that one pass of a text of `tokens` tokens takes, in batches."""
+    count = model.multiplications(tokens)
+    with _measuring:
+        return _seconds(model, tokens, None if count is None else count / SPEED)
+
+
+@kept_with_first
+def _seconds(model: ConditionalModel, tokens: int, estimate: float | None) -> float:
+    fastest = float("inf")
+    for _ in range(REPEATS):
+        fastest = min(fastest, _measured(model, tokens))
+        if estimate is not None and estimate / FAR < fastest < estimate * FAR:
+            return estimate
+    return fastest
+
+
+def _measured(model: ConditionalModel, tokens: int) -> float:
+    """Seconds per pass of one small batch; one core is counted as two, so that one thread and two give the same answers."""
+    kind, threads = model.device.type, torch.get_num_threads()
+    rows = ROWS.get(kind, ROWS["cuda"])
+    ids = torch.full((rows, tokens), model.mask_id, device=model.device)
+    where = torch.zeros((rows, 1), dtype=torch.long, device=model.device)
+    if kind != "cpu":
+        start = time.perf_counter()
+        model.logits(ids, where).sum().item()
+        return (time.perf_counter() - start) / rows
+    torch.set_num_threads(1)
+    try:
+        start = time.thread_time()
+        model.logits(ids, where)
+        return (time.thread_time() - start) / rows / max(2, threads)
+    finally:
+        torch.set_num_threads(threads)

@@ -11,7 +11,7 @@ filling x with probability p(x), the mean over all orders (see `unmask.tables.la
       h = 1 at a state not passed,   h = 0 at a filling set aside,   h(S, x_S) = 1/h sum_i max_v q_i(v | x_S) h(S + i, x_S v),
 
   since p is a mean over the next site of a product, and each factor is replaced by its largest value. h(empty) bounds p(x)
-  of every filling not set aside. It is 0 only if none of them is possible: what underflows counts as LEAST.
+  of every filling not set aside. It is 0 only if all of them are impossible: a product that underflows counts as LEAST.
 - p(x) itself, once all 2^k - 1 states of x are passed.
 
 Several variants of a text, each with its own blanks (a word of one, two or three tokens) and a weight, are explored together:
@@ -44,7 +44,7 @@ State = tuple[int, ...]
 """The number of the variant, then for each of its sites the token revealed, or HIDDEN."""
 MOST_LISTED = 256
 LEAST_LISTED = 8
-"""How many of the likeliest tokens of a hidden site become states of their own, at most (if not told) and at least."""
+"""How many of the likeliest tokens of a hidden site become states of their own: default maximum, and minimum."""
 LEAST_FLOW = 1e-6
 """Below this flow a state is not listed; it still counts in the bound, and in p(x)."""
 LEAST = 1e-300
@@ -128,7 +128,7 @@ class Exploration:
         return self._cover
 
     def reveal(self, states: Sequence[State]) -> None:
-        """One pass over each of the states that has had none."""
+        """One pass over each state that was not passed yet."""
         alike: dict[tuple[int, int], list[State]] = defaultdict(list)
         for state in dict.fromkeys(states):
             if not self.passed[self.number(state)]:
@@ -206,7 +206,7 @@ class Exploration:
         return max(exp(self.rounding.high(log(total), variant.sites)), LEAST) if total > 0 else 0.0
 
     def _refresh(self) -> None:
-        """Flows after the last passes; a state that was numbered since has none."""
+        """Flows after the last passes; a state that was numbered since has no flow."""
         new = len(self.states) - len(self._flow)
         if not self._stale:
             if new:

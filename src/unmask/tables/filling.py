@@ -45,7 +45,7 @@ def fill(
 
 
 def rehearse(tokens: int, n: int, device: torch.device) -> None:
-    """Launch one of each program for tables over n of so many tokens, of other sizes with the same multiples."""
+    """Launch one of each program for tables over n of `tokens` tokens, of other sizes with the same multiples."""
     logits, over = torch.zeros((16, 64 + tokens % 16), device=device), 32 + n % 16
     candidates = torch.arange(over, device=device)
     for shape in ((1, over, over), (16, over, 1)):

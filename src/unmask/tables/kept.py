@@ -1,4 +1,4 @@
-"""What follows from one object, a block's tables or a sampler's target: computed once, and kept while that lives."""
+"""Results that follow from one object, a block's tables or a sampler's target: computed once, and kept while that lives."""
 
 from __future__ import annotations
 

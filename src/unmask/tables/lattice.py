@@ -7,7 +7,7 @@ masked. An order o of the sites gives the probability p_o(x) = prod_t q(x_{o_t} 
 
 is a probability over the V^k texts too, exact in 2^k - 1 passes. The same recursion with the mean of logarithms gives the
 mean of log p_o, a lower bound of log p; with the largest or smallest term, the best and worst order, which look at hidden
-values and so are no probabilities. Beyond MOST_SITES orders are sampled: the mean of p_o over sampled orders is unbiased.
+values and so are not probabilities. Beyond MOST_SITES orders are sampled: the mean of p_o over sampled orders is unbiased.
 """
 
 from __future__ import annotations

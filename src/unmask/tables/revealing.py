@@ -1,17 +1,28 @@
 """Log-probabilities of given tokens at hidden positions of partly revealed texts: log q(x_i | x_S), the rest masked.
 
 One pass of the model over a text in which the sites outside S are masked gives q(. | x_S) at every hidden site, so its
-cost is shared by all that reveal the same tokens. Only the numbers asked for are kept of a pass; its V logits per position
-are let go. The support of q is the model's whole vocabulary, its special tokens included, unless another one is given:
+cost is shared by all texts that reveal the same tokens. Only the numbers asked for are kept, not the V logits per position.
+The support of q is the model's whole vocabulary, its special tokens included, unless another one is given:
 q is then renormalised over it (`unmask.tables.support`).
+
+`length_weights` weighs readings of one text with different numbers of masks. With N the visible tokens right beside a blank, the
+fit of a reading is
+
+    prod_{j in N} q(x_j | every other visible token, the blanks masked),
+
+and its weight is its share of the sum over the readings. A text without such neighbours, or with impossible ones in every
+reading, gives equal weights.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.tables.support import lost_nats, outside
@@ -34,7 +45,7 @@ class Conditionals:
     ) -> Float[Tensor, "n p"]:
         """log q(targets | rows) at `positions`, in float64.
 
-        Equal rows with equal positions are passed once; `distinct` says that there are none, and spares the search for them.
+        Equal rows with equal positions are passed once; `distinct`: all rows differ, so skip the search.
         """
         return self.log_q_and_lost(rows, positions, targets, distinct)[0]
 
@@ -89,3 +100,21 @@ def check_texts(model: ConditionalModel, texts: Int[Tensor, "n T"], sites: Int[T
         raise InputError("a text's sites name a position twice: name each position once")
     if bool((texts.gather(1, sites) == model.mask_id).any()):
         raise InputError("a text has the mask token at a site: give the token that fills it")
+
+
+def length_weights(conditionals: Conditionals, clozes: Sequence[Cloze]) -> list[float]:
+    """The weight of each reading of a text; two passes per blank and reading."""
+    model = conditionals.model
+    special = {*model.special_ids, model.mask_id}
+    fits = []
+    for cloze in clozes:
+        beside = {p + step for p in cloze.block for step in (-1, 1)} & set(range(len(cloze.ids)))
+        places = torch.tensor(sorted(p for p in beside if cloze.ids[p] not in special), device=model.device)
+        text = torch.tensor([cloze.ids], device=model.device).repeat(len(places), 1)
+        rows = text.scatter(1, places[:, None], model.mask_id)
+        fits.append(conditionals.log_q(rows, places[:, None], text.gather(1, places[:, None])).sum() if len(places) else 0.0)
+    log_fits = torch.tensor(fits, dtype=torch.float64)
+    if float(log_fits.amax()) == -torch.inf:
+        log_fits.zero_()
+    weights: list[float] = log_fits.softmax(0).tolist()
+    return weights

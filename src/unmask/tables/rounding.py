@@ -40,7 +40,7 @@ class Rounding:
 
     @classmethod
     def of(cls, dtype: torch.dtype, fixed_factors: int = 0) -> Rounding:
-        """The rounding of a model; `fixed_factors` more conditionals stand in every probability."""
+        """The rounding of a model; `fixed_factors` more conditionals are factors of every probability."""
         factor = PASS.get(dtype, PASS[torch.bfloat16])
         kept = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
         return cls(factor, kept, 2 * fixed_factors * factor)

@@ -1,7 +1,7 @@
-"""The support of q: the tokens that may stand in a text, over which the model's conditionals are renormalised.
+"""The support of q: the tokens that a text can have, over which the model's conditionals are renormalised.
 
 A model gives some of its probability to special tokens ([CLS], [PAD], [MASK], [UNK], ...) and to columns that no token uses. None
-can stand in a filled text. Every law of this project that sums to 1 therefore has
+can be in a filled text. Every law of this project that sums to 1 therefore has
 
     q(v | context) = exp f(v) / sum of exp f(w) over w in the support,
 
@@ -20,7 +20,7 @@ from unmask.models.conditional_model import ConditionalModel
 
 
 def regular_tokens(model: ConditionalModel) -> Int[Tensor, " s"]:
-    """Ids of the tokens that can stand in a text: all but the special ones."""
+    """Ids of the tokens that a text can have: all except the special ones."""
     keep = torch.ones(model.vocab_size, dtype=torch.bool)
     keep[[i for i in model.special_ids if i < model.vocab_size]] = False
     return keep.nonzero().flatten().to(model.device)

@@ -8,7 +8,7 @@ Candidates are tokens of a support (`unmask.tables.support`), which may have mor
 table says beside its cells how much of q lies on the candidates.
 
 Several blocks may be asked about at once (`tables_of`): a question of few rows then shares its batches with those of other
-texts of the same length, and the numbers are those of single calls but for the rounding of the last bits. Questions of many rows
+texts of the same length, with the numbers of single calls up to the rounding of the last bits. Questions of many rows
 pass by themselves, to the same bits as alone.
 """
 
@@ -42,7 +42,7 @@ ENOUGH = 2048
 
 @dataclass(frozen=True)
 class Tables:
-    """What every construction is a rule over. Shapes: n_t = |C_t|; a tensor "without axis t" has size 1 there.
+    """The tables that every construction is a rule over. Shapes: n_t = |C_t|; a tensor "without axis t" has size 1 there.
 
     candidates      k vectors of token ids: the values of each axis
     log_q           k tensors (n_1..n_k): log q_t, normalised along axis t within the candidates
@@ -255,7 +255,7 @@ class _Question:
         self.mass = torch.zeros_like(self.total)
 
     def answer(self, rows: slice, logits: Tensor) -> None:
-        """Keep what the logits of these rows tell."""
+        """Write the logits of these rows to the table."""
         if not self.axis.all:
             logits = self.axis.inside(logits)
         if _filled_by_triton(self.log_q, logits):
@@ -330,7 +330,7 @@ class _Block:
 def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passes) -> None:
     """Answer all questions: one that fills batches by itself through what its rows share, small ones of a length together.
 
-    Logits that are no numbers are an error in the end: a GPU is waited for once.
+    NaN logits raise an error at the end, so that a GPU is waited for once.
     """
     for members in alike(questions, lambda question: len(question.ids)):
         group = [questions[i] for i in members]

@@ -5,7 +5,7 @@ cancel f (least squares, weighted by the square root of the probabilities), by a
 then grows out of bounds, the memory is dropped and the plain step from the last good point is taken instead.
 
 A short f does not mean that z is near: along a slow direction an error e shows as f = (1 - lambda) e. The same memory
-tells how slow: the largest ratio |dz| / |df| over its span is an estimate of 1 / (1 - lambda), and that times the total
+shows how slow: the largest ratio |dz| / |df| over its span is an estimate of 1 / (1 - lambda), and that times the total
 variation of f is the estimated error on which the iteration stops. A slow direction in which little was moved so far
 shows when the others have converged, for then f consists of it: the estimate must hold at several reads in a row.
 
@@ -16,7 +16,7 @@ column of zeros, which the least squares leave out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -31,7 +31,7 @@ LONGEST = 3.0
 GROWTH = 100.0
 """A step is taken back where f grows by more than this: along a slow direction it may well grow before it shrinks."""
 FORGET = 0.9
-"""A slow direction that the memory no longer shows counts so much less at each read."""
+"""A slow direction that the memory no longer shows is multiplied by this at each read."""
 SLOWEST_AT_LEAST = 10.0
 """Lower bound of the estimated 1 / (1 - lambda), for when the memory has not yet met the slow directions."""
 ROUNDING = 1e-12
@@ -68,13 +68,13 @@ class _Progress:
 class Acceleration:
     """Iterations side by side: apply the map to the rows of `z` and `receive` the result, while some are `running`.
 
-    A row that has ended leaves `z`; `running` tells which are left, by their number at the start.
+    A row that has ended leaves `z`; `running` lists those that are left, by their number at the start.
     """
 
-    def __init__(self, log_p: Float[Tensor, "rows n"], tolerance: float, max_reads: int, accelerated: bool = True) -> None:
+    def __init__(self, log_p: Float[Tensor, "rows n"], tolerance: float, max_reads: int) -> None:
         self.z = self.best = log_p
-        self.tolerance, self.max_reads, self.accelerated = tolerance, max_reads, accelerated
-        self.memory = _Memory(MEMORY if accelerated else 2, log_p)
+        self.tolerance, self.max_reads = tolerance, max_reads
+        self.memory = _Memory(MEMORY, log_p)
         self.progress = [_Progress() for _ in log_p]
         self.ends: list[FixedPoint | None] = [None] * len(log_p)
         self.running = list(range(len(log_p)))
@@ -101,7 +101,7 @@ class Acceleration:
                 p.held = p.held + 1 if p.error < self.tolerance else 0
             if p.reads >= self.max_reads or p.held >= IN_A_ROW:
                 ended.append(place)
-        after = self.memory.extrapolated(found.combination()) if self.accelerated else g
+        after = self.memory.extrapolated(found.combination())
         if taken_back:
             back = torch.tensor(taken_back, device=g.device)
             after, g = after.index_copy(0, back, self.best[back]), g.index_copy(0, back, self.best[back])
@@ -125,16 +125,6 @@ class Acceleration:
     def end(self) -> list[FixedPoint]:
         """Where every row ended."""
         return [end for end in self.ends if end is not None]
-
-
-def accelerate(
-    step: Callable[[Tensor], Tensor], log_p: Float[Tensor, " n"], tolerance: float, max_reads: int, accelerated: bool = True
-) -> FixedPoint:
-    """Iterate `step`, a map of a vector of log-probabilities to another, until the estimated error is under `tolerance`."""
-    iteration = Acceleration(log_p[None, :], tolerance, max_reads, accelerated)
-    while iteration.running:
-        iteration.receive(step(iteration.z[0])[None, :])
-    return iteration.end()[0]
 
 
 class _Memory:
@@ -195,9 +185,12 @@ class _Found:
         return torch.linalg.solve(self.of_f, self.with_f) / self.scale
 
     def slowness(self) -> list[float]:
-        """The largest |dz c| / |df c| over combinations c of the memory."""
+        """The largest |dz c| / |df c| over combinations c of the memory; infinite where a z moved and its f did not."""
         lower = torch.linalg.cholesky(self.of_f)
         inner = torch.linalg.solve_triangular(lower, self.of_z, upper=False)
         ratio = torch.linalg.solve_triangular(lower, inner.mT, upper=False)
-        largest: list[float] = torch.linalg.eigvalsh((ratio + ratio.mT) / 2)[:, -1].clamp_min(0).sqrt().tolist()
-        return largest
+        finite = ratio.isfinite().all(2).all(1)
+        ratio = torch.where(finite[:, None, None], ratio, 0.0)
+        largest = torch.linalg.eigvalsh((ratio + ratio.mT) / 2)[:, -1].clamp_min(0).sqrt()
+        found: list[float] = torch.where(finite, largest, torch.inf).tolist()
+        return found

@@ -2,15 +2,15 @@
 
 Two tokens that nearly determine each other (the halves of a name) exchange almost no probability with the rest, so a sweep
 moves their common scale by a sliver of what is missing, and so for any small group. But few tokens hold any mass worth
-the name. For the likely ones, rows X and columns Y, the equations of `unmask.joints.solver.pair_sweep` read
+the name. For the likely ones, rows X and columns Y, the equations of `unmask.joints.solver.flow_sweep` read
 
     sum_{y in Y} k (A into_v + added_u B scale_v - u B out_v)[x, y] + N[x] - D[x] u[x] = 0,
 
     N = sum_{y not in Y} k (A into_v + added_u B scale_v),   D = sum_{y not in Y} k B out_v,
 
-and alike for the columns. With N and D held these are |X| + |Y| equations in the logarithms of u on X and v on Y, for
+and the same for the columns. With N and D held these are |X| + |Y| equations in the logarithms of u on X and v on Y, for
 Newton's method. A row meets no other row, so the Jacobian's diagonal blocks are diagonal, and what is inverted is the
-Schur complement of the rows, |Y| x |Y|; the factors serve the next steps too, those of the next sweep included, as long
+Schur complement of the rows, |Y| x |Y|; the factors are used in the next steps too, those of the next sweep included, as long
 as each divides what is left by ten. Without restarts, and where no token is left out, nothing determines the common scale; then
 the mean step of log v is held at zero. N and D are sums of positive terms over strips of the tables (a few hundredths of
 their cells), of which a copy is kept: differences of whole sums would lose them to rounding.
@@ -32,10 +32,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from unmask.joints.rules import Stack, aligned_zeros, triton_serves
 from unmask.joints.solver.members import Members, Site
 from unmask.joints.tiles import tile_size, tiles
-from unmask.joints.triton.pair_form import triton_serves
-from unmask.joints.triton.stack import Stack, aligned_zeros
 from unmask.tables.unary import Tables
 
 LIKELY = 128
@@ -44,7 +43,7 @@ NEWTON_STEPS = 20
 LONGEST = 2.0
 """Of a Newton step, in nats."""
 SOLVED, NEARER = 1e-11, 1e-2
-"""A solve ends at the first of these relative imbalances, or where it has become so much smaller."""
+"""A solve ends at the first of these relative imbalances, or when it has become smaller by this factor."""
 STALE = 0.1
 """A step that leaves more than this of the imbalance asks for new factors."""
 
@@ -137,7 +136,7 @@ class _Factors:
         return torch.cat([torch.baddbmm(from_u[:, :, None], self.p, step_v), step_v], 1)[:, :, 0]
 
     def room(self, rows: int) -> _Factors:
-        """Factors that are still to be put, of so many rows."""
+        """Empty factors of this many rows."""
         every = (self.own_u, self.p, self.q, self.inverse_schur)
         own_u, p, q, inverse_schur = (x.new_zeros((rows, *x.shape[1:])) for x in every)
         return _Factors(own_u, p, q, inverse_schur)
@@ -248,7 +247,7 @@ class LikelyTokens:
     def _flows(
         self, u: Site, v: Site, rows: tuple[Tensor, ...], columns: tuple[Tensor, ...], z: Tensor, n: int, which: Tensor | slice
     ) -> tuple[_Flows, _Flows]:
-        """What flows between the likely tokens of some rows at `z`."""
+        """Flows between the likely tokens of some rows at `z`."""
         of_u, of_v = u.rows(which).moved(z[which, :n]), v.rows(which).moved(z[which, n:])
         k = _inverse_sum(of_u.scale, of_v.scale)
         p, q = torch.mul(self.strips.ab[self.members.owners[which]], k[:, None]).unbind(1)
@@ -256,7 +255,7 @@ class LikelyTokens:
         return _Flows(p, q, k, of_u, of_v, *from_rest[:2]), _Flows(q.mT, p.mT, k.mT, of_v, of_u, *from_rest[2:])
 
     def _factorise(self, flows: tuple[_Flows, _Flows], rows: Sequence[int], places: Sequence[int]) -> None:
-        """New factors of some rows, which stand at `places` in the flows."""
+        """New factors of some rows, which are at `places` in the flows."""
         if not rows:
             return
         device = flows[0].into.device
@@ -287,9 +286,9 @@ def _flows_from(p: Tensor, q: Tensor, own: Site, other: Site) -> tuple[Tensor, T
 
 
 class _Flows:
-    """What flows into and out of every likely token of one blank, and the derivatives by the logarithms of both marginals.
+    """Flows into and out of every likely token of one blank, and the derivatives by the logarithms of both marginals.
 
-    For u (and alike for v), with p = k A and q = k B,
+    For u (and the same for v), with p = k A and q = k B,
 
         in = p into_v + added_u q scale_v,        out = u q out_v,
 

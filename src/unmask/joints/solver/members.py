@@ -1,12 +1,13 @@
 """Members of the near-compatible family over the tables of blocks, several side by side, and the terms of their equations.
 
-With mu = (sum_t W_t q_t) / (sum_t I_t) (see `unmask.joints.arnold_gokhale`), m_t = mu_{-t}, beta = 1 - alpha and the chain
-c = sum_t c_t q_t, the weights and the parts of the denominator are
+The fixed point consists of the marginals m_t = mu_{-t} (mu with site t summed out). With mu = (sum_t W_t q_t) / (sum_t I_t)
+(see `unmask.joints.arnold_gokhale`), beta = 1 - alpha and the chain c = sum_t c_t q_t, W_t and I_t are
 
     W_t = (1 - lambda) m_t^alpha + lambda k c_t,        I_t = (1 - lambda) m_t^-beta + lambda .
 
-The marginals are worked with over e^c (see `marginals`): with m_t e^-c for m_t, lambda e^(beta c) for the lambda in I_t, called
-`kappa`, and lambda k c_t e^(-alpha c) for the second term of W_t, called `added`, both equations stay as they are.
+The marginals are divided by a common e^c, which puts their powers in the middle of the range of floating-point numbers: with
+m_t e^-c for m_t, lambda e^(beta c) for the lambda in I_t, called `kappa`, and lambda k c_t e^(-alpha c) for the second term of
+W_t, called `added`, both equations stay as they are.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from math import log
 
 import torch
 from jaxtyping import Float, Int
@@ -23,9 +25,46 @@ from torch.nn import functional
 
 from unmask.joints.chain import chain_weights
 from unmask.joints.registry import Member
-from unmask.joints.solver.marginals import centred_rows, flat
-from unmask.joints.triton.stack import Stack
+from unmask.joints.rules import Stack
+from unmask.joints.tiles import along, contexts
 from unmask.tables.unary import Tables
+
+Marginals = tuple[Tensor, ...]
+"""log mu_{-t} for each t in float64, with size 1 at axis t."""
+LOWEST = -1200.0
+"""The logarithm that a marginal of zero is given: that of a token which the model rules out in every context."""
+REACH = {torch.float32: 80.0, torch.float64: 600.0}
+"""How far logarithms may lie from c, so that their powers are positive numbers."""
+
+
+def start(tables: Tables, uniform: bool = False) -> Marginals:
+    """Marginals of the product joint, or of the uniform distribution (the paper's start)."""
+    k = tables.sites
+    sites = [along(torch.full_like(m, -log(len(m))) if uniform else m, t, k).double() for t, m in enumerate(tables.log_masked)]
+    return tuple(sum((m for s, m in enumerate(sites) if s != t), contexts(tables, t)) for t in range(k))
+
+
+def flat(log_mu: Marginals) -> Float[Tensor, " n"]:
+    """All marginals in one vector."""
+    return torch.cat([m.flatten() for m in log_mu])
+
+
+def unflat(vector: Float[Tensor, " n"], like: Marginals) -> Marginals:
+    """The marginals in a vector, in the shapes of `like`."""
+    parts = vector.split([m.numel() for m in like])
+    return tuple(part.reshape(m.shape) for part, m in zip(parts, like, strict=True))
+
+
+def centred_rows(points: Float[Tensor, "m n"], dtype: torch.dtype) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m 1"]]:
+    """Log marginals, those of several members in one row each, over e^c, and c, the middle of their range.
+
+    Of marginals that are further apart than e^160 in float32 (e^1200 in float64) the smallest are raised.
+    """
+    most = REACH[dtype]
+    high = points.amax(1, keepdim=True)
+    low = torch.maximum(points.amin(1, keepdim=True), high - 2 * most)
+    c = (high + low) / 2
+    return (points - c).clamp_min(-most), c
 
 
 @dataclass(frozen=True)

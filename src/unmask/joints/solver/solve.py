@@ -1,24 +1,37 @@
 """Members of the near-compatible family solved: their marginals, by accelerated sweeps, until they are near enough.
 
-One step is a sweep over the tables (`flow_sweep`, `pair_sweep`) and, of a pair, the likely tokens solved exactly
-(`likely_tokens`). The steps are accelerated and stopped by `anderson`.
+One step is a sweep over the tables (`flow_sweep`) and, of a pair, the likely tokens solved exactly (`likely_tokens`). The steps
+are accelerated and stopped by `anderson`.
 
 Where the model rules tokens out, such a path can end at marginals that do not solve the equations: with u[x] = e^-700 for a u[x]
-of 0.1, a step moves next to nothing in total variation. `members_of` therefore checks the vectors that it returns (`standing`);
-where they fail, `solve_carefully` starts again from the uniform distribution, in float64 and by sweeps alone.
+of 0.1, a step moves next to nothing in total variation. `members_of` therefore checks the vectors that it returns; if they fail,
+`solve_carefully` starts again from the uniform distribution, in float64 and by sweeps alone.
+
+The check (`Standing`) is a property of the vectors, whatever path led to them. At a fixed point both maps that have it leave
+every marginal where it is: the plain step (eq. 5) and the sweep.
+
+    moved     the larger total variation by which either map moves a marginal
+    growth    the largest log-ratio by which either map raises the marginal of one context
+
+Total variation alone says nothing of contexts with next to no mass, which may yet be about to grow. Without restarts and with
+alpha = 0 the plain step raises a marginal by minus the derivative of the objective (eq. 4) by its logarithm, however small the
+marginal is: where nothing grows and nothing moves, no direction lowers the objective. A token that other tokens hardly
+ever lead to has a small derivative; the sweep, which divides by the flow out, shows it in full. A marginal without mass may
+shrink: it goes to zero.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
+from unmask.joints.faithfulness import JointReading
 from unmask.joints.solver.anderson import Acceleration
 from unmask.joints.solver.flow_sweep import sweep
 from unmask.joints.solver.likely_tokens import LikelyTokens
-from unmask.joints.solver.marginals import LOWEST, Marginals, flat, start, unflat
-from unmask.joints.solver.members import Members
+from unmask.joints.solver.members import LOWEST, Marginals, Members, centred_rows, flat, start, unflat
 from unmask.tables.unary import Tables
 
 CELLS_IN_FLOAT64 = 1 << 25
@@ -103,3 +116,48 @@ def _run(members: Members, runs: Acceleration) -> list[tuple[int, float]]:
             if likely:
                 likely.keep(chosen)
     return [(1, likely.strips.share(block)) if likely else (0, 0.0) for block in range(len(members.blocks))]
+
+
+GROWS = 1e-2
+"""In nats. Marginals that have converged grow by 1e-6 to 1e-4."""
+ROUNDING = {torch.float32: 2e-5, torch.float64: 1e-10}
+"""Total variation that the rounding of the sums may move marginals by."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far the two maps move the marginals of one member; NaN where a number is not finite."""
+
+    moved: float
+    growth: float
+
+    @property
+    def grows(self) -> bool:
+        """Whether some marginal is about to grow, or is NaN."""
+        return not self.growth < GROWS
+
+    def within(self, tolerance: float, dtype: torch.dtype) -> bool:
+        """Whether neither map moves anything by more than the tolerance, or raises anything."""
+        return not self.grows and self.moved < max(tolerance, ROUNDING[dtype])
+
+
+def standings(members: Members, marginals: Sequence[Marginals], readings: Sequence[JointReading]) -> list[Standing]:
+    """Of each row, from one sweep; its plain step is in the reading of its rule, which has been made.
+
+    Without restarts the joint does not depend on the common scale of its marginals: all three are compared with a sum of one.
+    """
+    dtype = members.blocks[0].log_q[0].dtype
+    points = torch.stack([flat(log_mu) for log_mu in marginals])
+    near, c = centred_rows(points, dtype)
+    at = near + c
+    scale = at[:, : members.sizes[0]].logsumexp(1, keepdim=True)
+    at = torch.where(members.restart > 0, at, at - scale)
+    log_z = torch.tensor([[reading.log_z] for reading in readings], dtype=at.dtype, device=at.device)
+    plain = torch.stack([flat(reading.log_marginals) for reading in readings]) + torch.where(members.restart > 0, log_z, 0.0)
+    moved, growth = [], []
+    for after in (sweep(members, points), plain):
+        parts = (after.exp() - at.exp()).abs().split(members.sizes, 1)
+        moved.append(0.5 * torch.stack([part.sum(1) for part in parts]).amax(0))
+        growth.append((after - at).amax(1))
+    numbers = torch.stack([torch.stack(moved).amax(0), torch.stack(growth).amax(0)], 1).tolist()
+    return [Standing(*row) for row in numbers]

@@ -8,7 +8,7 @@ import triton.language as tl
 LOG2_E = tl.constexpr(1.4426950408889634)
 LOWEST = tl.constexpr(-3e38)
 SMALLEST = tl.constexpr(1e-37)
-"""The lowest number, to tell from which -inf is a difference, and the smallest that is not taken for zero."""
+"""The lowest number, which differs from -inf, and the smallest that does not count as zero."""
 
 
 @triton.jit

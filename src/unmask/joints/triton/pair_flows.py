@@ -1,4 +1,4 @@
-"""The two sums of a sweep over the tables of pairs (see `unmask.joints.solver.pair_sweep`), each in one read of them on a GPU.
+"""The two sums of a sweep over the tables of pairs (see `unmask.joints.solver.flow_sweep`), each in one read of them on a GPU.
 
     rows      sum_y k (A into_v + added_u B scale_v),  sum_y k B out_v            k = 1 / (scale_u + scale_v)
     columns   sum_x k (B into_u + added_v A scale_u),  sum_x k A out_u
@@ -16,9 +16,9 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
+from unmask.joints.rules import CHANGING, Stack
 from unmask.joints.solver.members import Site
 from unmask.joints.triton.arithmetic import exp, reciprocal
-from unmask.joints.triton.stack import CHANGING, Stack
 
 ROW_PROGRAM = {"TALL": 2, "WIDE": 1024, "num_warps": 4}
 COLUMN_PROGRAM = {"TALL": 128, "WIDE": 32, "num_warps": 4}
@@ -44,7 +44,7 @@ def column_flows(a: Stack, b: Stack, u: Site, v: Site, logs: bool = True) -> Flo
 
 
 def _single(renewed: Site, summed: Site) -> list[Tensor]:
-    """What the sums take of the site that is renewed and of the one that is summed over, in float32."""
+    """The terms of the sums: of the site that is renewed and of the one that is summed over, in float32."""
     vectors = (renewed.scale, renewed.added, summed.scale, summed.into, summed.out)
     return [vector.to(torch.float32).contiguous() for vector in vectors]
 

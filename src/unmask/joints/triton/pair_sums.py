@@ -1,6 +1,6 @@
 """Row and column sums of rules over the tables of pairs, in one read of them on a GPU.
 
-The cells are those of `unmask.joints.triton.pair_form`. A block of them stays in registers while it is summed along both axes;
+The cells are those of `unmask.joints.rules`. A block of them stays in registers while it is summed along both axes;
 the partial sums of blocks are added in float64, always in the same order, so that a run repeats itself to the last bit. A
 launch takes several pairs, each with its own numbers in a form of one kind.
 On a CPU the same sums stream out of `unmask.joints.tiles`.
@@ -16,9 +16,8 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
+from unmask.joints.rules import CHANGING, PairForm, Stack
 from unmask.joints.triton.arithmetic import exp, log_add, weighed
-from unmask.joints.triton.pair_form import PairForm
-from unmask.joints.triton.stack import CHANGING, Stack
 
 ROWS, COLUMNS, SLAB, WARPS = 512, 128, 4, 4
 """Cells of one program: ROWS x COLUMNS, SLAB rows at a time."""

@@ -16,11 +16,9 @@ from threading import Thread
 import torch
 
 from unmask.joints.registry import Member
+from unmask.joints.rules import ALIGNED, Linear, PairForm, Stack
 from unmask.joints.solver.likely_tokens import LIKELY, inverses, taken_whole
-from unmask.joints.solver.marginals import flat, start
-from unmask.joints.solver.members import Members, Site
-from unmask.joints.triton.pair_form import Linear, PairForm
-from unmask.joints.triton.stack import ALIGNED, Stack
+from unmask.joints.solver.members import Members, Site, flat, start
 from unmask.models.batching import release_memory
 from unmask.tables.unary import Tables
 
@@ -32,7 +30,7 @@ AT_ONCE = 12
 
 
 def rehearse(tokens: int, device: torch.device, others: Callable[[], Iterable[Launch]] = tuple) -> Thread:
-    """Begin to compile the programs for pairs over so many tokens, and those of `others`.
+    """Begin to compile the programs for pairs over `tokens` tokens, and those of `others`.
 
     The thread ends when all are there, and what they took of the GPU's memory is given back. A process that ends before waits for
     those under way and leaves out the rest.
@@ -77,7 +75,7 @@ def launches(tokens: int, device: torch.device) -> list[Launch]:
 
 
 def random_pair(tokens: int, device: torch.device) -> Tables:
-    """The tables of a pair over so many tokens."""
+    """The tables of a pair over this many tokens."""
     draw = torch.Generator().manual_seed(0)
     logits = [torch.randn(tokens, tokens, generator=draw).to(device) for _ in range(2)]
     every = torch.arange(tokens, device=device)
@@ -100,7 +98,7 @@ def _members(tables: Tables) -> tuple[Stack, Stack, list[Site]]:
 
 @torch.inference_mode()
 def _quietly(launch: Launch, device: torch.device) -> None:
-    """What fails here would fail again where it matters, and be told there."""
+    """A failure here would happen again in the real launch, and be reported there."""
     try:
         if device.type == "cuda":
             torch.cuda.set_device(device)

@@ -1,4 +1,4 @@
-"""What is asked of a pair's two tables alone, whatever the joint, in one read of them on a GPU.
+"""Sums over a pair's two tables alone, whatever the joint, in one read of them on a GPU.
 
     rows       over y for each x: of A, B, A B, B log B, A / B
     columns    over x for each y: of A, B, A B, A log A, A / B
@@ -18,8 +18,8 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
+from unmask.joints.rules import CHANGING, Stack
 from unmask.joints.triton.arithmetic import exp, weighed
-from unmask.joints.triton.stack import CHANGING, Stack
 from unmask.tables.unary import Tables
 
 ROWS, COLUMNS, SLAB, WARPS = 256, 128, 4, 4
