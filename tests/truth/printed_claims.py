@@ -10,11 +10,11 @@ from math import exp, inf, log
 from unittest import mock
 
 from rich.console import Console
-from unmask.cli.answers import _show_filling
 
 import unmask
 from drawn_models import every_filling
 from unmask.answers import chain_filling
+from unmask.cli.answers import _show_filling
 
 NUMBER = r"([0-9][0-9,.]*(?:e[+-]?[0-9]+)?)"
 SUMMARY = re.compile(
