@@ -69,7 +69,7 @@ def test_an_interrupted_run_goes_on_exactly(tiny, tmp_path, stop_at, kernel, blo
     whole = draw_samples(settings, tiny, tmp_path / "whole")
     for sweeps in (3, 7):
         with pytest.raises(blow):
-            draw_samples(settings, tiny, tmp_path / "cut", progress=stop_at(sweeps, blow), seconds_between_checkpoints=0)
+            draw_samples(settings, tiny, tmp_path / "cut", progress=stop_at(sweeps, blow), seconds_between_checkpoints=0.0)
     resumed = draw_samples(settings, tiny, tmp_path / "cut")
     same(resumed.samples, whole.samples)
     same(resumed.rates, whole.rates)
@@ -92,7 +92,7 @@ def test_a_part_without_its_checkpoint_is_drawn_again(tiny, tmp_path, stop_at):
     settings = SampleSettings(**SMALL)
     for sweeps in (2, 3):
         with pytest.raises(KeyboardInterrupt):
-            draw_samples(settings, tiny, tmp_path / "run", progress=stop_at(sweeps), seconds_between_checkpoints=0)
+            draw_samples(settings, tiny, tmp_path / "run", progress=stop_at(sweeps), seconds_between_checkpoints=0.0)
         shutil.copytree(tmp_path / "run" / "checkpoints", tmp_path / f"checkpoints-{sweeps}")
     shutil.copytree(tmp_path / "checkpoints-2", tmp_path / "run" / "checkpoints", dirs_exist_ok=True)
     assert len(list((tmp_path / "run" / "parts").iterdir())) == 3

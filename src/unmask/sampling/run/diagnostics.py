@@ -244,7 +244,7 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     if count >= FEWEST_DRAWS and np.ptp(draws) > 0:
         from arviz_stats import base
 
-        stats: Any = base.array_stats  # type: ignore[attr-defined]
+        stats: Any = base.array_stats  # type: ignore[attr-defined,unused-ignore]
         axes = {"chain_axis": 0, "draw_axis": 1}
         with np.errstate(divide="ignore", invalid="ignore"):  # chains that do not move have R-hat inf
             bulk = float(stats.ess(draws, method="bulk", **axes))
