@@ -130,7 +130,7 @@ def test_an_output_path_that_is_a_file_is_one_line(options, tmp_path):
     (tmp_path / "file").write_text("")
     cases = (
         ("file", "file' is a file: choose another --out"),
-        ("file/run", "cannot be written (Not a directory): name another out"),
+        ("file/run", "cannot be written (Not a directory): choose another --out folder"),
     )
     for out, what in ((tmp_path / name, message) for name, message in cases):
         done = unmask(*options[:-1], out, "--pairs", 2)
