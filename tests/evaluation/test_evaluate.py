@@ -103,7 +103,7 @@ def test_a_run_stopped_between_writing_and_renaming_goes_on(finished, asked, tmp
 
     def stop_at(source, target, replace_file=os.replace):
         if "part-" in str(target) and int(target.stem[5:]) >= survived:
-            os.link(source, target.with_name(".left behind.tmp"))
+            os.link(source, target.with_name(f".{target.name}.4321.tmp"))
             raise Killed
         replace_file(source, target)
 
