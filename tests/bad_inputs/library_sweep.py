@@ -77,7 +77,7 @@ WORKS_AS = {
 }
 """What the annotation of a parameter that takes the value must say; arrays, lists and mappings are as good as their items."""
 RECORDS = {"ChainFilling", "Check", "Comparison", "Completion", "Dependence", "Diagnosis", "Evaluation", "Filling", "Joint"}
-RECORDS |= {"Mutants", "SampleRun", "Tables", "TrainingRun", "Translations", "Construction"}
+RECORDS |= {"Mutants", "PairScores", "SampleRun", "Scores", "Tables", "TrainingRun", "Translations", "Construction"}
 """Made by functions: users read them and call their methods, but do not make them."""
 SECONDS, SLOW = 10, 0.3
 ENGINE = {
@@ -114,6 +114,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     texts.write_text("the cat sat on the mat .\na dog ran under the tree .\n" * 20)
     two = "the [MASK] [MASK]"
     filling, comparison = unmask.fill(two, lm), unmask.compare(two, lm, joints="product,chain")
+    scores = unmask.score(["the cat sat", "the dog sat"], tokens=True, model=lm)
     mutants = unmask.mutants("the cat sat", positions=[2], alphabet=["cat", "dog"], model=lm)
     run = unmask.sample(model=lm, chains=2, sweeps=2, length=3)
     evaluation = unmask.evaluate(["the cat sat on the mat ."], model=lm, pairs=2, joints="product")
@@ -178,6 +179,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "Joint.sample": (joint.sample, {"n": 2, "seed": 0}),
         "Joint.mutual_information": (joint.mutual_information, {}),
         "Joint.to_frame": (joint.to_frame, {}),
+        "Scores.difference": (scores.difference, {}),
         "Mutants.write": (mutants.write, {"path": folder / "mutants.parquet"}),
         "Evaluation.save": (evaluation.save, {"folder": folder / "evaluation"}),
         "Translations.save": (translated.save, {"path": folder / "translations.jsonl"}),

@@ -154,7 +154,7 @@ TEXTS: list[tuple[str, str]] = [
     ("evaluate --data {world}/folder --out {new}", "folder"),
     ("evaluate --data {world}/latin1.txt --out {new}", "latin1"),
     ("evaluate --data {world}/corrupt.txt.gz --out {new}", "corrupt.txt.gz"),
-    ("evaluate --data {world}/texts.txt --pairs-file {world}/outside.jsonl --out {new}", "either"),
+    ("evaluate --data {world}/texts.txt --pairs-file {world}/outside.jsonl --out {new}", "were both given"),
     ("evaluate --pairs-file {world}/deep.jsonl --out {new}", "deep.jsonl"),
     ("evaluate --pairs-file {world}/digits.jsonl --out {new}", "digits.jsonl"),
     ("evaluate --pairs-file {world}/surrogate.jsonl --out {new}", "surrogate.jsonl"),
@@ -372,7 +372,9 @@ def test_a_word_of_20_megabytes_is_refused_at_once(refused, tmp_path, line):
 
 
 @pytest.mark.parametrize("words", [1, 100])
-def test_a_text_that_is_too_long_for_a_path_is_scored(places, words):
+def test_a_text_that_is_too_long_for_a_path_is_a_text(places, words):
     text = " ".join(["cat" * (300 if words == 1 else 1)] * words)
     result = given(["score", text, "--model", "{model}", "--json"], places)
-    assert result.exit_code == 0 and json.loads(result.stdout)["rows"][0]["text"] == text
+    (row,) = json.loads(result.stdout)["rows"]
+    why = "unknown" if words == 1 else "the model takes"
+    assert row["text"] == text and why in row["reason"] and result.exit_code == 1

@@ -361,8 +361,8 @@ def test_columns_that_are_no_tokens_do_not_count(tiny, tiny_folder, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"data": None}, "either with data or with pairs_file"),
-        ({"pairs_file": "x"}, "either with data or with pairs_file"),
+        ({"data": None}, "neither data nor pairs_file was given"),
+        ({"pairs_file": "x"}, "data and pairs_file were both given"),
         ({"joints": ("mrf", "magic")}, "'magic' is unknown"),
         ({"joints": ()}, "no construction"),
         ({"joints": ("mrf", "mrf")}, "mrf twice"),

@@ -158,7 +158,7 @@ def test_a_place_that_cannot_be_written_is_refused_in_one_line(tmp_path):
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab" / "lab.json").write_text('{"studies": {}}')
     (tmp_path / "lab" / "stutter.png").symlink_to("/dev/full")
-    assert "no regular file" in refused("stutter", "--slots", "2", "--out", tmp_path / "lab")
+    assert "not a regular file" in refused("stutter", "--slots", "2", "--out", tmp_path / "lab")
     assert (tmp_path / "file").read_text() == "mine" and os.path.islink(tmp_path / "lab" / "stutter.png")
 
 

@@ -116,8 +116,9 @@ class RunFolder:
         self._take_lock()
         try:
             self._settle(self._look())
-        except BaseException:
-            self._clear()
+        except BaseException as error:
+            if isinstance(error, Exception):  # an interrupt leaves the run to be continued
+                self._clear()
             self._release()
             raise
         return self

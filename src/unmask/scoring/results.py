@@ -23,6 +23,7 @@ from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.runs.files import read_json
 from unmask.runs.folder import read_parts, read_rows
@@ -88,7 +89,7 @@ class Scores:
         """
         rows = []
         for place in (first, second):
-            row = self.rows[place]
+            row = self.rows[whole("the number of a text", place, 0, len(self.rows) - 1)]
             if "tokens" not in row:
                 raise InputError("the rows hold no tokens: give tokens=True to score, or --tokens")
             if row["reason"] is not None and not row["tokens"]:

@@ -94,7 +94,7 @@ def unary_tables(
     candidates: Sequence[Tensor | Sequence[int]] | None = None,
     dtype: torch.dtype | None = None,
     progress: Progress | None = None,
-    support: Sequence[Tensor] | None = None,
+    support: Sequence[Tensor | Sequence[int]] | None = None,
 ) -> Tables:
     """The tables of `cloze`'s block over `candidates` (k vectors of token ids), by default the whole vocabulary.
 
@@ -115,16 +115,18 @@ def unary_tables(
         raise InputError(f"the cloze has {len(cloze.ids)} tokens and the model takes {model.max_length}: shorten the text")
     if dtype is not None and not dtype.is_floating_point:
         raise InputError(f"dtype {dtype} does not hold log-probabilities: give torch.float32 or torch.float64")
-    sets = None if candidates is None else _token_sets(candidates, len(cloze.block), model.vocab_size)
-    return tables_of(model, [cloze], [sets], dtype, progress, [support])[0]
+    sites, size = len(cloze.block), model.vocab_size
+    sets = None if candidates is None else _token_sets("candidate", candidates, sites, size)
+    over = None if support is None else _token_sets("support", support, sites, size)
+    return tables_of(model, [cloze], [sets], dtype, progress, [over])[0]
 
 
-def _token_sets(given: Sequence[Tensor | Sequence[int]], sites: int, vocabulary: int) -> list[Tensor]:
+def _token_sets(what: str, given: Sequence[Tensor | Sequence[int]], sites: int, vocabulary: int) -> list[Tensor]:
     if len(given) != sites:
-        raise InputError(f"{len(given)} candidate sets for {sites} blanks: give one set per blank")
+        raise InputError(f"{len(given)} {what} sets for {sites} blanks: give one set per blank")
     found = []
     for number, tokens in enumerate(given, 1):
-        name = f"the candidates of blank {number}"
+        name = f"the {what}s of blank {number}"
         ids = [checks.whole(name, i, 0, vocabulary - 1) for i in checks.wholes(name, tokens)]
         if not ids or len(set(ids)) < len(ids):
             raise InputError(f"{name} are empty or name a token twice: name each token once")
