@@ -65,7 +65,7 @@ test-page: $(VENV)/.installed-page
 test-gpu:
 	@$(PYTHON) -c 'import hypothesis, pytest, torch, transformers, triton; assert torch.cuda.is_available()' 2> /dev/null \
 	  || { echo 'make test-gpu needs an NVIDIA GPU and a Python with the CUDA build of torch, Triton, what unmask needs, pytest and hypothesis: make PYTHON=... test-gpu'; exit 2; }
-	PYTHONPATH=src $(PYTHON) -m pytest -q -m gpu tests
+	PYTHONPATH=src $(PYTHON) -m pytest -q -m gpu $$(grep -rl 'mark\.gpu' tests --include=*.py)
 
 $(REAL)/antiberty: $(VENV)/.installed
 	mkdir -p $(REAL)

@@ -203,7 +203,7 @@ class Left(Printed):
 
 
 def with_output(table: type[Options], folder: str) -> type[Options]:
-    """The options of a study's command, which leaves its files in `folder` if it is not told otherwise."""
+    """The options of a study's command, which writes its files to `folder` by default."""
     out = replace(Left.declaration("out"), otherwise=folder)
     more = {"__doc__": table.__doc__, "__annotations__": {"out": Any}, "out": field(default=None, metadata={"row": out})}
     return dataclass(frozen=True)(type(table.__name__, (Left, table), more))

@@ -73,7 +73,7 @@ def all_lines(side: TextSource) -> list[str]:
 
 
 def refuse_uneven(source: TextSource, sources: int, target: TextSource, targets: int) -> None:
-    """Both sides have as many lines, or none can be told to translate another."""
+    """Both files must have the same number of lines."""
     if sources != targets:
         raise InputError(
             f"{source.path or source.name} has {sources:,} lines and {target.path or target.name} {targets:,}: "
