@@ -83,7 +83,7 @@ def wholes(name: str, given: object) -> list[int]:
     for number in given:
         value = as_int(number)
         if value is None:
-            raise InputError(f"{name} {shown(given)} has {shown(number)}, which is not a whole number: give a list such as [3, 4]")
+            raise InputError(f"{name} {shown(given)} has {shown(number)}, which is not a whole number: give some such as [3, 4]")
         found.append(value)
     return found
 
