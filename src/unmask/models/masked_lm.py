@@ -113,7 +113,9 @@ class MaskedLM(ConditionalModel):
             )
         network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename)
         widen_output(network)
-        return cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"))
+        model = cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"))
+        model.folder = Path(where) if Path(where).is_dir() else None
+        return model
 
     def __repr__(self) -> str:
         return f"MaskedLM({self.name!r}, {self.vocab_size:,} tokens, {str(self.dtype).removeprefix('torch.')} on {self.device})"
