@@ -54,8 +54,7 @@ class Entry:
     conditionals         how many conditionals of a text it draws from at once; None: those of the sites that a step redraws, of
                          a decoder those of all sites
     whole_conditionals   it holds these as whole distributions, whatever is kept
-    law                  in words, the sets of a decoder that chooses positions before it draws their tokens: it has a law, which is a
-                         score, too
+    law                  of a decoder that chooses positions before it draws their tokens, and so has a law: its sets, in words
     bound                the option that bounds a set, for decoders that take a bound or a number of passes
     corrects             it asks the model about tokens that the model sees, which takes training (`train --refinement`)
     """
@@ -149,7 +148,7 @@ KERNELS: dict[str, Entry] = {
               REVEALING, decodes=True, mixes=False, law="blanks in a random order of the seed's, equal numbers per pass"),
         Entry("interleaved", "interleaved", f"{HERE}.decoders.interleaved:Interleaved", "#88CCEE",
               "a new text: every m-th blank filled, m the number of steps", OWN_LAW, REVEALED,
-              REVEALING, decodes=True, mixes=False, law="every m-th blank, m the number of passes, offsets in bit-reversed order"),
+              REVEALING, decodes=True, mixes=False, law="every m-th blank, m the number of passes, in bit-reversed order"),
         Entry("least-dependent", "least dependent", f"{HERE}.decoders.least_dependent:LeastDependent", "#004488",
               "a new text: blanks filled together that hardly depend on each other", OWN_LAW, REVEALED,
               (*REVEALING, "gamma", "profile"), decodes=True, mixes=False, bound="gamma",

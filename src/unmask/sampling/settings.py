@@ -52,8 +52,8 @@ class SampleSettings(Sampling):
         bound = self.entry.bound
         if bound and self.decoding_steps is not None and getattr(self, bound) is not None:
             raise InputError(
-                f"decoding_steps {self.decoding_steps} and {bound} {getattr(self, bound):g} were both given, and each decides the "
-                "number of steps: leave one out"
+                f"decoding_steps {self.decoding_steps} and {bound} {getattr(self, bound):g} were both given, and each decides "
+                "the number of steps: leave one out"
             )
         if any(a >= b for a, b in pairwise(self.delayed)):
             raise InputError(f"delayed acceptance at distances {list(self.delayed)}: give rising numbers, such as 1,3")

@@ -4,7 +4,8 @@
 
 Drawing m tokens from the product of their conditionals loses their total correlation, TC <= sum_i H_i - max_i H_i: each step
 loses at most gamma nats. gamma = 0 fills one blank per step, the one of lowest entropy (and with it those that are certain).
-Given a number of passes, each pass takes the smallest gamma with which the passes that are left suffice if entropies stay as they are.
+Given a number of passes, each pass takes the smallest gamma with which the passes that are left suffice if entropies stay as
+they are.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     pass r = 0 ... m-1 fills the sites i with  i mod m = o_r,   o: the numbers 0 ... m-1 in the order of their reversed bits
 
-For m a power of two, every site that is left after half of the passes has revealed neighbours on both sides (at the ends: on one).
-It knows nothing of the model.
+For m a power of two, every site that is left after half of the passes has revealed neighbours on both sides (at the ends: on
+one). It knows nothing of the model.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     I_ij        dependence of two blanks, estimated by the model's profile (profile.py)
     i_1         the blank with the largest sum of I
-    i_t         the blank with the smallest next term  min(H_i, sum_{s<t} I_{i i_s}),   while the sum of the terms is at most gamma
+    i_t         the blank with the smallest next term  min(H_i, sum_{s<t} I_{i i_s}),   while the terms sum to gamma at most
 
 The sum estimates the total correlation that one pass loses; it is no bound. gamma = 0 gives one blank per pass unless I is 0.
 Given a number of passes, each pass plans all passes that are left with the present entropies, under the smallest gamma that they

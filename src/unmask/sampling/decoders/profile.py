@@ -3,8 +3,8 @@
     f(d) = (mean of I_ij at |i - j| = d) / (mean of min(H_i, H_j) at d)       over texts and random revealed sets
     estimate: I_ij = f(|i - j|) min(H_i, H_j)
 
-I_ij is the mutual information of two blanks, H_i the entropy of one, in nats. One pass gives all entropies, so that the estimate makes
-no passes of its own. A model's own profile is the file `FILE` in its folder. Nothing here imports torch before an estimate.
+I_ij is the mutual information of two blanks, H_i the entropy of one, in nats. One pass gives all entropies, so that the estimate
+makes no passes of its own. A model's own profile is the file `FILE` in its folder. Nothing here imports torch before an estimate.
 """
 
 from __future__ import annotations

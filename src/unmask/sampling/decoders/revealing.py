@@ -3,10 +3,10 @@
     pass t:  K_t = choose(S_t, x_{S_t});   x_i ~ q(. | x_{S_t}) for i in K_t, independently;   S_{t+1} = S_t + K_t
     law(x) = prod_t prod_{i in K_t} q(x_i | x_{S_t}),   K_t found by revealing x itself
 
-The law sums to 1 over all texts (induction on the last pass), whatever the conditionals are, and costs as many passes as decoding.
-q runs over the allowed tokens, at the decoding temperature. Where `choose` follows a random order, this is the law given the order.
-At temperature 0 the law is a point mass on one text, which is no score. A decoder that looks at the tokens it drew before it keeps
-them (mask-predict, confidence) has no such law: the same product does not sum to 1.
+The law sums to 1 over all texts (induction on the last pass), whatever the conditionals are, and costs as many passes as
+decoding. q runs over the allowed tokens, at the decoding temperature. Where `choose` follows a random order, this is the law given
+the order. At temperature 0 the law is a point mass on one text, which is not a score. A decoder that looks at the tokens it drew
+before it keeps them (mask-predict, confidence) has no such law: the same product does not sum to 1.
 
 What `choose` sees is of the model's own conditionals over the allowed tokens, at temperature 1.
 """
@@ -154,7 +154,7 @@ class Law(NamedTuple):
 
 
 def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
-    """The log-probability with which a decoder draws given texts, pass by pass; `rng` draws the random orders, if there are any."""
+    """The log-probability with which a decoder draws given texts, pass by pass; `rng` draws random orders, if there are any."""
     if not isinstance(decoder, RevealingDecoder):
         raise InputError(
             f"decoder {type(decoder).__name__} has no law: it looks at tokens that it drew before it keeps them, or its "

@@ -1,7 +1,7 @@
 """Confidence threshold: fill the blanks whose likeliest token has a probability of tau or more; at least the surest one.
 
-Given a number of passes instead of tau, each pass takes the largest tau with which the passes that are left suffice if confidences stay
-as they are: of b blanks and r passes the b - r + 1 surest, since those below tau take a pass each.
+Given a number of passes instead of tau, each pass takes the largest tau with which the passes that are left suffice if
+confidences stay as they are: of b blanks and r passes the b - r + 1 surest, since those below tau take a pass each.
 """
 
 from __future__ import annotations
