@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
@@ -19,10 +20,12 @@ class ConditionalModel(ABC):
     name         what messages call it
     special_ids  ids below `vocab_size` that are not part of a text
     dtype        number format of the weights; logits come in it, but never narrower than float32
+    folder       where its files are, if it was read from a folder
     max_length   the most tokens that a text may have, special ones included; None: no limit
     """
 
     name: str = "the model"
+    folder: Path | None = None
     vocab_size: int
     mask_id: int
     special_ids: tuple[int, ...] = ()

@@ -131,7 +131,9 @@ class MaskedLM(ConditionalModel):
             )
         network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename, mask_token)
         widen_output(network)
-        return cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"), shift)
+        model = cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"), shift)
+        model.folder = Path(where) if Path(where).is_dir() else None
+        return model
 
     @classmethod
     @checked

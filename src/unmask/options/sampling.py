@@ -32,7 +32,7 @@ Schedule = Literal["linear", "cosine"]
 Order = Literal["random", "left-to-right", "right-to-left"]
 
 HOTTEST = 1e6
-MOST_CHAINS, MOST_SWEEPS, LONGEST = 10**6, 10**9, 10**5
+MOST_CHAINS, MOST_SWEEPS, LONGEST, MOST_STEPS = 10**6, 10**9, 10**5, 10**6
 MOST_REFINEMENTS = 1_000
 """Gibbs steps of a refined draw on average; it is not kept, nor reported on, before all of them are done."""
 TEMPERATURE = Real(0, HOTTEST, above=True)
@@ -108,11 +108,26 @@ class Sampling(Options):
     cold: float = moves_row(0.1, TEMPERATURE, "Last temperature.")
     joint: str = blocks_row(DEFAULT_OF_DEPENDENCE, Construction(), f"Construction of pairs: {', '.join(FORMS)}.")
     candidates: int = blocks_row(16, Whole(1, 10**5), "Tokens per position of pairs.")
-    decoding_steps: int = decoding_row(10, Whole(1, 10**6), "Steps to a whole text.")
+    decoding_steps: int | None = decoding_row(
+        None, Whole(1, MOST_STEPS), "Steps to a whole text.", otherwise="10, or as many as a bound needs"
+    )
     schedule: Schedule = decoding_row("linear", Choice(get_args(Schedule)), "How many blanks are left after each step")
     decoding_temperature: float = decoding_row(1.0, Real(0, HOTTEST), "Of the predicted tokens; 0 takes the likeliest.")
-    gamma: float = decoding_row(
-        1.0, Real(0, HOTTEST), "Nats of dependence that one step may lose: more is fewer steps; 0 fills one by one."
+    gamma: float | None = decoding_row(
+        None,
+        Real(0, HOTTEST),
+        "Nats of dependence that one step may lose, instead of a number of steps: more is fewer; 0 fills one by one.",
+        otherwise="1",
+    )
+    tau: float | None = decoding_row(
+        None, Real(0, 1), "Probability of the likeliest token from which a blank is filled, instead of steps.", otherwise="0.9"
+    )
+    profile: Any = decoding_row(
+        None,
+        File(),
+        "Dependence by distance: a file of `unmask dependence --profile`.",
+        otherwise="the model's own",
+        python="Or a `Profile`.",
     )
     order: Order = decoding_row("random", Choice(get_args(Order)), "In which blanks are filled")
     restart: float = decoding_row(0.1, RESTART, "Of refined draws: the probability of stopping before each Gibbs step.")

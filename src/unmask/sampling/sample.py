@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unmask.arguments import checked
 from unmask.checks import shown
@@ -62,6 +62,8 @@ def sample(
     schedule: str | None = None,
     decoding_temperature: float | None = None,
     gamma: float | None = None,
+    tau: float | None = None,
+    profile: Any = None,
     order: str | None = None,
     restart: float | None = None,
     user_terms: Sequence[UserTerm] = (),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from unmask.lab import figures
 from unmask.lab.correlation import Entropies
-from unmask.lab.decoding import (
+from unmask.lab.revealing import (
     Rule,
     agreement,
     decoded,
@@ -67,10 +67,10 @@ def run(options: Decoding, progress: Progress | None = None) -> Study:
     parity, equal = Entropies(even_parity()), Entropies(agreement())
     fooled = decoded(even_parity(), least_dependent(0.0))
     findings = [
-        "**The loss of a rule is the dependence that it ignores**: KL(p || law) and the expected sum of total correlations differ "
-        f"by {apart:.0e} at most, for sets that depend on the tokens revealed.",
-        f"**The bound by entropies is loose**: {loose:,.1f} times the loss at the median. It counts what is uncertain, not what is "
-        "dependent, so it spends passes on sites that are free."
+        "**The loss of a rule is the dependence that it ignores**: KL(p || law) and the expected sum of total correlations "
+        f"differ by {apart:.0e} at most, for sets that depend on the tokens revealed.",
+        f"**The bound by entropies is loose**: {loose:,.1f} times the loss at the median. It counts what is uncertain, not what "
+        "is dependent, so it spends passes on sites that are free."
         if some
         else "**Here the sites are independent**: nothing is lost at any number of passes, and the bound does not see it.",
         "**Pairs do not tell all.** Three bits of even parity are pairwise independent "

@@ -107,18 +107,19 @@ class Conditionals:
         logits = self.kept if head is None else head.in_calls("head", head.logits_of, (self.kept,), ())
         return self.proposal.log_weights(logits, self.support[self.sites])
 
-    def entropy(self) -> Float[Tensor, " m"]:
-        """Of the model's own distribution over the allowed tokens, untempered and uncut, in nats."""
+    def certainty(self) -> Float[Tensor, "2 m"]:
+        """Entropy (nats) and largest probability of the model's own distribution over the allowed tokens, untempered and uncut."""
         head, plain = self.head, Proposal()
 
         def answer(kept: Tensor, sites: Tensor, support: Tensor) -> Tensor:
             log_q = plain.log_weights(kept if head is None else head.logits_of(kept), support[sites])
-            return torch.special.entr(log_q.exp()).sum(-1)
+            q = log_q.exp()
+            return torch.stack([torch.special.entr(q).sum(-1), q.amax(-1)], 1)
 
         if head is None:
-            return answer(self.kept, self.sites, self.support)
-        found: Tensor = head.in_calls("entropy", answer, (self.kept, self.sites), (self.support,))
-        return found
+            return answer(self.kept, self.sites, self.support).T
+        found: Tensor = head.in_calls("certainty", answer, (self.kept, self.sites), (self.support,))
+        return found.T
 
     def _asked(self, what: Literal["draw", "at"], uniform_or_tokens: Tensor) -> Drawn:
         proposal, greedy, head = self.proposal, self.greedy, self.head

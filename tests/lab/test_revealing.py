@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_models import random_tables
 
 from unmask.lab.correlation import Entropies
-from unmask.lab.decoding import (
+from unmask.lab.revealing import (
     agreement,
     decoded,
     entropy_bound,

@@ -1,0 +1,98 @@
+"""The dependence profile of a model: how much two blanks depend on each other, by their distance.
+
+    f(d) = (mean of I_ij at |i - j| = d) / (mean of min(H_i, H_j) at d)       over texts and random revealed sets
+    estimate: I_ij = f(|i - j|) min(H_i, H_j)
+
+I_ij is the mutual information of two blanks, H_i the entropy of one, in nats. One pass gives all entropies, so that the estimate
+makes no passes of its own. A model's own profile is the file `FILE` in its folder. Nothing here imports torch before an estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unmask import checks
+from unmask.errors import InputError
+from unmask.runs.files import read_object, write_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unmask.models.conditional_model import ConditionalModel
+
+FILE = "dependence_profile.json"
+KEYS = ("by_distance", "fingerprint", "texts")
+MEASURE = "measure one with unmask dependence --profile"
+LARGEST = 1e3
+
+
+@dataclass(frozen=True)
+class Profile:
+    """f by distance, from 1 on; the fingerprint of the model that it was measured on; and the number of texts."""
+
+    by_distance: tuple[float, ...]
+    fingerprint: str
+    texts: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.by_distance, str) or not hasattr(self.by_distance, "__iter__") or not self.by_distance:
+            raise InputError(f"profile {checks.shown(self.by_distance)} has no values by distance: {MEASURE}")
+        values = tuple(checks.real("a value of the profile", value, 0, LARGEST) for value in self.by_distance)
+        object.__setattr__(self, "by_distance", values)
+        object.__setattr__(self, "fingerprint", str(self.fingerprint))
+        checks.whole("texts of the profile", self.texts, 1, 10**12)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Profile:
+        """Read a file."""
+        stored = read_object(Path(path), KEYS, MEASURE)
+        return cls(*(stored[key] for key in KEYS))
+
+    @classmethod
+    def of(cls, model: ConditionalModel) -> Profile | None:
+        """The model's own, from its folder; None if it has none."""
+        path = None if model.folder is None else model.folder / FILE
+        return cls.load(path) if path is not None and path.is_file() else None
+
+    def save(self, path: str | Path) -> None:
+        """Write a file."""
+        write_json(Path(path), asdict(self))
+
+    def check(self, model: ConditionalModel) -> None:
+        """Refuse another model than the one it was measured on."""
+        known = getattr(model, "fingerprint", None)
+        if known is not None and known != self.fingerprint:
+            raise InputError(
+                f"the profile was measured on model {self.fingerprint}, and this is {known}: {MEASURE} on this model"
+            )
+
+    def estimate(self, entropy: Tensor, positions: Tensor) -> Tensor:
+        """I_ij (n, F, F) of sites at `positions` (F) with these entropies (n, F); 0 on the diagonal."""
+        import torch
+
+        distance = (positions.unsqueeze(0) - positions.unsqueeze(1)).abs()
+        if (longest := int(distance.max())) > len(self.by_distance):
+            raise InputError(
+                f"the profile has {len(self.by_distance)} distances, and the text has blanks {longest} tokens apart: "
+                f"{MEASURE} on longer texts, or give a shorter text"
+            )
+        table = torch.tensor((0.0, *self.by_distance), dtype=entropy.dtype, device=entropy.device)
+        return table[distance] * torch.minimum(entropy.unsqueeze(1), entropy.unsqueeze(2))
+
+
+def as_profile(name: str, given: object) -> Profile:
+    """A profile, its file, or what its file holds."""
+    if isinstance(given, Profile):
+        return given
+    if isinstance(given, Mapping):
+        missing = [key for key in KEYS if key not in given]
+        if missing:
+            raise InputError(f"{name} {checks.shown(given)} lacks {missing[0]!r}: {MEASURE}")
+        stored: dict[str, Any] = dict(given)
+        return Profile(*(stored[key] for key in KEYS))
+    if isinstance(given, str | Path):
+        return Profile.load(given)
+    raise InputError(f"{name} {checks.shown(given)} is not a profile: give its file")
