@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from random_models import random_tables
 
 from unmask.lab.correlation import Entropies
+from unmask.lab.dynamics import product_conditional
+from unmask.lab.model import ising
 from unmask.lab.revealing import (
     agreement,
     decoded,
@@ -19,8 +21,6 @@ from unmask.lab.revealing import (
     lowest_entropy,
     one_pass,
 )
-from unmask.lab.dynamics import product_conditional
-from unmask.lab.model import ising
 from unmask.lab.schedules import kl, unmasking_law
 
 RULES = {
