@@ -45,11 +45,11 @@ class Printed(Options):
     json: bool = output_row(False, Flag(), "Print JSON (keys: docs/cli.md).", command_only=True)
 
 
-def texts(help: str) -> Any:
+def texts(help: str, required: str = "python") -> Any:
     """The row of one text, or of several."""
     typed = "Or -: several from standard input, one per line."
     listed = "Or a list of them, for a list of answers; `.each` gives these one by one."
-    return option(None, Text(), help, required="python", argument=True, command=typed, python=listed)
+    return option(None, Text(), help, required=required, argument=True, command=typed, python=listed)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 import pytest
 from sampling_cases import of, small_target
 
-from unmask.sampling.decoders.profile import Profile
+from unmask.tables.profile import Profile
 from unmask.sampling.decoders.revealing import law
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts

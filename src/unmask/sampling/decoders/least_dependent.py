@@ -24,8 +24,8 @@ from unmask.checks import real
 from unmask.errors import UnmaskWarning
 from unmask.options.sampling import HOTTEST
 from unmask.sampling.decoders.interleaved import every_nth
-from unmask.sampling.decoders.profile import Profile
 from unmask.sampling.decoders.revealing import RevealingDecoder, Seen
+from unmask.tables.profile import Profile
 
 HALVINGS = 12
 USUAL_PASSES = 10

@@ -10,7 +10,7 @@ makes no passes of its own. A model's own profile is the file `FILE` in its fold
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +31,12 @@ LARGEST = 1e3
 
 @dataclass(frozen=True)
 class Profile:
-    """f by distance, from 1 on; the fingerprint of the model that it was measured on; and the number of texts."""
+    """f by distance, from 1 on; the fingerprint of the model that it was measured on; the number of texts; and how and when."""
 
     by_distance: tuple[float, ...]
     fingerprint: str
     texts: int
+    about: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.by_distance, str) or not hasattr(self.by_distance, "__iter__") or not self.by_distance:
@@ -49,7 +50,7 @@ class Profile:
     def load(cls, path: str | Path) -> Profile:
         """Read a file."""
         stored = read_object(Path(path), KEYS, MEASURE)
-        return cls(*(stored[key] for key in KEYS))
+        return cls(*(stored[key] for key in KEYS), about=stored.get("about") or {})
 
     @classmethod
     def of(cls, model: ConditionalModel) -> Profile | None:
@@ -59,7 +60,11 @@ class Profile:
 
     def save(self, path: str | Path) -> None:
         """Write a file."""
-        write_json(Path(path), asdict(self))
+        write_json(Path(path), self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of its file."""
+        return asdict(self)
 
     def check(self, model: ConditionalModel) -> None:
         """Refuse another model than the one it was measured on."""
@@ -92,7 +97,7 @@ def as_profile(name: str, given: object) -> Profile:
         if missing:
             raise InputError(f"{name} {checks.shown(given)} lacks {missing[0]!r}: {MEASURE}")
         stored: dict[str, Any] = dict(given)
-        return Profile(*(stored[key] for key in KEYS))
+        return Profile(*(stored[key] for key in KEYS), about=stored.get("about") or {})
     if isinstance(given, str | Path):
         return Profile.load(given)
     raise InputError(f"{name} {checks.shown(given)} is not a profile: give its file")
