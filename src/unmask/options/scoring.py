@@ -52,9 +52,7 @@ class Scoring(Options):
     energy: str = score_row("norm", Choice(get_args(EnergyKind)), "Which energy is normalised")
     chains: int = score_row(32, Whole(2, 10**6), "Annealing runs in each direction.")
     anneals: int = score_row(20, Whole(1, 10**6), "Distributions between the chain rule and exp(-E); more make tighter bounds.")
-    seed: int = score_row(
-        0, Whole(0, LARGEST_SEED), "Of sampled orders and of annealing; a random decoder has one order for all texts."
-    )
+    seed: int = score_row(0, Whole(0, LARGEST_SEED), "Of sampled orders and of annealing.")
 
     @classmethod
     def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """The law of a decoder as a score: a probability of a text of any length in a handful of passes.
 
-    decoder:NAME@N   log law(x) = sum over passes t of sum_{i in K_t} log q(x_i | x_{S_t}),   K_t chosen by NAME from x_{S_t}, N passes
+    decoder:NAME@N   log law(x) = sum_{t <= N} sum_{i in K_t} log q(x_i | x_{S_t}),   K_t chosen by NAME from x_{S_t}
 
-The text is revealed pass by pass as the decoder would draw it (`unmask.sampling.decoders.revealing`). A random order is drawn from
-the seed and is the same for all texts of a length: an order that depended on the text would not give a probability.
+The text is revealed pass by pass as the decoder would draw it (`unmask.sampling.decoders.revealing`). A random order is drawn
+from the seed and is the same for all texts of a length: an order that depended on the text would not give a probability.
 """
 
 from __future__ import annotations

@@ -230,8 +230,8 @@ def decoder_of(name: str) -> tuple[str, int | None]:
     decoder, at, passes = name.removeprefix(DECODER).partition("@")
     if decoder in KERNELS and KERNELS[decoder].decodes and not KERNELS[decoder].law:
         raise InputError(
-            f"score {name}: {decoder} has no law that can be computed, because it does not choose positions before it draws their "
-            f"tokens; use one of {', '.join(WITH_LAW)}"
+            f"score {name}: {decoder} has no law that can be computed, because it does not choose positions before it draws "
+            f"their tokens; use one of {', '.join(WITH_LAW)}"
         )
     one_of("score", f"{DECODER}{decoder}", WITH_LAW)
     number = int(passes) if passes.isascii() and passes.isdigit() else passes
