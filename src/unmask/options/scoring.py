@@ -11,7 +11,7 @@ from unmask.options.kinds import Choice, Construction, File, Files, Flag, Listed
 from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
 from unmask.options.sampling import EnergyKind
 from unmask.options.shared import ENGINES, LARGEST_SEED, Loaded, Printed, workers
-from unmask.scoring.registry import DEFAULT, SCORES, chosen
+from unmask.scoring.registry import DECODER, DEFAULT, READ, SCORES, chosen
 
 ROWS, UNITS, FORMATS = ("texts", "words", "tokens"), ("nats", "bits"), ("jsonl", "csv", "parquet")
 MOST_EXACT = 16
@@ -33,10 +33,14 @@ class ScoreNames(Listed):
 class Scoring(Options):
     """What decides the numbers; see `unmask.scoring.batch`."""
 
-    reads: ClassVar[tuple[Reads, ...]] = (Reads("score", {name: score.options for name, score in SCORES.items()}),)
+    reads: ClassVar[tuple[Reads, ...]] = (Reads("score", READ),)
 
     score: tuple[str, ...] = option(
-        DEFAULT, ScoreNames(), f"Names: {', '.join(SCORES)}.", "-s", python="As a list, or with commas between them."
+        DEFAULT,
+        ScoreNames(),
+        f"Names: {', '.join(SCORES)}, {DECODER}NAME@PASSES.",
+        "-s",
+        python="As a list, or with commas between them.",
     )
     long: str = option(
         "refuse", Choice(("refuse", "windows")), "Texts longer than the model: refuse (a row with a reason) or windows."
@@ -53,7 +57,9 @@ class Scoring(Options):
     @classmethod
     def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
         """Several scores, or the one engine."""
-        return chosen(given.get("score", DEFAULT)) if what == "score" else super().chosen(what, given)
+        if what != "score":
+            return super().chosen(what, given)
+        return tuple(name.partition("@")[0] for name in chosen(given.get("score", DEFAULT)))
 
 
 @dataclass(frozen=True)

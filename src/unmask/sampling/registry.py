@@ -56,6 +56,7 @@ class Entry:
     whole_conditionals   it holds these as whole distributions, whatever is kept
     law                  of a decoder that chooses positions before it draws their tokens, and so has a law: its sets, in words
     bound                the option that bounds a set, for decoders that take a bound or a number of passes
+    random_order         its law is given a random order of the blanks
     corrects             it asks the model about tokens that the model sees, which takes training (`train --refinement`)
     """
 
@@ -74,6 +75,7 @@ class Entry:
     whole_conditionals: bool = False
     law: str = ""
     bound: str = ""
+    random_order: bool = False
     corrects: bool = False
 
     def load(self) -> Any:
@@ -145,7 +147,8 @@ KERNELS: dict[str, Entry] = {
               REVEALING, decodes=True, mixes=False, law="the blanks of lowest entropy, equal numbers per pass"),
         Entry("random", "random sets", f"{HERE}.decoders.random_sets:RandomSets", "#999933",
               "a new text: random blanks filled, equal numbers per step", OWN_LAW, REVEALED,
-              REVEALING, decodes=True, mixes=False, law="blanks in a random order of the seed's, equal numbers per pass"),
+              REVEALING, decodes=True, mixes=False, random_order=True,
+              law="blanks in a random order that the seed draws, equal numbers per pass"),
         Entry("interleaved", "interleaved", f"{HERE}.decoders.interleaved:Interleaved", "#88CCEE",
               "a new text: every m-th blank filled, m the number of steps", OWN_LAW, REVEALED,
               REVEALING, decodes=True, mixes=False, law="every m-th blank, m the number of passes, in bit-reversed order"),

@@ -9,14 +9,14 @@ makes no passes of its own. A model's own profile is the file `FILE` in its fold
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask import checks
 from unmask.errors import InputError
-from unmask.runs.files import read_object, write_json
+from unmask.runs.files import read_object, user_path, write_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,19 +38,25 @@ class Profile:
     texts: int
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
-    def __post_init__(self) -> None:
-        if isinstance(self.by_distance, str) or not hasattr(self.by_distance, "__iter__") or not self.by_distance:
-            raise InputError(f"profile {checks.shown(self.by_distance)} has no values by distance: {MEASURE}")
-        values = tuple(checks.real("a value of the profile", value, 0, LARGEST) for value in self.by_distance)
-        object.__setattr__(self, "by_distance", values)
-        object.__setattr__(self, "fingerprint", str(self.fingerprint))
-        checks.whole("texts of the profile", self.texts, 1, 10**12)
-
     @classmethod
     def load(cls, path: str | Path) -> Profile:
         """Read a file."""
-        stored = read_object(Path(path), KEYS, MEASURE)
-        return cls(*(stored[key] for key in KEYS), about=stored.get("about") or {})
+        return cls.of_values(read_object(user_path(path), KEYS, MEASURE), f"profile {str(path)!r}")
+
+    @classmethod
+    def of_values(cls, stored: Mapping[str, Any], name: str) -> Profile:
+        """From what a file holds; `name` is what messages call it."""
+        if missing := [key for key in KEYS if key not in stored]:
+            raise InputError(f"{name} lacks {missing[0]!r}: {MEASURE}")
+        values = stored["by_distance"]
+        if isinstance(values, str) or not isinstance(values, Iterable) or not (values := tuple(values)):
+            raise InputError(f"{name} has no values by distance: {MEASURE}")
+        return cls(
+            tuple(checks.real(f"a value of {name}", value, 0, LARGEST) for value in values),
+            str(stored["fingerprint"]),
+            checks.whole(f"the number of texts of {name}", stored["texts"], 1, 10**12),
+            dict(stored.get("about") or {}),
+        )
 
     @classmethod
     def of(cls, model: ConditionalModel) -> Profile | None:
@@ -93,11 +99,7 @@ def as_profile(name: str, given: object) -> Profile:
     if isinstance(given, Profile):
         return given
     if isinstance(given, Mapping):
-        missing = [key for key in KEYS if key not in given]
-        if missing:
-            raise InputError(f"{name} {checks.shown(given)} lacks {missing[0]!r}: {MEASURE}")
-        stored: dict[str, Any] = dict(given)
-        return Profile(*(stored[key] for key in KEYS), about=stored.get("about") or {})
+        return Profile.of_values(given, name)
     if isinstance(given, str | Path):
         return Profile.load(given)
     raise InputError(f"{name} {checks.shown(given)} is not a profile: give its file")

@@ -4,9 +4,9 @@
     law(x) = prod_t prod_{i in K_t} q(x_i | x_{S_t}),   K_t found by revealing x itself
 
 The law sums to 1 over all texts (induction on the last pass), whatever the conditionals are, and costs as many passes as
-decoding. q runs over the allowed tokens, at the decoding temperature. Where `choose` follows a random order, this is the law given
-the order. At temperature 0 the law is a point mass on one text, which is not a score. A decoder that looks at the tokens it drew
-before it keeps them (mask-predict, confidence) has no such law: the same product does not sum to 1.
+decoding. q runs over the allowed tokens, at the decoding temperature. Where `choose` follows a random order, this is the law
+given the order. At temperature 0 the law is a point mass on one text, which is not a score. A decoder that looks at the tokens it
+drew before it keeps them (mask-predict, confidence) has no such law: the same product does not sum to 1.
 
 What `choose` sees is of the model's own conditionals over the allowed tokens, at temperature 1.
 """

@@ -108,7 +108,7 @@ class Conditionals:
         return self.proposal.log_weights(logits, self.support[self.sites])
 
     def certainty(self) -> Float[Tensor, "2 m"]:
-        """Entropy (nats) and largest probability of the model's own distribution over the allowed tokens, untempered and uncut."""
+        """Entropy (nats) and largest probability of the model's own distribution over the allowed tokens, not tempered or cut."""
         head, plain = self.head, Proposal()
 
         def answer(kept: Tensor, sites: Tensor, support: Tensor) -> Tensor:
