@@ -161,7 +161,7 @@ def hidden_sites(
 
 
 def _readable(model: MaskedLM, data: str | Path | Sequence[str], most: int) -> tuple[list[Row], int]:
-    """Texts with 2 regular tokens or more, cut to what the model takes; and how many others there were before the last of them."""
+    """Texts with 2 regular tokens or more, cut to what the model takes; and the number of other texts."""
     special, found, others = {*model.special_ids, model.mask_id}, list[Row](), 0
     _, after = model.around()
     for text in data if not isinstance(data, str | Path) else plain_texts(user_path(data, "profile")):
