@@ -32,6 +32,10 @@ class Frontier:
     settings   what was asked, with the model's fingerprint and a hash of the data
     rows       one row per text and decoder: decoder, asked (passes asked for; missing: one token per pass), text, passes, nats
     skipped    how many texts were left out, by reason
+
+    >>> found = unmask.frontier(["The dog barked at the old man."], decoders=["random"], passes=[2], length=8)
+    >>> [point["passes"] for point in found.points]
+    [2.0, 8.0, 8.0, 8.0]
     """
 
     settings: dict[str, Any]

@@ -31,7 +31,12 @@ LARGEST = 1e3
 
 @dataclass(frozen=True)
 class Profile:
-    """f by distance, from 1 on; the fingerprint of the model that it was measured on; the number of texts; and how and when."""
+    """f by distance, from 1 on; the fingerprint of the model that it was measured on; the number of texts; and how and when.
+
+    >>> profile = unmask.Profile.of(unmask.MaskedLM.load())
+    >>> profile.by_distance[0] > profile.by_distance[5]
+    True
+    """
 
     by_distance: tuple[float, ...]
     fingerprint: str
