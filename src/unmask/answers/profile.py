@@ -57,7 +57,8 @@ class Sums:
     @classmethod
     def empty(cls, distances: int) -> Sums:
         """Of no pair."""
-        return cls(*(torch.zeros(distances, dtype=torch.float64) for _ in range(3)))
+        information, entropy, pairs = torch.zeros((3, distances), dtype=torch.float64)
+        return cls(information, entropy, pairs)
 
     def add(self, distance: Int[Tensor, " m"], information: Float[Tensor, " m"], entropy: Float[Tensor, " m"]) -> None:
         """Pairs at these distances."""

@@ -159,7 +159,7 @@ def pieces(
     """Texts of exactly `length` tokens (with `first`: the first tokens of longer ones, too), and why others were left out."""
     before, after = model.around()
     check_length(model, length + len(before) + len(after))
-    special, found, skipped = {*model.special_ids, model.mask_id}, [], dict[str, int]()
+    special, found, skipped = {*model.special_ids, model.mask_id}, list[list[int]](), dict[str, int]()
     for text in texts:
         if len(found) == most:
             break

@@ -33,9 +33,9 @@ class Frontier:
     rows       one row per text and decoder: decoder, asked (passes asked for; missing: one token per pass), text, passes, nats
     skipped    how many texts were left out, by reason
 
-    >>> found = unmask.frontier(["The dog barked at the old man."], decoders=["random"], passes=[2], length=8)
+    >>> found = unmask.frontier(["Two men are in a park."], decoders=["random"], passes=[2], length=7)
     >>> [point["passes"] for point in found.points]
-    [2.0, 8.0, 8.0, 8.0]
+    [2.0, 7.0, 7.0, 7.0]
     """
 
     settings: dict[str, Any]
@@ -51,9 +51,8 @@ class Frontier:
         found, values = [], []
         for (decoder, asked), group in self.rows.groupby(["decoder", "asked"], dropna=False, sort=False):
             ordered = group.sort_values("text")
-            found.append(
-                {"decoder": decoder, "asked": None if np.isnan(asked) else int(asked), "passes": ordered["passes"].mean()}
-            )
+            passes = float(ordered["passes"].mean())
+            found.append({"decoder": decoder, "asked": None if np.isnan(asked) else int(asked), "passes": passes})
             values.append(ordered["nats"].to_numpy(float) / length)
         nats = np.array(values)
         one_by_one = [i for i, point in enumerate(found) if point["asked"] is None]
@@ -128,7 +127,13 @@ class Frontier:
                 continue
             passes, nats = ([point["passes"] for point in mine], [point["nats"]["value"] for point in mine])
             apart = [[_reach(point["difference"], end) for point in mine] for end in ("low", "high")]
-            style = {"color": KERNELS[name].colour, "marker": "o", "markersize": 4, "linewidth": 1.5, "capsize": 2}
+            style: dict[str, Any] = {
+                "color": KERNELS[name].colour,
+                "marker": "o",
+                "markersize": 4,
+                "linewidth": 1.5,
+                "capsize": 2,
+            }
             axes.errorbar(passes, nats, apart, label=KERNELS[name].label, **style)
         axes.set_xscale("log", base=2)
         ticks = sorted({point["asked"] for point in self.points if point["asked"]})
