@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from unmask.answers.checked_texts import ROWS, OnTexts, measure, texts_of
 from unmask.arguments import checked
 from unmask.errors import UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.function_network import FunctionNetwork
 from unmask.models.masked_lm import MaskedLM
 from unmask.options.answers import CheckOptions
 from unmask.options.option import documented
@@ -134,6 +136,8 @@ def check(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
     progress: Progress | None = None,
 ) -> Check:
     """The facts of a model as it was read, and what looks wrong; on the user's texts too, if `data` has them.
@@ -145,7 +149,7 @@ def check(
     texts = None if data is None else texts_of(data)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
-        lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype, rename=rename)
+        lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device, dtype, None, rename, shift, mask_token)
     loading = [str(warning.message) for warning in raised if issubclass(warning.category, UnmaskWarning)]
     found = None if texts is None else measure(lm, texts, progress)
     words = lm.words
@@ -160,7 +164,7 @@ def check(
     return Check(
         model=lm.name,
         architecture=", ".join([str(getattr(config, "model_type", type(lm.network).__name__)), *shape]),
-        network="unmask's own BERT" if isinstance(lm.network, BertMaskedLM) else f"transformers' {type(lm.network).__name__}",
+        network=_kind(lm.network),
         parameters=sum(weight.numel() for weight in lm.network.parameters()),
         dtype=str(lm.dtype).removeprefix("torch."),
         device=str(lm.device),
@@ -176,11 +180,25 @@ def check(
         outputs=lm.vocab_size,
         unused=len(words.nameless),
         longest=lm.max_length,
-        head="at the positions asked for" if lm.head.position_by_position else "mixes positions, so it runs on all of them",
+        head=_head(lm),
         passes_per_second=_speed(lm),
         on_texts=found,
         concerns=tuple([*loading, *concerns(lm, found)]),
     )
+
+
+def _kind(network: nn.Module) -> str:
+    if isinstance(network, BertMaskedLM):
+        return "unmask's own BERT"
+    return "a function" if isinstance(network, FunctionNetwork) else f"transformers' {type(network).__name__}"
+
+
+def _head(model: MaskedLM) -> str:
+    if isinstance(model.network, FunctionNetwork):
+        where = "at all positions"
+    else:
+        where = "at the positions asked for" if model.head.position_by_position else "mixes positions, so it runs on all of them"
+    return f"{where}; logits at a position predict the next token" if model.shift else where
 
 
 def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:

@@ -224,6 +224,8 @@ def compare(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Comparison]:
@@ -242,7 +244,7 @@ def compare(
     if ranked_by not in names:
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
     where = None if figure is None else figure_path(figure, len(text), (model, alphabet))
-    lm = as_model(model, device, dtype, rename)
+    lm = as_model(model, device, dtype, rename, shift, mask_token)
     questions = asked(lm, text, positions, targets, candidates, exact, force, alphabet)
     for question in questions:
         blanks = len(question.cloze.block)

@@ -42,7 +42,7 @@ from unmask.joints.solver.likely_tokens import LIKELY
 from unmask.joints.triton.rehearsal import Launch, rehearse
 from unmask.models.batching import at_most, halving, is_out_of_memory, release_memory, triton_wanted, whole_memory
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.masked_lm import MaskedLM, Reading, as_model
 from unmask.runs.engines import Answer, answered
 from unmask.tables.unary import tables_of
 
@@ -149,13 +149,13 @@ def load_measurer(
     model: str | None,
     device: str,
     dtype: str,
-    rename: Mapping[str, str] | None,
+    reading: Reading,
     constructions: Sequence[str],
     steps: int | None,
     support: Sequence[int] | None,
 ) -> Measurer:
     """A measurer with a model of its own, for a process without one."""
-    return Measurer(as_model(model, device, dtype, rename), constructions, steps, support)
+    return Measurer(as_model(model, device, dtype, *reading), constructions, steps, support)
 
 
 @torch.inference_mode()

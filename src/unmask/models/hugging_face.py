@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from unmask.errors import InputError, ModelError
+from unmask.models.function_network import refuse_causal
 from unmask.models.source import LOADING, Source, first_line
 from unmask.models.weights import (
     read_tensors,
@@ -95,7 +96,7 @@ def _load_config(source: Source) -> Any:
         if "auto_map" in source.config:
             raise ModelError(
                 f"{source.name!r} needs code of its own (auto_map in its config.json), which is never run: "
-                "convert it to an architecture that transformers has"
+                "convert it to an architecture that transformers has, or load it yourself and use unmask.MaskedLM.of"
             ) from None
         if source.local:
             raise ModelError(
@@ -108,7 +109,7 @@ def _load_config(source: Source) -> Any:
 
 
 def _refuse_other_kinds(config: Any, source: Source) -> None:
-    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     if getattr(config, "is_encoder_decoder", False):
         raise ModelError(f"{source.name!r} is an encoder-decoder ({config.model_type}): use a masked language model")
@@ -120,19 +121,26 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
             raise ModelError(
                 f"config.json of {source.name!r} says {name} {count!r}: use the config that the weights were saved with"
             )
-    if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+    if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES and config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        if getattr(config, "is_causal", True) is not False:
+            raise ModelError(
+                f"{source.name!r} is a causal model ({config.model_type}): use a masked language model; a network of this "
+                'architecture that was trained to see all tokens has "is_causal": false in its config.json'
+            )
+    elif config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ModelError(f"{source.name!r} is a {config.model_type} model, which has no masked form: use a masked language model")
 
 
 def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype, rename: Mapping[str, str]) -> nn.Module:
-    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
     if source.local and not any(any(source.folder.glob(pattern)) for pattern in WEIGHT_FILES):
         raise ModelError(f"folder {source.name!r} has no weights: put model.safetensors beside config.json")
     if rename and not source.local:
         raise InputError(f"rename is for tensors of a folder, and {source.name!r} is a name on the hub: download it to a folder")
     options: dict[str, Any] = {"state_dict": renamed(read_tensors(source.folder), rename)} if rename else {}
-    kind: Any = MODEL_FOR_MASKED_LM_MAPPING[type(config)]
+    masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
+    kind: Any = (MODEL_FOR_MASKED_LM_MAPPING if masked else MODEL_FOR_CAUSAL_LM_MAPPING)[type(config)]
     try:
         network, report = kind.from_pretrained(
             None if rename else source.name,
@@ -149,6 +157,10 @@ def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype, rename: Map
     misshapen = [str(entry[0]) for entry in report["mismatched_keys"]]
     refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"], misshapen)
     _refuse_whole_numbers(network, source, options.get("state_dict"))
+    if not masked:
+        network.config.use_cache = False
+        tokens = network.get_input_embeddings().num_embeddings
+        refuse_causal(lambda ids: network(input_ids=ids).logits, 0, tokens, network.device, repr(source.name))
     return network
 
 

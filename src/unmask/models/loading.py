@@ -64,13 +64,17 @@ def is_pair_model(folder: Path) -> bool:
 
 
 def load_checkpoint(
-    name_or_path: str | Path, device: torch.device, dtype: torch.dtype, rename: Mapping[str, str] | None = None
+    name_or_path: str | Path,
+    device: torch.device,
+    dtype: torch.dtype,
+    rename: Mapping[str, str] | None = None,
+    mask_token: str | None = None,
 ) -> tuple[nn.Module, Any]:
-    """The network in evaluation mode on `device`, and its tokenizer; see `load_network`."""
+    """The network in evaluation mode on `device`, and its tokenizer; see `load_network` and `load_tokenizer`."""
     source = Source(str(name_or_path))
     with LOADING:
         network = load_network(source, device, dtype, rename)
-        return network, load_tokenizer(source)
+        return network, load_tokenizer(source, mask_token)
 
 
 def load_network(source: Source, device: torch.device, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> nn.Module:

@@ -72,6 +72,18 @@ class Source:
         return config
 
 
+def state_of(where: str) -> tuple[object, ...]:
+    """A hub name; or a folder, with the size and date of each of its files."""
+    folder = os.path.expanduser(where)
+    if not os.path.isdir(folder):
+        return (where,)
+    folder = os.path.realpath(folder)
+    files = [entry for entry in os.scandir(folder) if entry.is_file()]
+    above = Path(folder).parent / "vocab.txt"
+    dates = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in files)
+    return (folder, *dates, above.stat().st_mtime_ns if above.is_file() else None)
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error of another library, cut to fit inside a message of one line."""
     text = str(error).strip() or type(error).__name__

@@ -34,6 +34,8 @@ class Loaded(Options):
     rename: Mapping[str, str] | None = model_row(
         None, Renames(), "A tensor of the checkpoint that the model has under another name."
     )
+    shift: bool = model_row(False, Flag(), "Logits at a position predict the next token, as in some diffusion language models.")
+    mask_token: str | None = model_row(None, Text(), "The mask token, if the tokenizer does not name it.")
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,11 @@ class Printed(Options):
     json: bool = output_row(False, Flag(), "Print JSON (keys: docs/cli.md).", command_only=True)
 
 
-def texts(help: str) -> Any:
+def texts(help: str, required: str = "python") -> Any:
     """The row of one text, or of several."""
     typed = "Or -: several from standard input, one per line."
     listed = "Or a list of them, for a list of answers; `.each` gives these one by one."
-    return option(None, Text(), help, required="python", argument=True, command=typed, python=listed)
+    return option(None, Text(), help, required=required, argument=True, command=typed, python=listed)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import Any, Literal, Self
 
 from unmask.errors import InputError
 from unmask.options.sampling import Sampling
-from unmask.sampling.decoders.profile import as_profile
 from unmask.sampling.registry import Entry, entry_of
+from unmask.tables.profile import as_profile
 
 Keeps = Literal["logits", "states", "nothing"]
 

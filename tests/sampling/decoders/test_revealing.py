@@ -12,12 +12,12 @@ from unmask.sampling.decoders.confidence import ConfidenceOrder
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.interleaved import Interleaved, every_nth, offsets
 from unmask.sampling.decoders.least_dependent import LeastDependent
-from unmask.sampling.decoders.profile import Profile
 from unmask.sampling.decoders.revealing import law
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import Target
+from unmask.tables.profile import Profile
 
 PROFILE = Profile((0.9, 0.4, 0.2, 0.1), "", 1)
 WITH_LAW = [name for name, entry in KERNELS.items() if entry.law]

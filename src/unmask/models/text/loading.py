@@ -17,6 +17,7 @@ from tokenizers import Tokenizer, normalizers
 from unmask.errors import ModelError
 from unmask.models.source import Source, first_line
 from unmask.models.text.folder_tokenizer import FolderTokenizer, given_special_tokens, read_folder_tokenizer, tokenizer_config
+from unmask.models.text.mask_token import with_mask
 from unmask.models.text.text_tokenizer import core_of
 from unmask.models.text.vocabulary import (
     SPELLINGS,
@@ -35,19 +36,23 @@ WORD_PIECES = ("bert", "distilbert", "electra", "mobilebert", "convbert", "megat
 ADVICE = "make tokenizer.json with the rule that the model was trained with (docs/bring-your-own-model.md)"
 
 
-def load_tokenizer(source: Source) -> Any:
-    """The tokenizer of a folder or a hub name; refused if it cannot be the model's."""
-    tokenizer = _load(source)
+def load_tokenizer(source: Source, mask_token: str | None = None) -> Any:
+    """The tokenizer of a folder or a hub name; refused if it cannot be the model's. `mask_token`: its mask, if it names none."""
+    tokenizer = with_mask(_load(source, mask_token), mask_token=mask_token)
     if tokenizer.mask_token_id is None:
-        raise ModelError(f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer")
-    _refuse_other_mask(tokenizer, source)
+        raise ModelError(
+            f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer, or name the mask "
+            "token (--mask-token)"
+        )
+    if mask_token is None:
+        _refuse_other_mask(tokenizer, source)
     if source.local:
         _refuse_other_vocabulary(tokenizer, source)
     _refuse_lost_capitals(tokenizer, source)
     return tokenizer
 
 
-def _load(source: Source) -> Any:
+def _load(source: Source, mask_token: str | None) -> Any:
     if source.local:
         kind = source.config.get("model_type")
         found = read_folder_tokenizer(source.folder) if kind == "bert" else None
@@ -55,10 +60,10 @@ def _load(source: Source) -> Any:
             found = _from_vocabulary(source, str(kind))
         if found is not None:
             return found
-    return _by_transformers(source)
+    return _by_transformers(source, mask_token)
 
 
-def _by_transformers(source: Source) -> Any:
+def _by_transformers(source: Source, mask_token: str | None) -> Any:
     """The tokenizer that transformers makes of a folder or a hub name, or the folder's tokenizer.json as it is.
 
     A class of transformers (BertTokenizer, AlbertTokenizer) keeps the vocabulary of tokenizer.json and rebuilds the rest; a
@@ -81,7 +86,8 @@ def _by_transformers(source: Source) -> Any:
         built = core_of(tokenizer)
         try:
             if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
-                return as_it_is(Tokenizer.from_file(str(path)), tokenizer_config(source))
+                mask = {} if mask_token is None else {"mask_token": mask_token}
+                return as_it_is(Tokenizer.from_file(str(path)), {**tokenizer_config(source), **mask})
         except Exception as error:
             tokenizer, failed = None, first_line(error)
     if tokenizer is None:

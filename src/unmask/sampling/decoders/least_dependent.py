@@ -1,6 +1,6 @@
 """Least dependent next: fill blanks together that hardly depend on each other.
 
-    I_ij        dependence of two blanks, estimated by the model's profile (profile.py)
+    I_ij        dependence of two blanks, estimated by the model's profile (`unmask.tables.profile`)
     i_1         the blank with the largest sum of I
     i_t         the blank with the smallest next term  min(H_i, sum_{s<t} I_{i i_s}),   while the terms sum to gamma at most
 
@@ -24,8 +24,8 @@ from unmask.checks import real
 from unmask.errors import UnmaskWarning
 from unmask.options.sampling import HOTTEST
 from unmask.sampling.decoders.interleaved import every_nth
-from unmask.sampling.decoders.profile import Profile
 from unmask.sampling.decoders.revealing import RevealingDecoder, Seen
+from unmask.tables.profile import Profile
 
 HALVINGS = 12
 USUAL_PASSES = 10

@@ -10,7 +10,7 @@ makes no passes of its own. A model's own profile is the file `FILE` in its fold
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +31,12 @@ LARGEST = 1e3
 
 @dataclass(frozen=True)
 class Profile:
-    """f by distance, from 1 on; the fingerprint of the model that it was measured on; and the number of texts."""
+    """f by distance, from 1 on; the fingerprint of the model that it was measured on; the number of texts; and how and when."""
 
     by_distance: tuple[float, ...]
     fingerprint: str
     texts: int
+    about: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def load(cls, path: str | Path) -> Profile:
@@ -54,6 +55,7 @@ class Profile:
             tuple(checks.real(f"a value of {name}", value, 0, LARGEST) for value in values),
             str(stored["fingerprint"]),
             checks.whole(f"the number of texts of {name}", stored["texts"], 1, 10**12),
+            about=stored.get("about") or {},
         )
 
     @classmethod
@@ -64,7 +66,11 @@ class Profile:
 
     def save(self, path: str | Path) -> None:
         """Write a file."""
-        write_json(Path(path), asdict(self))
+        write_json(Path(path), self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of its file."""
+        return asdict(self)
 
     def check(self, model: ConditionalModel) -> None:
         """Refuse another model than the one it was measured on."""
