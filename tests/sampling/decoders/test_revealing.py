@@ -11,7 +11,7 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.confidence import ConfidenceOrder
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.interleaved import Interleaved, every_nth, offsets
-from unmask.sampling.decoders.least_dependent import LeastDependent
+from unmask.sampling.decoders.least_dependent import FALL, LeastDependent
 from unmask.sampling.decoders.measured import measured_information
 from unmask.sampling.decoders.revealing import law
 from unmask.sampling.engine.passes import Passes
@@ -76,14 +76,20 @@ def sets_by_hand(name, q, blank, step, left, options):
             taken.append(rising.pop(0))
         return taken
     tie = {(s, o): PROFILE.by_distance[abs(s - o) - 1] * min(entropy[s], entropy[o]) for s in blank for o in blank if s != o}
-    taken = [max(blank, key=lambda s: sum(tie[s, o] for o in blank if o != s))]
-    total, most, gamma = 0.0, len(blank), options.get("gamma", float("inf"))
+    sums = {s: sum(tie[s, o] for o in blank if o != s) for s in blank}
     if "gamma" not in options:
-        most = -(-len(blank) // left)
-    while (rest := [s for s in blank if s not in taken]) and len(taken) < most:
+        surest = min(blank, key=entropy.get)
+        sets = [[] for _ in range(left)]
+        for s in sorted(blank, key=lambda s: -sums[s]):
+            open_sets = [k for k in range(left) if len(sets[k]) < (len(blank) + k) // left]
+            cost = {k: FALL**k * min(entropy[s], sum(tie[s, o] for o in sets[k])) for k in open_sets}
+            sets[min(open_sets, key=cost.get)].append(s)
+        return next(taken for taken in sets if surest in taken)
+    taken, total = [max(blank, key=sums.get)], 0.0
+    while rest := [s for s in blank if s not in taken]:
         term = {s: min(entropy[s], sum(tie[s, o] for o in taken)) for s in rest}
         best = min(rest, key=term.get)
-        if (total := total + term[best]) > gamma:
+        if (total := total + term[best]) > options["gamma"]:
             break
         taken.append(best)
     return taken
