@@ -29,6 +29,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "roberta": BERT_SHAPE,
     "xlm-roberta": BERT_SHAPE,
     "camembert": BERT_SHAPE,
+    "data2vec-text": BERT_SHAPE,
     "electra": BERT_SHAPE | {"embedding_size": 16},
     "albert": BERT_SHAPE | {"embedding_size": 16, "num_hidden_groups": 1, "inner_group_num": 1},
     "distilbert": {"dim": 32, "hidden_dim": 48, "n_layers": 3, "n_heads": 4},

@@ -147,7 +147,12 @@ def test_half_precision_check_lets_the_right_path_pass_and_catches_a_wrong_one(c
     collected(model, [VARIED], values, PREDICTED)
     assert model.encoder is not None
     wrong = MaskedLM.load(checkpoint(fast_architecture), dtype=dtype)
-    wrong.encoder = dataclasses.replace(wrong.encoder, position_offset=wrong.encoder.position_offset + 1)
+    turned = dataclasses.replace(wrong.encoder.layers[0], rotary=None) if wrong.encoder.position is None else None
+    wrong.encoder = dataclasses.replace(
+        wrong.encoder,
+        position_offset=wrong.encoder.position_offset + 1,
+        layers=(turned or wrong.encoder.layers[0], *wrong.encoder.layers[1:]),
+    )
     collected(wrong, [VARIED], values, PREDICTED)
     assert wrong.encoder is None
 

@@ -3,9 +3,9 @@
     norm after   a = N(h + W_o attention(h)),       h' = N'(a + F(a))
     norm before  s = r + W_o attention(h),  a = N(s),       r' = s + F(a),  h' = N'(r')
 
-with F(a) = W_2 act(W_1 a), or gated, W_2 (act(G a) * U a). A network with norms before is written here with each norm at the end of
-the half that makes its argument, so N' is the next layer's, or the network's last. Both kinds are then one computation on a
-`Stream` (r, h): what is added to, and what is read; after a norm both are the same.
+with F(a) = W_2 act(W_1 a), or gated, W_2 (act(G a) * U a). A network with norms before is written here with each norm at the end
+of the half that makes its argument, so N' is the next layer's, or the network's last. Both kinds are then one computation on a
+`Stream` (r, h): what is added to, and what is read. With norms after, both are the same.
 
 A layer runs at every token, at some of them, at one of each text, or at new tokens that attend to a cache of keys and values.
 It does so by fused operations, if there are any (oneDNN on a CPU, Triton on a GPU), or by torch's plain ones: the reference
@@ -186,9 +186,7 @@ class Layer:
         weight = self.attention_out.weight
         texts = [torch.zeros((1, length, len(weight)), dtype=weight.dtype, device=weight.device) for length in KINDS]
         many = Stream(texts[0][:, 0].expand(MANY, -1), texts[0][:, 0].expand(MANY, -1))
-        turns = [
-            self.rotary and self.rotary.turn(torch.arange(len(x[0]), device=x.device), x.dtype) for x in texts
-        ]
+        turns = [self.rotary and self.rotary.turn(torch.arange(len(x[0]), device=x.device), x.dtype) for x in texts]
         return [
             *(partial(self, Stream(x, x), None, turn) for x, turn in zip(texts, turns, strict=True)),
             partial(self.after_attention, many, many.normed.new_zeros(MANY, self.attention_out.in_features)),
@@ -237,7 +235,7 @@ class Layer:
         out[..., half:].addcmul_(heads[..., :half], sin[..., half:])
         return out.flatten(-2).to(dtype)
 
-    def _per_head(self, weight: Float[Tensor, "k *d"]) -> Float[Tensor, "h e *d"]:
+    def _per_head(self, weight: Float[Tensor, "k ..."]) -> Float[Tensor, "h e ..."]:
         """The rows of each head's keys or values; several heads may share them."""
         found = weight.unflatten(0, (-1, self.attention_out.in_features // self.heads))
         return found if len(found) == self.heads else found.repeat_interleave(self.heads // len(found), 0)

@@ -2,15 +2,14 @@
 
 Attention of many short texts, softmax(Q K^T / sqrt(d)) V, has one program per text and head, with everything in registers.
 Kernels made for long texts work on tiles of 64 or 128 tokens; a sentence has 16, so most of their work is on padding. Rotary
-positions turn queries and keys as they are loaded: by themselves they take as many passes over memory as the products around them.
-For longer texts they are a program of their own.
+positions turn queries and keys as they are loaded. For longer texts they are a program of their own.
 
 The norm of x + r, the end of both halves of a layer, takes one pass over memory. Written out, the sum is stored and read
 again: five passes over the states instead of three, which costs as much as a fifth of the layer's matrix products.
 
 act(x W^T + b), and act(x G^T + c) * (x U^T + b) of a gated layer, have the activation within the product. A feed-forward layer's
-inner states are the widest of an encoder: a separate activation reads and writes all of them again, which takes half as long as the
-product. cuBLAS has a GELU within its products, but the one with tanh, whose numbers differ. Here, with z = |x|,
+inner states are the widest of an encoder: a separate activation reads and writes all of them again, which takes half as long as
+the product. cuBLAS has a GELU within its products, but the one with tanh, whose numbers differ. Here, with z = |x|,
 
     GELU(x) = x Phi(x) = max(x, 0) - z Phi(-z),       Phi(-z) = 2^P(z),
 
@@ -40,7 +39,7 @@ that they find both factors near."""
 DIVISOR = 8
 """Widths must be multiples of it, for lines to be loaded by their address."""
 HOPPER = 9
-"""The compute capability whose registers and memory the tiles are made for; elsewhere product and activation are two operations."""
+"""The compute capability whose registers and memory the tiles are made for; elsewhere the activation is an operation by itself."""
 
 
 def short_attention(
@@ -51,7 +50,7 @@ def short_attention(
     turn: Turn | None = None,
     window: int | None = None,
 ) -> Float[Tensor, "n T d"]:
-    """Attention of every text over itself; the three may be slices of one tensor. Queries and keys are turned, if `turn` is given."""
+    """Attention of every text over itself, queries and keys turned by `turn`; the three may be slices of one tensor."""
     if keys.stride() != values.stride():
         keys, values = keys.contiguous(), values.contiguous()
     queries, keys, values = (x if x.stride(-1) == 1 else x.contiguous() for x in (queries, keys, values))
@@ -130,9 +129,9 @@ def _turn(x, cos, sin, out, stride, tokens, width, HEAD: tl.constexpr, WIDTH: tl
 def add_norm(
     norm: Any, x: Float[Tensor, "... d"], residual: Float[Tensor, "... d"], before: bool = False, shrink: float = 1.0
 ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"]]:
-    """What is added to next, and norm(x / shrink + residual), the sum and its moments in float32: the sum if `before`, else the norm.
+    """The stream after x / shrink + residual, the sum and its moments in float32: the sum itself (`before`) or its norm, and its norm.
 
-    A norm without a `normalized_shape` is one of root mean squares: it does not subtract the mean.
+    A norm that is not a LayerNorm is one of root mean squares: it does not subtract the mean.
     """
     width, centred = x.shape[-1], isinstance(norm, nn.LayerNorm)
     x, residual = x.contiguous(), residual.contiguous()
