@@ -18,6 +18,7 @@ from transformers.models.eurobert.modeling_eurobert import EuroBertRMSNorm
 
 from unmask.models.encoder import triton_programs
 from unmask.models.encoder.layers import Turn
+from unmask.models.encoder.relative import Relative
 from unmask.models.encoder.triton_programs import add_norm, linear_activated, short_attention, turned
 
 
@@ -62,6 +63,25 @@ def test_short_attention_turns_shares_heads_and_keeps_to_its_window(length: int)
     torch.testing.assert_close(short_attention(queries, keys, values, heads, turn, window), expected, rtol=1e-4, atol=1e-5)
     assert (short_attention(queries, keys, values, heads, turn, window + 1) - expected).abs().max() > 0.01
     assert (short_attention(queries, keys, values, heads, None, window) - expected).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("length", [5, 21])
+def test_short_attention_adds_what_distances_do(length: int) -> None:
+    torch.manual_seed(length)
+    heads, width = 4, 64
+    queries, keys, values = torch.randn(3, 3, length, width)
+    maps = [nn.Linear(width, width).requires_grad_(False) for _ in range(2)]
+    relative = Relative(nn.Embedding(64, width).requires_grad_(False), None, *maps, torch.clone, 32)
+    by_definition = torch.empty(3, heads, length, length)
+    for i in range(length):
+        for j in range(length):
+            at = relative.table.weight[i - j + 32]
+            parts = queries[:, i] * maps[0](at) + keys[:, j] * maps[1](at)
+            by_definition[:, :, i, j] = parts.unflatten(-1, (heads, -1)).sum(-1) / (3 * width / heads) ** 0.5
+    expected = attention(queries / 3**0.5, keys, values, heads, by_definition)
+    found = short_attention(queries, keys, values, heads, relative=relative)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert (short_attention(queries, keys, values, heads) - expected).abs().max() > 0.1
 
 
 def test_turned_is_a_product_of_complex_numbers() -> None:

@@ -7,9 +7,10 @@ encoder's answer with the network's own, so an entry that is wrong for a checkpo
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from dataclasses import replace as changed
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch.nn import functional
 
 from unmask.models.encoder.encoder import Encoder
 from unmask.models.encoder.layers import Layer, Rotary
+from unmask.models.encoder.relative import Relative
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,26 @@ class Architecture:
     projection: str | None = None
     rotary: str | None = None
     key_norms: tuple[str, str] | None = None
+    relative: Callable[[Any, Any], Relative | None] | None = None
+
+
+def deberta_distances(network: Any, module: Any) -> Relative | None:
+    """What DeBERTa's attention adds for distances; convolutions and narrow embeddings are not described here."""
+    own, encoder = module.attention.self, network.base_model.encoder
+    if encoder.conv is not None or network.base_model.embeddings.embed_proj is not None:
+        raise AttributeError("a convolution, or a projection of the embeddings")
+    if not own.relative_attention:
+        raise AttributeError("no relative attention")
+    buckets = sys.modules[type(network).__module__].make_log_bucket_position
+    size, furthest = own.position_buckets, own.max_relative_positions
+    return Relative(
+        table=encoder.rel_embeddings,
+        norm=encoder.LayerNorm if "layer_norm" in encoder.norm_rel_ebd else None,
+        key=(own.key_proj if own.share_att_key else own.pos_key_proj) if "c2p" in own.pos_att_type else None,
+        query=(own.query_proj if own.share_att_key else own.pos_query_proj) if "p2c" in own.pos_att_type else None,
+        bucket=partial(buckets, bucket_size=size, max_position=furthest) if size > 0 and furthest > 0 else torch.clone,
+        span=own.pos_ebd_size,
+    )
 
 
 BERT = Architecture(
@@ -129,6 +151,11 @@ ARCHITECTURES = {
     "esmc": changed(LLAMA, key_norms=("self_attn.q_norm", "self_attn.k_norm")),
     "nomic_bert": ROTARY_BERT,
     "gte": ROTARY_BERT,
+    "deberta-v2": changed(
+        BERT,
+        projections=("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"),
+        relative=deberta_distances,
+    ),
 }
 
 
@@ -175,7 +202,14 @@ def _encoder(network: Any, described: Architecture) -> Encoder:
     config, base = network.config, network.base_model
     modules = list(_modules(attrgetter(described.layers)(base), config))
     layers = [
-        layer_of(module, described, config.num_attention_heads, rotary=_rotary(network, module, described)) for module in modules
+        layer_of(
+            module,
+            described,
+            config.num_attention_heads,
+            rotary=_rotary(network, module, described),
+            relative=described.relative and described.relative(network, module),
+        )
+        for module in modules
     ]
     first_norm = None
     if described.before:
@@ -213,8 +247,8 @@ def _rotary(network: Any, module: Any, described: Architecture) -> Rotary | None
     if described.rotary is None or kind != "rotary":
         return None
     place, _, name = described.rotary.format(attention_type=getattr(module, "attention_type", None)).rpartition(".")
-    found = attrgetter(place)(network.base_model)
-    if getattr(found, name) is None or any(kind in str(found.rope_type) for kind in ("dynamic", "longrope")):
+    found = _or_none(network.base_model, place) or attrgetter(f"attention.self.{place}")(module)
+    if getattr(found, name) is None or any(kind in str(getattr(found, "rope_type", "")) for kind in ("dynamic", "longrope")):
         raise AttributeError(f"{place} changes its frequencies")
     return Rotary(found, name, _rounds(network), early=_or_none(module, "attention.self.scaling") == 1.0)
 
@@ -223,7 +257,10 @@ def _rounds(network: Any) -> bool:
     """Whether this version of the network's code rounds queries and keys to float32 before it turns them."""
     turn = sys.modules[type(network).__module__].apply_rotary_pos_emb
     third, one = torch.full((1, 1, 1, 2), 1 / 3, dtype=torch.float64), torch.ones((1, 1, 2), dtype=torch.float64)
-    return bool((turn(third, third, one, 0 * one)[0] != third).any())
+    try:
+        return bool((turn(third, third, one, 0 * one)[0] != third).any())
+    except TypeError:
+        return False
 
 
 def _window(module: Any) -> int | None:

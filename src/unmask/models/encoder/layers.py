@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unmask.models.encoder.fused_linear import MANY, gated, half_precision_on_gpu, linear_plus, linear_then, rows_of
+from unmask.models.encoder.relative import Relative
 
 KINDS = (16, 32, 64)
 SHORT = KINDS[-1]
@@ -90,6 +91,7 @@ class Layer:
     rotary: Rotary | None = None
     window: int | None = None
     key_norms: tuple[nn.Module, nn.Module] | None = None
+    relative: Relative | None = None
     shrink: float = 1.0
     fused: bool = True
 
@@ -117,7 +119,7 @@ class Layer:
         if self.fused and seen is None and half_precision_on_gpu(queries) and length <= SHORT and width in HEAD_WIDTHS:
             from unmask.models.encoder.triton_programs import short_attention
 
-            return short_attention(queries, keys, values, self.heads, turn, window)
+            return short_attention(queries, keys, values, self.heads, turn, window, self.relative)
         if turn is not None:
             if self._early(queries):
                 queries, scale = queries * width**-0.5, 1.0
@@ -130,6 +132,9 @@ class Layer:
             places = torch.arange(length, device=keys.device)
             near = (places[:, None] - places).abs() <= window
             mask = near if mask is None else mask & near
+        if self.relative is not None:
+            bias, scale = self.relative.bias(queries, keys, self.heads), self.relative.scale(width)
+            mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         return functional.scaled_dot_product_attention(query, key, value, mask, scale=scale).transpose(1, 2).flatten(2)
 
     def at(
@@ -199,7 +204,7 @@ class Layer:
         query = functional.linear(here, *rows_of(self.projections, 0))
         width = query.shape[-1] // self.heads
         scale = width**-0.5
-        if turn is None and self.key_norms is None:
+        if turn is None and self.key_norms is None and self.relative is None:
             absorbed = torch.bmm(
                 query.unflatten(-1, (self.heads, -1)).transpose(0, 1) * scale, self._per_head(rows_of(self.projections, 1)[0])
             )
@@ -212,10 +217,13 @@ class Layer:
                 query, scale = query * scale, 1.0
             own = Turn(turn.cos[places], turn.sin[places])
             query, key = self._turned(query.unsqueeze(0), own).squeeze(0), self._turned(key, turn)
+        bias = None if self.relative is None else self.relative.of_one(query, key, places, self.heads)
+        scale = scale if self.relative is None else self.relative.scale(width)
         query, key = query.unflatten(-1, (self.heads, 1, width)), key.unflatten(-1, (-1, width)).transpose(1, 2)
         if key.shape[1] < self.heads:
             key = key.repeat_interleave(self.heads // key.shape[1], 1)
-        return torch.matmul(query * scale, key.transpose(2, 3)).squeeze(2)
+        scores = torch.matmul(query * scale, key.transpose(2, 3)).squeeze(2)
+        return scores if bias is None else scores + bias
 
     def _early(self, queries: Tensor) -> bool:
         return self.rotary is not None and self.rotary.early and queries.dtype == torch.float64

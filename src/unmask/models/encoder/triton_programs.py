@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from unmask.models.encoder.layers import SHORT, Turn
+from unmask.models.encoder.relative import Relative
 
 PROGRAM = {"TALL": 128, "WIDE": 256, "DEEP": 64, "TOGETHER": 8, "num_warps": 8, "num_stages": 3}
 """A tile has TALL x WIDE numbers, computed with DEEP terms of each at a time; TOGETHER lines of tiles go column by column, so
@@ -49,6 +50,7 @@ def short_attention(
     heads: int,
     turn: Turn | None = None,
     window: int | None = None,
+    relative: Relative | None = None,
 ) -> Float[Tensor, "n T d"]:
     """Attention of every text over itself, queries and keys turned by `turn`; the three may be slices of one tensor."""
     if keys.stride() != values.stride():
@@ -58,20 +60,24 @@ def short_attention(
     out = torch.empty((n, length, width), dtype=queries.dtype, device=queries.device)
     head_width = width // heads
     cos, sin = (queries, queries) if turn is None else turn
+    scale, by_query, by_key = head_width**-0.5, queries, queries
+    if relative is not None:
+        scale = relative.scale(head_width)
+        by_query, by_key = (term.contiguous() for term in relative.terms(queries, keys, heads))
     _attend[(n, heads)](
-        queries, keys, values, out, cos, sin, queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1), out.stride(0),
-        out.stride(1), length, SHORT if window is None else window, head_width**-0.5,
+        queries, keys, values, out, cos, sin, by_query, by_key, queries.stride(0), queries.stride(1), keys.stride(0),
+        keys.stride(1), out.stride(0), out.stride(1), length, SHORT if window is None else window, scale,
         TOKENS=max(16, triton.next_power_of_2(length)), WIDTH=head_width, SHARING=width // keys.shape[2], TURNED=turn is not None,
-        num_warps=1 if length <= 32 else 4,
+        RELATIVE=relative is not None, num_warps=1 if length <= 32 else 4,
     )  # fmt: skip
     return out
 
 
 @triton.jit(do_not_specialize=["length", "window"])
 def _attend(
-    queries, keys, values, out, cos, sin, text_stride, token_stride, key_text_stride, key_token_stride, out_text_stride,
-    out_token_stride, length, window, scale,
-    TOKENS: tl.constexpr, WIDTH: tl.constexpr, SHARING: tl.constexpr, TURNED: tl.constexpr,
+    queries, keys, values, out, cos, sin, by_query, by_key, text_stride, token_stride, key_text_stride, key_token_stride,
+    out_text_stride, out_token_stride, length, window, scale,
+    TOKENS: tl.constexpr, WIDTH: tl.constexpr, SHARING: tl.constexpr, TURNED: tl.constexpr, RELATIVE: tl.constexpr,
 ):  # fmt: skip
     text, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     token, feature = tl.arange(0, TOKENS), tl.arange(0, WIDTH)
@@ -92,7 +98,15 @@ def _attend(
         q = (q.to(tl.float32) * c + q_other.to(tl.float32) * s).to(v.dtype)
         k = (k.to(tl.float32) * c + k_other.to(tl.float32) * s).to(v.dtype)
     seen = inside[None, :] & (tl.abs(token[:, None] - token[None, :]) <= window)
-    score = tl.where(seen, tl.dot(q, tl.trans(k)) * scale, float("-inf"))
+    score = tl.dot(q, tl.trans(k))
+    if RELATIVE:
+        term = (head * tl.num_programs(0) + text) * length * (2 * length - 1) + length - 1
+        both = inside[:, None] & inside[None, :]
+        forth = token[:, None] * (2 * length - 2) + token[None, :]
+        score += tl.load(by_query + term + forth, both, 0.0).to(tl.float32)
+        back = token[None, :] * (2 * length - 2) + token[:, None]
+        score += tl.load(by_key + term + back, both, 0.0).to(tl.float32)
+    score = tl.where(seen, score * scale, float("-inf"))
     weight = tl.exp(score - tl.max(score, 1)[:, None])
     weight = weight / tl.sum(weight, 1)[:, None]
     mixed = tl.dot(weight.to(v.dtype), v)
