@@ -118,7 +118,7 @@ class Sampling(Options):
         None,
         Real(0, HOTTEST),
         "Nats of dependence that one step may lose, instead of a number of steps: more is fewer; 0 fills one by one.",
-        otherwise="1",
+        otherwise="the decoder's own",
     )
     tau: float | None = decoding_row(
         None, Real(0, 1), "Probability of the likeliest token from which a blank is filled, instead of steps.", otherwise="0.9"

@@ -43,7 +43,7 @@ FALL = 0.85
 class LeastDependent(RevealingDecoder):
     """Sets of blanks with little dependence; `profile` None: the model's own."""
 
-    gamma: float = 1.0
+    gamma: float = 0.1
     dependence: Dependence = "profile"
     profile: Profile | None = None
 
