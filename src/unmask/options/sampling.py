@@ -29,6 +29,7 @@ EnergyKind = Literal["raw", "norm"]
 Scan = Literal["random", "fixed", "permutation"]
 BlockShape = Literal["window", "scattered"]
 Schedule = Literal["linear", "cosine"]
+Dependence = Literal["profile", "measured"]
 Order = Literal["random", "left-to-right", "right-to-left"]
 
 HOTTEST = 1e6
@@ -117,10 +118,13 @@ class Sampling(Options):
         None,
         Real(0, HOTTEST),
         "Nats of dependence that one step may lose, instead of a number of steps: more is fewer; 0 fills one by one.",
-        otherwise="1",
+        otherwise="the decoder's own",
     )
     tau: float | None = decoding_row(
         None, Real(0, 1), "Probability of the likeliest token from which a blank is filled, instead of steps.", otherwise="0.9"
+    )
+    dependence: Dependence = decoding_row(
+        "profile", Choice(get_args(Dependence)), "How blanks' dependence is known: by a profile, or measured in many passes."
     )
     profile: Any = decoding_row(
         None,

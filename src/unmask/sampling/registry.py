@@ -154,7 +154,7 @@ KERNELS: dict[str, Entry] = {
               REVEALING, decodes=True, mixes=False, law="every m-th blank, m the number of passes, in bit-reversed order"),
         Entry("least-dependent", "least dependent", f"{HERE}.decoders.least_dependent:LeastDependent", "#004488",
               "a new text: blanks filled together that hardly depend on each other", OWN_LAW, REVEALED,
-              (*REVEALING, "gamma", "profile"), decodes=True, mixes=False, bound="gamma",
+              (*REVEALING, "gamma", "dependence", "profile"), decodes=True, mixes=False, bound="gamma",
               law="blanks whose estimated dependence on each other sums to gamma at most, least dependent next"),
     )
 }  # fmt: skip

@@ -63,6 +63,7 @@ def sample(
     decoding_temperature: float | None = None,
     gamma: float | None = None,
     tau: float | None = None,
+    dependence: str | None = None,
     profile: Any = None,
     order: str | None = None,
     restart: float | None = None,
