@@ -11,7 +11,7 @@ from random_models import random_table, weighted_masks
 from unmask.errors import InputError
 from unmask.lab.dynamics import MaskLaw, adaptive_masks, surprise_masks, uniform_masks
 from unmask.lab.model import Space, curie_weiss, edges, ising, parse_fields, potts, table_model
-from unmask.lab.studies.settings import ModelSettings, load_table, parse_numbers, parse_sizes
+from unmask.lab.studies.study import ModelSettings, load_table, parse_numbers, parse_sizes
 
 
 def test_states_are_in_c_order_and_siblings_share_their_context():

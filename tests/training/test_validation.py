@@ -29,8 +29,7 @@ from unmask.training.masking import FixedRate
 from unmask.training.model import new_model
 from unmask.training.objectives import Causal, Masked
 from unmask.training.packing import Vocabulary
-from unmask.training.parallel import Parallel, prepare_parallel
-from unmask.training.prepare import Held, Prepared, prepare
+from unmask.training.prepare import Held, Parallel, Prepared, prepare, prepare_parallel
 from unmask.training.settings import TrainSettings
 from unmask.training.validation import Validation, log_unigram, stutter, validate
 

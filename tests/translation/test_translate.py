@@ -23,9 +23,8 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.options.translation import DECODERS, MARKOV
 from unmask.sampling.energy import energy_terms
 from unmask.sampling.registry import entry_of
-from unmask.translation.drafts import Draft, Drafting
-from unmask.translation.pair_model import PairModel
-from unmask.translation.settings import TranslateSettings
+from unmask.translation.drafts import Draft, Drafting, PairModel
+from unmask.translation.result import TranslateSettings
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
 
@@ -146,8 +145,7 @@ def test_starts_from_random_tokens_are_worse_until_a_chain_has_mended_them(maske
 
 
 def test_distillation_trains_on_the_teachers_translations(folder: Path, causal: Path) -> None:
-    from unmask.training.parallel import Parallel, prepare_parallel
-    from unmask.training.prepare import Held
+    from unmask.training.prepare import Held, Parallel, prepare_parallel
     from unmask.training.settings import TrainSettings
 
     sources, _ = pairs(30, words=6)

@@ -13,27 +13,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import current_thread, main_thread
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.training import compatibility
 from unmask.training.encoder import PackedBert, Slots, one_order
+from unmask.training.masking import ExactlyK, capacity
 from unmask.training.model import Start, new_model
-from unmask.training.objectives import Task, objective_of
+from unmask.training.objectives import Task, compatibility_penalty, draw_pairs, filled_in, first_rows, objective_of
 from unmask.training.optimiser import make_optimisers, rate_at
 from unmask.training.packing import BatchPlan, PackedRows, PackedText, RowBatch, Vocabulary, seed_for
 from unmask.training.prepare import Prepared
-from unmask.training.records import CheckpointFolder, RunLog, TrainingError
-from unmask.training.refinement import filled_in
+from unmask.training.result import CheckpointFolder, RunLog, Status, TrainingError
 from unmask.training.settings import TrainSettings
 from unmask.training.validation import Validation, log_unigram, stutter, validate
 
 _FLUSH_STEPS = 50
 _FLUSH_SECONDS = 2.0
-Status = Literal["finished", "interrupted", "paused"]
 
 
 class StepNumbers(NamedTuple):
@@ -147,10 +145,10 @@ class Trainer:
     def _penalty(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
         rows = min(len(text.ids), self.settings.compatibility_rows or max(1, len(text.ids) // 8))
         packed = next(p for p in self.plan.packed if p.length == bucket)
-        capacity = compatibility.pair_capacity(rows, bucket, packed.tokens_per_segment)
-        first = compatibility.first_rows(text, rows)
-        pairs = compatibility.draw_pairs(self.bert, first, self.vocabulary, capacity, generator)
-        return compatibility.penalty(self.bert, first, self.vocabulary, pairs)
+        segments = capacity(ExactlyK(1), rows, bucket, packed.tokens_per_segment)  # a scheme that masks one token of each
+        first = first_rows(text, rows)
+        pairs = draw_pairs(self.bert, first, self.vocabulary, segments, generator)
+        return compatibility_penalty(self.bert, first, self.vocabulary, pairs)
 
     def validate(self, rows: PackedRows) -> Validation:
         """Loss and accuracy on held-out rows: of the next token for a causal model, else with 15 % masked."""

@@ -27,14 +27,12 @@ from unmask.training.corpus import Given, TextSource, sources
 from unmask.training.loop import Pace, Trainer, run_steps
 from unmask.training.model import Start
 from unmask.training.packing import BatchPlan, seed_for
-from unmask.training.parallel import Parallel, Side, prepare_parallel
-from unmask.training.prepare import Held, Prepared, prepare
-from unmask.training.records import CheckpointFolder, RunLog
-from unmask.training.result import TrainingRun, export_model, model_card
+from unmask.training.prepare import Held, Parallel, Prepared, Side, prepare, prepare_parallel
+from unmask.training.result import CheckpointFolder, RunLog, TrainingRun, export_model, model_card
 from unmask.training.settings import TrainSettings, choose_shape, refuse_what_does_not_fit
 from unmask.training.token_store import cache_folder, default_cache
 from unmask.training.validation import Validation
-from unmask.translation.length_fit import fit_length_head
+from unmask.translation.pairs import fit_length_head
 
 Name = str | os.PathLike[str]
 MORE = "give more --epochs or more text"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, BertTokenizer
 
 from unmask.models.bundled import english_model_path
-from unmask.models.text.folder_tokenizer import FolderTokenizer, read_folder_tokenizer
 from unmask.models.text.text_tokenizer import TextTokenizer
+from unmask.models.text.vocabulary import FolderTokenizer, read_folder_tokenizer
 
 TEXTS = [
     "the cat sat on the mat.",

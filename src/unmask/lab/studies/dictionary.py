@@ -28,8 +28,7 @@ from unmask.lab.dynamics import (
 )
 from unmask.lab.estimation import Matrix, block_covariance, block_information, fisher_information, mean_cost, worst_cost
 from unmask.lab.model import LabModel, Theta
-from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
-from unmask.lab.studies.study import Study, Table, counted
+from unmask.lab.studies.study import ModelSettings, Study, Table, counted, parse_numbers, parse_sizes
 from unmask.options.lab import Dictionary
 from unmask.runs.progress import Progress
 

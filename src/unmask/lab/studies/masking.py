@@ -28,8 +28,7 @@ from unmask.lab.estimation import (
     least_eigenvalue,
 )
 from unmask.lab.model import LabModel
-from unmask.lab.studies.settings import ModelSettings
-from unmask.lab.studies.study import Study, Table, counted, without_rounding
+from unmask.lab.studies.study import ModelSettings, Study, Table, counted, without_rounding
 from unmask.options.lab import Masking
 from unmask.runs.progress import Progress
 
