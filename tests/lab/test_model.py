@@ -118,7 +118,7 @@ def test_tables_come_from_files(tmp_path):
     (tmp_path / "bad.json").write_text("[[1, 2], [3]]")
     for name in ("bad.json", "missing.npy"):
         with pytest.raises(InputError, match=name):
-            ModelSettings(1, 0.0, table=tmp_path / name).build()
+            ModelSettings(table=tmp_path / name).build()
 
 
 def test_mask_laws_are_distributions():

@@ -12,10 +12,9 @@ from torch.utils import deterministic
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.training.encoder import PackedBert, Slots, compile_options, one_order
-from unmask.training.model import new_model
 from unmask.training.objectives import compatibility_penalty, draw_pairs
 from unmask.training.packing import PackedText
-from unmask.training.settings import TrainSettings
+from unmask.training.settings import TrainSettings, new_model
 
 VOCABULARY = toy_vocabulary()
 SEGMENTS = [[5, 9, 3], [20], [1, 1, 12]]

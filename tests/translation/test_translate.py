@@ -128,7 +128,7 @@ def test_a_translation_of_one_token_is_no_reason_to_stop(masked: Path, name: str
     pair = PairModel.load(masked, "cpu")
     source, tokens = tuple(pair.spelling.encode(SOURCES[:1])[0]), pair.model.regular_ids[-4:]
     drafts = [Draft(0, source, 1, 0.0, tokens[:1]), Draft(1, source, 4, 0.0, tokens)]
-    moved = Drafting(pair, 0).moved(drafts, TranslateSettings(kernel=name, steps=2).sampling)
+    moved = Drafting(pair, 0).run(drafts, TranslateSettings(kernel=name, steps=2).sampling)
     assert [len(draft.tokens) for draft in moved] == [1, 4] and all(draft.passes > 0 for draft in moved)
 
 

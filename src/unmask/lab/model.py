@@ -62,7 +62,8 @@ class Space:
         if not self.sizes or min(self.sizes) < 1:
             raise InputError(f"a space of sizes {list(self.sizes)}: give at least one site, each with at least one value")
         if self.states > MAX_STATES:
-            raise _too_many(self.sites, _values(self.sizes), self.states, max(self.sizes))
+            size = max(self.sizes)
+            raise _too_many(self.sites, f"{'up to ' if min(self.sizes) < size else ''}{size} values", self.states, size)
 
     @property
     def sites(self) -> int:
@@ -110,10 +111,6 @@ def _too_many(sites: int, values: str, states: int | float, size: int) -> InputE
         f"{sites:,} sites of {values} make {f'{states:,}' if states < inf else 'far too many'} states and the lab enumerates at "
         f"most {MAX_STATES:,}: {_what_fits(size)}"
     )
-
-
-def _values(sizes: tuple[int, ...]) -> str:
-    return f"{sizes[0]} values" if len(set(sizes)) == 1 else "up to " + f"{max(sizes)} values"
 
 
 def _what_fits(size: int) -> str:

@@ -24,8 +24,9 @@ Refinement is learning to correct one's own output (Savinov et al. 2022):
 The second pass sees the tokens that the first one put in place of the masks, all drawn independently of each other, and is asked
 for the right ones. What is drawn carries no gradient.
 
-The compatibility regulariser is a penalty on pairs of conditionals that no joint distribution has. The two unary conditionals of a pair of positions (a, b), the rest of the text shown, come from one joint if and only if, for all
-x, x', y, y', the log cross-ratios agree:
+The compatibility regulariser is a penalty on pairs of conditionals that no joint distribution has. The two unary conditionals of
+a pair of positions (a, b), the rest of the text shown, come from one joint if and only if, for all x, x', y, y', the log
+cross-ratios agree:
 
     log [q_a(x|y) q_a(x'|y') / (q_a(x'|y) q_a(x|y'))]  =  log [q_b(y|x) q_b(y'|x') / (q_b(y'|x) q_b(y|x'))].
 

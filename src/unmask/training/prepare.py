@@ -181,13 +181,8 @@ class Parallel:
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs with two sides, in order; both must have the same number of lines, empty ones included."""
-        source, target = (
-            [
-                " ".join(text.split())
-                for text in (side.texts if side.path is None else (line for _, line in text_lines(side.path)))
-            ]
-            for side in self.sides
-        )
+        given = [side.texts if side.path is None else [line for _, line in text_lines(side.path)] for side in self.sides]
+        source, target = ([" ".join(text.split()) for text in side] for side in given)
         if len(source) != len(target):
             names = [side.path or side.name for side in self.sides]
             raise InputError(

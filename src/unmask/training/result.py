@@ -1,8 +1,8 @@
 """What a run leaves: its log and checkpoints, the model folder with its card, and the object that `unmask.train` returns.
 
-The log, training/log.jsonl, has losses every few steps, and every validation. A checkpoint is written whole or not at all and
-holds finite numbers only; the last two are kept. It is good if it reads, belongs to this run and holds finite numbers of the right
-shapes. A resumed run starts from the newest good one. `AutoModelForMaskedLM.from_pretrained` and `unmask --model` load the folder.
+The log, training/log.jsonl, has losses every few steps, and every validation. A checkpoint is written whole or not at all; the
+last two are kept. It is good if it reads, belongs to this run and holds finite numbers of the right shapes. A resumed run starts
+from the newest good one. `AutoModelForMaskedLM.from_pretrained` and `unmask --model` load the folder.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.text.word_pieces import tokenizer_config
 from unmask.runs.files import as_json, read_bytes, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
-from unmask.training.model import config_json, weights_to_save
 from unmask.training.prepare import Prepared
-from unmask.training.settings import TrainSettings
+from unmask.training.settings import TrainSettings, config_json, weights_to_save
 from unmask.training.validation import Validation
 
 if TYPE_CHECKING:

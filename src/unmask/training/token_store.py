@@ -154,12 +154,14 @@ def tokenise(
     inputs = [_FORMAT, source.fingerprint, tokenizer.to_str(), dataclasses.asdict(settings)]
 
     def make(folder: Path) -> None:
+        several = source.size >= _PARALLEL_FROM_BYTES and hasattr(os, "sched_getaffinity")
+        workers = len(os.sched_getaffinity(0)) if several else 1
         lines, done = source.lines(), 0
         tasks = iter(lambda: list(itertools.islice(lines, _LINES_PER_TASK)), [])
         lengths: list[list[np.ndarray]] = [[np.empty(0, np.int32)] for _ in PARTS]
         with contextlib.ExitStack() as stack:
             streams = [stack.enter_context((folder / f"{name}.ids.bin").open("wb")) for name in PARTS]
-            for count, pair in _results(tasks, (tokenizer.to_str(), settings, dtype), _workers(source)):
+            for count, pair in _results(tasks, (tokenizer.to_str(), settings, dtype), workers):
                 for part, stream, known in zip(pair, streams, lengths, strict=True):
                     stream.write(part.ids.tobytes())
                     known.append(part.lengths)
@@ -171,11 +173,6 @@ def tokenise(
 
     folder = cached(cache, "tokens", inputs, make)
     return StoredTokens(*(_part(folder, name, dtype) for name in PARTS), content_hash(repr(inputs)))
-
-
-def _workers(source: TextSource) -> int:
-    enough = source.size >= _PARALLEL_FROM_BYTES and hasattr(os, "sched_getaffinity")
-    return len(os.sched_getaffinity(0)) if enough else 1
 
 
 def _part(folder: Path, name: str, dtype: type[np.unsignedinteger]) -> TokenPart:

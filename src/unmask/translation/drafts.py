@@ -16,7 +16,7 @@ from typing import Literal
 from zlib import crc32
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.checks import whole
@@ -147,14 +147,6 @@ class Drafting:
         self.pair, self.seed, self.progress = pair, seed, progress
         self.moves = dict.fromkeys(COUNTS, 0)
 
-    def decoded(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
-        """The drafts' blanks filled by a decoder."""
-        return self._run(drafts, settings, 1, "decoded")
-
-    def moved(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
-        """The drafts after `settings.sweeps` sweeps of a Markov kernel from where they are."""
-        return self._run(drafts, settings, settings.sweeps, "sampled")
-
     def at_random(self, drafts: Sequence[Draft]) -> list[Draft]:
         """The drafts with tokens drawn uniformly from the vocabulary."""
         out = list(drafts)
@@ -168,28 +160,28 @@ class Drafting:
         out = [0.0] * len(drafts)
         kind: EnergyKind = "raw" if score == "raw" else "norm"
         for places, group, passes in self._groups(drafts, SampleSettings(seed=self.seed, energy=kind)):
-            values = self._log_prob(group, passes, orders) if score == "any-order" else self._energy(group, passes)
+            assert group.starts is not None
+            if score == "any-order":
+                values = self._log_prob(group.starts, group, passes, orders)
+            else:
+                state = ChainState.at(group.target, group.starts)
+                state.complete(group.target, passes)
+                values = state.energy
             for place, value in zip(places, values.tolist(), strict=True):
                 out[place] = value
         return out
 
-    @staticmethod
-    def _energy(group: Group, passes: Passes) -> Tensor:
-        assert group.starts is not None
-        state = ChainState.at(group.target, group.starts)
-        state.complete(group.target, passes)
-        return state.energy
-
-    def _log_prob(self, group: Group, passes: Passes, orders: int) -> Tensor:
-        assert group.starts is not None
+    def _log_prob(self, ids: Int[Tensor, "n T"], group: Group, passes: Passes, orders: int) -> Float[Tensor, " n"]:
         ancestral, streams = Ancestral(group.target, passes), ChainStreams(self.seed, group.chains)
         rows = torch.arange(len(group.chains), device=group.target.device)
         drawn = [streams.at(0, number + 1).permutation(rows, group.target.sites) for number in range(orders)]
-        found = torch.stack([ancestral.log_prob(group.starts, order) for order in drawn])
+        found = torch.stack([ancestral.log_prob(ids, order) for order in drawn])
         return found.logsumexp(0) - torch.tensor(float(orders)).log().to(found)
 
-    def _run(self, drafts: Sequence[Draft], settings: SampleSettings, sweeps: int, what: str) -> list[Draft]:
+    def run(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
+        """The drafts' blanks filled by a decoder, or the drafts after `settings.sweeps` sweeps of a Markov kernel."""
         out, done = list(drafts), 0
+        sweeps, what = (1, "decoded") if settings.entry.decodes else (settings.sweeps, "sampled")
         for places, group, passes in self._groups(drafts, settings):
             narrow = _narrowed(settings, group.target.sites)
             run = group_run(narrow, group, build(narrow, group.target, passes))

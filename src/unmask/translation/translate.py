@@ -219,9 +219,9 @@ def _translated(drafting: Drafting, sources: Sequence[tuple[int, ...]], settings
         for length, log_length in likely
     ]
     starting = settings.starting
-    drafts = drafting.at_random(drafts) if starting is None else drafting.decoded(drafts, starting)
+    drafts = drafting.at_random(drafts) if starting is None else drafting.run(drafts, starting)
     drafts = _best(drafting, drafts, settings)
-    return drafting.moved(drafts, settings.sampling) if settings.moves else drafts
+    return drafting.run(drafts, settings.sampling) if settings.moves else drafts
 
 
 def _best(drafting: Drafting, drafts: Sequence[Draft], settings: TranslateSettings) -> list[Draft]:

@@ -1,6 +1,6 @@
-"""The model of a study, built from its options.
+"""A study: the model that it is about, built from its options, and its result.
 
-The result of a study: words, tables, numbers and a figure, for the terminal, the report and a notebook.
+A result is words, tables, numbers and a figure, for the terminal, the report and a notebook.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from unmask import checks
 from unmask.errors import InputError
 from unmask.lab.model import MAX_STATES, LabModel, curie_weiss, ising, parse_fields, potts, refuse_too_many, table_model
-from unmask.options.lab import MOST_VALUES, SpinOptions
+from unmask.options.lab import MOST_VALUES, ModelOptions, SpinOptions
 from unmask.runs.files import parse_json, plain, read_bytes, reading, user_path
 from unmask.runs.progress import Progress
 
@@ -30,33 +30,25 @@ LARGEST_FILE = 1 << 20
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class ModelSettings(ModelOptions):
     """Ising spins (`states` = 2) or Potts values on a graph; or, if `table` is given, an explicit joint."""
-
-    sites: int
-    coupling: float
-    fields: str = "0"
-    graph: str = "complete"
-    states: int = 2
-    table: Any = None
 
     @classmethod
     def of(cls, options: SpinOptions) -> ModelSettings:
         """The model that a study's options describe; one without a coupling of its own is swept."""
-        coupling, table = getattr(options, "coupling", 0.0), getattr(options, "table", None)
-        return cls(options.sites, coupling, options.fields, options.graph, options.states, table)
+        own = {name: getattr(options, name) for name in cls.signature() if hasattr(options, name)}
+        return cls(**{"coupling": 0.0, **own})
 
     def build(self) -> LabModel:
         """The model."""
         if self.table is not None:
             return load_table(self.table)
-        states = checks.whole("states", self.states, 2, MAX_STATES)
-        sites = checks.whole("sites", self.sites, 2, 2**63)
-        refuse_too_many(sites, states)
-        fields = parse_fields(self.fields, sites)
-        if states != 2:
-            return potts(states, self.coupling, fields, self.graph)
-        return curie_weiss(sites, self.coupling, fields) if self.graph == "complete" else ising(self.coupling, fields, self.graph)
+        refuse_too_many(self.sites, self.states)
+        fields = parse_fields(self.fields, self.sites)
+        if self.states != 2:
+            return potts(self.states, self.coupling, fields, self.graph)
+        complete = self.graph == "complete"
+        return curie_weiss(self.sites, self.coupling, fields) if complete else ising(self.coupling, fields, self.graph)
 
     def at(self, coupling: float) -> LabModel:
         """The same model with another coupling."""

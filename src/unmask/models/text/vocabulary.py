@@ -94,20 +94,11 @@ class FolderTokenizer:
         self.all_special_tokens: list[str] = list(dict.fromkeys(named[name] for name in NAMES if name in named))
         self.all_special_ids: list[int] = self.convert_tokens_to_ids(self.all_special_tokens)
 
-    def __call__(
-        self,
-        text: str | Sequence[str],
-        add_special_tokens: bool = True,
-        return_offsets_mapping: bool = False,
-        verbose: bool = False,
-    ) -> dict[str, list[Any]]:
-        """The ids of a text (or a list of ids for each of several), and each token's place in it if asked for."""
+    def __call__(self, text: str | Sequence[str], add_special_tokens: bool = True, verbose: bool = False) -> dict[str, list[Any]]:
+        """The ids of a text, or a list of ids for each of several."""
         one = isinstance(text, str)
         encoded = self.backend_tokenizer.encode_batch([text] if one else list(text), add_special_tokens=add_special_tokens)
-        found: dict[str, list[Any]] = {"input_ids": [e.ids for e in encoded]}
-        if return_offsets_mapping:
-            found["offset_mapping"] = [e.offsets for e in encoded]
-        return {key: value[0] for key, value in found.items()} if one else found
+        return {"input_ids": encoded[0].ids if one else [e.ids for e in encoded]}
 
     def __len__(self) -> int:
         return self.backend_tokenizer.get_vocab_size(with_added_tokens=True)

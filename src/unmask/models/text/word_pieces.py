@@ -8,8 +8,8 @@ wherever it occurs,
 and the joined piece enters the vocabulary, until it is full or no pair is left. Ties go to the pair that is first in
 alphabetical order, so equal counts give an equal vocabulary, in any process and on any machine.
 
-`Spelling` is the tokenizer of a model of pairs. WordPiece forgets the spaces around marks. In what a decoder of pieces writes, the spaces inside words are taken out again
-(t - shirt, man ' s), and a pair of quotation marks closes up around what it quotes.
+`Spelling` is the tokenizer of a model of pairs. WordPiece forgets the spaces around marks. In what a decoder of pieces writes,
+the spaces inside words are taken out again (t - shirt, man ' s), and a pair of quotation marks closes up around what it quotes.
 """
 
 from __future__ import annotations
