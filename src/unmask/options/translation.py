@@ -42,7 +42,7 @@ METHODS |= {"decoder greedy": (), "decoder beam": ("beam", "penalty")}
 
 @dataclass(frozen=True)
 class Translating(Options):
-    """Everything that decides which translations come out; see `unmask.translation.result`."""
+    """Everything that decides which translations come out; see `unmask.translation.settings`."""
 
     reads = (Reads("", METHODS),)
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from unmask.errors import InputError, UnmaskError
 from unmask.models.encoder.bert import BertMaskedLM
-from unmask.models.text.word_pieces import tokenizer_config
+from unmask.models.text.word_pieces import config_to_save
 from unmask.runs.files import as_json, read_bytes, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
 from unmask.training.prepare import Prepared
@@ -270,7 +270,7 @@ def export_model(out: Path, model: BertMaskedLM, tokenizer: Tokenizer, settings:
     causal = settings.objective == "causal"
     write_json(out / "config.json", config_json(model, tokenizer, dtype, causal), remedy)
     write_atomically(out / "tokenizer.json", tokenizer.to_str(), remedy)
-    write_json(out / "tokenizer_config.json", tokenizer_config(settings.max_length, causal), remedy)
+    write_json(out / "tokenizer_config.json", config_to_save(settings.max_length, causal), remedy)
     write_atomically(out / "model.safetensors", save(weights_to_save(model, dtype), {"format": "pt"}), remedy)
     write_atomically(out / "README.md", card, remedy)
 

@@ -1,7 +1,7 @@
 """Translation with a masked language model: a source held fixed, its translation decoded or sampled by `sampling`.
 
 translate    `unmask.translate`
-result       its settings, and its result: translations, BLEU, chrF, stutter
+settings     all options that decide the translations      result   translations, BLEU, chrF, stutter
 pairs        a source and its translation in one text; length heads, fitted
 drafts       a masked model of pairs; its translations under way: decoded, moved by a kernel, scored
 beam_search  a causal model of pairs, and its translations

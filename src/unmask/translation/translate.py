@@ -22,7 +22,8 @@ from unmask.runs.lines import STANDARD_INPUT, source_name, text_lines
 from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.sampling.run.text_statistics import stutters
-from unmask.translation.result import BEGINNING, TranslateSettings, Translations, figures
+from unmask.translation.result import BEGINNING, Translations, figures
+from unmask.translation.settings import TranslateSettings
 
 if TYPE_CHECKING:
     from unmask.models.text.word_pieces import Spelling

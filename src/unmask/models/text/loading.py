@@ -21,12 +21,12 @@ from unmask.models.text.vocabulary import (
     SPELLINGS,
     FolderTokenizer,
     are_letters,
-    folder_config,
     given_special_tokens,
     is_bracketed,
     read_folder_tokenizer,
     read_vocabulary,
     special_tokens,
+    tokenizer_config,
     tokenizer_from_vocabulary,
 )
 
@@ -84,7 +84,7 @@ def _by_transformers(source: Source) -> Any:
         built = core_of(tokenizer)
         try:
             if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
-                return as_it_is(Tokenizer.from_file(str(path)), folder_config(source))
+                return as_it_is(Tokenizer.from_file(str(path)), tokenizer_config(source))
         except Exception as error:
             tokenizer, failed = None, first_line(error)
     if tokenizer is None:
@@ -123,7 +123,7 @@ def _from_vocabulary(source: Source, kind: str) -> FolderTokenizer | None:
     path = vocabulary_file(source.folder)
     if path is None:
         raise ModelError(f"folder {source.name!r} has no tokenizer: put tokenizer.json (or vocab.txt) beside the weights")
-    config = folder_config(source)
+    config = tokenizer_config(source)
     if kind == "esm" or str(config.get("tokenizer_class", "")).removesuffix("Fast") in OWN_CLASSES:
         return None
     tokens = read_vocabulary(path)

@@ -161,7 +161,7 @@ def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
     return FolderTokenizer(core, named, config)
 
 
-def folder_config(source: Source) -> dict[str, Any]:
+def tokenizer_config(source: Source) -> dict[str, Any]:
     """The content of a folder's tokenizer_config.json; empty if it is missing."""
     path = source.folder / "tokenizer_config.json"
     try:

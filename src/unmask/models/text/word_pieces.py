@@ -27,7 +27,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from unmask.errors import InputError
 from unmask.models.source import Source
 from unmask.models.text.loading import as_it_is
-from unmask.models.text.vocabulary import FolderTokenizer, folder_config
+from unmask.models.text.vocabulary import FolderTokenizer, tokenizer_config
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MOST_LETTERS = 256
@@ -96,7 +96,7 @@ def special_id(tokenizer: Tokenizer, token: str) -> int:
     return token_id
 
 
-def tokenizer_config(max_length: int, causal: bool) -> dict[str, object]:
+def config_to_save(max_length: int, causal: bool) -> dict[str, object]:
     """The content of tokenizer_config.json for AutoTokenizer; a causal model's names its first and last token too."""
     names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
     ends = {"bos_token": "[CLS]", "eos_token": "[SEP]"} if causal else {}
@@ -214,7 +214,7 @@ class Spelling:
     @cached_property
     def tokenizer(self) -> FolderTokenizer:
         """The same, with special tokens: the model's own."""
-        return as_it_is(self.core, folder_config(Source(str(self.folder))))
+        return as_it_is(self.core, tokenizer_config(Source(str(self.folder))))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text."""
