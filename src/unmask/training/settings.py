@@ -97,14 +97,8 @@ SIZES = {
     "small": Preset(6, 256, 4, 8192, 65536, 4e-3),
     "base": Preset(12, 768, 12, 28672, 65536, 1e-3),
 }
-
-
 TRAINED_VOCAB = (64, MOST_TOKENS)
-
-
 """Least and most tokens of a tokenizer that is trained; --init takes the model's own number instead."""
-
-
 FIXED_BY_A_MODEL = ("layers", "width", "heads", "vocab")
 
 

@@ -85,10 +85,6 @@ class PairLayout:
         """The source, and `length` blanks for its translation."""
         return (*self.room(source), *[self.mask] * length, self.end)
 
-    def target(self, ids: Sequence[int]) -> list[int]:
-        """The translation's tokens in a whole text."""
-        return list(ids[self.source_length : -1])
-
     def save(self, folder: Path, objective: str, vocabulary: Mapping[str, int], corrects: bool = False) -> None:
         """Write the layout, whose tokenizer it is, and whether the model was trained to correct what it sees."""
         lengths = {"source_length": self.source_length, "max_length": self.max_length}
