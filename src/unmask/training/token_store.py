@@ -172,7 +172,8 @@ def tokenise(
             np.save(folder / f"{name}.lengths.npy", np.concatenate(known))
 
     folder = cached(cache, "tokens", inputs, make)
-    return StoredTokens(*(_part(folder, name, dtype) for name in PARTS), content_hash(repr(inputs)))
+    train, valid = (_part(folder, name, dtype) for name in PARTS)
+    return StoredTokens(train, valid, content_hash(repr(inputs)))
 
 
 def _part(folder: Path, name: str, dtype: type[np.unsignedinteger]) -> TokenPart:

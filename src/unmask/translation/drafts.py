@@ -19,7 +19,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.encoder.head import widen_output
@@ -105,17 +104,12 @@ class PairModel:
 
     def likely_lengths(self, sources: Sequence[Sequence[int]], k: int) -> list[list[tuple[int, float]]]:
         """The k likeliest numbers of tokens of each source's translation, and their log-probabilities."""
-        whole("lengths", k, 1, self.layout.longest_target)
         if not sources:
             return []
-        device = self.model.device
-        rooms = torch.tensor([self.layout.room(source) for source in sources], device=device)
         network = self.model.network
         assert isinstance(network, BertMaskedLM)
-        pooled = pooled_states(network.bert, rooms, self.layout.pad)
-        tokens = torch.tensor([len(source) for source in sources], device=device)
         with torch.no_grad():
-            found = self.lengths(pooled, tokens).topk(k, -1)
+            found = self.lengths(*pooled_states(network.bert, self.layout, sources)).topk(k, -1)
         both = zip(found.indices.tolist(), found.values.tolist(), strict=True)
         return [[(index + 1, value) for index, value in zip(*row, strict=True)] for row in both]
 

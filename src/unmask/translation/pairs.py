@@ -73,12 +73,7 @@ class PairLayout:
         return [self.start, *source, self.end, *target, self.end]
 
     def room(self, source: Sequence[int]) -> tuple[int, ...]:
-        """The source in its room."""
-        if len(source) > self.longest_source:
-            raise InputError(
-                f"the source has {len(source)} tokens and the model takes {self.longest_source}: shorten it, "
-                "or train a model with a larger --max-length"
-            )
+        """The source, of at most `longest_source` tokens, in its room."""
         return (self.start, *source, self.end, *[self.pad] * (self.longest_source - len(source)))
 
     def template(self, source: Sequence[int], length: int) -> tuple[int, ...]:
@@ -163,14 +158,16 @@ class LengthHead(nn.Module):
 
 
 @torch.no_grad()
-def pooled_states(encoder: BertEncoder, rooms: Int[Tensor, "n W"], pad: int) -> Float[Tensor, "n D"]:
-    """[mean over the source's tokens ; state of the start token] of each source, which the encoder sees alone."""
-    parts = []
-    for some in rooms.split(ROWS):
+def pooled_states(
+    encoder: BertEncoder, layout: PairLayout, sources: Sequence[Sequence[int]]
+) -> tuple[Float[Tensor, "n D"], Int[Tensor, " n"]]:
+    """[mean over the source's tokens ; state of the start token] of each source, which the encoder sees alone; its length."""
+    device, parts = next(encoder.parameters()).device, []
+    for some in torch.tensor([layout.room(source) for source in sources], device=device).split(ROWS):
         states = encoder(some).float()
-        there = (some != pad).unsqueeze(-1)
+        there = (some != layout.pad).unsqueeze(-1)
         parts.append(torch.cat([(states * there).sum(1) / there.sum(1), states[:, 0]], 1))
-    return torch.cat(parts)
+    return torch.cat(parts), torch.tensor([len(source) for source in sources], device=device)
 
 
 def fit_length_head(
@@ -179,9 +176,7 @@ def fit_length_head(
     """The head for this network, from tokens of sources and targets; equal arguments give equal heads on one kind of device."""
     device = next(network.parameters()).device
     network.bert.unseen = layout.pad
-    rooms = torch.tensor([layout.room(source) for source in sources], device=device)
-    pooled = pooled_states(network.eval().bert, rooms, layout.pad)
-    tokens = torch.tensor([len(source) for source in sources], device=device)
+    pooled, tokens = pooled_states(network.eval().bert, layout, sources)
     lengths = torch.tensor([len(target) for target in targets], device=device)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
