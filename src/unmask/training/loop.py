@@ -146,23 +146,19 @@ class Trainer:
         self.plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
         network = init.network if init else new_model(settings, self.vocabulary.size, self.vocabulary.pad)
         self.model = network.to(device)
-        names = {
-            "auto": torch.bfloat16 if device.type == "cuda" else torch.float32,
-            "bfloat16": torch.bfloat16,
-            "float32": torch.float32,
-        }
         self.objective = objective_of(settings)
-        self.bert = PackedBert(self.model, names[settings.precision], compile, self.objective.causal)
+        narrow = settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
+        self.bert = PackedBert(self.model, torch.bfloat16 if narrow else torch.float32, compile, self.objective.causal)
         self.optimisers = make_optimisers(
             self.model, settings.optimiser, settings.lr, settings.weight_decay, (0.9, settings.beta2)
         )
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.slots = {p.length: self._slots(p) for p in self.plan.packed}
+        self.slots = {
+            p.length: self.objective.slots(settings.batch_tokens // p.length, p.length, p.tokens_per_segment)
+            for p in self.plan.packed
+        }
         self.log_unigram = log_unigram(prepared, self.vocabulary, self.objective.causal)
         self.fill = {p.length: p.tokens / p.ids.size for p in self.plan.packed}
-
-    def _slots(self, packed: PackedRows) -> int:
-        return self.objective.slots(self.settings.batch_tokens // packed.length, packed.length, packed.tokens_per_segment)
 
     def step(self, step: int) -> StepNumbers:
         """One optimisation step."""

@@ -49,11 +49,6 @@ class RunLog:
             kept = [as_json(record, indent=None) + "\n" for record in read_log(path) if record["step"] <= start]
             write_atomically(path, "".join(kept))
 
-    def begins(self, start: int, plan: str) -> None:
-        """Report the plan before the first step."""
-        if self.progress:
-            self.progress(start, self.steps, plan)
-
     def trained(self, step: int, loss: float, penalty: float, rate: float, tokens_per_second: float) -> None:
         """The mean training loss since the last note, and the mean compatibility penalty if there is one."""
         self.training = f"training, {tokens_per_second:,.0f} tokens/s, loss {loss:.3f}"

@@ -153,7 +153,8 @@ def train(
         done = checkpoints.restore(trainer.load_state, on)
         log = RunLog(own / "log.jsonl", settings.steps, done, progress)
         epochs = settings.steps / trainer.plan.steps_per_epoch
-        log.begins(done, planned(settings, epochs, prepared.tokens, done))
+        if progress:
+            progress(done, settings.steps, planned(settings, epochs, prepared.tokens, done))
         status, step, figures = run_steps(trainer, prepared.valid, checkpoints, pace, log, done)
         made = TrainingRun(
             out=folder,
