@@ -25,6 +25,7 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.encoder.layers import Stream
 from unmask.models.loading import read_own_bert
 from unmask.models.source import Source
 from unmask.runs.progress import Progress
@@ -64,7 +65,7 @@ class CausalPairs:
         keys, values = [], []
         for layer in bert.layers:
             query, key, value = layer.project(states)
-            states = layer.after_attention(states, layer.attend(query, key, value, there))
+            states = layer.after_attention(Stream(states, states), layer.attend(query, key, value, there)).normed
             keys.append(key)
             values.append(value)
         last = there.sum(1) - 1
@@ -81,7 +82,8 @@ class CausalPairs:
             query, key, value = layer.project(states)
             read.keys[number] = torch.cat([read.keys[number], key], 1)
             read.values[number] = torch.cat([read.values[number], value], 1)
-            states = layer.after_attention(states, layer.attend(query, read.keys[number], read.values[number], read.seen))
+            mixed = layer.attend(query, read.keys[number], read.values[number], read.seen)
+            states = layer.after_attention(Stream(states, states), mixed).normed
         return self._log_probs(states[:, 0])
 
     def _log_probs(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:
