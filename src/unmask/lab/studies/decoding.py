@@ -21,8 +21,7 @@ from unmask.lab.revealing import (
     one_pass,
 )
 from unmask.lab.schedules import kl
-from unmask.lab.studies.settings import ModelSettings, parse_numbers
-from unmask.lab.studies.study import Study, Table, counted, without_rounding
+from unmask.lab.studies.study import ModelSettings, Study, Table, counted, parse_numbers, without_rounding
 from unmask.options.lab import Decoding
 from unmask.runs.progress import Progress
 
