@@ -20,8 +20,6 @@ from torch import Tensor
 
 from unmask.sampling.kernels.proposal import Proposal
 
-CERTAIN_ROWS = 256
-"""Conditionals whose entropies are computed at once where logits are kept, so that little besides them is held."""
 InCalls = Callable[[Hashable, Callable[..., Any], Sequence[Tensor], Sequence[Tensor]], Any]
 """A function of rows, called for some of them at a time: a name for it, the function, its arguments with a row for each, and
 those that all rows share."""
@@ -60,24 +58,23 @@ class Drawn(NamedTuple):
     log_allowed: Float[Tensor, " m"]
 
 
-@dataclass(frozen=True)
-class Head:
-    """Makes logits of conditionals that are kept in another form, and says how it is called.
+def _as_it_is(kept: Float[Tensor, "m W"]) -> Float[Tensor, "m W"]:
+    return kept
 
-    What is drawn from the logits is drawn within the same call, so that no more of them are held than one call makes.
-    """
 
-    logits_of: Callable[[Tensor], Tensor]
-    in_calls: InCalls
+def _at_once(name: Hashable, function: Callable[..., Any], rows: Sequence[Tensor], shared: Sequence[Tensor]) -> Any:
+    return function(*rows, *shared)
 
 
 @dataclass(frozen=True)
 class Conditionals:
-    """The conditionals of m sites, in the form in which they are kept: logits, or what `head` makes logits of.
+    """The conditionals of m sites, in the form in which they are kept: logits, or what `logits_of` makes logits of.
 
-    support   of every site of the target, a row each;   sites   which of them each conditional is of
-    current   the current tokens
-    greedy    take the likeliest allowed token instead of drawing
+    support    of every site of the target, a row each;   sites   which of them each conditional is of
+    current    the current tokens
+    greedy     take the likeliest allowed token instead of drawing
+    in_calls   how functions of `kept` are called: tokens are drawn within the call that makes the logits, so that no more of them
+               are held than one call makes
     """
 
     kept: Float[Tensor, "m W"]
@@ -85,8 +82,9 @@ class Conditionals:
     support: Bool[Tensor, "F V"]
     sites: Int[Tensor, " m"]
     current: Int[Tensor, " m"]
-    head: Head | None = None
     greedy: bool = False
+    logits_of: Callable[[Tensor], Tensor] = _as_it_is
+    in_calls: InCalls = _at_once
 
     @classmethod
     def weights(cls, log_weights: Float[Tensor, "m V"]) -> Conditionals:
@@ -105,52 +103,41 @@ class Conditionals:
 
     def log_weights(self) -> Float[Tensor, "m V"]:
         """log g of every token."""
-        head = self.head
-        logits = self.kept if head is None else head.in_calls("head", head.logits_of, (self.kept,), ())
+        logits = self.in_calls("head", self.logits_of, (self.kept,), ())
         return self.proposal.log_weights(logits, self.support[self.sites])
 
     def certainty(self) -> Float[Tensor, "2 m"]:
         """Entropy (nats) and largest probability of the model's own distribution over the allowed tokens, not tempered or cut."""
-        head = self.head
+        logits_of = self.logits_of
 
         def answer(kept: Tensor, sites: Tensor, support: Tensor) -> Tensor:
-            logits = kept if head is None else head.logits_of(kept)
+            logits = logits_of(kept)
             wide = torch.promote_types(logits.dtype, torch.float32)
             q = torch.where(support[sites], logits, -torch.inf).softmax(-1, dtype=wide)
             return torch.stack([torch.special.entr(q).sum(-1), q.amax(-1)], 1).double()
 
-        if head is not None:
-            found: Tensor = head.in_calls("certainty", answer, (self.kept, self.sites), (self.support,))
-            return found.T
-        parts = zip(self.kept.split(CERTAIN_ROWS), self.sites.split(CERTAIN_ROWS), strict=True)
-        return torch.cat([answer(kept, sites, self.support) for kept, sites in parts]).T
+        found: Tensor = self.in_calls("certainty", answer, (self.kept, self.sites), (self.support,))
+        return found.T
 
     def _asked(self, what: Literal["draw", "at"], uniform_or_tokens: Tensor) -> Drawn:
-        proposal, greedy, head = self.proposal, self.greedy, self.head
+        proposal, greedy, logits_of = self.proposal, self.greedy, self.logits_of
 
         def answer(kept: Tensor, sites: Tensor, current: Tensor, given: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
-            logits = kept if head is None else head.logits_of(kept)
+            logits = logits_of(kept)
             least = proposal.least_kept(logits, support, sites)
             uniform, tokens = (given, None) if what == "draw" else (None, given)
             asked = Asked(logits, support, sites, current, proposal.temperature, least, uniform, tokens, greedy)
-            found = _drawn(asked)
+            if logits.is_cuda:
+                from unmask.sampling.engine.triton_programs import draw_on_gpu
+
+                found = draw_on_gpu(asked)
+            else:
+                found = plain_draw(asked)
             return found.tokens, torch.stack(found[1:], 1)
 
         rows = (self.kept, self.sites, self.current, uniform_or_tokens)
-        if head is None:
-            tokens, numbers = answer(*rows, self.support)
-        else:
-            tokens, numbers = head.in_calls((what, proposal, greedy), answer, rows, (self.support,))
+        tokens, numbers = self.in_calls((what, proposal, greedy), answer, rows, (self.support,))
         return Drawn(tokens, *numbers.unbind(1))
-
-
-def _drawn(asked: Asked) -> Drawn:
-    """By `plain_draw`, or its twin on a GPU."""
-    if not asked.logits.is_cuda:
-        return plain_draw(asked)
-    from unmask.sampling.engine.triton_programs import draw_on_gpu
-
-    return draw_on_gpu(asked)
 
 
 def plain_draw(asked: Asked) -> Drawn:
