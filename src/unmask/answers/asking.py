@@ -46,6 +46,8 @@ class OneOrMany(Protocol[Options, Answer]):
     each: Callable[..., Iterator[Any]]
 
     @overload
+    def __call__(self, text: None = None, *args: Options.args, **options: Options.kwargs) -> Answer: ...
+    @overload
     def __call__(self, text: str, *args: Options.args, **options: Options.kwargs) -> Answer: ...
     @overload
     def __call__(self, text: list[str] | tuple[str, ...], *args: Options.args, **options: Options.kwargs) -> list[Answer]: ...
@@ -64,7 +66,7 @@ def one_or_many(each: Callable[Concatenate[Sequence[str], Options], Iterator[Ans
     def function(*args: Any, **options: Any) -> Answer | list[Answer]:
         text, rest = (args[0], args[1:]) if args else (options.pop(first, left_out), ())
         if text is None or isinstance(text, str):
-            (answer,) = each(text if text is None else [text], *rest, **options)
+            (answer,) = each(cast(Sequence[str], text) if text is None else [text], *rest, **options)
             return answer
         return list(each(text, *rest, **options))
 

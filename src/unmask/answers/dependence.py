@@ -321,12 +321,12 @@ def _profile(options: DependenceOptions, data: str | Path | Sequence[str], progr
     """Measure a profile and write it to `out`."""
     from unmask.answers.profile import measure_profile
 
-    others = [row.name for row in options.declared() if row.group != MODEL and row.name not in PROFILED]
+    reads = (data, options.model, options.alphabet)
+    file = None if options.out is None else output_file("out", options.out, reads, (b'{\n  "by_distance"',))
     usual = DependenceOptions()
-    for name in others:
-        if getattr(options, name) != getattr(usual, name):
-            raise InputError(f"{name} was given with profile, which does not use it: leave it out")
-    file = None if options.out is None else output_file("out", options.out, (data, options.model))
+    for row in options.declared():
+        if row.group != MODEL and row.name not in PROFILED and getattr(options, row.name) != getattr(usual, row.name):
+            raise InputError(f"{row.name} was given with profile, which does not use it: leave it out")
     lm = as_model(options.model, options.device, options.dtype, options.rename, options.shift, options.mask_token)
     found = measure_profile(lm, data, options.sentences, options.candidates, options.seed, progress)
     if file is not None:

@@ -26,7 +26,6 @@ from unmask import __version__, checks
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
@@ -38,6 +37,8 @@ USUAL_CANDIDATES = 16
 NEAR, MOST_OTHERS = 4, 16
 """Sites j of one site i: those up to NEAR tokens away, and random others up to MOST_OTHERS in all. Means are by distance."""
 LEAST = -1e4
+Row = tuple[list[int], list[bool]]
+"""Ids of a text, and which of its tokens are regular."""
 FEWEST_PAIRS = 20
 """Pairs of one distance; the profile ends before the first distance that has fewer."""
 TEXTS_AT_ONCE = 32
@@ -56,7 +57,8 @@ class Sums:
     @classmethod
     def empty(cls, distances: int) -> Sums:
         """Of no pair."""
-        return cls(*(torch.zeros(distances, dtype=torch.float64) for _ in range(3)))
+        information, entropy, pairs = torch.zeros((3, distances), dtype=torch.float64)
+        return cls(information, entropy, pairs)
 
     def add(self, distance: Int[Tensor, " m"], information: Float[Tensor, " m"], entropy: Float[Tensor, " m"]) -> None:
         """Pairs at these distances."""
@@ -80,7 +82,7 @@ def measure_profile(
     progress: Progress | None = None,
 ) -> Profile:
     """The profile of a model on the first `sentences` texts that have two known tokens or more."""
-    rows = list(_readable(model, data, sentences))
+    rows, skipped = _readable(model, data, sentences)
     if not rows:
         raise InputError(f"{_named(data)} has no text of two known tokens: give texts of the kind that the model was trained on")
     tried = min(candidates or USUAL_CANDIDATES, len(model.regular_ids))
@@ -105,6 +107,7 @@ def measure_profile(
         "model": model.name,
         "candidates": tried,
         "seed": seed,
+        "skipped_texts": skipped,
         "mass_of_candidates": round(sums.mass / sums.texts, 4),
         "pairs": [int(n) for n in sums.pairs[kept].tolist()],
         "information": [round(x, 6) for x in (sums.information / sums.pairs)[kept].tolist()],
@@ -158,33 +161,34 @@ def hidden_sites(
     return rank < hide.unsqueeze(1), rank.argmin(1), torch.rand(ids.shape, generator=draw).to(ids.device)
 
 
-def _readable(model: MaskedLM, data: str | Path | Sequence[str], most: int) -> Iterator[tuple[list[int], list[bool]]]:
-    """Ids of the texts with 2 regular tokens or more, cut to what the model takes, and which of their tokens are regular."""
-    special, found = {*model.special_ids, model.mask_id}, 0
+def _readable(model: MaskedLM, data: str | Path | Sequence[str], most: int) -> tuple[list[Row], int]:
+    """Texts with 2 regular tokens or more, cut to what the model takes; and the number of other texts."""
+    special, found, others = {*model.special_ids, model.mask_id}, list[Row](), 0
+    _, after = model.around()
     for text in data if not isinstance(data, str | Path) else plain_texts(user_path(data, "profile")):
+        if len(found) == most:
+            break
         if not isinstance(text, str):
             raise InputError(f"{checks.shown(text)} among the texts of profile is not a text: give strings")
-        if not text.strip():
+        try:
+            ids = model.words.encode(text)
+        except InputError:
+            others += 1
             continue
-        refuse_hopeless(text, None)
-        ids = model.words.encode(text)
         if model.max_length is not None and len(ids) > model.max_length:
-            _, after = model.around()
             ids = [*ids[: model.max_length - len(after)], *after]
         free = [i not in special for i in ids]
-        if sum(free) >= 2:
-            yield ids, free
-            found += 1
-            if found == most:
-                return
+        if sum(free) < 2:
+            others += 1
+        else:
+            found.append((ids, free))
+    return found, others
 
 
-def _groups(
-    model: MaskedLM, rows: Sequence[tuple[list[int], list[bool]]], candidates: int
-) -> Iterator[list[tuple[list[int], list[bool]]]]:
+def _groups(model: MaskedLM, rows: Sequence[Row], candidates: int) -> Iterator[list[Row]]:
     """Texts of one length, as many as their logits may take memory."""
     budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS
-    group: list[tuple[list[int], list[bool]]] = []
+    group: list[Row] = []
     for row in sorted(rows, key=lambda row: len(row[0])):
         most = min(TEXTS_AT_ONCE, max(1, budget // (4 * candidates * MOST_OTHERS * model.vocab_size)))
         if group and (len(group) >= most or len(group[0][0]) != len(row[0])):

@@ -21,7 +21,7 @@ from unmask.options import VERBS, table
 
 PRINTED_BY = {
     "answers": ("fill", "compare", "dependence", "mutants", "check"),
-    "runs": ("evaluate", "train", "translate", "serve"),
+    "runs": ("evaluate", "frontier", "train", "translate", "serve"),
     "sampling": ("sample", "diagnose"),
     "score": ("score",),
 }

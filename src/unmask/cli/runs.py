@@ -1,7 +1,8 @@
-"""`unmask evaluate`, `train`, `translate` and `serve`: commands that run for long."""
+"""`unmask evaluate`, `frontier`, `train`, `translate` and `serve`: commands that run for long."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -11,6 +12,7 @@ from unmask.joints.registry import named
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
+    from unmask.evaluation.frontier_table import Frontier
     from unmask.evaluation.table import Evaluation
 
 
@@ -36,6 +38,24 @@ def evaluate(given: dict[str, Any]) -> None:
             style="red",
         )
         raise typer.Exit(1)
+
+
+def frontier(given: dict[str, Any]) -> None:
+    """Print the table."""
+    out = given["out"]
+    terminal.answered("frontier", given, partial(_print_frontier, out))
+
+
+def _print_frontier(out: Any, found: Frontier) -> None:
+    from unmask.evaluation.frontier_table import cells
+
+    table = terminal.table("passes", "nats per token", f"minus {found.best}", first="decoder")
+    for point in found.points:
+        table.add_row(point["decoder"], *cells(point))
+    console = terminal.console(at_least=terminal.USUAL)
+    console.print(found.title(), soft_wrap=True)
+    console.print(table)
+    terminal.messages().print(f"\nrows, table and figure are in {out}")
 
 
 def train(given: dict[str, Any]) -> None:

@@ -31,7 +31,12 @@ LARGEST = 1e3
 
 @dataclass(frozen=True)
 class Profile:
-    """f by distance, from 1 on; the fingerprint of the model that it was measured on; the number of texts; and how and when."""
+    """f by distance, from 1 on; the fingerprint of the model that it was measured on; the number of texts; and how and when.
+
+    >>> profile = unmask.Profile.of(unmask.MaskedLM.load())
+    >>> profile.by_distance[0] > profile.by_distance[5]
+    True
+    """
 
     by_distance: tuple[float, ...]
     fingerprint: str
@@ -55,7 +60,7 @@ class Profile:
             tuple(checks.real(f"a value of {name}", value, 0, LARGEST) for value in values),
             str(stored["fingerprint"]),
             checks.whole(f"the number of texts of {name}", stored["texts"], 1, 10**12),
-            about=stored.get("about") or {},
+            dict(stored.get("about") or {}),
         )
 
     @classmethod

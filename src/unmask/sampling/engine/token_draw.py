@@ -20,6 +20,8 @@ from torch import Tensor
 
 from unmask.sampling.kernels.proposal import Proposal
 
+CERTAIN_ROWS = 256
+"""Conditionals whose entropies are computed at once where logits are kept, so that little besides them is held."""
 InCalls = Callable[[Hashable, Callable[..., Any], Sequence[Tensor], Sequence[Tensor]], Any]
 """A function of rows, called for some of them at a time: a name for it, the function, its arguments with a row for each, and
 those that all rows share."""
@@ -116,8 +118,11 @@ class Conditionals:
             q = torch.where(support[sites], logits, -torch.inf).softmax(-1, dtype=wide)
             return torch.stack([torch.special.entr(q).sum(-1), q.amax(-1)], 1).double()
 
-        found: Tensor = self.in_calls("certainty", answer, (self.kept, self.sites), (self.support,))
-        return found.T
+        if self.in_calls is not _at_once:
+            found: Tensor = self.in_calls("certainty", answer, (self.kept, self.sites), (self.support,))
+            return found.T
+        parts = zip(self.kept.split(CERTAIN_ROWS), self.sites.split(CERTAIN_ROWS), strict=True)
+        return torch.cat([answer(kept, sites, self.support) for kept, sites in parts]).T
 
     def _asked(self, what: Literal["draw", "at"], uniform_or_tokens: Tensor) -> Drawn:
         proposal, greedy, logits_of = self.proposal, self.greedy, self.logits_of
