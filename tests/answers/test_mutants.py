@@ -139,7 +139,7 @@ def test_figures_and_tables_are_left(letters, tmp_path, options):
         ({"positions": [1], "alphabet": "AB"}, "'B'"),
         ({"positions": [1], "joint": "magic"}, "'magic' is unknown"),
         ({"positions": [1], "out": "m.csv"}, "ends in .parquet"),
-        ({"positions": [1], "out": "/nowhere/m.parquet"}, "cannot be written"),
+        ({"positions": [1], "out": "/nowhere/m.parquet"}, "make it first"),
         ({"positions": [1], "top": 0}, "top 0"),
     ],
 )

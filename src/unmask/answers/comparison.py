@@ -19,12 +19,12 @@ from torch import Tensor
 
 from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, mass_in_words, one_or_many, with_warning
 from unmask.answers.completion import complete
-from unmask.answers.excerpt import around_blanks
 from unmask.answers.filling import with_gold
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
+from unmask.formats import around_blanks
 from unmask.joints.deriving import derive_all
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.joint import Joint

@@ -35,11 +35,11 @@ from torch import Tensor
 
 from unmask import checks
 from unmask.answers.asking import Alphabet, Model, for_each, letter_ids, one_or_many
-from unmask.answers.excerpt import excerpt
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
+from unmask.formats import excerpt
 from unmask.joints.deriving import derive
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.masked_lm import MaskedLM, as_model
@@ -48,7 +48,7 @@ from unmask.options.answers import MOST_CHANGES, MUTANT_NUMBERS, MutantsOptions
 from unmask.options.option import documented
 from unmask.runs.files import user_path, write_table
 from unmask.runs.lines import STANDARD_INPUT, numbered_lines
-from unmask.runs.outputs import output_file
+from unmask.runs.outputs import answer_file
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import MAX_PASSES, SMALL_VOCABULARY
 from unmask.tables.unary import Tables, pass_count, tables_of
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+PARQUET = {".parquet": (b"PAR1",)}
 TOGETHER = 64
 """Sets of positions whose passes run together."""
 
@@ -145,7 +146,7 @@ class Mutants:
     @checked
     def write(self, path: str | Path) -> None:
         """All mutants and their numbers to a Parquet file."""
-        write_table(table_path(path), self.to_frame())
+        write_table(answer_file("out", path, PARQUET, 1), self.to_frame())
 
     def figure(self) -> Figure:
         """A heat map: effects of single changes by place and token; of multiple ones, epistasis."""
@@ -200,7 +201,7 @@ def mutants(
         raise InputError(f"{given}: name mutants such as A24G+L30V, or positions to scan")
     reads = (model, mutations, alphabet)
     drawn = None if figure is None else figure_path(figure, len(sequence), reads)
-    kept = None if out is None else table_path(out, len(sequence), reads)
+    kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
     lm = as_model(model, device, dtype, rename)
     allowed = residue_ids(lm, alphabet)
@@ -252,18 +253,6 @@ def _all_changed(wild: Sequence[int], size: int) -> Tensor:
     """Every filling in which no place keeps its token, one per row."""
     others = [torch.tensor([i for i in range(size) if i != old]) for old in wild]
     return torch.cartesian_prod(*others).reshape(-1, len(wild))
-
-
-def table_path(given: str | Path, texts: int = 1, reads: Sequence[object] = ()) -> Path:
-    """The Parquet file that the numbers go to; one that cannot be written, or that is read, is refused before any work."""
-    path = user_path(given, "out")
-    if path.suffix.lower() != ".parquet":
-        raise InputError(f"out {str(path)!r} has no known ending: name a file that ends in .parquet")
-    if texts > 1:
-        raise InputError(f"{texts} sequences and one file {str(path)!r} were given: give one sequence, or omit out")
-    if path.is_dir() or not path.parent.is_dir():
-        raise InputError(f"out {str(path)!r} cannot be written: name a file in a folder that exists")
-    return output_file("out", path, reads, (b"PAR1",))
 
 
 MOST_ROWS = 5_000_000

@@ -5,7 +5,6 @@ The user's own text is drawn as it is: a dollar sign or a bracket in it is not m
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from unmask.answers.excerpt import around_blanks
 from unmask.errors import InputError
+from unmask.formats import around_blanks
 from unmask.joints.joint import Joint
-from unmask.runs.files import atomic_path, user_path
-from unmask.runs.outputs import output_file
+from unmask.runs.files import atomic_path
+from unmask.runs.outputs import answer_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,18 +30,9 @@ FORMATS = {".png": (b"\x89PNG",), ".pdf": (b"%PDF",), ".svg": (b"<?xml", b"<svg"
 """Endings of figures, and how such files begin."""
 
 
-def figure_path(given: str | Path, texts: int = 1, reads: Sequence[object] = ()) -> Path:
+def figure_path(given: str | Path, texts: int, reads: Sequence[object]) -> Path:
     """The file that a figure goes to; one that cannot be written, or that is read, is refused before any work."""
-    path = user_path(given, "figure")
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"figure {str(path)!r} has no known ending: name a file that ends in {', '.join(FORMATS)}")
-    if not path.parent.is_dir():
-        raise InputError(f"folder {str(path.parent)!r} of the figure does not exist: make it first, or name another")
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InputError(f"figure {str(path)!r} cannot be written: name a file in a folder of yours")
-    if texts > 1:
-        raise InputError(f"{texts} texts and one figure {str(path)!r} were given: give one text, or leave the figure out")
-    return output_file("figure", path, reads, FORMATS[path.suffix.lower()])
+    return answer_file("figure", given, FORMATS, texts, reads)
 
 
 def save_figure(draw: Callable[[], Figure], path: Path) -> None:

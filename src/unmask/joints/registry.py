@@ -108,7 +108,7 @@ FAMILY = _of_family("family", "family", Style("#8C564B", "h", "-."))
 DEFAULT = "restarted"
 """Of one or two blanks of a text, for which it was chosen."""
 DEFAULT_OF_MUTANTS = DEFAULT_OF_SCORES = "balanced"
-"""Mutants and scores keep the rule that follows from the unary conditionals alone: restarts were measured on English text only."""
+"""They keep the rule that follows from the unary conditionals alone: restarts were measured on English text only."""
 DEFAULT_OF_DEPENDENCE = "pseudo_gibbs"
 """Of the dependence of two positions, and of what is sampled by it."""
 INDEPENDENT = "product"

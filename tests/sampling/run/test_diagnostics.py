@@ -190,7 +190,7 @@ def test_numbers_of_a_real_run(tiny):
 
 
 def test_rates_are_told_position_by_position(tiny):
-    from unmask.cli.sampling import position_lines
+    from unmask.cli.runs import position_lines
 
     run = draw_samples(SampleSettings(chains=6, sweeps=12, length=(5, 7)), tiny)
     found = diagnose(run)
