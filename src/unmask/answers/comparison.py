@@ -111,24 +111,13 @@ class Comparison:
     @cached_property
     def descriptions(self) -> dict[str, Description]:
         """Entropy, total correlation and faithfulness of each construction."""
-        joints = list(self.joints.values())
-        if self.cloze.gold is None:
-            a_kl = [reading.average_kl for reading in read_joints(joints)]
-            rows = [Description(j.entropy(), j.total_correlation(), kl) for j, kl in zip(joints, a_kl, strict=True)]
-            return dict(zip(self.joints, rows, strict=True))
-        block = block_metrics(joints, self.cloze.gold)
-        return {
-            joint.name: Description(
-                joint.entropy(),
-                joint.total_correlation(),
-                measured.a_kl,
-                -measured.joint_nll,
-                measured.g_kl,
-                measured.u_ppl,
-                measured.p_ppl,
-            )
-            for joint, measured in zip(joints, block.joints, strict=True)
-        }
+        joints, gold = list(self.joints.values()), self.cloze.gold
+        if gold is None:
+            measured = [(reading.average_kl,) for reading in read_joints(joints)]
+        else:
+            measured = [(m.a_kl, -m.joint_nll, m.g_kl, m.u_ppl, m.p_ppl) for m in block_metrics(joints, gold).joints]
+        rows = [Description(j.entropy(), j.total_correlation(), *m) for j, m in zip(joints, measured, strict=True)]
+        return dict(zip(self.joints, rows, strict=True))
 
     @cached_property
     def completions(self) -> list[ComparedCompletion]:

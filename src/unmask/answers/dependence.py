@@ -28,20 +28,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask import checks
 from unmask.answers.asking import Alphabet, Model, allowed_tokens, for_each, one_or_many
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints.deriving import derive_blocks
-from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
+from unmask.joints.registry import DEFAULT_OF_DEPENDENCE
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
 from unmask.options.answers import DependenceOptions, Others
 from unmask.options.option import documented
-from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
 from unmask.tables.support import regular_tokens
@@ -88,12 +86,7 @@ def pair_matrix(
     candidates   how many tokens of each position (all regular ones if there are fewer), or the token ids themselves
     allowed      the token ids allowed at a position; by default all regular ones
     """
-    named(construction, "joint")
     k = len(cloze.block)
-    if k < 2:
-        raise InputError("dependence is between two blanks or more, and there is one: give another")
-    if others == "text" and cloze.gold is None:
-        raise InputError("the tokens of the other blanks are not known: measure with the others masked, or give a whole text")
     allowed = regular_tokens(model) if allowed is None else allowed
     sets = _CandidateSets(model, cloze, candidates, others, allowed)
     pairs = list(combinations(range(k), 2))
@@ -143,11 +136,8 @@ class _CandidateSets:
         self.spent = self.passes_per_pair = 0
         k = len(cloze.block)
         if not isinstance(candidates, int):
-            if len(candidates) != k:
-                raise InputError(f"{len(candidates)} candidate sets for {k} blanks: give one set per blank")
             self.sets = tuple(candidates)
             return
-        checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
         self.size = min(candidates, len(self.regular))
         self.neighbours = min(NEIGHBOURS, max(8, self.size // 4), len(self.regular))
         if self.size == len(self.regular):
