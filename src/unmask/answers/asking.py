@@ -111,13 +111,10 @@ def asked(
 def for_each(texts: Sequence[str], ask: Callable[[str], Answer]) -> list[Answer]:
     """`ask` of every text; a refusal says which text it is about, if there are several."""
     found = []
-    if not isinstance(texts, Sequence) or not texts:
-        what = "no text was given" if isinstance(texts, Sequence) else f"{texts!r} is not a text"
-        raise InputError(f"{what}: give one, or a list of texts")
+    if not texts:
+        raise InputError("no text was given: give one, or a list of texts")
     for number, text in enumerate(texts, 1):
         try:
-            if not isinstance(text, str):
-                raise InputError(f"{text!r} is not a text: give a string")
             found.append(ask(text))
         except InputError as error:
             raise (InputError(f"text {number} of {len(texts)}: {error}") if len(texts) > 1 else error) from None

@@ -132,7 +132,7 @@ class ScoredAnswer:
 
 def read_answer(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> GivenAnswer:
     """The tokens of an answer, blank by blank."""
-    if not isinstance(answer, str) or not answer.strip():
+    if not answer.strip():
         raise InputError(f"the answer {answer!r} is empty: give what fills the blanks")
     parts = _parts(model, blanks, answer)
     for b, (blank, ids) in enumerate(zip(blanks, parts, strict=True)):

@@ -87,10 +87,9 @@ def _positions(lm: MaskedLM, ids: list[int], positions: Sequence[int] | None) ->
         if not blanks:
             raise InputError("the text has no blank: put [MASK] in it, or give positions")
         return blanks
-    at = checks.wholes("positions", positions)
-    if not at or len(set(at)) != len(at):
-        raise InputError(f"positions {at} are empty or name one twice: name each position once")
-    return [checks.whole("positions", position, 0, len(ids) - 1) for position in at]
+    if not positions or len(set(positions)) != len(positions):
+        raise InputError(f"positions {list(positions)} are empty or name one twice: name each position once")
+    return [checks.whole("positions", position, 0, len(ids) - 1) for position in positions]
 
 
 def _one_token(lm: MaskedLM, word: str) -> int:

@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from unmask import checks
@@ -63,19 +62,11 @@ TOGETHER = 64
 """Sets of positions whose passes run together."""
 
 
-@dataclass(frozen=True)
-class Effects:
-    """The five numbers of the module's text for all fillings of a set of positions: tensors with one axis per position."""
+def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_MUTANTS) -> dict[str, Tensor]:
+    """The five numbers of the module's text for all fillings of the block of `tables`: tensors with one axis per position.
 
-    log_prob: Float[Tensor, "*n"]
-    effect: Float[Tensor, "*n"]
-    singles: Float[Tensor, "*n"]
-    epistasis: Float[Tensor, "*n"]
-    interaction: Float[Tensor, "*n"]
-
-
-def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_MUTANTS) -> Effects:
-    """Of the block of `tables`; `wild` are the places, among each position's candidates, of the tokens of the sequence."""
+    wild   the places, among each position's candidates, of the tokens of the sequence
+    """
     log_prob = (tables.log_q[0] if tables.sites == 1 else derive(tables, construction).dense()).double()
     whole = tuple(wild)
     singles, alone = torch.zeros_like(log_prob), torch.zeros_like(log_prob)
@@ -86,7 +77,7 @@ def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_
         singles = singles + (own - own[wild[t]]).reshape(shape)
         alone = alone + (joint - joint[wild[t]]).reshape(shape)
     effect = log_prob - log_prob[whole]
-    return Effects(log_prob, effect, singles, effect - singles, effect - alone)
+    return dict(zip(MUTANT_NUMBERS, (log_prob, effect, singles, effect - singles, effect - alone), strict=True))
 
 
 @dataclass(frozen=True)
@@ -234,8 +225,8 @@ def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progre
             chosen = _all_changed(wild, len(wanted.allowed)) if cells is None else torch.tensor(cells)
             for row in chosen.tolist():
                 changes.append(tuple((place, wanted.tokens[i]) for place, i in zip(places, row, strict=True)))
-            for name in MUTANT_NUMBERS:
-                numbers[name] += getattr(found, name).cpu()[tuple(chosen.T)].tolist()
+            for name, values in found.items():
+                numbers[name] += values.cpu()[tuple(chosen.T)].tolist()
         done += sum(pass_count([len(wanted.allowed)] * len(places)) for places in group)
         if progress:
             progress(done, total, "passes of the model")

@@ -115,48 +115,38 @@ def dependence_map(found: Dependence) -> Figure:
 
 def mutant_map(found: Mutants) -> Figure:
     """Of single mutants their effects; of one pair of places its epistasis by token; of several the largest by pair."""
-    pairs = sorted({tuple(place for place, _ in made) for made in found.changes if len(made) == 2})
+    pairs = {tuple(place for place, _ in made) for made in found.changes if len(made) == 2}
+    measure, size = ("epistasis", 2) if pairs else ("effect", 1)
+    places = sorted({place for made in found.changes if len(made) == 2 or not pairs for place, _ in made})
+    tokens, residues = list(found.alphabet), [f"{found.wild_type[place - 1]}{place}" for place in places]
+    cells: dict[tuple[int, int], float] = {}
+    for made, value in zip(found.changes, found.numbers[measure], strict=True):
+        if len(made) == size:
+            (first, token), (second, other) = made[0], made[-1]
+            if not pairs:
+                cells[tokens.index(token), places.index(first)] = value
+            elif len(pairs) == 1:
+                cells[tokens.index(token), tokens.index(other)] = value
+            else:
+                i, j = places.index(first), places.index(second)
+                cells[i, j] = cells[j, i] = max(cells.get((i, j), 0.0), value, key=abs)
     if not pairs:
-        return _singles(found)
-    return _one_pair(found, *pairs[0]) if len(pairs) == 1 else _pairs(found, pairs)
+        title = "effect of each change alone: log-probability beside the sequence's own residue (nats)"
+        return _drawn(cells, tokens, residues, title, measure)
+    if len(pairs) == 1:
+        title = f"epistasis of residues {places[0]} and {places[1]} ({found.joint} joint)"
+        rows, columns = ([f"{residue}{token}" for token in tokens] for residue in residues)
+        return _drawn(cells, rows, columns, title, measure)
+    return _drawn(cells, residues, residues, f"largest epistasis of each pair of residues ({found.joint} joint)", measure)
 
 
-def _singles(found: Mutants) -> Figure:
-    places = sorted({place for made in found.changes for place, _ in made})
-    values = np.full((len(found.alphabet), len(places)), np.nan)
-    for made, effect in zip(found.changes, found.numbers["effect"], strict=True):
-        for place, token in made if len(made) == 1 else ():
-            values[found.alphabet.index(token), places.index(place)] = effect
-    names = [f"{found.wild_type[place - 1]}{place}" for place in places]
-    title = "effect of each change alone: log-probability beside the sequence's own residue (nats)"
-    return _drawn(values, list(found.alphabet), names, title, "effect (nats)")
-
-
-def _one_pair(found: Mutants, first: int, second: int) -> Figure:
-    values = np.full((len(found.alphabet), len(found.alphabet)), np.nan)
-    for made, epistasis in zip(found.changes, found.numbers["epistasis"], strict=True):
-        if len(made) == 2:
-            values[found.alphabet.index(made[0][1]), found.alphabet.index(made[1][1])] = epistasis
-    names = [[f"{found.wild_type[place - 1]}{place}{token}" for token in found.alphabet] for place in (first, second)]
-    title = f"epistasis of residues {first} and {second} ({found.joint} joint)"
-    return _drawn(values, names[0], names[1], title, "epistasis (nats)")
-
-
-def _pairs(found: Mutants, pairs: list[tuple[int, ...]]) -> Figure:
-    places = sorted({place for pair in pairs for place in pair})
-    values = np.full((len(places), len(places)), np.nan)
-    for made, epistasis in zip(found.changes, found.numbers["epistasis"], strict=True):
-        if len(made) == 2:
-            i, j = (places.index(place) for place, _ in made)
-            if np.isnan(values[i, j]) or abs(epistasis) > abs(values[i, j]):
-                values[i, j] = values[j, i] = epistasis
-    names = [f"{found.wild_type[place - 1]}{place}" for place in places]
-    return _drawn(values, names, names, f"largest epistasis of each pair of residues ({found.joint} joint)", "epistasis (nats)")
-
-
-def _drawn(values: np.ndarray, rows: list[str], columns: list[str], title: str, unit: str) -> Figure:
+def _drawn(cells: dict[tuple[int, int], float], rows: list[str], columns: list[str], title: str, measure: str) -> Figure:
+    """A heat map; what is not among the cells is grey."""
     from matplotlib.figure import Figure
 
+    values = np.full((len(rows), len(columns)), np.nan)
+    for place, value in cells.items():
+        values[place] = value
     largest = float(np.nanmax(np.abs(values))) or 1e-12
     size = (min(24.0, max(5.0, 2.4 + 0.3 * len(columns))), min(24.0, max(3.6, 1.8 + 0.24 * len(rows))))
     figure = Figure(figsize=size, layout="constrained")
@@ -166,5 +156,5 @@ def _drawn(values: np.ndarray, rows: list[str], columns: list[str], title: str, 
     panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7, parse_math=False)
     panel.set_yticks(range(len(rows)), rows, fontsize=7, parse_math=False)
     panel.set_title(title, fontsize=9, parse_math=False)
-    figure.colorbar(image, ax=panel, label=unit, shrink=0.8)
+    figure.colorbar(image, ax=panel, label=f"{measure} (nats)", shrink=0.8)
     return figure

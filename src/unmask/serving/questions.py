@@ -115,7 +115,7 @@ class Questions:
             warning=not_converged(compared.joints.values()),
             constructions=described,
             completions=_completions(self._filling(compared, chosen.name, asked.top)),
-            map=None if shown is None else schemas.MapOut.model_validate(shown.to_dict()),
+            map=None if shown is None else schemas.MapOut.model_validate(shown),
         )
 
     def _compared(self, asked: schemas.JointAsked, name: str, progress: Progress | None) -> Comparison:
