@@ -90,22 +90,22 @@ def pair_matrix(
     allowed = regular_tokens(model) if allowed is None else allowed
     sets = _CandidateSets(model, cloze, candidates, others, allowed)
     pairs = list(combinations(range(k), 2))
-    total, done = sets.passes(pairs), sets.spent
+    total, done = sets.spent + sum(sets.passes(a, b) for a, b in pairs), sets.spent
     information, mass = torch.zeros((k, k), dtype=torch.float64), torch.zeros((k, k), dtype=torch.float64)
-    at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // sets.largest**2))
+    dtype = None if max(sets.sizes) > LARGEST_DOUBLE else torch.float64
+    at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // max(sets.sizes) ** 2))
     for start in range(0, len(pairs), at_once):
         some = pairs[start : start + at_once]
         clozes = [pair_cloze(cloze, a, b, others) for a, b in some]
         chosen = [sets.of_pair(a, b, pair) for (a, b), pair in zip(some, clozes, strict=True)]
-        large = max(len(c) for both in chosen for c in both) > LARGEST_DOUBLE
-        blocks = tables_of(model, clozes, chosen, None if large else torch.float64, supports=[[allowed] * 2] * len(clozes))
+        blocks = tables_of(model, clozes, chosen, dtype, supports=[[allowed] * 2] * len(clozes))
         for members in alike(blocks, lambda tables: tables.shape):
             for i, (joint,) in zip(members, derive_blocks([blocks[i] for i in members], [construction]), strict=True):
                 a, b = some[i]
                 information[a, b] = information[b, a] = max(joint.mutual_information(), 0.0)
                 mass[a, b] = mass[b, a] = exp(blocks[i].log_mass)
-        for both in chosen:
-            done += sets.passes_per_pair + pass_count([len(c) for c in both])
+        for a, b in some:
+            done += sets.passes(a, b)
             if progress:
                 progress(done, total, "passes of the model")
     return PairMatrix(information, mass, done)
@@ -114,55 +114,46 @@ def pair_matrix(
 def pair_cloze(cloze: Cloze, a: int, b: int, others: Others) -> Cloze:
     """The text with positions a and b of the block blank, and the block's other positions as `others` says."""
     block = (cloze.block[a], cloze.block[b])
-    if cloze.gold is None:
-        return Cloze(cloze.ids, block)
-    gold = (cloze.gold[a], cloze.gold[b])
-    if others == "masked":
-        return Cloze(cloze.ids, block, gold)
-    ids = list(cloze.filled(cloze.gold))
-    for position in block:
-        ids[position] = cloze.ids[position]
-    return Cloze(tuple(ids), block, gold)
+    if cloze.gold is None or others == "masked":
+        return Cloze(cloze.ids, block, None if cloze.gold is None else (cloze.gold[a], cloze.gold[b]))
+    return Cloze.blanked(cloze.filled(cloze.gold), block, cloze.ids[block[0]])
 
 
 class _CandidateSets:
-    """The candidate sets of every pair: one per position where the others are masked, else chosen for each pair."""
+    """The candidate sets of every pair: one per position where the others are masked, else chosen for each pair.
+
+    sizes   of the set of each position
+    spent   passes for the sets of all positions; `per_pair`: for those of a pair
+    """
 
     def __init__(
         self, model: ConditionalModel, cloze: Cloze, candidates: int | Sequence[Tensor], others: Others, allowed: Tensor
     ) -> None:
-        self.model, self.regular = model, allowed
+        self.model, self.allowed, k = model, allowed, len(cloze.block)
         self.sets: tuple[Tensor, ...] | None = None
-        self.spent = self.passes_per_pair = 0
-        k = len(cloze.block)
+        self.spent = self.per_pair = 0
         if not isinstance(candidates, int):
             self.sets = tuple(candidates)
-            return
-        self.size = min(candidates, len(self.regular))
-        self.neighbours = min(NEIGHBOURS, max(8, self.size // 4), len(self.regular))
-        if self.size == len(self.regular):
-            self.sets = (self.regular,) * k
-        elif others == "masked":
-            self.sets = likely_tokens(model, cloze, self.size, self.regular, self.neighbours)
-            self.spent = 1 + k * self.neighbours
         else:
-            self.passes_per_pair = 1 + 2 * self.neighbours
+            self.size = min(candidates, len(allowed))
+            self.neighbours = min(NEIGHBOURS, max(8, self.size // 4), len(allowed))
+            if self.size == len(allowed):
+                self.sets = (allowed,) * k
+            elif others == "masked":
+                self.sets = likely_tokens(model, cloze, self.size, allowed, self.neighbours)
+                self.spent = 1 + k * self.neighbours
+            else:
+                self.per_pair = 1 + 2 * self.neighbours
+        self.sizes = [self.size] * k if self.sets is None else [len(tokens) for tokens in self.sets]
 
-    def of_pair(self, a: int, b: int, pair: Cloze) -> tuple[Tensor, Tensor]:
+    def of_pair(self, a: int, b: int, pair: Cloze) -> Sequence[Tensor]:
         if self.sets is not None:
             return self.sets[a], self.sets[b]
-        first, second = likely_tokens(self.model, pair, self.size, self.regular, self.neighbours)
-        return first, second
+        return likely_tokens(self.model, pair, self.size, self.allowed, self.neighbours)
 
-    @property
-    def largest(self) -> int:
-        """The most candidates of a position."""
-        return self.size if self.sets is None else max(map(len, self.sets))
-
-    def passes(self, pairs: Sequence[tuple[int, int]]) -> int:
-        if self.sets is None:
-            return len(pairs) * (self.passes_per_pair + pass_count([self.size] * 2))
-        return self.spent + sum(pass_count([len(self.sets[a]), len(self.sets[b])]) for a, b in pairs)
+    def passes(self, a: int, b: int) -> int:
+        """Of the model, for a pair."""
+        return self.per_pair + pass_count([self.sizes[a], self.sizes[b]])
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progre
     done = 0
     for start in range(0, len(sets), TOGETHER):
         group = sets[start : start + TOGETHER]
-        clozes = [_masked(wanted.ids, [wanted.where[place - 1] for place in places], model.mask_id) for places in group]
+        clozes = [Cloze.blanked(wanted.ids, [wanted.where[place - 1] for place in places], model.mask_id) for places in group]
         axes = [[axis] * len(places) for places in group]
         tables = tables_of(model, clozes, axes, dtype=torch.float64, supports=axes)
         for places, table in zip(group, tables, strict=True):
@@ -231,13 +231,6 @@ def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progre
         if progress:
             progress(done, total, "passes of the model")
     return Mutants(wanted.text, tuple(wanted.residues), tuple(wanted.tokens), construction, changes, numbers)
-
-
-def _masked(ids: Sequence[int], positions: Sequence[int], mask_id: int) -> Cloze:
-    masked = list(ids)
-    for position in positions:
-        masked[position] = mask_id
-    return Cloze(tuple(masked), tuple(positions), tuple(ids[p] for p in positions))
 
 
 def _all_changed(wild: Sequence[int], size: int) -> Tensor:
@@ -285,7 +278,9 @@ class Wanted:
             scanned = places_of(positions if positions is not None else "all", len(self.residues))
             if changes > len(scanned):
                 raise InputError(f"{changes} changes together and {len(scanned)} positions: give more positions")
-            _check_scan(len(scanned), changes, len(allowed), force)
+            rows = sum(comb(len(scanned), m) * (len(allowed) - 1) ** m for m in range(1, changes + 1))
+            what = f"{changes} changes among {len(scanned)} positions are {{}} mutants"
+            _refuse_more(rows, MOST_ROWS, what, "change fewer together, or use", force)
             self.sets = {some: None for m in range(1, changes + 1) for some in combinations(scanned, m)}
         for places in self.sets:
             for place in places:
@@ -293,7 +288,8 @@ class Wanted:
                     raise InputError(
                         f"residue {self.residues[place - 1]}{place} of the sequence is not in the alphabet: add it there"
                     )
-        _check_passes([len(places) for places in self.sets], len(allowed), force)
+        passes = sum(pass_count([len(allowed)] * len(places)) for places in self.sets)
+        _refuse_more(passes, MAX_PASSES, "these mutants need {} passes of the model", "use a smaller alphabet, or", force)
 
     def _named(self, names: Sequence[str]) -> dict[tuple[int, ...], list[tuple[int, ...]] | None]:
         wanted: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
@@ -373,19 +369,6 @@ def places_of(given: str | Sequence[int], residues: int) -> list[int]:
     return places
 
 
-def _check_scan(places: int, changes: int, alphabet: int, force: bool) -> None:
-    rows = sum(comb(places, m) * (alphabet - 1) ** m for m in range(1, changes + 1))
-    if rows > MOST_ROWS and not force:
-        raise InputError(
-            f"{changes} changes among {places} positions are {rows:,} mutants (limit {MOST_ROWS:,}): scan fewer positions, "
-            "change fewer together, or use --force"
-        )
-
-
-def _check_passes(sizes: Sequence[int], alphabet: int, force: bool) -> None:
-    passes = sum(pass_count([alphabet] * size) for size in sizes)
-    if passes > MAX_PASSES and not force:
-        raise InputError(
-            f"these mutants need {passes:,} passes of the model (limit {MAX_PASSES:,}): scan fewer positions, use a smaller "
-            "alphabet, or --force"
-        )
+def _refuse_more(count: int, most: int, what: str, advice: str, force: bool) -> None:
+    if count > most and not force:
+        raise InputError(f"{what.format(f'{count:,}')} (limit {most:,}): scan fewer positions, {advice} --force")

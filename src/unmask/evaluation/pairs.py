@@ -55,8 +55,7 @@ class PositionPair:
 
     def cloze(self, mask_id: int) -> Cloze:
         """The text with the pair blanked."""
-        masked = tuple(mask_id if t in self.block else token for t, token in enumerate(self.ids))
-        return Cloze(masked, self.block, self.gold)
+        return Cloze.blanked(self.ids, self.block, mask_id)
 
 
 @dataclass(frozen=True)
