@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, mass_in_words, one_or_many, with_warning
+from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, for_each, mass_in_words, one_or_many, with_warning
 from unmask.answers.completion import complete
 from unmask.answers.filling import with_gold
 from unmask.answers.plots import figure_path, save_figure
@@ -225,14 +225,14 @@ def compare(
     >>> list(found.joints), found.ranked_by
     (['product', 'mrf', 'chain'], 'chain')
     """
-    CompareOptions.given(locals())
+    options = CompareOptions.given(locals())
     names = [construction.name for construction in all_named(joints)]
     ranked_by = named(joint, "joint").name if joint is not None else DEFAULT if DEFAULT in names else names[-1]
     if ranked_by not in names:
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
-    where = None if figure is None else figure_path(figure, len(text), (model, alphabet))
+    where = figure_path(figure, len(text), (model, alphabet))
     lm = as_model(model, device, dtype, rename)
-    questions = asked(lm, text, positions, targets, candidates, exact, force, alphabet)
+    questions = for_each(text, lambda one: asked(lm, one, options))
     for question in questions:
         blanks = len(question.cloze.block)
         if blanks < 2:
@@ -244,5 +244,4 @@ def compare(
         derived = dict(zip(names, derive_all(tables, names), strict=True))
         found = Comparison(question.text, derived, ranked_by, lm, question.cloze, question.plan.allowed, top)
         yield found
-        if where is not None:
-            save_figure(found.figure, where)
+        save_figure(found.figure, where)

@@ -261,7 +261,7 @@ def dependence(
     DependenceOptions.given(locals())
     if exact and candidates is not None:
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
-    where = None if figure is None else figure_path(figure, len(text), (model, alphabet))
+    where = figure_path(figure, len(text), (model, alphabet))
     lm = as_model(model, device, dtype, rename)
     allowed = allowed_tokens(lm, alphabet)
     clozes = for_each(text, lambda one: _cloze(lm, one, positions, others))
@@ -277,8 +277,7 @@ def dependence(
         if progress and len(text) > 1:
             progress(number, len(text), "texts")
         yield answer
-        if where is not None:
-            save_figure(answer.figure, where)
+        save_figure(answer.figure, where)
 
 
 def _cloze(model: MaskedLM, text: str, positions: Sequence[int] | None, others: str | None) -> Cloze:

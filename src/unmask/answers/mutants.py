@@ -191,7 +191,7 @@ def mutants(
         )
         raise InputError(f"{given}: name mutants such as A24G+L30V, or positions to scan")
     reads = (model, mutations, alphabet)
-    drawn = None if figure is None else figure_path(figure, len(sequence), reads)
+    drawn = figure_path(figure, len(sequence), reads)
     kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
     lm = as_model(model, device, dtype, rename)
@@ -202,8 +202,7 @@ def mutants(
         yield found
         if kept is not None:
             found.write(kept)
-        if drawn is not None:
-            save_figure(found.figure, drawn)
+        save_figure(found.figure, drawn)
 
 
 def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progress | None) -> Mutants:
@@ -324,8 +323,8 @@ class Wanted:
 
 def residue_ids(model: MaskedLM, alphabet: str | Path | Sequence[str] | None) -> list[int]:
     """Ids of the tokens allowed at a position: the alphabet's, or all regular ones of a small vocabulary."""
-    if alphabet is not None:
-        letters = letter_ids(model, alphabet)
+    letters = letter_ids(model, alphabet)
+    if letters is not None:
         if len(letters) < 2:
             raise InputError(f"alphabet {alphabet!r} names one token, and a mutant has another: name two or more")
         return letters

@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from unmask.cli import process
 from unmask.errors import InputError
 from unmask.options.kinds import Flag
-from unmask.options.option import FEW_METHODS, Options, Row
+from unmask.options.option import Options, Row
 
 Run = Callable[[dict[str, Any]], None]
 """Runs a command: its argument has the options that were typed, by name, as the function of the verb takes them."""
@@ -78,7 +78,7 @@ def _typed(row: Row, table: type[Options]) -> Any:
     """The parameter of a row, for Typer."""
     typed = row.kind.typed if row.required in ("command", "both") else row.kind.typed | None
     default = f" [default: {row.shown_default}]" if row.shown_default else ""
-    said = row.command_help() + table.readers(row.name, FEW_METHODS) + default
+    said = row.command_help() + table.readers(row.name, few=True) + default
     metavar = row.metavar or (row.name.upper() if row.argument else row.kind.metavar)
     shown: dict[str, Any] = {
         "help": _plain(said),

@@ -122,6 +122,11 @@ class Reads:
     what: str
     options: Mapping[str, Collection[str]]
 
+    @property
+    def many(self) -> bool:
+        """Whether a help shows the options of one method at a time."""
+        return len(self.options) > FEW_METHODS
+
     def users(self, option: str) -> list[str]:
         """The methods that read an option; all of them for one that is common to all."""
         return [name for name, read in self.options.items() if option in read] or list(self.options)
@@ -201,9 +206,9 @@ class Options:
         return (given.get(what, getattr(cls, what, "")),)
 
     @classmethod
-    def readers(cls, option: str, most: int = 10**6) -> str:
-        """The methods that read an option, for the help; empty if all do. Only of kinds that have at most this many methods."""
-        return "".join(reads.note(option) for reads in cls.reads if len(reads.options) <= most)
+    def readers(cls, option: str, few: bool = False) -> str:
+        """The methods that read an option, for the help; empty if all do. With `few`, only where methods are few."""
+        return "".join(reads.note(option) for reads in cls.reads if not (few and reads.many))
 
     @classmethod
     def on_screen(cls, given: Mapping[str, Any]) -> tuple[list[Row], list[str]]:
@@ -212,7 +217,7 @@ class Options:
         Where there are many methods: the rows that all of them read, or, of methods that are named, those that only some read.
         """
         shown, lines = list(cls.declared()), []
-        for reads in filter(lambda reads: len(reads.options) > FEW_METHODS, cls.reads):
+        for reads in [reads for reads in cls.reads if reads.many]:
             kinds = [reads.what] if reads.what else list(dict.fromkeys(name.split()[0] for name in reads.options))
             if not any(kind in given for kind in kinds):
                 shown = [row for row in shown if not reads.some(row.name)]
