@@ -112,6 +112,7 @@ class Comparison:
     def descriptions(self) -> dict[str, Description]:
         """Entropy, total correlation and faithfulness of each construction."""
         joints, gold = list(self.joints.values()), self.cloze.gold
+        measured: list[tuple[float, ...]]
         if gold is None:
             measured = [(reading.average_kl,) for reading in read_joints(joints)]
         else:
