@@ -9,8 +9,8 @@ is read in tokens: one part per blank, split as the tokenizer does, never cut.
 
 A [MASK] whose word has several tokens is scored with as many masks. A [WORD] or [GAP] takes what its lengths allow.
 
-Constraints are allowed and forbidden words, a pattern, and tokens other than those of the text (`FilledBlanks`). A constraint only
-leaves fillings out: those that remain keep their probability over the whole vocabulary. A named answer that it leaves out is refused.
+Constraints are allowed and forbidden words, a pattern, and tokens other than those of the text (`FilledBlanks`). They only leave
+fillings out: those that remain keep their probability over the whole vocabulary. A named answer that they leave out is refused.
 """
 
 from __future__ import annotations

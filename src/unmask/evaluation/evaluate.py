@@ -26,8 +26,8 @@ from unmask.evaluation.table import Evaluation
 from unmask.joints.registry import PUBLISHED_STEPS, all_named
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.models.text.words import alphabet_ids, alphabet_tokens
-from unmask.options.evaluation import EvaluateOptions
 from unmask.options.option import documented
+from unmask.options.scoring import EvaluateOptions
 from unmask.runs.engines import Engine, OnRay, ray_has_gpus, start_ray
 from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.fingerprint import content_hash

@@ -24,7 +24,7 @@ from unmask.checks import whole
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskError
 from unmask.evaluation.datasets import Text
-from unmask.options.evaluation import Scheme
+from unmask.options.scoring import Scheme
 from unmask.runs.files import parse_json, user_path
 from unmask.runs.lines import numbered_lines, source_name
 
