@@ -46,7 +46,7 @@ from unmask.joints.faithfulness import JointReading, read_joints, read_rules
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.joints.rules import Linear, PairForm, Stack, triton_serves
-from unmask.joints.tiles import Weights, at, tile_size, tiles
+from unmask.joints.tiles import Tile, Weights, at, by_threads
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
@@ -240,25 +240,34 @@ def _pairs_by_triton(blocks: Sequence[Tables]) -> list[float]:
 
 
 def _pair(tables: Tables, s: int, t: int) -> float:
-    def ratio(index: tuple[slice, ...]) -> Tensor:
+    def ratio(index: Tile) -> Tensor:
         cells = at(tables.log_q[s], index) - at(tables.log_q[t], index)
         return cells.masked_fill_(~cells.isfinite(), -torch.inf)
 
-    over_s, over_t = _log_sums(tables, s), _log_sums(tables, t)
-    for index in tiles(tables.shape, tile_size(tables)):
-        cells = ratio(index)
-        for axis, sums in ((s, over_s), (t, over_t)):
-            part = at(sums, index)
-            torch.logaddexp(part, cells.logsumexp(axis, keepdim=True).double(), out=part)
+    def log_sums(part: Sequence[Tile]) -> list[Tensor]:
+        found = [_log_sums(tables, s), _log_sums(tables, t)]
+        for index in part:
+            cells = ratio(index)
+            for axis, sums in zip((s, t), found, strict=True):
+                here = at(sums, index)
+                torch.logaddexp(here, cells.logsumexp(axis, keepdim=True).double(), out=here)
+        return found
+
+    def squares(part: Sequence[Tile]) -> Tensor:
+        found = torch.zeros((2,), dtype=torch.float64, device=first.device)
+        for index in part:
+            cells = ratio(index)
+            left_out = cells == -torch.inf
+            gap = (cells - at(first, index) - at(second, index)).masked_fill_(left_out, 0)
+            found[0] += gap.square_().sum(dtype=torch.float64)
+            found[1] += cells.numel() - left_out.sum()
+        return found
+
+    parts = by_threads(tables.log_q[0], log_sums)
+    over_s, over_t = (torch.stack(same).logsumexp(0) for same in zip(*parts, strict=True))
     over_both = over_s.logsumexp(t, keepdim=True)
     first, second = (over_s - over_both).to(tables.log_q[0].dtype), over_t.to(tables.log_q[0].dtype)
-    total, count = torch.zeros((2,), dtype=torch.float64, device=first.device)
-    for index in tiles(tables.shape, tile_size(tables)):
-        cells = ratio(index)
-        left_out = cells == -torch.inf
-        gap = (cells - at(first, index) - at(second, index)).masked_fill_(left_out, 0)
-        total += gap.square_().sum(dtype=torch.float64)
-        count += cells.numel() - left_out.sum()
+    total, count = torch.stack(by_threads(tables.log_q[0], squares)).sum(0)
     return float(total / count)
 
 
