@@ -33,8 +33,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from unmask.joints.rules import Stack, aligned_zeros, triton_serves
-from unmask.joints.solver.members import Members, Site
 from unmask.joints.solver.flow_sweep import column_flows, row_flows
+from unmask.joints.solver.members import Members, Site
 from unmask.joints.tiles import Tile, by_threads
 from unmask.tables.unary import Tables
 
