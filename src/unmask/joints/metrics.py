@@ -42,7 +42,7 @@ from torch import Tensor
 from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.joints.faithfulness import JointReading, read_joints, read_rules
+from unmask.joints.faithfulness import JointReading, read_rules
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.joints.rules import Linear, PairForm, Stack, triton_serves
@@ -126,12 +126,8 @@ def metrics_of_blocks(
     """The same for the joints of several blocks of one shape, which share launches and transfers on a GPU."""
     tables = [joints[0].tables for joints in blocks]
     places = _places(tables, golds)
-    if len(blocks) == 1:
-        readings = [read_joints(blocks[0], tile_cells)]
-    else:
-        readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks], tile_cells)
-    lines = [_GoldLines(joint, at_gold) for joints, at_gold in zip(blocks, places, strict=True) for joint in joints]
-    numbers = iter(_numbers(lines))
+    readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks], tile_cells)
+    numbers = iter(_numbers([(joint, at_gold) for joints, at_gold in zip(blocks, places, strict=True) for joint in joints]))
     measured = [
         tuple(_joint_metrics(joint, reading, next(numbers)) for joint, reading in zip(joints, of_block, strict=True))
         for joints, of_block in zip(blocks, readings, strict=True)
@@ -143,30 +139,22 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-class _GoldLines:
-    """The cells by which a joint is measured at the gold tokens: for each site, the cells with all others at their gold token."""
-
-    def __init__(self, joint: Joint, places: tuple[int, ...]) -> None:
-        self.joint, self.places = joint, places
-
-    def of(self, t: int) -> tuple[Tensor, Tensor]:
-        """log q_t and the rule along site t."""
-        shape = self.joint.shape
-        line = tuple(slice(0, n) if s == t else slice(p, p + 1) for s, (p, n) in enumerate(zip(self.places, shape, strict=True)))
-        return at(self.joint.tables.log_q[t], line).flatten(), self.joint.rule(line).flatten()
+def _gold_line(joint: Joint, places: tuple[int, ...], t: int) -> tuple[Tensor, Tensor]:
+    """log q_t and the rule along site t, all other sites at their gold token."""
+    line = tuple(slice(0, n) if s == t else slice(p, p + 1) for s, (p, n) in enumerate(zip(places, joint.shape, strict=True)))
+    return at(joint.tables.log_q[t], line).flatten(), joint.rule(line).flatten()
 
 
-def _numbers(lines: Sequence[_GoldLines]) -> list[list[float]]:
+def _numbers(asked: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[float]]:
     """For each joint the rule at the gold cell, then of each site -log of the gold token's probability and the divergence.
 
     All in float64, and in one transfer.
     """
-    by_model = [line.joint.name in SCORED_BY_THE_MODEL for line in lines]
-    sites = range(lines[0].joint.sites)
+    by_model = [joint.name in SCORED_BY_THE_MODEL for joint, _ in asked]
     columns: list[Tensor] = []
-    for t in sites:
-        log_q, rules = (torch.stack(part).double() for part in zip(*(line.of(t) for line in lines), strict=True))
-        gold = torch.tensor([[line.places[t]] for line in lines], device=rules.device)
+    for t in range(asked[0][0].sites):
+        log_q, rules = (torch.stack(part).double() for part in zip(*(_gold_line(*one, t) for one in asked), strict=True))
+        gold = torch.tensor([[places[t]] for _, places in asked], device=rules.device)
         if t == 0:
             columns.append(rules.gather(1, gold))
         log_q, impossible = log_q.log_softmax(1), rules.amax(1, keepdim=True) == -torch.inf
