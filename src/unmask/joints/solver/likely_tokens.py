@@ -199,8 +199,8 @@ class LikelyTokens:
             from unmask.joints.triton import pair_flows
 
             row_a, row_b, column_a, column_b = self.stacks
-            rows = pair_flows.row_flows(row_a, row_b, likely_u, v, logs=False).unbind()
-            return rows, pair_flows.column_flows(column_a, column_b, u, likely_v, logs=False).unbind()
+            from_x = pair_flows.row_flows(row_a, row_b, likely_u, v, logs=False).unbind()
+            return from_x, pair_flows.column_flows(column_a, column_b, u, likely_v, logs=False).unbind()
         rows, columns = [], []
         for block, which in self.members.by_block():
             of_u, of_v, x, y = (site.rows(which) for site in (u, v, likely_u, likely_v))
