@@ -134,6 +134,7 @@ def check(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     progress: Progress | None = None,
 ) -> Check:
     """The facts of a model as it was read, and what looks wrong; on the user's texts too, if `data` has them.
@@ -145,7 +146,7 @@ def check(
     texts = None if data is None else texts_of(data)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
-        lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype, rename=rename)
+        lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype, rename=rename, lang=lang)
     loading = [str(warning.message) for warning in raised if issubclass(warning.category, UnmaskWarning)]
     found = None if texts is None else measure(lm, texts, progress)
     words = lm.words
@@ -179,12 +180,14 @@ def check(
         head="at the positions asked for" if lm.head.position_by_position else "mixes positions, so it runs on all of them",
         passes_per_second=_speed(lm),
         on_texts=found,
-        concerns=tuple([*loading, *concerns(lm, found)]),
+        concerns=tuple(dict.fromkeys([*loading, *concerns(lm, found)])),
     )
 
 
 def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
     """One sentence for each thing that looks wrong."""
+    if model.left_out:
+        yield model.left_out
     if not any(model.words.around()):
         yield "nothing is put before and after a text: most models were trained with a start and an end token (post_processor)"
     entropy = _masked_entropy(model)
@@ -218,8 +221,10 @@ def _masked_entropy(model: MaskedLM) -> float:
 
 
 def _speed(model: MaskedLM) -> float:
-    ids = torch.full((ROWS, min(TIMED_TOKENS, model.max_length or TIMED_TOKENS)), model.mask_id)
+    tokens, some = min(TIMED_TOKENS, model.max_length or TIMED_TOKENS), torch.tensor(model.regular_ids)
+    ids = some[torch.arange(ROWS * tokens) % len(some)].reshape(ROWS, tokens)
     where = torch.ones((ROWS, 1), dtype=torch.long)
+    ids.scatter_(1, where, model.mask_id)
     fastest = float("inf")
     for _ in range(3):
         start = time.perf_counter()

@@ -180,6 +180,7 @@ def mutants(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Mutants]:
@@ -202,7 +203,7 @@ def mutants(
     drawn = None if figure is None else figure_path(figure, len(sequence), reads)
     kept = None if out is None else table_path(out, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
-    lm = as_model(model, device, dtype, rename)
+    lm = as_model(model, device, dtype, rename, lang)
     allowed = residue_ids(lm, alphabet)
     asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, changes, allowed, force))
     for question in asked:

@@ -140,9 +140,9 @@ class Measurer:
 
 
 def first_pass(model: MaskedLM) -> None:
-    """A pass over a text of blanks: libraries are loaded when a GPU first needs them."""
+    """A pass over a text of one token again and again: libraries are loaded when a GPU first needs them."""
     tokens = min(16, model.max_length or 16)
-    model.logits(torch.full((1, tokens), model.mask_id), torch.tensor([[0, tokens - 1]]))
+    model.logits(torch.full((1, tokens), model.regular_ids[0]), torch.tensor([[0, tokens - 1]]))
 
 
 def load_measurer(
@@ -150,12 +150,13 @@ def load_measurer(
     device: str,
     dtype: str,
     rename: Mapping[str, str] | None,
+    lang: str | None,
     constructions: Sequence[str],
     steps: int | None,
     support: Sequence[int] | None,
 ) -> Measurer:
     """A measurer with a model of its own, for a process without one."""
-    return Measurer(as_model(model, device, dtype, rename), constructions, steps, support)
+    return Measurer(as_model(model, device, dtype, rename, lang), constructions, steps, support)
 
 
 @torch.inference_mode()

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from unmask.errors import InputError, ModelError
+from unmask.models.model_types import refuse_type
 from unmask.models.source import LOADING, Source, first_line
 from unmask.models.weights import (
     read_tensors,
@@ -114,6 +115,8 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
         raise ModelError(f"{source.name!r} is an encoder-decoder ({config.model_type}): use a masked language model")
     if getattr(config, "is_decoder", False):
         raise ModelError(f"{source.name!r} is a causal model (is_decoder is true in its config): use a masked language model")
+    if getattr(config, "causal", False):
+        raise ModelError(f"{source.name!r} is a causal model (causal is true in its config): use a masked language model")
     for name in COUNTS:
         count = getattr(config, name, 1)
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -122,6 +125,7 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
             )
     if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ModelError(f"{source.name!r} is a {config.model_type} model, which has no masked form: use a masked language model")
+    refuse_type(config, source.name)
 
 
 def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype, rename: Mapping[str, str]) -> nn.Module:

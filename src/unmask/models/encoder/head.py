@@ -19,8 +19,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unmask.errors import ModelError
+from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.encoder.fused_linear import HALF_TYPES
+from unmask.models.model_types import FreshPass, language_input
+from unmask.models.source import first_line
 
 logger = logging.getLogger(__name__)
 TENSOR_CORE_ROWS = 64
@@ -30,9 +33,13 @@ MANY = 2048
 """Rows from which a bias within the product is faster than one that is added."""
 
 
-def head_of(network: nn.Module) -> OwnHead | PositionedHead:
-    """The head of a network, at chosen positions."""
-    return OwnHead(network) if isinstance(network, BertMaskedLM) else PositionedHead(network)
+WEIGHT_READERS = ("mobilebert",)
+"""Types whose head multiplies by the output layer's weight itself, which keeps its number format."""
+
+
+def head_of(network: nn.Module, name: str = "the model", lang: str | None = None) -> OwnHead | PositionedHead:
+    """The head of a network, at chosen positions; `name` and `lang` as in `MaskedLM`."""
+    return OwnHead(network) if isinstance(network, BertMaskedLM) else PositionedHead(network, name, lang)
 
 
 class OwnHead:
@@ -63,12 +70,13 @@ class PositionedHead:
     Logits come out in float32 or wider. The lock makes calls from several threads take turns.
     """
 
-    def __init__(self, network: nn.Module) -> None:
-        self.network = network
+    def __init__(self, network: nn.Module, name: str = "the model", lang: str | None = None) -> None:
+        self.network, self.name = network, name
         self.encoder: Any = network.base_model
         if self.encoder is network:
             raise ModelError(f"{type(network).__name__} has no encoder below its head: use a BERT-like checkpoint")
-        self._lock = threading.Lock()
+        self._lock, self._fresh = threading.Lock(), FreshPass(network)
+        self._language = language_input(network.config, name, lang)
         self.position_by_position = True
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
@@ -78,14 +86,29 @@ class PositionedHead:
         with self._lock:
             hook = self.encoder.register_forward_hook(lambda _encoder, _inputs, output: _gathered(output, positions))
             try:
-                return _widened(self.network(input_ids=ids).logits)
+                return self._pass(ids)
             finally:
                 hook.remove()
 
     def everywhere(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T V"]:
         """Logits at all positions: the network as it is."""
         with self._lock:
-            return _widened(self.network(input_ids=ids).logits)
+            return self._pass(ids)
+
+    def _pass(self, ids: Int[Tensor, "n T"]) -> Tensor:
+        """The network's logits, as if these texts were its first."""
+        try:
+            with self._fresh(ids.shape[1]):
+                return _widened(self.network(input_ids=ids, **self._language(ids)).logits)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            dtype = next(self.network.parameters()).dtype
+            advice = "load it with dtype float32" if dtype in HALF_TYPES else "correct its config.json, or use another model"
+            raise ModelError(
+                f"{self.name} cannot pass a text of {ids.shape[1]} tokens in {str(dtype)[6:]}: transformers' "
+                f"{type(self.network).__name__} fails ({first_line(error)}); {advice}"
+            ) from error
 
     @torch.no_grad()
     def logits_width(self, mask_id: int) -> int:
@@ -175,6 +198,8 @@ def extended(weight: Float[Tensor, "m d"], bias: Float[Tensor, " n"]) -> Float[T
 def widen_output(network: Any) -> None:
     """Give a half-precision network an output layer whose results are float32, if it has a plain linear one."""
     output = network.get_output_embeddings()
+    if network.config.model_type in WEIGHT_READERS:
+        return
     if isinstance(output, nn.Linear) and output.weight.dtype in HALF_TYPES:
         network.set_output_embeddings(Float32Output.of(output))
 
