@@ -59,6 +59,33 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 SETTINGS["mbart"] = SETTINGS["mvp"] = SETTINGS["bart"]
 
+OUTCOMES: dict[str, str] = {
+    "works": """
+        albert bert big_bird camembert convbert data2vec-text deberta-v2 distilbert electra ernie esm esmc eurobert flaubert funnel
+        gte ibert jina_embeddings_v3 longformer luke megatron-bert mobilebert modernbert mpnet nomic_bert nystromformer perceiver
+        rembert roberta roberta-prelayernorm roformer squeezebert ultrabert xlm-roberta xlm-roberta-xl yoso
+    """,
+    "works, but not in half precision, where its code in transformers fails": "deberta fnet reformer",
+    "works, if the language is named (`--lang`)": "xlm xmod",
+    "works, with a warning: it was trained with boxes, images, tables or shapes, which a text does not have": """
+        layoutlm modernvbert neomme roc_bert tapas ultravbert
+    """,
+    "refused: an encoder-decoder": "bart mbart mvp",
+    "refused: transformers has its attention only as a CUDA kernel, and gives zeros without it": "mra",
+}
+"""What comes of each type, in the words of docs/bring-your-own-model.md."""
+REFUSED_SETTINGS: dict[tuple[str, str], tuple[dict[str, Any], str]] = {
+    ("`flaubert` with `pre_norm` true", "transformers' pass fails"): ({"pre_norm": True}, "with pre_norm true"),
+    ("`nystromformer` with `num_landmarks` other than `segment_means_seq_len`", "its attention mixes the texts of a batch"): (
+        {"num_landmarks": 4},
+        "num_landmarks 4 and segment_means_seq_len 8",
+    ),
+    ("`xlm`, `flaubert` with `causal` true", "a causal model"): ({"causal": True}, "causal is true"),
+    ("`xmod` without `default_language`", "`--lang` must name a language"): ({"default_language": None}, "default_language"),
+    ("`yoso` with `use_expectation` false", "its attention is drawn at random"): ({"use_expectation": False}, "use_expectation"),
+}
+"""Settings that are refused and why, as that page says it; what makes the setting, and what the message must have."""
+
 
 def settings_of(kind: str) -> dict[str, Any]:
     """The settings of a tiny model."""

@@ -81,8 +81,9 @@ class PositionedHead:
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
-        if not self.position_by_position:
-            return _rows_at(self.everywhere(ids), positions)
+        return self._at(ids, positions) if self.position_by_position else _rows_at(self.everywhere(ids), positions)
+
+    def _at(self, ids: Tensor, positions: Tensor) -> Tensor:
         with self._lock:
             hook = self.encoder.register_forward_hook(lambda _encoder, _inputs, output: _gathered(output, positions))
             try:
@@ -91,9 +92,9 @@ class PositionedHead:
                 hook.remove()
 
     def everywhere(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T V"]:
-        """Logits at all positions: the network as it is."""
+        """Logits at all positions: the network as it is. Perceiver has some for positions after the text, which are cut off."""
         with self._lock:
-            return self._pass(ids)
+            return self._pass(ids)[:, : ids.shape[1]]
 
     def _pass(self, ids: Int[Tensor, "n T"]) -> Tensor:
         """The network's logits, as if these texts were its first."""
@@ -118,7 +119,7 @@ class PositionedHead:
         """
         ids = torch.tensor([[mask_id, 0, mask_id]], device=next(self.network.parameters()).device)
         wanted = torch.tensor([[2, 0]], device=ids.device)
-        whole, kept = self.everywhere(ids), self(ids, wanted)
+        whole, kept = self.everywhere(ids), self._at(ids, wanted)
         expected = _rows_at(whole, wanted)
         self.position_by_position = kept.shape == expected.shape and torch.allclose(kept, expected, atol=1e-3, rtol=1e-2)
         if not self.position_by_position:

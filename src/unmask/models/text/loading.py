@@ -44,7 +44,7 @@ def load_tokenizer(source: Source) -> Any:
     if tokenizer.mask_token_id is None:
         raise ModelError(f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer")
     _refuse_other_mask(tokenizer, source)
-    if tokenizer.mask_token_id not in tokenizer(tokenizer.mask_token, verbose=False)["input_ids"]:
+    if tokenizer(2 * tokenizer.mask_token, verbose=False)["input_ids"].count(tokenizer.mask_token_id) != 2:
         raise ModelError(f"the tokenizer of {source.name!r} does not read {tokenizer.mask_token!r} as its mask token: {ADVICE}")
     if source.local:
         _refuse_other_vocabulary(tokenizer, source)
