@@ -40,7 +40,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "luke": SHAPE | ENDS | {"entity_vocab_size": 8, "entity_emb_size": 8},
     "mobilebert": SHAPE | {"embedding_size": 8, "intra_bottleneck_size": 8, "num_feedforward_networks": 2},
     "modernbert": SHAPE | ENDS | {"cls_token_id": 2, "sep_token_id": 3, "local_attention": 8},
-    "neomme": SHAPE | {"embedding_rank": 8, "num_key_value_heads": 1, "head_dim": 16, "sliding_window": 4, "patch_size": 4}
+    "neomme": SHAPE
+    | {"embedding_rank": 8, "num_key_value_heads": 1, "head_dim": 16, "sliding_window": 4, "patch_size": 4}
     | {"embedding_dim": 8, "num_hidden_layers": 3},
     "nystromformer": SHAPE | ENDS | {"num_landmarks": 8, "segment_means_seq_len": 8, "conv_kernel_size": 3},
     "perceiver": {"num_latents": 4, "d_latents": 16, "d_model": 16, "num_self_attends_per_block": 2}
@@ -49,9 +50,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     | {"attn_layers": ["local", "lsh"], "axial_pos_shape": [6, 8], "axial_pos_embds_dim": [8, 8], "num_buckets": 4}
     | {"local_attn_chunk_length": 4, "lsh_attn_chunk_length": 4, "hash_seed": 0},
     "rembert": SHAPE | ENDS | {"input_embedding_size": 8, "output_embedding_size": 8},
-    "roc_bert": SHAPE | {"pronunciation_embed_dim": 8, "pronunciation_vocab_size": 9, "shape_embed_dim": 8, "shape_vocab_size": 9},
+    "roc_bert": SHAPE | {f"{what}_{size}": 8 for what in ("pronunciation", "shape") for size in ("embed_dim", "vocab_size")},
     "roformer": SHAPE | {"embedding_size": 16},
-    "squeezebert": SHAPE | {"embedding_size": 16, "q_groups": 2, "k_groups": 2, "v_groups": 2, "intermediate_groups": 2}
+    "squeezebert": SHAPE
+    | {"embedding_size": 16, "q_groups": 2, "k_groups": 2, "v_groups": 2, "intermediate_groups": 2}
     | {"output_groups": 2},
     "ultrabert": SHAPE | ENDS | {"sliding_window": 4, "prediction_head_size": 16},
     "xlm": LANGUAGES,
@@ -61,9 +63,9 @@ SETTINGS["mbart"] = SETTINGS["mvp"] = SETTINGS["bart"]
 
 OUTCOMES: dict[str, str] = {
     "works": """
-        albert bert big_bird camembert convbert data2vec-text deberta-v2 distilbert electra ernie esm esmc eurobert flaubert funnel
-        gte ibert jina_embeddings_v3 longformer luke megatron-bert mobilebert modernbert mpnet nomic_bert nystromformer perceiver
-        rembert roberta roberta-prelayernorm roformer squeezebert ultrabert xlm-roberta xlm-roberta-xl yoso
+        albert bert big_bird camembert convbert data2vec-text deberta-v2 distilbert electra ernie esm esmc eurobert flaubert
+        funnel gte ibert jina_embeddings_v3 longformer luke megatron-bert mobilebert modernbert mpnet nomic_bert nystromformer
+        perceiver rembert roberta roberta-prelayernorm roformer squeezebert ultrabert xlm-roberta xlm-roberta-xl yoso
     """,
     "works, but not in half precision, where its code in transformers fails": "deberta fnet reformer",
     "works, if the language is named (`--lang`)": "xlm xmod",
@@ -80,7 +82,7 @@ REFUSED_SETTINGS: dict[tuple[str, str], tuple[dict[str, Any], str]] = {
         {"num_landmarks": 4},
         "num_landmarks 4 and segment_means_seq_len 8",
     ),
-    ("`xlm`, `flaubert` with `causal` true", "a causal model"): ({"causal": True}, "causal is true"),
+    ("`xlm`, `flaubert` with `causal` true", "it does not look ahead"): ({"causal": True}, "with causal true"),
     ("`xmod` without `default_language`", "`--lang` must name a language"): ({"default_language": None}, "default_language"),
     ("`yoso` with `use_expectation` false", "its attention is drawn at random"): ({"use_expectation": False}, "use_expectation"),
 }

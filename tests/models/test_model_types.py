@@ -12,12 +12,12 @@ from math import inf
 from typing import Any
 
 import pytest
-import tiny_types
 import torch
 from torch import Tensor
 from transformers import AutoModelForMaskedLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
+import tiny_types
 import unmask
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.masked_lm import MaskedLM
@@ -48,10 +48,12 @@ class DirectHead:
     def whole(self, row: Tensor) -> Tensor:
         key = tuple(row.tolist())
         if key not in self.kept:
-            language = {}
-            if self.lang is not None:
-                kind = self.network.config.model_type
-                language = {"lang_ids": torch.tensor([self.lang])} if kind == "xmod" else {"langs": torch.full_like(row[None], self.lang)}
+            if self.lang is None:
+                language = {}
+            elif self.network.config.model_type == "xmod":
+                language = {"lang_ids": torch.tensor([self.lang])}
+            else:
+                language = {"langs": torch.full_like(row[None], self.lang)}
             with torch.no_grad():
                 self.kept[key] = copy.deepcopy(self.network)(input_ids=row[None], **language).logits[0]
         return self.kept[key]

@@ -115,8 +115,6 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
         raise ModelError(f"{source.name!r} is an encoder-decoder ({config.model_type}): use a masked language model")
     if getattr(config, "is_decoder", False):
         raise ModelError(f"{source.name!r} is a causal model (is_decoder is true in its config): use a masked language model")
-    if getattr(config, "causal", False):
-        raise ModelError(f"{source.name!r} is a causal model (causal is true in its config): use a masked language model")
     for name in COUNTS:
         count = getattr(config, name, 1)
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:

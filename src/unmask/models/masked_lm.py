@@ -31,7 +31,7 @@ from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.encoder.substitution import Substitution
 from unmask.models.loading import input_size, is_pair_model, load_checkpoint, longest_text, resolve_device, resolve_dtype
-from unmask.models.model_types import left_out, not_finite, refuse_unusable
+from unmask.models.model_types import left_out, refuse_unusable
 from unmask.models.source import LOADING
 from unmask.models.text.blanks import cloze_of
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer
@@ -274,7 +274,13 @@ class MaskedLM(ConditionalModel):
             worst = largest if worst is None else torch.maximum(worst, largest)
             yield rows, logits
         if worst is not None and not bool(worst.isfinite()):
-            raise not_finite(self)
+            raise self.not_finite()
+
+    def not_finite(self) -> ModelError:
+        """As for other models; a network with token dropout divides by the share of tokens that are not masked."""
+        if getattr(self.network.config, "token_dropout", False) and self.dtype not in HALF_TYPES:
+            return ModelError(f"logits of {self.name} are not finite: leave a token unmasked (token_dropout in its config.json)")
+        return super().not_finite()
 
     def _plain(self, text: Tensor, vary: list[int], predict: int) -> Callable[[Tensor], Tensor]:
         """Logits at `predict` by the network's own forward pass, for any architecture."""
@@ -360,8 +366,8 @@ def as_model(
 ) -> MaskedLM:
     """The model itself, or the one that its name or folder leads to; None is the bundled English model.
 
-    `device`, `dtype`, `rename` and `lang` are those of `MaskedLM.load`, and do not touch a model that is given as an object. A model
-    that is given by name is loaded once per process, and a folder whose files have changed is read again.
+    `device`, `dtype`, `rename` and `lang` are those of `MaskedLM.load`, and do not touch a model that is given as an object. A
+    model that is given by name is loaded once per process, and a folder whose files have changed is read again.
     """
     if isinstance(model, MaskedLM):
         return model

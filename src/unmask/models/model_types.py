@@ -1,10 +1,10 @@
 """What some types of transformers' models need besides token ids, and the settings of which no right answer comes.
 
-    refused       transformers cannot compute it, or mixes the texts of a batch
-    left out      the network was trained with inputs that a text does not have: boxes, images, a language
-    a language    an id for the text, for XLM, FlauBERT and X-MOD (`lang`)
-    a fresh pass  two types change with their passes: BigBird keeps full attention after a first short text, and Reformer draws
-                  its hashes at random and keeps the number of buckets of its first text
+refused       transformers cannot compute it, or mixes the texts of a batch
+left out      the network was trained with inputs that a text does not have: boxes, images, a language
+a language    an id for the text, for XLM, FlauBERT and X-MOD (`lang`)
+a fresh pass  two types change with their passes: BigBird keeps full attention after a first short text, and Reformer draws
+              its hashes at random and keeps the number of buckets of its first text
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EXPECTED = {
 
 
 def refuse_unusable(network: Any, tokenizer: Any, name: str) -> None:
-    """Raise if the two are not a model and a tokenizer of transformers, or of our own that are like them, or a type is refused."""
+    """Raise if the two are not a model and a tokenizer of transformers, or of our own, or if the type is refused."""
     for what, given, needs in (
         ("network", network, ("config", "base_model", "get_input_embeddings")),
         ("tokenizer", tokenizer, ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")),
@@ -60,22 +60,12 @@ def refuse_type(config: Any, name: str) -> None:
         )
     elif kind == "yoso" and not config.use_expectation:
         why = "with use_expectation false in its config.json its attention is drawn at random, by a CUDA kernel"
+    elif kind in LANGUAGE_EMBEDDING and config.causal:
+        why = "with causal true in its config.json it does not look ahead"
     elif kind == "flaubert" and config.pre_norm:
         why = "with pre_norm true in its config.json transformers' pass fails"
     if why:
         raise ModelError(f"{name} is a {kind} model, and {why}: use another model")
-
-
-def not_finite(model: Any) -> ModelError:
-    """The error for logits of a conditional model that are not finite, with advice that is not followed yet."""
-    config, dtype = getattr(getattr(model, "network", None), "config", None), model.dtype
-    if dtype in (torch.float16, torch.bfloat16):
-        advice = "load it with dtype float32"
-    elif getattr(config, "token_dropout", False):
-        advice = "leave a token unmasked (it divides by their share: token_dropout in its config.json)"
-    else:
-        advice = "check its config.json and its weights" if dtype == torch.float64 else "load it with dtype float64"
-    return ModelError(f"logits of {model.name} are not finite in {str(dtype)[6:]}: {advice}")
 
 
 def left_out(config: Any, name: str, lang: str | None) -> str | None:

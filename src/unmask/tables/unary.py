@@ -30,7 +30,6 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.batching import triton_wanted
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.model_types import not_finite
 from unmask.runs.progress import Progress
 from unmask.tables.support import lost_nats, outside, regular_tokens
 
@@ -354,7 +353,7 @@ def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passe
                 question.answer(rows, part)
             passes.add(len(texts))
     if questions and bool(torch.cat([question.total + question.mass for question in questions]).isnan().any()):
-        raise not_finite(model)
+        raise model.not_finite()
 
 
 def _batches(questions: Sequence[_Question], at_once: int) -> Iterator[list[tuple[_Question, slice]]]:
