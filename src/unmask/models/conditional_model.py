@@ -89,7 +89,6 @@ class ConditionalModel(ABC):
 
     def not_finite(self) -> ModelError:
         """The error for logits that are not finite, with advice that is not followed yet."""
-        wider = {torch.float32: "load it with dtype float64", torch.float64: "check its config.json and its weights"}
-        return ModelError(
-            f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: {wider.get(self.dtype, 'load it with dtype float32')}"
-        )
+        advice = {torch.float32: "load it with dtype float64", torch.float64: "check its config.json and its weights"}
+        what_to_do = advice.get(self.dtype, "load it with dtype float32")
+        return ModelError(f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: {what_to_do}")
