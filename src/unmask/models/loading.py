@@ -138,11 +138,11 @@ def longest_text(network: Any, tokenizer: Any) -> int | None:
     Nystromformer number them from 2, in a table that is 2 longer than the list of numbers that they read.
     """
     embeddings = getattr(network.base_model, "embeddings", None)
-    table = getattr(embeddings, "position_embeddings", None)
+    table: Any = getattr(embeddings, "position_embeddings", None)
     if isinstance(getattr(table, "weight", None), Tensor):
-        first = -1 if (padding := getattr(table, "padding_idx", None)) is None else padding
-        numbers = getattr(embeddings, "position_ids", None)
-        return min(len(table.weight) - first - 1, len(table.weight) if numbers is None else numbers.shape[-1])
+        padding, numbers = getattr(table, "padding_idx", None), getattr(embeddings, "position_ids", None)
+        rows = len(table.weight) - (0 if padding is None else padding + 1)
+        return rows if numbers is None else min(rows, numbers.shape[-1])
     config = network.config.get_text_config() if hasattr(network.config, "get_text_config") else network.config
     limit = getattr(config, "max_position_embeddings", None) or getattr(tokenizer, "model_max_length", None)
     return int(limit) if limit and 0 < limit < UNLIMITED else None

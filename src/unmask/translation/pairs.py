@@ -34,6 +34,7 @@ from torch.nn import functional
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertEncoder, BertMaskedLM
+from unmask.models.encoder.layers import Stream
 from unmask.models.loading import PAIR_FILE, is_pair_model, read_own_bert
 from unmask.models.source import Source
 from unmask.models.weights import read_file, refuse_whole_numbers
@@ -221,7 +222,7 @@ class CausalPairs:
         keys, values = [], []
         for layer in bert.layers:
             query, key, value = layer.project(states)
-            states = layer.after_attention(states, layer.attend(query, key, value, there))
+            states = layer.after_attention(Stream(states, states), layer.attend(query, key, value, there)).normed
             keys.append(key)
             values.append(value)
         last = there.sum(1) - 1
@@ -238,7 +239,8 @@ class CausalPairs:
             query, key, value = layer.project(states)
             read.keys[number] = torch.cat([read.keys[number], key], 1)
             read.values[number] = torch.cat([read.values[number], value], 1)
-            states = layer.after_attention(states, layer.attend(query, read.keys[number], read.values[number], read.seen))
+            mixed = layer.attend(query, read.keys[number], read.values[number], read.seen)
+            states = layer.after_attention(Stream(states, states), mixed).normed
         return self._log_probs(states[:, 0])
 
     def _log_probs(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:

@@ -32,8 +32,10 @@ BYTES = "PerceiverTokenizer"
 """The class of transformers that needs no file."""
 LETTERS = "EsmTokenizer"
 """The class whose letters are read with names that are not in brackets."""
-WORD_PIECES = ("BertTokenizer", "ConvBertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "ErnieTokenizer")
-WORD_PIECES += ("LayoutLMTokenizer", "MobileBertTokenizer", "RoCBertTokenizer", "SqueezeBertTokenizer", "TapasTokenizer")
+WORD_PIECES = (
+    *("BertTokenizer", "ConvBertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "ErnieTokenizer"),
+    *("LayoutLMTokenizer", "MobileBertTokenizer", "RoCBertTokenizer", "SqueezeBertTokenizer", "TapasTokenizer"),
+)
 """Classes with BERT's rule for a vocab.txt."""
 ADVICE = "make tokenizer.json with the rule that the model was trained with (docs/bring-your-own-model.md)"
 
