@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,15 +32,14 @@ BIAS_COLUMNS = 8
 """Columns beside a weight that hold its bias: three in use, and as many as keep lines aligned."""
 MANY = 2048
 """Rows from which a bias within the product is faster than one that is added."""
-
-
 WEIGHT_READERS = ("mobilebert",)
 """Types whose head multiplies by the output layer's weight itself, which keeps its number format."""
 
 
-def head_of(network: nn.Module, name: str = "the model", lang: str | None = None) -> OwnHead | PositionedHead:
+def head_of(network: nn.Module, name: str, lang: str | None) -> OwnHead | PositionedHead:
     """The head of a network, at chosen positions; `name` and `lang` as in `MaskedLM`."""
-    return OwnHead(network) if isinstance(network, BertMaskedLM) else PositionedHead(network, name, lang)
+    language = language_input(network.config, name, lang)
+    return OwnHead(network) if isinstance(network, BertMaskedLM) else PositionedHead(network, name, language)
 
 
 class OwnHead:
@@ -70,13 +70,13 @@ class PositionedHead:
     Logits come out in float32 or wider. The lock makes calls from several threads take turns.
     """
 
-    def __init__(self, network: nn.Module, name: str = "the model", lang: str | None = None) -> None:
-        self.network, self.name = network, name
+    def __init__(self, network: nn.Module, name: str, language: Callable[[Tensor], dict[str, Tensor]]) -> None:
+        """`name`: what messages call the model; `language`: see `language_input`."""
+        self.network, self.name, self._language = network, name, language
         self.encoder: Any = network.base_model
         if self.encoder is network:
             raise ModelError(f"{type(network).__name__} has no encoder below its head: use a BERT-like checkpoint")
         self._lock, self._fresh = threading.Lock(), FreshPass(network)
-        self._language = language_input(network.config, name, lang)
         self.position_by_position = True
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
