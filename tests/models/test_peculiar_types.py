@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import processors
 from transformers import AutoModelForMaskedLM, FunnelTokenizer, MPNetTokenizer
 
 import tiny_types
@@ -83,6 +84,10 @@ def test_esm_with_token_dropout_is_checked_and_timed_on_texts(folder):
     assert found.passes_per_second > 0 and not any("finite" in line for line in found.concerns)
     with pytest.raises(ModelError, match="not finite: leave a token unmasked .*token_dropout"):
         MaskedLM.load(folder("esm")).logits(torch.full((1, 6), 4), torch.tensor([[1]]))
+    bare = tiny_types.tiny_tokenizer()
+    bare.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
+    found = unmask.check(MaskedLM(tiny_types.tiny_network("esm"), bare))
+    assert found.around == ((), ()) and found.passes_per_second > 0
 
 
 @pytest.mark.parametrize(

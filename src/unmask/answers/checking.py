@@ -213,9 +213,9 @@ def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
 
 
 def _masked_entropy(model: MaskedLM) -> float:
-    """Of the second of four blanks."""
+    """Of the second of four blanks; beside a token, for models that divide by the share of tokens (`not_finite`)."""
     before, after = model.words.around()
-    ids = [*before, *[model.mask_id] * 4, *after]
+    ids = [*before, *[model.mask_id] * 4, *(after if before or after else model.regular_ids[:1])]
     log_q = model.logits(torch.tensor([ids]), torch.tensor([[len(before) + 1]]))[0, 0].double().log_softmax(-1)
     return -float((log_q.exp() * log_q).sum())
 
