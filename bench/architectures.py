@@ -6,7 +6,7 @@
 Networks have the shapes of published ones and random weights. For each shape and length
 
     tables   all log-probabilities of pairs over candidates (the whole vocabulary if it is small): two rows per candidate and pair
-    pll      the pseudo-log-likelihood of texts: one row per token
+    pll      the pseudo-log-likelihood of texts, of long ones at some of their tokens: one row per token
 
 plain: the same rows in batches of 4,096 tokens through the network as transformers has it, logits everywhere and the wanted ones
 picked; it runs on a part of the rows and is scaled up. The floor: the multiplications of these rows, each through the
@@ -154,14 +154,14 @@ class Pll:
     name = "pll"
 
     def __init__(self, model: MaskedLM, length: int, tokens: int) -> None:
-        self.model, self.length = model, length
-        texts = max(1, 2 * tokens // (length * (length - 2)))
+        self.model = model
+        rows = max(1, 2 * tokens // length)
+        texts = max(1, rows // (length - 2))
+        self.sites = torch.arange(1, length - 1, max(1, texts * (length - 2) // rows), device=model.device)
         generator = torch.Generator().manual_seed(0)
         ids = torch.randint(5, model.vocab_size, (texts, length), generator=generator).to(model.device)
-        regular = torch.ones_like(ids, dtype=torch.bool)
-        regular[:, [0, -1]] = False
-        self.ids, self.batch = ids, TextBatch.of(ids, regular=regular)
-        self.rows = texts * (length - 2)
+        self.ids, self.batch = ids, TextBatch.of(ids, self.sites.expand(texts, -1))
+        self.rows = texts * len(self.sites)
 
     def ours(self) -> Any:
         return score_batch(self.model, self.batch, ScoreSettings(("pll",)))
@@ -169,9 +169,8 @@ class Pll:
     def plain(self, network: Any, share: int) -> tuple[int, Callable[[], Tensor]]:
         """How many rows, and a run that gives the sums of the first texts."""
         texts = max(1, len(self.ids) // share)
-        sites = torch.arange(1, self.length - 1, device=self.ids.device)
-        rows = self.ids[:texts].repeat_interleave(len(sites), 0)
-        positions = sites.repeat(texts)
+        rows = self.ids[:texts].repeat_interleave(len(self.sites), 0)
+        positions = self.sites.repeat(texts)
         targets = rows.gather(1, positions[:, None])
         rows[torch.arange(len(rows), device=rows.device), positions] = self.model.mask_id
 
@@ -181,7 +180,7 @@ class Pll:
         return len(rows), run
 
     def apart(self, found: Any, plain: Tensor) -> float:
-        return float((found["pll"].values[: len(plain)].float() - plain).abs().max() / (self.length - 2))
+        return float((found["pll"].values[: len(plain)].float() - plain).abs().max() / len(self.sites))
 
 
 def cases(options: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -40,7 +40,7 @@ that they find both factors near."""
 DIVISOR = 8
 """Widths must be multiples of it, for lines to be loaded by their address."""
 HOPPER = 9
-"""The compute capability whose registers and memory the tiles are made for; elsewhere the activation is an operation by itself."""
+"""The compute capability whose registers and memory the tiles are made for; elsewhere an activation is an operation by itself."""
 
 
 def short_attention(
@@ -143,7 +143,7 @@ def _turn(x, cos, sin, out, stride, tokens, width, HEAD: tl.constexpr, WIDTH: tl
 def add_norm(
     norm: Any, x: Float[Tensor, "... d"], residual: Float[Tensor, "... d"], before: bool = False, shrink: float = 1.0
 ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"]]:
-    """The stream after x / shrink + residual, the sum and its moments in float32: the sum itself (`before`) or its norm, and its norm.
+    """The stream after x / shrink + residual, whose moments are in float32: the sum itself (`before`) or its norm, and its norm.
 
     A norm that is not a LayerNorm is one of root mean squares: it does not subtract the mean.
     """
