@@ -8,9 +8,10 @@ Networks have the shapes of published ones and random weights. For each shape an
     tables   all log-probabilities of pairs over candidates (the whole vocabulary if it is small): two rows per candidate and pair
     pll      the pseudo-log-likelihood of texts, of long ones at some of their tokens: one row per token
 
-plain: the same rows in batches of 4,096 tokens through the network as transformers has it, logits everywhere and the wanted ones
-picked; it runs on a part of the rows and is scaled up. The floor: the multiplications of these rows, each through the
-whole encoder and the head at one position, at the rate of one large matrix product of this number format, measured in the run.
+plain: the same rows in batches of 4,096 tokens (32,768 on a GPU) through the network as transformers has it, logits everywhere
+and the wanted ones picked; it runs on a part of the rows and is scaled up. The floor: the multiplications of these rows, each
+through the whole encoder and the head at one position, at the rate of one large matrix product of this number format, measured
+in the run.
 One line of JSON per case goes to --out as it is measured. `apart`: the largest difference of a log-probability from plain.
 """
 
@@ -52,7 +53,7 @@ SHAPES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "bert-large": ("bert", 28_996, LARGE),
 }
 QUICK = {"hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 768}
-PLAIN_TOKENS = 4096
+PLAIN_TOKENS = {"cuda": 2**15, "cpu": 2**12}
 SHARE = {"cuda": 8, "cpu": 2}
 """Plain runs on one row in this many."""
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3}
@@ -102,7 +103,7 @@ def needed(network: Any, length: int) -> int:
 
 def plain_log_q(network: Any, rows: Tensor, positions: Tensor) -> Tensor:
     """Log-probabilities at one position of each row, batch by batch."""
-    size = max(1, PLAIN_TOKENS // rows.shape[1])
+    size = max(1, PLAIN_TOKENS[rows.device.type] // rows.shape[1])
     found = []
     with torch.no_grad():
         for some, at in zip(rows.split(size), positions.split(size), strict=True):
@@ -119,7 +120,7 @@ class PairTables:
     def __init__(self, model: MaskedLM, length: int, tokens: int) -> None:
         self.model = model
         whole = model.vocab_size < 256
-        size = model.vocab_size if whole else min(model.vocab_size - 5, tokens // length)
+        size = model.vocab_size if whole else min(model.vocab_size - 5, max(8, tokens // length))
         pairs = max(1, tokens // (length * size)) if whole else 1
         self.clozes: list[Cloze] = [random_cloze(model, length, seed) for seed in range(1, pairs + 1)]
         generator = torch.Generator().manual_seed(0)

@@ -16,10 +16,12 @@ if not os.environ.get("TRITON_INTERPRET"):
 
 from transformers.models.eurobert.modeling_eurobert import EuroBertRMSNorm
 
-from unmask.models.encoder import triton_programs
+from unmask.models import batching
+from unmask.models.encoder import fused_linear, triton_programs
 from unmask.models.encoder.layers import Turn
 from unmask.models.encoder.relative import Relative
 from unmask.models.encoder.triton_programs import add_norm, linear_activated, short_attention, turned
+from unmask.models.masked_lm import MaskedLM
 
 
 def turn_of(length: int, width: int) -> Turn:
@@ -142,3 +144,29 @@ def test_gates_are_within_the_product(linear: nn.Linear, name: str, activation: 
     without = nn.Linear(24, 48, bias=False).requires_grad_(False)
     first, second = without(x).chunk(2, -1)
     torch.testing.assert_close(linear_activated(without, name, x, gates=True), activation(first) * second, rtol=1e-5, atol=1e-5)
+
+
+def counted(patch: pytest.MonkeyPatch, name: str) -> list[None]:
+    """One item for each call of that program from here on."""
+    calls, program = [], getattr(triton_programs, name)
+    patch.setattr(triton_programs, name, lambda *given, **named: calls.append(None) or program(*given, **named))
+    return calls
+
+
+def test_a_network_runs_by_programs(make_network, make_word_tokenizer, fast_architecture, linear, monkeypatch) -> None:
+    heads = {"n_heads": 2} if fast_architecture == "distilbert" else {"num_attention_heads": 2}
+    network = make_network(fast_architecture, **heads)
+    model = MaskedLM(network, make_word_tokenizer())
+    rows = torch.tensor([[2, 5, 7, 4, 13, 4, 14, 6, 9, 11, 30, 3], [2, 5, 7, 8, 13, 4, 14, 6, 9, 11, 31, 3]])
+    with torch.no_grad():
+        exact = network(input_ids=rows).logits[:, [5, 6]].log_softmax(-1)
+        monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
+        monkeypatch.setattr(fused_linear, "MANY", 1)
+        monkeypatch.setattr(triton_programs, "serves", lambda *_: True)
+        network.half()
+        launched = [counted(monkeypatch, name) for name in ("short_attention", "add_norm", "linear_activated")]
+        both = model.logits_of(model.states(rows, torch.tensor([[5, 6]] * 2)).flatten(0, 1)).float().unflatten(0, (2, 2))
+        one = model.logits_of(model.states(rows, torch.tensor([[5]] * 2))[:, 0]).float()
+    assert launched[0] and launched[1] and bool(launched[2]) == (fast_architecture != "albert")  # its GELU is another
+    for found, expected in ((both, exact), (one, exact[:, 0])):
+        assert 0 < (expected.exp() * (expected - found.log_softmax(-1))).sum(-1).max() < 0.02
