@@ -20,7 +20,7 @@ from unmask.models import batching
 from unmask.models.encoder import fused_linear, triton_programs
 from unmask.models.encoder.layers import Turn
 from unmask.models.encoder.relative import Relative
-from unmask.models.encoder.triton_programs import add_norm, linear_activated, short_attention, turned
+from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
 from unmask.models.masked_lm import MaskedLM
 
 
@@ -67,8 +67,20 @@ def test_short_attention_turns_shares_heads_and_keeps_to_its_window(length: int)
     assert (short_attention(queries, keys, values, heads, None, window) - expected).abs().max() > 0.1
 
 
+@pytest.mark.parametrize("length, window", [(21, 3), (70, 20), (70, None)])
+def test_long_attention_keeps_to_its_window(length: int, window: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_programs, "TILE", 16)
+    stacked = torch.randn(2, length, 128, generator=torch.Generator().manual_seed(length))
+    queries, keys, values = stacked.split([64, 32, 32], -1)
+    places = torch.arange(length)
+    near = (places[:, None] - places).abs() <= (length if window is None else window)
+    expected = attention(queries, keys, values, 4, near)
+    torch.testing.assert_close(long_attention(queries, keys, values, 4, window), expected, rtol=1e-4, atol=1e-5)
+    assert (long_attention(queries, keys, values, 4, 4) - expected).abs().max() > 0.01
+
+
 @pytest.mark.parametrize("length", [5, 21])
-def test_short_attention_adds_what_distances_do(length: int) -> None:
+def test_attention_adds_what_distances_do(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(length)
     heads, width = 4, 64
     queries, keys, values = torch.randn(3, 3, length, width)
@@ -81,9 +93,11 @@ def test_short_attention_adds_what_distances_do(length: int) -> None:
             parts = queries[:, i] * maps[0](at) + keys[:, j] * maps[1](at)
             by_definition[:, :, i, j] = parts.unflatten(-1, (heads, -1)).sum(-1) / (3 * width / heads) ** 0.5
     expected = attention(queries / 3**0.5, keys, values, heads, by_definition)
-    found = short_attention(queries, keys, values, heads, relative=relative)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    assert (short_attention(queries, keys, values, heads) - expected).abs().max() > 0.1
+    monkeypatch.setattr(triton_programs, "TILE", 16)
+    for attend in (short_attention, long_attention):
+        found = attend(queries, keys, values, heads, relative=relative)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        assert (attend(queries, keys, values, heads) - expected).abs().max() > 0.1
 
 
 def test_turned_is_a_product_of_complex_numbers() -> None:
