@@ -157,7 +157,7 @@ def fill(
     def ask(one: str) -> Asked | ChainQuestion:
         if searches(lm, one, options):
             return ask_chain(lm, one, options)
-        return asked(lm, [one], positions, targets, candidates, exact, force, alphabet)[0]
+        return asked(lm, one, options)
 
     for searched, questions in groupby(for_each(text, ask), lambda question: isinstance(question, ChainQuestion)):
         if searched:

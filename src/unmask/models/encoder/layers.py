@@ -196,7 +196,9 @@ class Layer:
         weight = self.attention_out.weight
         texts = [torch.zeros((1, length, len(weight)), dtype=weight.dtype, device=weight.device) for length in KINDS]
         many = Stream(texts[0][:, 0].expand(MANY, -1), texts[0][:, 0].expand(MANY, -1))
-        turns = [self.rotary and self.rotary.turn(torch.arange(len(x[0]), device=x.device), x.dtype) for x in texts]
+        turns = [
+            None if self.rotary is None else self.rotary.turn(torch.arange(len(x[0]), device=x.device), x.dtype) for x in texts
+        ]
         return [
             *(partial(self, Stream(x, x), None, turn) for x, turn in zip(texts, turns, strict=True)),
             partial(self.after_attention, many, many.normed.new_zeros(MANY, self.attention_out.in_features)),
