@@ -214,6 +214,7 @@ def compare(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     shift: bool = False,
     mask_token: str | None = None,
     force: bool = False,
@@ -234,7 +235,7 @@ def compare(
     if ranked_by not in names:
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
     where = figure_path(figure, len(text), (model, alphabet))
-    lm = as_model(model, device, dtype, rename, shift, mask_token)
+    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
     questions = for_each(text, lambda one: asked(lm, one, options))
     for question in questions:
         blanks = len(question.cloze.block)

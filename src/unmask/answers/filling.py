@@ -134,6 +134,7 @@ def fill(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     shift: bool = False,
     mask_token: str | None = None,
     force: bool = False,
@@ -154,7 +155,7 @@ def fill(
     """
     options = FillOptions.given(locals())
     construction = None if joint is None else named(joint, "joint").name
-    lm = as_model(model, device, dtype, rename, shift, mask_token)
+    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
 
     def ask(one: str) -> Asked | ChainQuestion:
         if searches(lm, one, options):

@@ -172,6 +172,7 @@ def mutants(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     shift: bool = False,
     mask_token: str | None = None,
     force: bool = False,
@@ -196,7 +197,7 @@ def mutants(
     drawn = figure_path(figure, len(sequence), reads)
     kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
-    lm = as_model(model, device, dtype, rename, shift, mask_token)
+    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
     allowed = residue_ids(lm, alphabet)
     asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, changes, allowed, force))
     for question in asked:

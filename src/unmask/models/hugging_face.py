@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from unmask.errors import InputError, ModelError
 from unmask.models.function_network import refuse_causal
+from unmask.models.model_types import refuse_type
 from unmask.models.source import LOADING, Source, first_line
 from unmask.models.weights import (
     read_tensors,
@@ -129,6 +130,7 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
             )
     elif config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ModelError(f"{source.name!r} is a {config.model_type} model, which has no masked form: use a masked language model")
+    refuse_type(config, source.name)
 
 
 def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype, rename: Mapping[str, str]) -> nn.Module:

@@ -57,6 +57,7 @@ def score(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     shift: bool = False,
     mask_token: str | None = None,
     sink: Callable[[Mapping[str, Any]], None] | None = None,
@@ -102,8 +103,8 @@ def score(
             raise InputError("engine ray loads the model in its workers: give it by name or folder")
         start_ray()
         device = device if device != "auto" else "cuda" if ray_has_gpus() else "cpu"
-        pool = RayPool(_absolute(model), device, dtype, workers, (rename, shift, mask_token))
-    lm = as_model(model, "cpu" if pool is not None else device, dtype, rename, shift, mask_token)
+        pool = RayPool(_absolute(model), device, dtype, workers, (rename, lang, shift, mask_token))
+    lm = as_model(model, "cpu" if pool is not None else device, dtype, rename, lang, shift, mask_token)
     if out is None:
         kept: list[dict[str, Any]] = []
         take = kept.append if sink is None else sink
