@@ -181,7 +181,7 @@ class MaskedLM(ConditionalModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the model: all its weights, its tokenizer, `lang` and `shift`; a function by its logits of a few texts, too."""
+        """Identifies the model: its weights, tokenizer, `lang` and `shift`; a function by its logits of a few texts, too."""
         further = [self.words.serialised() + (self.lang or ""), *(["shift"] if self.shift else [])]
         if isinstance(self.network, FunctionNetwork):
             probed = {"probed": self.network.probed(self.mask_id)}

@@ -34,7 +34,7 @@ class Loaded(Options):
     rename: Mapping[str, str] | None = model_row(
         None, Renames(), "A tensor of the checkpoint that the model has under another name."
     )
-    lang: str | None = model_row(None, Text(), "The language of the texts, for models that are told it (XLM, X-MOD).")
+    lang: str | None = model_row(None, Text(), "Language of the texts (XLM, X-MOD).")
     shift: bool = model_row(False, Flag(), "Logits predict the next position's token.")
     mask_token: str | None = model_row(None, Text(), "The mask token, if it is not named.")
 
