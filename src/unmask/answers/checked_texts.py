@@ -6,7 +6,7 @@ next to nothing on special tokens. So `measure` takes, on up to MOST_POSITIONS p
 
     accuracy       how often the masked token is the model's first choice
     frequent       how often it is the most frequent token of these texts: the accuracy of a model that reads nothing
-    nats           the mean of -log q(token | rest)
+    nats           the mean of -log q(token | rest); a uniform distribution over the V regular tokens has log V
     special mass   the mean probability of special tokens and of outputs that are not tokens
 
 The number of heads and the activation leave every tensor's shape as it is, so a wrong one in config.json loads and computes. With
@@ -24,8 +24,9 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf, log
 from pathlib import Path
+from statistics import fmean, stdev
 
 import torch
 from torch import Tensor
@@ -58,6 +59,7 @@ class OnTexts:
     too_long          texts with more tokens than the model takes
     unknown           share of tokens that the model does not know
     positions         how many were masked, one at a time
+    nats_error        the standard error of `nats`; `uniform`: log V
     doubts            settings of config.json with which the texts would be less likely than with others
     """
 
@@ -72,6 +74,8 @@ class OnTexts:
     frequent: float
     frequent_token: str
     nats: float
+    nats_error: float
+    uniform: float
     special_mass: float
     doubts: tuple[str, ...]
 
@@ -114,16 +118,16 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
     frequency = Counter(rows[row][place] for row, place in places)
     common = frequency.most_common(1)[0][0]
     chosen = places[:: ceil(len(places) / MOST_POSITIONS)]
-    right, nats, mass, done = 0, 0.0, 0.0, 0
+    right, mass, each = 0, 0.0, []
     ruled_out = torch.tensor(sorted(special), dtype=torch.long)
     for masked, where, gold in _batches(rows, chosen, model.mask_id):
         log_q = _log_q(model, masked, where)
         right += int((log_q.argmax(-1) == gold).sum())
-        nats -= float(log_q.gather(1, gold[:, None]).sum())
+        each += (-log_q.gather(1, gold[:, None])[:, 0]).tolist()
         mass += float(log_q[:, ruled_out].exp().sum())
-        done += len(gold)
         if progress:
-            progress(done, len(chosen), "masked positions")
+            progress(len(each), len(chosen), "masked positions")
+    nats, nats_error = mean_and_error(each)
     few = places[:: ceil(len(places) / DOUBT_POSITIONS)]
     doubted = doubts(
         model,
@@ -142,9 +146,24 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
         accuracy=right / len(chosen),
         frequent=sum(rows[row][place] == common for row, place in chosen) / len(chosen),
         frequent_token=model.token(common),
-        nats=nats / len(chosen),
+        nats=nats,
+        nats_error=nats_error,
+        uniform=log(len(model.regular_ids)),
         special_mass=mass / len(chosen),
         doubts=tuple(doubted),
+    )
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """The mean of some numbers and its standard error; that of one number is infinite."""
+    return fmean(values), stdev(values) / len(values) ** 0.5 if len(values) > 1 else inf
+
+
+def worse_than_uniform(what: str, nats: float, uniform: float) -> str:
+    """The sentence about a model that predicts tokens worse than a distribution that knows nothing."""
+    return (
+        f"it predicts {what} worse than a uniform distribution ({nats:.1f} nats, uniform {uniform:.1f}): the tokenizer may be "
+        "another model's, config.json may state another network, or the texts are not of its kind"
     )
 
 

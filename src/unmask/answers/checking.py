@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unmask.answers.checked_texts import ROWS, OnTexts, measure, texts_of
+from unmask.answers.checked_texts import ERRORS, ROWS, OnTexts, measure, texts_of, worse_than_uniform
 from unmask.arguments import checked
 from unmask.errors import UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.weights import LeftOut
 from unmask.options.answers import CheckOptions
 from unmask.options.option import documented
 from unmask.runs.progress import Progress
@@ -40,6 +41,7 @@ class Check:
     longest        the most tokens of a text, those included; None where nothing limits it
     head           how logits are had at some positions only
     passes_per_second   for texts of 16 tokens
+    left_out       tensors of other heads in the folder, which logits do not need
     on_texts       figures on the user's texts, if any were given
 
     >>> found = unmask.check()
@@ -67,6 +69,7 @@ class Check:
     longest: int | None
     head: str
     passes_per_second: float
+    left_out: tuple[str, ...]
     on_texts: OnTexts | None
     concerns: tuple[str, ...]
 
@@ -90,6 +93,7 @@ class Check:
             ("longest text", "no limit" if self.longest is None else f"{self.longest:,} tokens, those around it included"),
             ("head", self.head),
             ("speed", f"{self.passes_per_second:,.0f} passes a second of {TIMED_TOKENS} tokens"),
+            *(("left out", said) for said in self.left_out),
         ]
         found = self.on_texts
         if found is not None:
@@ -103,7 +107,10 @@ class Check:
                     "masked accuracy",
                     f"{found.accuracy:.1%} of {found.positions:,}; always {found.frequent_token!r}: {found.frequent:.1%}",
                 ),
-                ("masked token", f"{found.nats:.3f} nats; special tokens get {found.special_mass:.2%}"),
+                (
+                    "masked token",
+                    f"{found.nats:.3f} nats, uniform {found.uniform:.3f}; special tokens get {found.special_mass:.2%}",
+                ),
             ]
         return rows
 
@@ -146,7 +153,7 @@ def check(
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
         lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype, rename=rename)
-    loading = [str(warning.message) for warning in raised if issubclass(warning.category, UnmaskWarning)]
+    said = [(warning.category, str(warning.message)) for warning in raised if issubclass(warning.category, UnmaskWarning)]
     found = None if texts is None else measure(lm, texts, progress)
     words = lm.words
     before, after = words.around()
@@ -178,8 +185,9 @@ def check(
         longest=lm.max_length,
         head="at the positions asked for" if lm.head.position_by_position else "mixes positions, so it runs on all of them",
         passes_per_second=_speed(lm),
+        left_out=tuple(message for kind, message in said if issubclass(kind, LeftOut)),
         on_texts=found,
-        concerns=tuple([*loading, *concerns(lm, found)]),
+        concerns=(*(message for kind, message in said if not issubclass(kind, LeftOut)), *concerns(lm, found)),
     )
 
 
@@ -202,6 +210,8 @@ def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
             f"{found.special_mass:.1%} of the probability is on special tokens and unused outputs: the mask token, the tokenizer "
             "or the head may not be those that it was trained with"
         )
+    if found.nats - ERRORS * found.nats_error > found.uniform:
+        yield worse_than_uniform("the masked tokens", found.nats, found.uniform)
     if found.positions and found.accuracy <= found.frequent + 2 * sqrt(found.frequent * (1 - found.frequent) / found.positions):
         yield (
             f"it is right in {found.accuracy:.1%} of the cases, and always saying {found.frequent_token!r} would be in "
@@ -218,7 +228,12 @@ def _masked_entropy(model: MaskedLM) -> float:
 
 
 def _speed(model: MaskedLM) -> float:
-    ids = torch.full((ROWS, min(TIMED_TOKENS, model.max_length or TIMED_TOKENS)), model.mask_id)
+    """Of rows that look like texts: one blank among regular tokens."""
+    before, after = model.words.around()
+    inside = max(2, min(TIMED_TOKENS, model.max_length or TIMED_TOKENS) - len(before) - len(after))
+    regular = [model.regular_ids[i % len(model.regular_ids)] for i in range(ROWS * inside)]
+    ids = torch.tensor([[*before, *regular[row * inside : (row + 1) * inside], *after] for row in range(ROWS)])
+    ids[:, 1] = model.mask_id
     where = torch.ones((ROWS, 1), dtype=torch.long)
     fastest = float("inf")
     for _ in range(3):

@@ -33,7 +33,7 @@ from unmask.models.encoder.substitution import Substitution
 from unmask.models.loading import is_pair_model, load_checkpoint, longest_text, resolve_device, resolve_dtype
 from unmask.models.source import LOADING
 from unmask.models.text.blanks import cloze_of
-from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer
+from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer, warn_of_few_tokens
 from unmask.runs.fingerprint import fingerprint
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class MaskedLM(ConditionalModel):
         self.device, self.dtype = first.device, first.dtype
         self.max_length = longest_text(network, tokenizer)
         self.input_size: int = network.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
-        refuse_foreign_tokenizer(tokenizer, self.input_size)
+        refuse_foreign_tokenizer(tokenizer, self.input_size, name)
         self.head = head_of(network)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
@@ -113,7 +113,9 @@ class MaskedLM(ConditionalModel):
             )
         network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename)
         widen_output(network)
-        return cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"))
+        model = cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"))
+        warn_of_few_tokens(tokenizer, model.input_size, model.name)
+        return model
 
     def __repr__(self) -> str:
         return f"MaskedLM({self.name!r}, {self.vocab_size:,} tokens, {str(self.dtype).removeprefix('torch.')} on {self.device})"
@@ -260,7 +262,8 @@ class MaskedLM(ConditionalModel):
             worst = largest if worst is None else torch.maximum(worst, largest)
             yield rows, logits
         if worst is not None and not bool(worst.isfinite()):
-            raise ModelError(f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: load it with dtype float32")
+            remedy = "load it with dtype float32" if self.dtype in HALF_TYPES else "its weights overflow, use another checkpoint"
+            raise ModelError(f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: {remedy}")
 
     def _plain(self, text: Tensor, vary: list[int], predict: int) -> Callable[[Tensor], Tensor]:
         """Logits at `predict` by the network's own forward pass, for any architecture."""

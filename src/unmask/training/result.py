@@ -15,7 +15,9 @@ import torch
 from tokenizers import Tokenizer
 
 from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.models.text.word_pieces import tokenizer_config
+from unmask.models.weights import VOCABULARY
 from unmask.runs.files import write_atomically, write_json
 from unmask.training.loop import Status
 from unmask.training.model import config_json, weights_to_save
@@ -115,7 +117,8 @@ def export_model(out: Path, model: BertMaskedLM, tokenizer: Tokenizer, settings:
     write_json(out / "config.json", config_json(model, tokenizer, dtype, causal), remedy)
     write_atomically(out / "tokenizer.json", tokenizer.to_str(), remedy)
     write_json(out / "tokenizer_config.json", tokenizer_config(settings.max_length, causal), remedy)
-    write_atomically(out / "model.safetensors", save(weights_to_save(model, dtype), {"format": "pt"}), remedy)
+    noted = {"format": "pt", VOCABULARY: vocabulary_hash(tokenizer.get_vocab())}
+    write_atomically(out / "model.safetensors", save(weights_to_save(model, dtype), noted), remedy)
     write_atomically(out / "README.md", card, remedy)
 
 

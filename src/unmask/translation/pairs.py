@@ -21,7 +21,6 @@ Its network is our own BERT; training computes the same in one pass over a packe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +33,12 @@ from torch.nn import functional
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertEncoder, BertMaskedLM
-from unmask.models.loading import PAIR_FILE, is_pair_model, read_own_bert
+from unmask.models.loading import PAIR_FILE, WEIGHTS, is_pair_model, read_own_bert
 from unmask.models.source import Source
+from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.models.weights import read_file, refuse_whole_numbers
 from unmask.runs.files import read_object, write_atomically, write_json
-from unmask.runs.fingerprint import content_hash
+from unmask.runs.fingerprint import file_hash
 
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
 OWN_TOKENIZER = "put the tokenizer.json back that the model was trained with"
@@ -95,10 +95,11 @@ class PairLayout:
         return list(ids[self.source_length : -1])
 
     def save(self, folder: Path, objective: str, vocabulary: Mapping[str, int], corrects: bool = False) -> None:
-        """Write the layout, whose tokenizer it is, and whether the model was trained to correct what it sees."""
+        """Write the layout, whether the model was trained to correct what it sees, and which vocabulary and files are its own."""
         lengths = {"source_length": self.source_length, "max_length": self.max_length}
-        noted = {**lengths, "objective": objective, "corrects": corrects, "vocabulary": _hash_of(vocabulary)}
-        write_json(folder / PAIR_FILE, noted)
+        kept = {name: file_hash(folder / name) for name in (WEIGHTS, LENGTHS_FILE) if (folder / name).is_file()}
+        noted = {**lengths, "objective": objective, "corrects": corrects, "vocabulary": vocabulary_hash(vocabulary)}
+        write_json(folder / PAIR_FILE, {**noted, "files": kept})
 
 
 def is_causal_pair_model(folder: Path) -> bool:
@@ -125,9 +126,21 @@ def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout
     missing = next((token for token in SPECIAL if token not in vocabulary), None)
     if missing is not None:
         raise InputError(f"the tokenizer in {str(folder)!r} lacks {missing!r}: {OWN_TOKENIZER}")
-    if noted.get("vocabulary", _hash_of(vocabulary)) != _hash_of(vocabulary):
+    if noted.get("vocabulary", vocabulary_hash(vocabulary)) != vocabulary_hash(vocabulary):
         raise InputError(f"the tokenizer in {str(folder)!r} has other tokens than the model was trained with: {OWN_TOKENIZER}")
+    _refuse_other_files(folder, noted.get("files"))
     return PairLayout(source_length, max_length, *(vocabulary[token] for token in SPECIAL)), objective
+
+
+def _refuse_other_files(folder: Path, noted: object) -> None:
+    """Refuse weights that were not written together: another model's head for the length fits any model of this shape."""
+    known = noted if isinstance(noted, dict) else {}
+    for name in (WEIGHTS, LENGTHS_FILE):
+        if name in known and (folder / name).is_file() and file_hash(folder / name) != known[name]:
+            raise InputError(
+                f"{name} in {str(folder)!r} is not the file that the model was saved with: put it back, or, if you changed it "
+                f'yourself, take "{name}" out of {PAIR_FILE}'
+            )
 
 
 def refuse_other_tokens(folder: Path, vocabulary: Mapping[str, int], outputs: int) -> None:
@@ -136,10 +149,6 @@ def refuse_other_tokens(folder: Path, vocabulary: Mapping[str, int], outputs: in
         raise InputError(
             f"the tokenizer in {str(folder)!r} has {len(vocabulary):,} tokens and the model {outputs:,}: {OWN_TOKENIZER}"
         )
-
-
-def _hash_of(vocabulary: Mapping[str, int]) -> str:
-    return content_hash(json.dumps(sorted(vocabulary.items())))
 
 
 class LengthHead(nn.Module):

@@ -25,7 +25,9 @@ from unmask.models.text.vocabulary import (
     read_vocabulary,
     special_tokens,
     tokenizer_from_vocabulary,
+    vocabulary_hash,
 )
+from unmask.models.weights import noted_vocabulary
 
 FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
 OWN_CLASSES = ("EsmTokenizer", "BertJapaneseTokenizer", "RoFormerTokenizer")
@@ -41,8 +43,7 @@ def load_tokenizer(source: Source) -> Any:
     if tokenizer.mask_token_id is None:
         raise ModelError(f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer")
     _refuse_other_mask(tokenizer, source)
-    if source.local:
-        _refuse_other_vocabulary(tokenizer, source)
+    refuse_other_vocabulary(tokenizer, source)
     _refuse_lost_capitals(tokenizer, source)
     return tokenizer
 
@@ -85,7 +86,8 @@ def _by_transformers(source: Source) -> Any:
         except Exception as error:
             tokenizer, failed = None, first_line(error)
     if tokenizer is None:
-        raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): save it beside the model")
+        remedy = "save it again, with save_pretrained" if source.local else "give a model that has one"
+        raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): {remedy}")
     return tokenizer
 
 
@@ -137,8 +139,14 @@ def _from_vocabulary(source: Source, kind: str) -> FolderTokenizer | None:
 
 
 def _refuse_other_mask(tokenizer: Any, source: Source) -> None:
-    """[MASK] put beside a vocabulary that has <mask>: the model never saw that id."""
+    """[MASK] put beside a vocabulary that has <mask>, or another mask than config.json names: the model never saw that id."""
     vocabulary = tokenizer.get_vocab()
+    stated = source.config.get("mask_token_id")
+    if isinstance(stated, int) and stated != tokenizer.mask_token_id:
+        raise ModelError(
+            f"config.json of {source.name!r} says mask_token_id {stated}, and {tokenizer.mask_token!r} of its tokenizer has id "
+            f"{tokenizer.mask_token_id}: use the tokenizer that the model was trained with, or correct mask_token_id"
+        )
     for spelling in SPELLINGS["mask"]:
         if spelling in vocabulary and vocabulary[spelling] != tokenizer.mask_token_id:
             raise ModelError(
@@ -147,10 +155,18 @@ def _refuse_other_mask(tokenizer: Any, source: Source) -> None:
             )
 
 
-def _refuse_other_vocabulary(tokenizer: Any, source: Source) -> None:
-    """A vocabulary file beside the weights that gives other ids."""
+def refuse_other_vocabulary(tokenizer: Any, source: Source) -> None:
+    """A vocabulary file beside the weights that gives other ids, or weights that were trained with another vocabulary."""
+    if not source.local:
+        return
     listed = _listed_ids(source.folder)
     known = tokenizer.get_vocab()
+    trained = noted_vocabulary(source.folder)
+    if trained is not None and vocabulary_hash(known) != trained:
+        raise ModelError(
+            f"the tokenizer of {source.name!r} has other tokens, or other ids, than the model was trained with: put its "
+            "tokenizer.json back"
+        )
     other = [(token, i) for token, i in listed.items() if token and known.get(token) != i]
     if other:
         token, i = other[0]

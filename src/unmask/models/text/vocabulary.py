@@ -12,6 +12,7 @@ The special tokens are found by their names, in square or angle brackets.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from unmask.errors import InputError, ModelError
 from unmask.models.source import first_line
 from unmask.models.text.folder_tokenizer import NAMES, FolderTokenizer
+from unmask.runs.fingerprint import content_hash
 
 SPELLINGS = {
     "mask": ("[MASK]", "<mask>"),
@@ -42,6 +44,11 @@ def read_vocabulary(path: Path) -> list[str]:
     while tokens and not tokens[-1]:
         tokens.pop()
     return tokens
+
+
+def vocabulary_hash(vocabulary: Mapping[str, int]) -> str:
+    """Identifies the tokens and their ids; folders that `unmask train` writes note it."""
+    return content_hash(json.dumps(sorted(vocabulary.items())))
 
 
 def is_bracketed(token: str) -> bool:

@@ -1,0 +1,59 @@
+"""A look at the first text that a model is asked about: three passes, once per model.
+
+A wrong tokenizer gives numbers without complaint. The sign is in the tokens that the text shows. Each of ROWS rows masks every
+ROWS-th of them, and the mean of -log q(token | rest) is compared with log V, that of a uniform distribution over the V regular
+tokens. A model that is read right lies far below, even on a text of another language; with another model's tokenizer it lies
+several nats above. A mean above log V by more than ERRORS standard errors is reported. What is less clear is left to
+`unmask check --data`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from math import log
+from weakref import WeakSet
+
+import torch
+
+from unmask.answers.checked_texts import mean_and_error, worse_than_uniform
+from unmask.errors import UnmaskWarning
+from unmask.models.masked_lm import MaskedLM
+
+ROWS = 3
+LEAST, MOST = 6, 48
+"""Tokens of a text that are looked at; a text with fewer is left to the next."""
+ERRORS = 2.0
+_seen: WeakSet[MaskedLM] = WeakSet()
+
+
+def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
+    """Warn, once per model, if it predicts what the first text shows worse than a uniform distribution; `texts`: token ids."""
+    if model in _seen:
+        return
+    special = set(model.special_ids)
+    for ids in texts:
+        shown = [place for place, i in enumerate(ids) if i not in special]
+        if len(shown) >= LEAST:
+            break
+    else:
+        return
+    _seen.add(model)
+    nats, error = mean_and_error(_surprise(model, ids, shown[:: -(-len(shown) // MOST)]))
+    uniform = log(len(model.regular_ids))
+    if nats - ERRORS * error > uniform:
+        warnings.warn(
+            f"model {model.name!r}: {worse_than_uniform('the tokens that the text shows', nats, uniform)}; "
+            "unmask check --data with texts of your own tells more",
+            UnmaskWarning,
+            stacklevel=4,
+        )
+
+
+@torch.no_grad()
+def _surprise(model: MaskedLM, ids: Sequence[int], shown: Sequence[int]) -> list[float]:
+    """-log q of the tokens at these places, every ROWS-th of them masked in one row; the last one or two are left out."""
+    places = torch.tensor(shown[: len(shown) // ROWS * ROWS]).view(-1, ROWS).T.contiguous()
+    rows = torch.tensor([list(ids)] * ROWS)
+    log_q = model.logits(rows.scatter(1, places, model.mask_id), places).double().log_softmax(-1).cpu()
+    return (-log_q.gather(2, rows.gather(1, places).unsqueeze(2))).flatten().tolist()
