@@ -196,11 +196,11 @@ def doubts(model: MaskedLM, log_probs: LogProbs) -> Iterator[str]:
         network = BertMaskedLM(shape)
         network.load_state_dict(model.network.state_dict(), assign=True)
         difference = log_probs(MaskedLM(network, model.tokenizer)) - stated
-        error = float(difference.std()) / len(difference) ** 0.5
-        if float(difference.mean()) > ERRORS * error:
+        mean, error = mean_and_error(difference.tolist())
+        if mean > ERRORS * error:
             yield (
                 f"with {name} {value} instead of {getattr(model.network.config, name)} the texts are likelier, by "
-                f"{float(difference.mean()):.2f} nats per token: config.json may state it wrong"
+                f"{mean:.2f} nats per token: config.json may state it wrong"
             )
 
 

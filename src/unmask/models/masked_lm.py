@@ -262,7 +262,7 @@ class MaskedLM(ConditionalModel):
             worst = largest if worst is None else torch.maximum(worst, largest)
             yield rows, logits
         if worst is not None and not bool(worst.isfinite()):
-            remedy = "load it with dtype float32" if self.dtype in HALF_TYPES else "its weights overflow, use another checkpoint"
+            remedy = "load it with dtype float32" if self.dtype in HALF_TYPES else "use another checkpoint, this one overflows"
             raise ModelError(f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: {remedy}")
 
     def _plain(self, text: Tensor, vary: list[int], predict: int) -> Callable[[Tensor], Tensor]:

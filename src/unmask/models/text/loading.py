@@ -147,6 +147,10 @@ def _refuse_other_mask(tokenizer: Any, source: Source) -> None:
             f"config.json of {source.name!r} says mask_token_id {stated}, and {tokenizer.mask_token!r} of its tokenizer has id "
             f"{tokenizer.mask_token_id}: use the tokenizer that the model was trained with, or correct mask_token_id"
         )
+    core = core_of(tokenizer)
+    named = given_special_tokens(tokenizer_config(source)).get("mask") if source.local else None
+    if core is not None and named == tokenizer.mask_token and named in core.get_vocab(with_added_tokens=False):
+        return
     for spelling in SPELLINGS["mask"]:
         if spelling in vocabulary and vocabulary[spelling] != tokenizer.mask_token_id:
             raise ModelError(
