@@ -123,17 +123,19 @@ def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(tiny_fold
 
 
 def test_worse_than_uniform_is_told_although_the_accuracy_is_right(copied):
-    """Logits twelve times as large: the same first choices, and certainty where they are wrong."""
+    """Logits thirty times as large: the same first choices, and certainty where they are wrong."""
+    odd = ["The old violin whispered to seven green umbrellas about taxes.", "My uncle is a quiet lawyer and sells used boats."]
     from safetensors.torch import load_file, save_file
 
     tensors = load_file(copied / "model.safetensors")
     for name in ("transform.LayerNorm.weight", "transform.LayerNorm.bias", "bias"):
-        tensors[f"cls.predictions.{name}"] *= 12
+        tensors[f"cls.predictions.{name}"] *= 30
     save_file(tensors, copied / "model.safetensors", {"format": "pt"})
-    found = unmask.check(copied, data=TEXTS[:3])
+    found = unmask.check(copied, data=odd)
+    assert found.on_texts.accuracy > found.on_texts.frequent
     assert found.on_texts.nats > found.on_texts.uniform == pytest.approx(log(8187))
-    (told,) = found.concerns
-    assert "worse than a uniform" in told and f"{found.on_texts.nats:.1f} nats, uniform 9.0" in told
+    (told,) = [concern for concern in found.concerns if "worse than a uniform" in concern]
+    assert f"{found.on_texts.nats:.1f} nats, uniform 9.0" in told
 
 
 def test_one_position_has_no_standard_error(english):

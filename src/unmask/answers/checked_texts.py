@@ -43,8 +43,8 @@ DOUBT_POSITIONS = 100
 MOST_TEXTS = 20_000
 ROWS = 64
 HEAD_WIDTHS = (16, 32, 64, 128)
-ERRORS = 3.0
-"""Standard errors above 0 that a difference must have."""
+ERRORS, UNIFORM_ERRORS = 3.0, 2.0
+"""Standard errors above 0 that a difference between settings must have, and that with a uniform distribution."""
 
 LogProbs = Callable[[MaskedLM], Tensor]
 """Log-probabilities of the masked tokens of some texts under a model."""
@@ -159,8 +159,10 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     return fmean(values), stdev(values) / len(values) ** 0.5 if len(values) > 1 else inf
 
 
-def worse_than_uniform(what: str, nats: float, uniform: float) -> str:
-    """The sentence about a model that predicts tokens worse than a distribution that knows nothing."""
+def worse_than_uniform(what: str, nats: float, error: float, uniform: float) -> str | None:
+    """The sentence about a model that predicts tokens worse, beyond the error, than a distribution that knows nothing."""
+    if nats - UNIFORM_ERRORS * error <= uniform:
+        return None
     return (
         f"it predicts {what} worse than a uniform distribution ({nats:.1f} nats, uniform {uniform:.1f}): the tokenizer may be "
         "another model's, config.json may state another network, or the texts are not of its kind"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unmask.answers.checked_texts import ERRORS, ROWS, OnTexts, measure, texts_of, worse_than_uniform
+from unmask.answers.checked_texts import ROWS, OnTexts, measure, texts_of, worse_than_uniform
 from unmask.arguments import checked
 from unmask.errors import UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
@@ -210,8 +210,9 @@ def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
             f"{found.special_mass:.1%} of the probability is on special tokens and unused outputs: the mask token, the tokenizer "
             "or the head may not be those that it was trained with"
         )
-    if found.nats - ERRORS * found.nats_error > found.uniform:
-        yield worse_than_uniform("the masked tokens", found.nats, found.uniform)
+    worse = worse_than_uniform("the masked tokens", found.nats, found.nats_error, found.uniform)
+    if worse:
+        yield worse
     if found.positions and found.accuracy <= found.frequent + 2 * sqrt(found.frequent * (1 - found.frequent) / found.positions):
         yield (
             f"it is right in {found.accuracy:.1%} of the cases, and always saying {found.frequent_token!r} would be in "

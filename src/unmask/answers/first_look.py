@@ -3,7 +3,7 @@
 A wrong tokenizer gives numbers without complaint. The sign is in the tokens that the text shows. Each of ROWS rows masks every
 ROWS-th of them, and the mean of -log q(token | rest) is compared with log V, that of a uniform distribution over the V regular
 tokens. A model that is read right lies far below, even on a text of another language; with another model's tokenizer it lies
-several nats above. A mean above log V by more than ERRORS standard errors is reported. What is less clear is left to
+several nats above. A mean above log V by more than two standard errors is reported. What is less clear is left to
 `unmask check --data`.
 """
 
@@ -23,7 +23,6 @@ from unmask.models.masked_lm import MaskedLM
 ROWS = 3
 LEAST, MOST = 6, 48
 """Tokens of a text that are looked at; a text with fewer is left to the next."""
-ERRORS = 2.0
 _seen: WeakSet[MaskedLM] = WeakSet()
 
 
@@ -40,11 +39,10 @@ def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
         return
     _seen.add(model)
     nats, error = mean_and_error(_surprise(model, ids, shown[:: -(-len(shown) // MOST)]))
-    uniform = log(len(model.regular_ids))
-    if nats - ERRORS * error > uniform:
+    worse = worse_than_uniform("the tokens that the text shows", nats, error, log(len(model.regular_ids)))
+    if worse:
         warnings.warn(
-            f"model {model.name!r}: {worse_than_uniform('the tokens that the text shows', nats, uniform)}; "
-            "unmask check --data with texts of your own tells more",
+            f"model {model.name!r}: {worse}; unmask check --data with texts of your own tells more",
             UnmaskWarning,
             stacklevel=4,
         )
