@@ -18,6 +18,7 @@ import unmask
 from unmask.errors import ModelError, UnmaskWarning
 from unmask.models.hugging_face import load_causal
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.weights import as_safetensors, noted_vocabulary
 
 
 def refusal(folder, load=MaskedLM.load) -> str:
@@ -167,6 +168,16 @@ def test_weights_of_unmask_train_know_their_vocabulary(trained, tmp_path, object
     weights = load_file(folder / "model.safetensors")
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     silently(folder, load)
+
+
+def test_a_file_that_notes_its_vocabulary_holds_the_same_tensors_and_bytes(tmp_path):
+    tensors = {"b.weight": torch.randn(3, 5), "a": torch.randn(7).half()}
+    contents = {as_safetensors(tensors, "0123456789abcdef") for _ in range(20)}
+    assert len(contents) == 1
+    (tmp_path / "model.safetensors").write_bytes(contents.pop())
+    found = load_file(tmp_path / "model.safetensors")
+    assert found.keys() == tensors.keys() and all(torch.equal(found[name], tensors[name]) for name in tensors)
+    assert noted_vocabulary(tmp_path) == "0123456789abcdef" and noted_vocabulary(tmp_path / "none") is None
 
 
 def test_fairseq_folders_and_files_name_the_page(tmp_path):

@@ -64,6 +64,22 @@ def stored_types(folder: Path) -> dict[str, torch.dtype]:
     return found
 
 
+def as_safetensors(tensors: dict[str, Tensor], vocabulary: str) -> bytes:
+    """The content of a safetensors file that notes the hash of its vocabulary; equal arguments give equal bytes.
+
+    safetensors writes several entries of metadata in random order, so the second is put in here.
+    """
+    from safetensors.torch import save
+
+    plain = save(tensors, {"format": "pt"})
+    begin = 8 + int.from_bytes(plain[:8], "little")
+    header = json.loads(plain[8:begin])
+    header["__metadata__"][VOCABULARY] = vocabulary
+    written = json.dumps(header, separators=(",", ":")).encode()
+    written += b" " * (-len(written) % 8)
+    return len(written).to_bytes(8, "little") + written + plain[begin:]
+
+
 def noted_vocabulary(folder: Path) -> str | None:
     """The hash of the vocabulary that the weights of a folder were trained with, if they note it."""
     from safetensors import SafetensorError, safe_open

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.models.text.word_pieces import tokenizer_config
-from unmask.models.weights import VOCABULARY
+from unmask.models.weights import as_safetensors
 from unmask.runs.files import write_atomically, write_json
 from unmask.training.loop import Status
 from unmask.training.model import config_json, weights_to_save
@@ -109,16 +109,14 @@ class TrainingRun:
 
 def export_model(out: Path, model: BertMaskedLM, tokenizer: Tokenizer, settings: TrainSettings, card: str, half: bool) -> None:
     """Write config.json, model.safetensors, tokenizer.json, tokenizer_config.json and README.md, each whole."""
-    from safetensors.torch import save
-
     dtype = torch.float16 if half else torch.float32
     remedy = "the checkpoint under training/ is intact; make room, and give the same command again with --resume"
     causal = settings.objective == "causal"
     write_json(out / "config.json", config_json(model, tokenizer, dtype, causal), remedy)
     write_atomically(out / "tokenizer.json", tokenizer.to_str(), remedy)
     write_json(out / "tokenizer_config.json", tokenizer_config(settings.max_length, causal), remedy)
-    noted = {"format": "pt", VOCABULARY: vocabulary_hash(tokenizer.get_vocab())}
-    write_atomically(out / "model.safetensors", save(weights_to_save(model, dtype), noted), remedy)
+    stored = as_safetensors(weights_to_save(model, dtype), vocabulary_hash(tokenizer.get_vocab()))
+    write_atomically(out / "model.safetensors", stored, remedy)
     write_atomically(out / "README.md", card, remedy)
 
 
