@@ -28,7 +28,7 @@ def random_bert_base(device: str, dtype: str) -> MaskedLM:
     from unmask.models.bundled import english_model_path
     from unmask.models.encoder.head import widen_output
     from unmask.models.loading import resolve_device, resolve_dtype
-    from unmask.models.text.folder_tokenizer import read_folder_tokenizer
+    from unmask.models.text.vocabulary import read_folder_tokenizer
 
     torch.manual_seed(0)
     network = BertForMaskedLM(BertConfig(vocab_size=28996, initializer_range=0.05))

@@ -32,10 +32,10 @@ def choices(pair: Any, sources: Sequence[str], references: Sequence[str], steps:
     told = [Draft(i, source, len(target), 0.0, target) for i, (source, target) in enumerate(zip(ids, wanted, strict=True))]
     spelled = [draft for draft in told if not set(draft.tokens) & set(pair.model.special_ids)]
     nats = -sum(drafting.scores(spelled, "any-order")) / sum(draft.length for draft in spelled)
-    found = {"the reference's length": bleu(drafting.decoded([Draft(d.number, d.source, d.length) for d in told], settings))}
+    found = {"the reference's length": bleu(drafting.run([Draft(d.number, d.source, d.length) for d in told], settings))}
     likely = pair.likely_lengths(ids, LENGTHS)
     drafts = [Draft(LENGTHS * i + j, source, *one) for i, source in enumerate(ids) for j, one in enumerate(likely[i])]
-    drafts = drafting.decoded(drafts, settings)
+    drafts = drafting.run(drafts, settings)
     found["likeliest length"] = bleu(drafts[::LENGTHS])
     right = [draft.length == len(wanted[i // LENGTHS]) for i, draft in enumerate(drafts)]
     groups = range(0, len(drafts), LENGTHS)

@@ -11,7 +11,7 @@ from random_models import random_table, weighted_masks
 from unmask.errors import InputError
 from unmask.lab.dynamics import MaskLaw, adaptive_masks, surprise_masks, uniform_masks
 from unmask.lab.model import Space, curie_weiss, edges, ising, parse_fields, potts, table_model
-from unmask.lab.studies.settings import ModelSettings, load_table, parse_numbers, parse_sizes
+from unmask.lab.studies.study import ModelSettings, load_table, parse_numbers, parse_sizes
 
 
 def test_states_are_in_c_order_and_siblings_share_their_context():
@@ -118,7 +118,7 @@ def test_tables_come_from_files(tmp_path):
     (tmp_path / "bad.json").write_text("[[1, 2], [3]]")
     for name in ("bad.json", "missing.npy"):
         with pytest.raises(InputError, match=name):
-            ModelSettings(1, 0.0, table=tmp_path / name).build()
+            ModelSettings(table=tmp_path / name).build()
 
 
 def test_mask_laws_are_distributions():

@@ -12,7 +12,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 import small_models
 
@@ -23,21 +23,28 @@ VOCABULARY = list(dict.fromkeys([*SPECIALS, *WORDS, *LETTERS, *(f"##{letter}" fo
 
 COMMON = {"vocab_size": len(VOCABULARY), "pad_token_id": 0, "max_position_embeddings": 24}
 BERT_SHAPE = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}
+ENDS = {"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
 SETTINGS: dict[str, dict[str, Any]] = {
     "bert": BERT_SHAPE,
     "roberta": BERT_SHAPE,
     "xlm-roberta": BERT_SHAPE,
     "camembert": BERT_SHAPE,
+    "data2vec-text": BERT_SHAPE,
     "electra": BERT_SHAPE | {"embedding_size": 16},
     "albert": BERT_SHAPE | {"embedding_size": 16, "num_hidden_groups": 1, "inner_group_num": 1},
     "distilbert": {"dim": 32, "hidden_dim": 48, "n_layers": 3, "n_heads": 4},
-    "modernbert": BERT_SHAPE | {"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3},
+    "roberta-prelayernorm": BERT_SHAPE,
+    "modernbert": BERT_SHAPE | ENDS | {"local_attention": 8},
     "esm": BERT_SHAPE | {"mask_token_id": 4, "position_embedding_type": "rotary", "token_dropout": True},
+    "esmc": BERT_SHAPE,
+    "eurobert": BERT_SHAPE | ENDS | {"num_key_value_heads": 2, "mask_token_id": 4},
+    "nomic_bert": BERT_SHAPE,
+    "gte": BERT_SHAPE,
     "deberta": BERT_SHAPE | {"pos_att_type": ["p2c", "c2p"], "relative_attention": True, "max_relative_positions": 24},
     "deberta-v2": BERT_SHAPE | {"pos_att_type": ["p2c", "c2p"], "relative_attention": True, "position_buckets": 8},
 }
-ARCHITECTURES = list(SETTINGS)
-POST_NORM = ["bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert"]
+ARCHITECTURES = [kind for kind in SETTINGS if kind in CONFIG_MAPPING]
+WITHOUT_FAST_PATH = ["deberta"]
 
 
 def word_tokenizer() -> PreTrainedTokenizerFast:
@@ -130,6 +137,6 @@ def any_architecture(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=POST_NORM)
-def post_norm_architecture(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=[kind for kind in ARCHITECTURES if kind not in WITHOUT_FAST_PATH])
+def fast_architecture(request: pytest.FixtureRequest) -> str:
     return str(request.param)

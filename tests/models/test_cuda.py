@@ -26,11 +26,11 @@ def test_float32_on_a_gpu_equals_the_cpu(checkpoint, any_architecture):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_on_a_gpu_gives_float32_logits(checkpoint, post_norm_architecture, dtype):
-    model = MaskedLM.load(checkpoint(post_norm_architecture), dtype=dtype)
+def test_half_precision_on_a_gpu_gives_float32_logits(checkpoint, fast_architecture, dtype):
+    model = MaskedLM.load(checkpoint(fast_architecture), dtype=dtype)
     _, logits = next(model.substitutions(TEXT, [VARIED], torch.arange(5, 20)[:, None], PREDICTED))
     assert logits.dtype == torch.float32 and not torch.equal(logits, logits.to(model.dtype).float())
-    exact = table(MaskedLM.load(checkpoint(post_norm_architecture), device="cpu"))
+    exact = table(MaskedLM.load(checkpoint(fast_architecture), device="cpu"))
     distance = (exact.exp() * (exact - table(model))).sum(-1)
     assert 0 < distance.max() < 0.05
     assert model.encoder is not None

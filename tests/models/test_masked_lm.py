@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from unmask.errors import InputError, ModelError
-from unmask.models.encoder.encoder import find_encoder
+from unmask.models.encoder.architectures import find_encoder
 from unmask.models.encoder.substitution import Substitution
 from unmask.models.masked_lm import MaskedLM
 
@@ -67,15 +67,14 @@ def test_substitutions_equal_the_plain_loop(checkpoint, any_architecture):
     torch.testing.assert_close(collected(model, [1, VARIED], pairs, PREDICTED), expected, atol=1e-4, rtol=0)
 
 
-def test_fast_path_serves_exactly_the_post_norm_encoders(checkpoint, any_architecture):
+def test_fast_path_serves_all_but_the_first_deberta(checkpoint, any_architecture):
     model = MaskedLM.load(checkpoint(any_architecture))
     collected(model, [VARIED], torch.arange(5, 9)[:, None], PREDICTED)
-    post_norm = any_architecture in ["bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert"]
-    assert (model.encoder is not None) == post_norm
+    assert (model.encoder is None) == (any_architecture == "deberta")
 
 
-def test_fast_path_in_float64_is_exact(checkpoint, post_norm_architecture):
-    model = MaskedLM.load(checkpoint(post_norm_architecture), dtype="float64")
+def test_fast_path_in_float64_is_exact(checkpoint, fast_architecture):
+    model = MaskedLM.load(checkpoint(fast_architecture), dtype="float64")
     values = torch.arange(model.vocab_size)[:, None]
     got = collected(model, [VARIED], values, PREDICTED)
     assert got.dtype == torch.float64
@@ -142,13 +141,18 @@ def test_wrong_fast_path_is_caught_and_given_up(checkpoint, caplog):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_check_lets_the_right_path_pass_and_catches_a_wrong_one(checkpoint, post_norm_architecture, dtype):
+def test_half_precision_check_lets_the_right_path_pass_and_catches_a_wrong_one(checkpoint, fast_architecture, dtype):
     values = torch.arange(5, 25)[:, None]
-    model = MaskedLM.load(checkpoint(post_norm_architecture), dtype=dtype)
+    model = MaskedLM.load(checkpoint(fast_architecture), dtype=dtype)
     collected(model, [VARIED], values, PREDICTED)
     assert model.encoder is not None
-    wrong = MaskedLM.load(checkpoint(post_norm_architecture), dtype=dtype)
-    wrong.encoder = dataclasses.replace(wrong.encoder, position_offset=wrong.encoder.position_offset + 1)
+    wrong = MaskedLM.load(checkpoint(fast_architecture), dtype=dtype)
+    turned = dataclasses.replace(wrong.encoder.layers[0], rotary=None) if wrong.encoder.layers[0].rotary else None
+    wrong.encoder = dataclasses.replace(
+        wrong.encoder,
+        position_offset=wrong.encoder.position_offset + 1,
+        layers=(turned or wrong.encoder.layers[0], *wrong.encoder.layers[1:]),
+    )
     collected(wrong, [VARIED], values, PREDICTED)
     assert wrong.encoder is None
 
@@ -188,7 +192,7 @@ def test_bfloat16_gives_float32_logits_close_to_float32(checkpoint, kind):
 
 
 def test_out_of_memory_halves_the_batch_and_goes_on(checkpoint, monkeypatch, caplog):
-    model = MaskedLM.load(checkpoint("modernbert"))
+    model = MaskedLM.load(checkpoint("deberta"))
     rows = filled([VARIED], torch.arange(5, 45)[:, None])
     positions = torch.full((40, 1), PREDICTED)
     expected = model.logits(rows, positions)
@@ -214,7 +218,7 @@ def test_out_of_memory_halves_the_batch_and_goes_on(checkpoint, monkeypatch, cap
 
 
 def test_one_row_too_many_is_an_error_and_other_errors_pass(checkpoint, monkeypatch):
-    model = MaskedLM.load(checkpoint("modernbert"))
+    model = MaskedLM.load(checkpoint("deberta"))
     rows, positions = torch.tensor([TEXT, TEXT]), torch.tensor([[3], [3]])
 
     def no_memory(**_):

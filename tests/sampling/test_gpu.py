@@ -14,8 +14,7 @@ from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.mask_predict import MaskPredict
 from unmask.sampling.energy import Energy, energies
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.philox import counter_words, plain_uniform, uniform
-from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.engine.randomness import ChainStreams, counter_words, plain_uniform, uniform
 from unmask.sampling.engine.token_draw import Asked, plain_draw
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
 from unmask.sampling.kernels.block import ProductBlock

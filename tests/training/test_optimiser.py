@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from unmask.training.model import new_model
-from unmask.training.optimiser import Muon, make_optimisers, orthogonalise, rate_at
-from unmask.training.settings import TrainSettings
+from unmask.training.loop import Muon, make_optimisers, orthogonalise, rate_at
+from unmask.training.settings import TrainSettings, new_model
 
 
 def test_rate_rises_linearly_and_falls_to_zero_by_a_cosine() -> None:

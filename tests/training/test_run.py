@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 
 import unmask
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
-from unmask.training.records import CheckpointFolder
+from unmask.training.result import CheckpointFolder
 from unmask.training.run import _segment_lengths
 
 SMALL: dict[str, Any] = {

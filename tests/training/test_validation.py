@@ -26,12 +26,10 @@ from unmask.training.corpus import sources
 from unmask.training.encoder import PackedBert
 from unmask.training.loop import Trainer
 from unmask.training.masking import FixedRate
-from unmask.training.model import new_model
 from unmask.training.objectives import Causal, Masked
 from unmask.training.packing import Vocabulary
-from unmask.training.parallel import Parallel, prepare_parallel
-from unmask.training.prepare import Held, Prepared, prepare
-from unmask.training.settings import TrainSettings
+from unmask.training.prepare import Held, Parallel, Prepared, prepare, prepare_parallel
+from unmask.training.settings import TrainSettings, new_model
 from unmask.training.validation import Validation, log_unigram, stutter, validate
 
 TRAIN, VALID = made_up_lines(200), [*made_up_lines(40, seed=1), "The old miller ploughs dough on Saturday.", "Fields!"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.tabular import TabularMLM
-from unmask.models.text.spelling import joined
+from unmask.models.text.word_pieces import joined
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.entropy_bound import EntropyBound, under_bound
@@ -25,12 +25,11 @@ from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.target import Target
 from unmask.training.encoder import PackedBert
 from unmask.training.masking import UniformRate
-from unmask.training.model import new_model
 from unmask.training.objectives import Causal, Masked
 from unmask.training.packing import PackedText, Vocabulary
-from unmask.training.settings import TrainSettings
-from unmask.translation.beam_search import beam_search
-from unmask.translation.pairs import CausalPairs, PairLayout
+from unmask.training.settings import TrainSettings, new_model
+from unmask.translation.beam_search import CausalPairs, beam_search
+from unmask.translation.pairs import PairLayout
 
 LAYOUT = PairLayout(source_length=8, max_length=16, start=2, end=3, pad=0, mask=4)
 VOCABULARY = Vocabulary(12, 2, 0, 4, torch.arange(12) < 5, torch.zeros(12, dtype=torch.bool), end=3, target=8)

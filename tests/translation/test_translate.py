@@ -23,8 +23,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.options.translation import DECODERS, MARKOV
 from unmask.sampling.energy import energy_terms
 from unmask.sampling.registry import entry_of
-from unmask.translation.drafts import Draft, Drafting
-from unmask.translation.pair_model import PairModel
+from unmask.translation.drafts import Draft, Drafting, PairModel
 from unmask.translation.settings import TranslateSettings
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
@@ -129,7 +128,7 @@ def test_a_translation_of_one_token_is_no_reason_to_stop(masked: Path, name: str
     pair = PairModel.load(masked, "cpu")
     source, tokens = tuple(pair.spelling.encode(SOURCES[:1])[0]), pair.model.regular_ids[-4:]
     drafts = [Draft(0, source, 1, 0.0, tokens[:1]), Draft(1, source, 4, 0.0, tokens)]
-    moved = Drafting(pair, 0).moved(drafts, TranslateSettings(kernel=name, steps=2).sampling)
+    moved = Drafting(pair, 0).run(drafts, TranslateSettings(kernel=name, steps=2).sampling)
     assert [len(draft.tokens) for draft in moved] == [1, 4] and all(draft.passes > 0 for draft in moved)
 
 
@@ -146,8 +145,7 @@ def test_starts_from_random_tokens_are_worse_until_a_chain_has_mended_them(maske
 
 
 def test_distillation_trains_on_the_teachers_translations(folder: Path, causal: Path) -> None:
-    from unmask.training.parallel import Parallel, prepare_parallel
-    from unmask.training.prepare import Held
+    from unmask.training.prepare import Held, Parallel, prepare_parallel
     from unmask.training.settings import TrainSettings
 
     sources, _ = pairs(30, words=6)
@@ -287,21 +285,14 @@ def foreign_tokenizers() -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]
     return {"fewer": fewer, "more": more, "others": others}
 
 
-@pytest.mark.parametrize("noted", [True, False], ids=["noted", "of-an-earlier-unmask"])
 @pytest.mark.parametrize("change", foreign_tokenizers())
 @pytest.mark.parametrize("kind", ["masked", "causal"])
-def test_a_tokenizer_of_another_model_is_refused(
-    request: pytest.FixtureRequest, tmp_path: Path, kind: str, change: str, noted: bool
-) -> None:
+def test_a_tokenizer_of_another_model_is_refused(request: pytest.FixtureRequest, tmp_path: Path, kind: str, change: str) -> None:
     folder = shutil.copytree(request.getfixturevalue(kind), tmp_path / "model")
     file = folder / "tokenizer.json"
     rule = json.loads(file.read_text())
     rule["model"]["vocab"] = foreign_tokenizers()[change](rule["model"]["vocab"])
     file.write_text(json.dumps(rule))
-    if not noted:
-        note(folder, vocabulary=None)
-        if change == "others":
-            return  # nothing that such a folder holds can tell
     (tmp_path / "in.txt").write_text(SOURCES[0] + "\n")
     done = CliRunner().invoke(app, ["translate", str(tmp_path / "in.txt"), "--model", str(folder), "--device", "cpu"])
     assert done.exit_code == 2 and done.stdout == "" and "tokenizer" in done.stderr, done.output

@@ -45,6 +45,7 @@ Transition: TypeAlias = Any
 Square = Float[np.ndarray, "S S"]
 DENSE_STATES = 1500
 ELIMINATED_STATES = 512
+WITHIN = 0.25
 LONGEST = 1 << 40
 """Mixing times above this many steps are reported as infinite: rounding errors of the powers would decide them."""
 
@@ -278,22 +279,19 @@ def distance(transition: Square, law: Vector) -> float:
     return 0.5 * float(np.abs(transition - law).sum(1).max())
 
 
-def mixing_time(transition: Transition, law: Vector, within: float = 0.25) -> int | float:
-    """Least t with max_x TV(P^t(x, .), pi) <= within, from possible states x; infinite beyond about 10^12 steps."""
+def mixing_time(transition: Transition, law: Vector) -> int | float:
+    """Least t with max_x TV(P^t(x, .), pi) <= 1/4, from possible states x; infinite beyond about 10^12 steps."""
     live = np.flatnonzero(law > 0)
     pi = law[live]
     powers = [dense(transition)[np.ix_(live, live)]]
-    while distance(powers[-1], pi) > within:
+    while distance(powers[-1], pi) > WITHIN:
         if 1 << len(powers) > LONGEST:
             return math.inf
-        powers.append(_stochastic(powers[-1] @ powers[-1]))
+        squared = powers[-1] @ powers[-1]
+        powers.append(squared / squared.sum(1, keepdims=True))
     too_few, reached = 0, np.eye(len(live))
     for exponent in range(len(powers) - 1, -1, -1):
         further = reached @ powers[exponent]
-        if distance(further, pi) > within:
+        if distance(further, pi) > WITHIN:
             too_few, reached = too_few + (1 << exponent), further
     return too_few + 1
-
-
-def _stochastic(matrix: Square) -> Square:
-    return matrix / matrix.sum(1, keepdims=True)

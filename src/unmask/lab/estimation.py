@@ -48,6 +48,8 @@ _SINGULAR = 1e-11
 Evaluation = tuple[float, Theta, Float[np.ndarray, "d d"]]
 """Loss per sample, gradient, curvature."""
 Loss = Literal["block", "factorised"]
+TOLERANCE = 1e-7
+"""Of the norm of a fit's gradient."""
 
 
 def conditional_mean(space: Space, weight: Vector, mask: Mask, f: Scores) -> Scores:
@@ -256,10 +258,8 @@ def draw_counts(model: LabModel, law: MaskLaw, n: int, generator: np.random.Gene
     return generator.multinomial(n, joint.ravel() / joint.sum()).reshape(joint.shape)
 
 
-def fit(
-    losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block", start: Theta | None = None, tolerance: float = 1e-7
-) -> Fit:
-    """Minimise a masked loss by a trust-region Newton method (scipy's trust-exact), from zero unless `start` is given."""
+def fit(losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block") -> Fit:
+    """Minimise a masked loss by a trust-region Newton method (scipy's trust-exact), from zero."""
     evaluate: Callable[[Theta, np.ndarray], Evaluation] = getattr(losses, loss)
     last: list[tuple[Theta, Evaluation]] = []
 
@@ -268,17 +268,16 @@ def fit(
             last[:] = [(theta.copy(), evaluate(theta, counts))]
         return last[0][1]
 
-    first = np.zeros_like(losses.family.theta) if start is None else start
     found = minimize(
         lambda t: at(t)[0],
-        first,
+        np.zeros_like(losses.family.theta),
         jac=lambda t: at(t)[1],
         hess=lambda t: at(t)[2],
         method="trust-exact",
-        options={"gtol": tolerance, "maxiter": 200},
+        options={"gtol": TOLERANCE, "maxiter": 200},
     )
     gradient = at(found.x)[1]
-    return Fit(found.x, float(found.fun), bool(np.linalg.norm(gradient) < 10 * tolerance))
+    return Fit(found.x, float(found.fun), bool(np.linalg.norm(gradient) < 10 * TOLERANCE))
 
 
 def learn(

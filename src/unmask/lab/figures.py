@@ -32,13 +32,13 @@ STYLE: Any = {
 }
 
 
-def panels(titles: Sequence[str], widths: Sequence[float] | None = None, height: float = 3.9) -> tuple[Figure, list[Axes]]:
+def panels(titles: Sequence[str], widths: Sequence[float] | None = None) -> tuple[Figure, list[Axes]]:
     """A row of titled panels, drawn without a display."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     count = len(titles)
-    figure = Figure(figsize=(4.7 * count, height), layout="constrained")
+    figure = Figure(figsize=(4.7 * count, 3.9), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, count, squeeze=False, width_ratios=widths)[0]
     for axis, title in zip(axes, titles, strict=True):

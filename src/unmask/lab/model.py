@@ -62,7 +62,8 @@ class Space:
         if not self.sizes or min(self.sizes) < 1:
             raise InputError(f"a space of sizes {list(self.sizes)}: give at least one site, each with at least one value")
         if self.states > MAX_STATES:
-            raise _too_many(self.sites, _values(self.sizes), self.states, max(self.sizes))
+            size = max(self.sizes)
+            raise _too_many(self.sites, f"{'up to ' if min(self.sizes) < size else ''}{size} values", self.states, size)
 
     @property
     def sites(self) -> int:
@@ -112,10 +113,6 @@ def _too_many(sites: int, values: str, states: int | float, size: int) -> InputE
     )
 
 
-def _values(sizes: tuple[int, ...]) -> str:
-    return f"{sizes[0]} values" if len(set(sizes)) == 1 else "up to " + f"{max(sizes)} values"
-
-
 def _what_fits(size: int) -> str:
     if size > MAX_STATES:
         return f"use at most {MAX_STATES:,} values"
@@ -134,14 +131,13 @@ class LabModel:
     base: Float[np.ndarray, " n"]
     features: Float[np.ndarray, "states d"]
     theta: Float[np.ndarray, " parameters"]
-    parameters: tuple[str, ...]
 
     def __post_init__(self) -> None:
         states, d = self.space.states, len(self.theta)
-        if self.base.shape != (states,) or self.features.shape != (states, d) or len(self.parameters) != d:
+        if self.base.shape != (states,) or self.features.shape != (states, d):
             raise InputError(
-                f"{self.name}: base {self.base.shape}, features {self.features.shape}, {d} parameters and "
-                f"{len(self.parameters)} names do not fit {states} states: use (S,), (S, d), d and d"
+                f"{self.name}: base {self.base.shape}, features {self.features.shape} and {d} parameters do not fit {states} "
+                "states: use (S,), (S, d) and d"
             )
 
     @cached_property
@@ -178,14 +174,8 @@ class LabModel:
 
     def along(self, f: Vector, name: str = "theta") -> LabModel:
         """The one-parameter family p exp(theta f) / Z through this model at theta = 0."""
-        return replace(
-            self,
-            name=f"{self.name} along {name}",
-            base=self.log_p,
-            features=f.reshape(-1, 1),
-            theta=np.zeros(1),
-            parameters=(name,),
-        )
+        named = f"{self.name} along {name}"
+        return replace(self, name=named, base=self.log_p, features=f.reshape(-1, 1), theta=np.zeros(1))
 
 
 def table_model(joint: ArrayLike, name: str = "table") -> LabModel:
@@ -203,9 +193,8 @@ def table_model(joint: ArrayLike, name: str = "table") -> LabModel:
     free = np.flatnonzero(p)[:-1]
     features = np.zeros((space.states, len(free)))
     features[free, np.arange(len(free))] = 1.0
-    labels = tuple("log p" + str(tuple(int(v) for v in space.values[x])) for x in free)
     with np.errstate(divide="ignore"):
-        return LabModel(name, space, np.log(p), features, np.zeros(len(free)), labels)
+        return LabModel(name, space, np.log(p), features, np.zeros(len(free)))
 
 
 def edges(graph: str, sites: int) -> list[tuple[int, int]]:
@@ -241,8 +230,7 @@ def ising(coupling: float | Sequence[float], fields: Fields, graph: str = "compl
     spins = 2.0 * space.values - 1.0
     features = np.concatenate([np.stack([spins[:, i] * spins[:, j] for i, j in pairs], 1), spins] if pairs else [spins], axis=1)
     theta = np.concatenate([np.broadcast_to(np.asarray(coupling, dtype=np.float64), (len(pairs),)), fields])
-    labels = tuple(f"J{i}{j}" for i, j in pairs) + tuple(f"h{i}" for i in range(sites))
-    return _checked(name or f"Ising, {graph} graph, N={sites}", space, features, theta, labels)
+    return _checked(name or f"Ising, {graph} graph, N={sites}", space, features, theta)
 
 
 def curie_weiss(sites: int, coupling: float, field: float | Fields = 0.0) -> LabModel:
@@ -261,15 +249,14 @@ def potts(states: int, coupling: float, fields: Fields, graph: str = "complete")
     takes = [(values[:, i] == a).astype(np.float64) for i in range(sites) for a in range(states - 1)]
     value_fields = np.zeros((sites, max(states - 1, 0)))
     value_fields[:, :1] = np.asarray(fields)[:, None]
-    labels = tuple(f"J{i}{j}" for i, j in pairs) + tuple(f"h{i}={a}" for i in range(sites) for a in range(states - 1))
     theta = np.concatenate([np.full(len(pairs), float(coupling)), value_fields.ravel()])
-    features = np.stack(agree + takes, 1) if labels else np.zeros((space.states, 0))
-    return _checked(f"Potts, q={states}, {graph} graph, N={sites}, coupling {coupling:g}", space, features, theta, labels)
+    features = np.stack(agree + takes, 1) if agree + takes else np.zeros((space.states, 0))
+    return _checked(f"Potts, q={states}, {graph} graph, N={sites}, coupling {coupling:g}", space, features, theta)
 
 
-def _checked(name: str, space: Space, features: Float[np.ndarray, "S d"], theta: Theta, labels: tuple[str, ...]) -> LabModel:
+def _checked(name: str, space: Space, features: Float[np.ndarray, "S d"], theta: Theta) -> LabModel:
     if not np.isfinite(theta).all():
         raise InputError(f"{name}: couplings and fields must be finite numbers")
-    model = LabModel(name, space, np.zeros(space.states), features, theta, labels)
+    model = LabModel(name, space, np.zeros(space.states), features, theta)
     _ = model.log_p
     return model

@@ -26,7 +26,7 @@ from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.bundled import english_model_path
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.encoder.encoder import find_encoder
+from unmask.models.encoder.architectures import find_encoder
 from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.encoder.substitution import Substitution

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, isfinite, sqrt
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -34,19 +34,6 @@ class Moments(NamedTuple):
     mean: float
     rate_variance: float = 0.0
     clump: float = 1.0
-
-
-@runtime_checkable
-class MaskingScheme(Protocol):
-    """A law of masks."""
-
-    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
-        """A mask for every segment of the rows; special tokens are never in it."""
-        ...
-
-    def moments(self, tokens_per_segment: float) -> Moments:
-        """Moments of the mask, from which `capacity` bounds the positions that the head computes."""
-        ...
 
 
 def noise(text: PackedText, generator: Generator) -> Float[Tensor, "R L"]:
@@ -168,6 +155,11 @@ class Mixture:
         mean = sum(w * p.mean for w, p in zip(shares, parts, strict=True))
         variance = sum(w * (p.rate_variance + (p.mean - mean) ** 2) for w, p in zip(shares, parts, strict=True))
         return Moments(mean, variance, max(p.clump for p in parts))
+
+
+MaskingScheme = FixedRate | UniformRate | ExactlyK | Spans | WholeWords | Mixture
+"""A law of masks. `draw` gives a mask for every segment of the rows, without special tokens; from the mask's `moments` follows
+`capacity`, the number of positions that the head computes."""
 
 
 @dataclass(frozen=True)

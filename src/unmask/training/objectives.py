@@ -16,19 +16,47 @@ The loss of a masked model, per position of K with k = |K|, is one of
 
 In a parallel corpus both objectives ask for the translation only, given its source. A masked model may also be asked for source
 tokens that are hidden, at a rate of their own.
+
+Refinement is learning to correct one's own output (Savinov et al. 2022):
+
+    y ~ prod_i q(. | x_-K) at the masked set K, in one step;   loss  sum_{i in K} -log q(x_i | y_K, x_-K)
+
+The second pass sees the tokens that the first one put in place of the masks, all drawn independently of each other, and is asked
+for the right ones. What is drawn carries no gradient.
+
+The compatibility regulariser is a penalty on pairs of conditionals that no joint distribution has. The two unary conditionals of
+a pair of positions (a, b), the rest of the text shown, come from one joint if and only if, for all x, x', y, y', the log
+cross-ratios agree:
+
+    log [q_a(x|y) q_a(x'|y') / (q_a(x'|y) q_a(x|y'))]  =  log [q_b(y|x) q_b(y'|x') / (q_b(y'|x) q_b(y|x'))].
+
+Normalisers cancel, so logits suffice. In training, every segment of some packed rows gives one random pair. Its tokens are x, y;
+x', y' are drawn from the model itself with both masked, so that the values compete. The penalty is the mean squared gap over
+segments. It takes five passes over the rows, one of them without gradient; segments do not see each other, so all segments of a
+row are varied at once. Only the logits of the drawn tokens are computed, never a whole vocabulary's.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from unmask.options.training import LossName
-from unmask.training.masking import FixedRate, MaskingScheme, Replacement, capacity, noise, parse_replacement, parse_scheme
+from unmask.training.encoder import PackedBert, Slots
+from unmask.training.masking import (
+    FixedRate,
+    MaskingScheme,
+    Replacement,
+    capacity,
+    noise,
+    parse_replacement,
+    parse_scheme,
+)
 from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.settings import TrainSettings
 
@@ -41,21 +69,6 @@ class Task(NamedTuple):
     answer: Int[Tensor, "R L"]
     weight: Float[Tensor, "R L"]
     total: Int[Tensor, ""]
-
-
-@runtime_checkable
-class Objective(Protocol):
-    """A way to make tasks of packed texts; `causal` if the model must not look ahead."""
-
-    causal: bool
-
-    def task(self, text: PackedText, vocabulary: Vocabulary, generator: Generator) -> Task:
-        """One task; everything random comes from the generator."""
-        ...
-
-    def slots(self, rows: int, length: int, tokens_per_segment: float) -> int:
-        """A static upper bound on the asked positions of `rows` x `length` tokens."""
-        ...
 
 
 def hide(
@@ -81,6 +94,7 @@ class Masked:
     causal = False
 
     def task(self, text: PackedText, vocabulary: Vocabulary, generator: Generator) -> Task:
+        """One task; everything random comes from the generator."""
         block = self.scheme.draw(text, generator)
         if self.source:
             block |= text.given & ~vocabulary.special[text.ids] & (noise(text, generator) < self.source)
@@ -88,6 +102,7 @@ class Masked:
         return Task(self.replacement.apply(text, mask, vocabulary, generator), mask, text.ids, weight, block.sum())
 
     def slots(self, rows: int, length: int, tokens_per_segment: float) -> int:
+        """A static upper bound on the asked positions of `rows` x `length` tokens."""
         return capacity(self.scheme, rows, length, tokens_per_segment)
 
 
@@ -107,8 +122,96 @@ class Causal:
         return rows * length
 
 
+Objective = Masked | Causal
+
+
 def objective_of(settings: TrainSettings) -> Objective:
     """The objective that a run trains."""
     if settings.objective == "causal":
         return Causal()
     return Masked(parse_scheme(settings.masking), parse_replacement(settings.replacement), settings.loss, settings.mask_source)
+
+
+@torch.no_grad()
+def filled_in(
+    task: Task,
+    logits: Float[Tensor, "m V"],
+    slots: Slots,
+    vocabulary: Vocabulary,
+    generator: Generator,
+) -> Task:
+    """The task with tokens drawn from `logits`, those of the slots, where they are asked for."""
+    allowed = logits.float().masked_fill(vocabulary.special, -torch.inf)
+    noise = torch.rand(allowed.shape, generator=generator, device=allowed.device).clamp(min=1e-12)
+    drawn = (allowed - (-noise.log()).log()).argmax(-1).to(task.shown.dtype)
+    proposed = torch.cat([drawn, drawn.new_zeros(1)])[slots.of].view_as(task.shown)
+    inside = (slots.of < len(drawn)).view_as(task.asked)
+    return task._replace(shown=torch.where(task.asked & inside, proposed, task.shown))
+
+
+def first_rows(text: PackedText, rows: int) -> PackedText:
+    """The layout of the first rows."""
+    return PackedText(**{f.name: getattr(text, f.name)[:rows] for f in dataclasses.fields(text)})
+
+
+def repeated(text: PackedText, times: int) -> PackedText:
+    """The same rows `times` times."""
+    return PackedText(**{f.name: torch.cat([getattr(text, f.name)] * times) for f in dataclasses.fields(text)})
+
+
+class PositionPairs(NamedTuple):
+    """One pair of positions (flat indices a, b) of each of some segments, their tokens (x, y), and others drawn (x2, y2).
+
+    The number of pairs is static; `filled` marks the real ones.
+    """
+
+    a: Int[Tensor, " m"]
+    b: Int[Tensor, " m"]
+    filled: Bool[Tensor, " m"]
+    x: Int[Tensor, " m"]
+    y: Int[Tensor, " m"]
+    x2: Int[Tensor, " m"]
+    y2: Int[Tensor, " m"]
+
+
+def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capacity: int, generator: Generator) -> PositionPairs:
+    """Pairs from at most `capacity` segments; the other values are drawn from the model's own marginals with both masked."""
+    rank = text.rank(noise(text, generator), text.maskable)
+    enough = text.maskable & (text.count(text.maskable) > 1)
+    at_a, at_b = enough & (rank == 0), enough & (rank == 1)
+    length = text.ids.shape[1]
+    a, filled, _ = Slots.gather(at_a, capacity)
+    b = a // length * length + (text.same & at_b.unsqueeze(1)).to(torch.uint8).argmax(2).flatten()[a]
+    x, y = text.ids.flatten()[a], text.ids.flatten()[b]
+    mask = torch.full_like(x, vocabulary.mask)
+    with torch.no_grad():
+        hidden = bert.hidden(_shown(text, PositionPairs(a, b, filled, x, y, x, y), mask, mask), text)
+        x2, y2 = (_draw(bert.logits(hidden[p]), vocabulary, generator).to(x.dtype) for p in (a, b))
+    return PositionPairs(a, b, filled, x, y, x2, y2)
+
+
+def compatibility_penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, pairs: PositionPairs) -> Float[Tensor, ""]:
+    """Mean squared cross-ratio gap of the pairs."""
+    a, b, filled, x, y, x2, y2 = pairs
+    mask, tokens = torch.full_like(x, vocabulary.mask), text.ids.numel()
+    seen = [_shown(text, pairs, *values) for values in ((mask, y), (mask, y2), (x, mask), (x2, mask))]
+    hidden = bert.hidden(torch.cat(seen), repeated(text, 4))
+    at = torch.cat([a, a + tokens, b + 2 * tokens, b + 3 * tokens])
+    values = torch.stack([torch.cat([x, x, y, y]), torch.cat([x2, x2, y2, y2])], 1)
+    up, down = bert.token_logits(hidden[at], values).unbind(1)
+    of_y, of_y2, of_x, of_x2 = (up - down).chunk(4)
+    gap = (of_y - of_y2) - (of_x - of_x2)
+    return (gap.square() * filled).sum() / filled.sum().clamp(min=1)
+
+
+def _shown(text: PackedText, pairs: PositionPairs, value_a: Int[Tensor, " m"], value_b: Int[Tensor, " m"]) -> Int[Tensor, "R L"]:
+    """The rows with these values at the pairs' positions."""
+    tokens = text.ids.numel()
+    write_a, write_b = (torch.where(pairs.filled, place, tokens) for place in (pairs.a, pairs.b))
+    out = torch.cat([text.ids.flatten(), text.ids.new_zeros(1)])
+    return out.index_put((write_a,), value_a).index_put((write_b,), value_b)[:-1].view_as(text.ids)
+
+
+def _draw(logits: Float[Tensor, "m V"], vocabulary: Vocabulary, generator: Generator) -> Int[Tensor, " m"]:
+    probabilities = logits.float().masked_fill(vocabulary.special, -torch.inf).softmax(-1)
+    return probabilities.multinomial(1, generator=generator).squeeze(1)

@@ -25,16 +25,13 @@ from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 from unmask.training.corpus import Given, TextSource, sources
 from unmask.training.loop import Pace, Trainer, run_steps
-from unmask.training.model import Start
 from unmask.training.packing import BatchPlan, seed_for
-from unmask.training.parallel import Parallel, Side, prepare_parallel
-from unmask.training.prepare import Held, Prepared, prepare
-from unmask.training.records import CheckpointFolder, RunLog
-from unmask.training.result import TrainingRun, export_model, model_card
-from unmask.training.settings import TrainSettings, choose_shape, refuse_what_does_not_fit
+from unmask.training.prepare import Held, Parallel, Prepared, Side, prepare, prepare_parallel
+from unmask.training.result import CheckpointFolder, RunLog, TrainingRun, export_model, model_card
+from unmask.training.settings import Start, TrainSettings, choose_shape, refuse_what_does_not_fit
 from unmask.training.token_store import cache_folder, default_cache
 from unmask.training.validation import Validation
-from unmask.translation.length_fit import fit_length_head
+from unmask.translation.pairs import fit_length_head
 
 Name = str | os.PathLike[str]
 MORE = "give more --epochs or more text"
@@ -124,7 +121,7 @@ def train(
         **choose_shape(size, on, asked, start.shape if start else None, str(init)),
         segment_lengths=_segment_lengths(segment_lengths, max_length, parallel is not None),
         buckets=_lengths("buckets", (max_length,) if buckets is None else buckets),
-        masking=_masking(objective, parallel is not None) if masking is None else masking,
+        masking=masking if masking is not None else PAIRS_MASKING if pairs and objective == "masked" else PLAIN_MASKING,
         parallel=parallel is not None,
     )
     pace = Pace(valid_every, checkpoint_every, max_minutes)
@@ -156,7 +153,8 @@ def train(
         done = checkpoints.restore(trainer.load_state, on)
         log = RunLog(own / "log.jsonl", settings.steps, done, progress)
         epochs = settings.steps / trainer.plan.steps_per_epoch
-        log.begins(done, planned(settings, epochs, prepared.tokens, done))
+        if progress:
+            progress(done, settings.steps, planned(settings, epochs, prepared.tokens, done))
         status, step, figures = run_steps(trainer, prepared.valid, checkpoints, pace, log, done)
         made = TrainingRun(
             out=folder,
@@ -239,10 +237,6 @@ def _settle(settings: TrainSettings, prepared: Prepared, epochs: float) -> Train
     plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
     steps = settings.steps or min(MANY, max(1, round(epochs * plan.steps_per_epoch)))
     return dataclasses.replace(settings, steps=steps, warmup=min(settings.warmup, max(1, steps // 10)))
-
-
-def _masking(objective: str, parallel: bool) -> str:
-    return PAIRS_MASKING if parallel and objective == "masked" else PLAIN_MASKING
 
 
 def _segment_lengths(given: str | Sequence[int] | None, max_length: int, parallel: bool) -> tuple[int, ...]:

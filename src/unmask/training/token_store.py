@@ -33,9 +33,11 @@ from unmask.errors import InputError
 from unmask.runs.files import read_object, reading, user_path, write_json, writing
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.outputs import run_in
+from unmask.runs.progress import Progress
 from unmask.training.corpus import Segmentation, Segmenter, TextSource
 
 CONTENTS = "contents.json"
+PARTS = "train", "valid"
 _BLOCK = 1 << 24
 _FORMAT = 2
 _LINES_PER_TASK = 4000
@@ -134,40 +136,44 @@ def id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
     return np.uint16 if tokenizer.get_vocab_size() <= 1 << 16 else np.uint32
 
 
+def joined(segments: list[list[int]], dtype: type[np.unsignedinteger]) -> TokenPart:
+    """Segments of token ids, end to end."""
+    lengths = np.fromiter(map(len, segments), np.int32, len(segments))
+    return TokenPart(np.fromiter(itertools.chain.from_iterable(segments), dtype, int(lengths.sum())), lengths)
+
+
 def tokenise(
     source: TextSource,
     tokenizer: Tokenizer,
     settings: Segmentation,
     cache: Path,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> StoredTokens:
     """The tokens of one source, from the cache or made now; `progress` is called with the lines done so far."""
     dtype = id_type(tokenizer)
     inputs = [_FORMAT, source.fingerprint, tokenizer.to_str(), dataclasses.asdict(settings)]
 
     def make(folder: Path) -> None:
-        _write(folder, _tokenise_lines(source.lines(), tokenizer, settings, dtype, _workers(source), progress))
+        several = source.size >= _PARALLEL_FROM_BYTES and hasattr(os, "sched_getaffinity")
+        workers = len(os.sched_getaffinity(0)) if several else 1
+        lines, done = source.lines(), 0
+        tasks = iter(lambda: list(itertools.islice(lines, _LINES_PER_TASK)), [])
+        lengths: list[list[np.ndarray]] = [[np.empty(0, np.int32)] for _ in PARTS]
+        with contextlib.ExitStack() as stack:
+            streams = [stack.enter_context((folder / f"{name}.ids.bin").open("wb")) for name in PARTS]
+            for count, pair in _results(tasks, (tokenizer.to_str(), settings, dtype), workers):
+                for part, stream, known in zip(pair, streams, lengths, strict=True):
+                    stream.write(part.ids.tobytes())
+                    known.append(part.lengths)
+                done += count
+                if progress:
+                    progress(done, 0, f"lines of {source.name} tokenised")
+        for name, known in zip(PARTS, lengths, strict=True):
+            np.save(folder / f"{name}.lengths.npy", np.concatenate(known))
 
     folder = cached(cache, "tokens", inputs, make)
-    return StoredTokens(_part(folder, "train", dtype), _part(folder, "valid", dtype), content_hash(repr(inputs)))
-
-
-def _workers(source: TextSource) -> int:
-    enough = source.size >= _PARALLEL_FROM_BYTES and hasattr(os, "sched_getaffinity")
-    return len(os.sched_getaffinity(0)) if enough else 1
-
-
-def _write(folder: Path, chunks: Iterator[tuple[TokenPart, TokenPart]]) -> None:
-    names = ("train", "valid")
-    lengths: dict[str, list[np.ndarray]] = {name: [np.empty(0, np.int32)] for name in names}
-    with contextlib.ExitStack() as stack:
-        streams = {name: stack.enter_context((folder / f"{name}.ids.bin").open("wb")) for name in names}
-        for pair in chunks:
-            for name, part in zip(names, pair, strict=True):
-                streams[name].write(part.ids.tobytes())
-                lengths[name].append(part.lengths)
-    for name in names:
-        np.save(folder / f"{name}.lengths.npy", np.concatenate(lengths[name]))
+    train, valid = (_part(folder, name, dtype) for name in PARTS)
+    return StoredTokens(train, valid, content_hash(repr(inputs)))
 
 
 def _part(folder: Path, name: str, dtype: type[np.unsignedinteger]) -> TokenPart:
@@ -175,24 +181,6 @@ def _part(folder: Path, name: str, dtype: type[np.unsignedinteger]) -> TokenPart
     file = folder / f"{name}.ids.bin"
     ids = np.memmap(file, dtype=dtype, mode="r") if file.stat().st_size else np.empty(0, dtype)
     return TokenPart(ids, lengths)
-
-
-def _tokenise_lines(
-    lines: Iterator[str],
-    tokenizer: Tokenizer,
-    settings: Segmentation,
-    dtype: type[np.unsignedinteger],
-    workers: int,
-    progress: Callable[[int], None] | None,
-) -> Iterator[tuple[TokenPart, TokenPart]]:
-    """(training part, held-out part) of each run of lines, in the order of the file."""
-    tasks = iter(lambda: list(itertools.islice(lines, _LINES_PER_TASK)), [])
-    done = 0
-    for count, parts in _results(tasks, (tokenizer.to_str(), settings, dtype), workers):
-        yield parts
-        done += count
-        if progress:
-            progress(done)
 
 
 def _results(
@@ -230,9 +218,4 @@ def _work(lines: list[str]) -> tuple[TokenPart, TokenPart]:
     held = [segmenter.settings.holds_out(line) for line in lines]
     train = segmenter([line for line, out in zip(lines, held, strict=True) if not out])
     valid = segmenter([line for line, out in zip(lines, held, strict=True) if out])
-    return _joined(train, dtype), _joined(valid, dtype)
-
-
-def _joined(segments: list[list[int]], dtype: type[np.unsignedinteger]) -> TokenPart:
-    lengths = np.fromiter(map(len, segments), np.int32, len(segments))
-    return TokenPart(np.fromiter(itertools.chain.from_iterable(segments), dtype, int(lengths.sum())), lengths)
+    return joined(train, dtype), joined(valid, dtype)

@@ -1,4 +1,10 @@
-"""Translations of a causal model of pairs: greedy, or by beam search.
+"""Causal models of pairs, and their translations: greedy, or by beam search.
+
+Such a model reads the source once and then goes token by token, with a cache of keys and values:
+
+    p(y_1 ... y_n, end | s) = prod_t p(y_t | y_<t, s)          position W + t sees the whole source, and the targets up to itself
+
+Its network is our own BERT; training computes the same in one pass over a packed row, this step by step. Beam search:
 
     keep the b likeliest beginnings of each source's translation;  a finished one stays as it is;
     when all are finished, or as long as the model allows, take the one with the highest log p / tokens^penalty
@@ -9,17 +15,91 @@ A beam of 1 is greedy decoding. The end token counts as a token.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
+from tokenizers import Tokenizer
 from torch import Tensor
 
+from unmask.errors import InputError
+from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.encoder.layers import Stream
+from unmask.models.loading import read_own_bert
+from unmask.models.source import Source
 from unmask.runs.progress import Progress
-from unmask.translation.pairs import CausalPairs
+from unmask.translation.pairs import PairLayout, read_layout
 
 ROWS = {"cuda": 4096, "cpu": 256}
 """Beginnings that are read side by side, by device."""
+
+
+class Read:
+    """The cache of n pairs: keys and values of each layer, and which places may be attended to."""
+
+    def __init__(self, keys: list[Tensor], values: list[Tensor], seen: Bool[Tensor, "n L"]) -> None:
+        self.keys, self.values, self.seen = keys, values, seen
+
+    def take(self, rows: Int[Tensor, " m"]) -> Read:
+        """The cache of some rows, which may be named several times."""
+        return Read([k[rows] for k in self.keys], [v[rows] for v in self.values], self.seen[rows])
+
+
+class CausalPairs:
+    """Next-token log-probabilities of translations; special tokens except the end token are excluded."""
+
+    def __init__(self, network: BertMaskedLM, layout: PairLayout, special: Int[Tensor, " s"]) -> None:
+        self.network, self.layout = network.eval(), layout
+        self.device = next(network.parameters()).device
+        ruled_out = torch.zeros(network.config.vocab_size, dtype=torch.bool)
+        ruled_out[special] = True
+        ruled_out[layout.end] = False
+        self.ruled_out = ruled_out.to(self.device)
+
+    @torch.no_grad()
+    def read(self, rooms: Int[Tensor, "n W"]) -> tuple[Read, Float[Tensor, "n V"]]:
+        """Read sources in their rooms; log p(y_1 | s)."""
+        bert = self.network.bert
+        states, there = bert.embeddings(rooms), rooms != self.layout.pad
+        keys, values = [], []
+        for layer in bert.layers:
+            query, key, value = layer.project(states)
+            states = layer.after_attention(Stream(states, states), layer.attend(query, key, value, there)).normed
+            keys.append(key)
+            values.append(value)
+        last = there.sum(1) - 1
+        first = self._log_probs(states[torch.arange(len(rooms), device=self.device), last])
+        return Read(keys, values, there), first
+
+    @torch.no_grad()
+    def step(self, read: Read, tokens: Int[Tensor, " n"], place: int) -> Float[Tensor, "n V"]:
+        """Read one more token of each translation, its `place`-th from 0; log-probabilities of the one after it."""
+        bert = self.network.bert
+        states = bert.embeddings(tokens.unsqueeze(1), self.layout.source_length + place)
+        read.seen = torch.cat([read.seen, read.seen.new_ones(len(tokens), 1)], 1)
+        for number, layer in enumerate(bert.layers):
+            query, key, value = layer.project(states)
+            read.keys[number] = torch.cat([read.keys[number], key], 1)
+            read.values[number] = torch.cat([read.values[number], value], 1)
+            mixed = layer.attend(query, read.keys[number], read.values[number], read.seen)
+            states = layer.after_attention(Stream(states, states), mixed).normed
+        return self._log_probs(states[:, 0])
+
+    def _log_probs(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:
+        return self.network.head(states).float().log_softmax(-1).masked_fill(self.ruled_out, -torch.inf)
+
+
+def load_causal_pairs(folder: Path, tokenizer: Tokenizer, device: torch.device, dtype: torch.dtype) -> CausalPairs:
+    """The causal model of pairs of a folder that `unmask train --parallel SOURCE TARGET --objective causal` wrote."""
+    layout, objective, _ = read_layout(folder, tokenizer.get_vocab())
+    if objective != "causal":
+        raise InputError(f"model {str(folder)!r} is a masked model: give one that was trained with --objective causal")
+    network = read_own_bert(Source(str(folder)), dtype, decoder=True)
+    if network is None:
+        raise InputError(f"the weights in {str(folder)!r} are not those of its config.json: train the model again")
+    special = [i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special]
+    return CausalPairs(network.to(device), layout, torch.tensor(special))
 
 
 class Translated(NamedTuple):

@@ -1,8 +1,8 @@
-"""Translations under way: decoded from blanks, moved by a Markov kernel, scored; the machinery is that of `sampling`.
+"""A masked model of pairs, and its translations under way: decoded from blanks, moved by a Markov kernel, scored.
 
-A draft is a text of its source and `length` free positions; its length decides its `Target`, in which the source is given. Drafts
-of one length go side by side, whatever their sources; on a CPU, those whose sources have the same room (`PairModel.in_room`). A
-draft's random choices depend on the seed and its own number alone.
+The machinery is that of `sampling`. A draft is a text of its source and `length` free positions; its length decides its `Target`,
+in which the source is given. Drafts of one length go side by side, whatever their sources; on a CPU, those whose sources have the
+same room (`PairModel.in_room`). A draft's random choices depend on the seed and its own number alone.
 """
 
 from __future__ import annotations
@@ -10,13 +10,22 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Literal
 from zlib import crc32
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.errors import InputError
+from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.encoder.head import widen_output
+from unmask.models.loading import load_network, resolve_device, resolve_dtype
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.source import Source
+from unmask.models.text.word_pieces import Spelling
 from unmask.options.sampling import EnergyKind
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.ancestral import Ancestral
@@ -30,12 +39,79 @@ from unmask.sampling.run.groups import Group, random_texts
 from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
-from unmask.translation.pair_model import PairModel
+from unmask.translation.pairs import LengthHead, PairLayout, pooled_states, read_layout
 
+GPU_ROWS, CPU_ROWS = 128, 4
+"""Of a call: on a GPU drafts of one length are tens or hundreds, on a CPU a few; what a call has too few of is computed for
+nothing."""
+ROOMS = 8
+"""On a CPU the room of a source is cut to a multiple of this many tokens."""
 Score = Literal["norm", "raw", "any-order"]
 STREAMS = 2**24
 """Streams of random numbers; parallel tempering takes several for each."""
-SCORES: tuple[Score, ...] = ("norm", "raw", "any-order")
+
+
+@dataclass(frozen=True)
+class PairModel:
+    """A folder of `unmask train --parallel`, loaded; `corrects`: it was trained to correct tokens that it sees."""
+
+    model: MaskedLM
+    layout: PairLayout
+    spelling: Spelling
+    lengths: LengthHead
+    corrects: bool = False
+
+    @classmethod
+    def load(cls, folder: Path, device: str = "auto", dtype: str = "auto") -> PairModel:
+        """Read a folder; `device` and `dtype` are those of `MaskedLM.load`."""
+        on, kind = resolve_device(device), resolve_dtype(dtype)
+        spelling = Spelling.read(folder)
+        layout, objective, corrects = read_layout(folder, spelling.special)
+        if objective != "masked":
+            raise InputError(f"model {str(folder)!r} is a causal model, which fills no blanks: give --decoder greedy or beam")
+        network = load_network(Source(str(folder)), on, kind)
+        assert isinstance(network, BertMaskedLM)
+        network.bert.unseen = layout.pad
+        widen_output(network)
+        model = MaskedLM(network, spelling.tokenizer, name=str(folder))
+        return cls(model, layout, spelling, LengthHead.load(folder).to(model.device), corrects)
+
+    @cached_property
+    def passes(self) -> Passes:
+        """How the model is run; calls recorded on a GPU for each length of texts are reused as long as the model is loaded."""
+        return Passes(self.model, GPU_ROWS if self.model.device.type == "cuda" else CPU_ROWS)
+
+    def in_room(self, source: Sequence[int]) -> PairModel:
+        """This model for texts with a room of no more tokens than the source needs, rounded up; weights are shared.
+
+        Nobody looks at the padding that is cut off, and every other token keeps its position, so that the conditionals are the
+        same; a CPU is spared the padding. A GPU keeps to one room: it would rather have more texts side by side.
+        """
+        room = min(self.layout.source_length, -(-(len(source) + 2) // ROOMS) * ROOMS)
+        if self.model.device.type == "cuda" or room == self.layout.source_length:
+            return self
+        if room not in self._rooms:
+            network, cut = self.model.network, self.layout.source_length - room
+            assert isinstance(network, BertMaskedLM)
+            model = MaskedLM(network.without_positions(room, room + cut), self.model.tokenizer, name=self.model.name)
+            layout = replace(self.layout, source_length=room, max_length=self.layout.max_length - cut)
+            self._rooms[room] = replace(self, model=model, layout=layout)
+        return self._rooms[room]
+
+    @cached_property
+    def _rooms(self) -> dict[int, PairModel]:
+        return {}
+
+    def likely_lengths(self, sources: Sequence[Sequence[int]], k: int) -> list[list[tuple[int, float]]]:
+        """The k likeliest numbers of tokens of each source's translation, and their log-probabilities."""
+        if not sources:
+            return []
+        network = self.model.network
+        assert isinstance(network, BertMaskedLM)
+        with torch.no_grad():
+            found = self.lengths(*pooled_states(network.bert, self.layout, sources)).topk(k, -1)
+        both = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+        return [[(index + 1, value) for index, value in zip(*row, strict=True)] for row in both]
 
 
 @dataclass(frozen=True)
@@ -65,14 +141,6 @@ class Drafting:
         self.pair, self.seed, self.progress = pair, seed, progress
         self.moves = dict.fromkeys(COUNTS, 0)
 
-    def decoded(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
-        """The drafts' blanks filled by a decoder."""
-        return self._run(drafts, settings, 1, "decoded")
-
-    def moved(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
-        """The drafts after `settings.sweeps` sweeps of a Markov kernel from where they are."""
-        return self._run(drafts, settings, settings.sweeps, "sampled")
-
     def at_random(self, drafts: Sequence[Draft]) -> list[Draft]:
         """The drafts with tokens drawn uniformly from the vocabulary."""
         out = list(drafts)
@@ -86,28 +154,28 @@ class Drafting:
         out = [0.0] * len(drafts)
         kind: EnergyKind = "raw" if score == "raw" else "norm"
         for places, group, passes in self._groups(drafts, SampleSettings(seed=self.seed, energy=kind)):
-            values = self._log_prob(group, passes, orders) if score == "any-order" else self._energy(group, passes)
+            assert group.starts is not None
+            if score == "any-order":
+                values = self._log_prob(group.starts, group, passes, orders)
+            else:
+                state = ChainState.at(group.target, group.starts)
+                state.complete(group.target, passes)
+                values = state.energy
             for place, value in zip(places, values.tolist(), strict=True):
                 out[place] = value
         return out
 
-    @staticmethod
-    def _energy(group: Group, passes: Passes) -> Tensor:
-        assert group.starts is not None
-        state = ChainState.at(group.target, group.starts)
-        state.complete(group.target, passes)
-        return state.energy
-
-    def _log_prob(self, group: Group, passes: Passes, orders: int) -> Tensor:
-        assert group.starts is not None
+    def _log_prob(self, ids: Int[Tensor, "n T"], group: Group, passes: Passes, orders: int) -> Float[Tensor, " n"]:
         ancestral, streams = Ancestral(group.target, passes), ChainStreams(self.seed, group.chains)
         rows = torch.arange(len(group.chains), device=group.target.device)
         drawn = [streams.at(0, number + 1).permutation(rows, group.target.sites) for number in range(orders)]
-        found = torch.stack([ancestral.log_prob(group.starts, order) for order in drawn])
+        found = torch.stack([ancestral.log_prob(ids, order) for order in drawn])
         return found.logsumexp(0) - torch.tensor(float(orders)).log().to(found)
 
-    def _run(self, drafts: Sequence[Draft], settings: SampleSettings, sweeps: int, what: str) -> list[Draft]:
+    def run(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
+        """The drafts' blanks filled by a decoder, or the drafts after `settings.sweeps` sweeps of a Markov kernel."""
         out, done = list(drafts), 0
+        sweeps, what = (1, "decoded") if settings.entry.decodes else (settings.sweeps, "sampled")
         for places, group, passes in self._groups(drafts, settings):
             narrow = _narrowed(settings, group.target.sites)
             run = group_run(narrow, group, build(narrow, group.target, passes))

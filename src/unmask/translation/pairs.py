@@ -10,13 +10,8 @@ How long a translation is follows from its source alone:
     p(n | s) = softmax(W_2 gelu(W_1 [mean_j h_j ; h_0]) + B[|s|])[n],       n = 1 ... longest
 
 h_j are the encoder's last states of the source by itself, in its room, |s| its number of tokens, and B a table that starts at
-the logarithm of how often each length was seen. The head is small and is stored in its own file.
-
-A causal model of pairs reads the source once and then goes token by token, with a cache of keys and values:
-
-    p(y_1 ... y_n, end | s) = prod_t p(y_t | y_<t, s)          position W + t sees the whole source, and the targets up to itself
-
-Its network is our own BERT; training computes the same in one pass over a packed row, this step by step.
+the logarithm of how often each length was seen. The head is small and is stored in its own file. It is fitted by the loss
+-log p(n | s) of the trained targets' lengths n, on the states of the finished encoder, which stays as it is.
 """
 
 from __future__ import annotations
@@ -26,15 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from jaxtyping import Bool, Float, Int
-from tokenizers import Tokenizer
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertEncoder, BertMaskedLM
-from unmask.models.loading import PAIR_FILE, WEIGHTS, is_pair_model, read_own_bert
-from unmask.models.source import Source
+from unmask.models.loading import PAIR_FILE, WEIGHTS, is_pair_model
 from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.models.weights import read_file, refuse_whole_numbers
 from unmask.runs.files import read_object, write_atomically, write_json
@@ -46,6 +39,8 @@ SHORTEST = 4
 """Tokens of either side's room; with fewer there is no word between the special tokens."""
 LENGTHS_FILE = "length_head.safetensors"
 ROWS = 256
+EPOCHS, LEAST_STEPS, BATCH, RATE, DROPOUT = 12, 400, 256, 1e-3, 0.2
+"""Of the fit of a length head."""
 
 
 @dataclass(frozen=True)
@@ -78,21 +73,12 @@ class PairLayout:
         return [self.start, *source, self.end, *target, self.end]
 
     def room(self, source: Sequence[int]) -> tuple[int, ...]:
-        """The source in its room."""
-        if len(source) > self.longest_source:
-            raise InputError(
-                f"the source has {len(source)} tokens and the model takes {self.longest_source}: shorten it, "
-                "or train a model with a larger --max-length"
-            )
+        """The source, of at most `longest_source` tokens, in its room."""
         return (self.start, *source, self.end, *[self.pad] * (self.longest_source - len(source)))
 
     def template(self, source: Sequence[int], length: int) -> tuple[int, ...]:
         """The source, and `length` blanks for its translation."""
         return (*self.room(source), *[self.mask] * length, self.end)
-
-    def target(self, ids: Sequence[int]) -> list[int]:
-        """The translation's tokens in a whole text."""
-        return list(ids[self.source_length : -1])
 
     def save(self, folder: Path, objective: str, vocabulary: Mapping[str, int], corrects: bool = False) -> None:
         """Write the layout, whether the model was trained to correct what it sees, and which vocabulary and files are its own."""
@@ -107,13 +93,11 @@ def is_causal_pair_model(folder: Path) -> bool:
     return is_pair_model(folder) and read_object(folder / PAIR_FILE).get("objective") == "causal"
 
 
-def corrects(folder: Path) -> bool:
-    """Whether the model of a folder was trained to correct tokens that it sees, not only to fill blanks."""
-    return bool(read_object(folder / PAIR_FILE).get("corrects"))
+def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout, str, bool]:
+    """The layout of a folder, its model's objective, and whether that was trained to correct tokens that it sees.
 
-
-def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout, str]:
-    """The layout of a folder, and the objective that its model was trained with; `vocabulary` of the tokenizer beside it."""
+    `vocabulary`: of the tokenizer beside it.
+    """
     if not is_pair_model(folder):
         raise InputError(
             f"model {str(folder)!r} does not translate (it has no {PAIR_FILE}): give a folder of `unmask train --parallel`"
@@ -121,15 +105,16 @@ def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout
     noted = read_object(folder / PAIR_FILE)
     try:
         source_length, max_length, objective = int(noted["source_length"]), int(noted["max_length"]), str(noted["objective"])
+        trained_with, corrects = noted["vocabulary"], bool(noted["corrects"])
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{str(folder / PAIR_FILE)!r} is not understood: train the model again") from None
     missing = next((token for token in SPECIAL if token not in vocabulary), None)
     if missing is not None:
         raise InputError(f"the tokenizer in {str(folder)!r} lacks {missing!r}: {OWN_TOKENIZER}")
-    if noted.get("vocabulary", vocabulary_hash(vocabulary)) != vocabulary_hash(vocabulary):
+    if trained_with != vocabulary_hash(vocabulary):
         raise InputError(f"the tokenizer in {str(folder)!r} has other tokens than the model was trained with: {OWN_TOKENIZER}")
     _refuse_other_files(folder, noted.get("files"))
-    return PairLayout(source_length, max_length, *(vocabulary[token] for token in SPECIAL)), objective
+    return PairLayout(source_length, max_length, *(vocabulary[token] for token in SPECIAL)), objective, corrects
 
 
 def _refuse_other_files(folder: Path, noted: object) -> None:
@@ -141,14 +126,6 @@ def _refuse_other_files(folder: Path, noted: object) -> None:
                 f"{name} in {str(folder)!r} is not the file that the model was saved with: put it back, or, if you changed it "
                 f'yourself, take "{name}" out of {PAIR_FILE}'
             )
-
-
-def refuse_other_tokens(folder: Path, vocabulary: Mapping[str, int], outputs: int) -> None:
-    """Refuse a tokenizer of another size, in folders of an earlier unmask, which do not note whose it is."""
-    if "vocabulary" not in read_object(folder / PAIR_FILE) and sorted(vocabulary.values()) != list(range(outputs)):
-        raise InputError(
-            f"the tokenizer in {str(folder)!r} has {len(vocabulary):,} tokens and the model {outputs:,}: {OWN_TOKENIZER}"
-        )
 
 
 class LengthHead(nn.Module):
@@ -190,78 +167,53 @@ class LengthHead(nn.Module):
 
 
 @torch.no_grad()
-def pooled_states(encoder: BertEncoder, rooms: Int[Tensor, "n W"], pad: int) -> Float[Tensor, "n D"]:
-    """[mean over the source's tokens ; state of the start token] of each source, which the encoder sees alone."""
-    parts = []
-    for some in rooms.split(ROWS):
+def pooled_states(
+    encoder: BertEncoder, layout: PairLayout, sources: Sequence[Sequence[int]]
+) -> tuple[Float[Tensor, "n D"], Int[Tensor, " n"]]:
+    """[mean over the source's tokens ; state of the start token] of each source, which the encoder sees alone; its length."""
+    device, parts = next(encoder.parameters()).device, []
+    for some in torch.tensor([layout.room(source) for source in sources], device=device).split(ROWS):
         states = encoder(some).float()
-        there = (some != pad).unsqueeze(-1)
+        there = (some != layout.pad).unsqueeze(-1)
         parts.append(torch.cat([(states * there).sum(1) / there.sum(1), states[:, 0]], 1))
-    return torch.cat(parts)
+    return torch.cat(parts), torch.tensor([len(source) for source in sources], device=device)
 
 
-class Read:
-    """The cache of n pairs: keys and values of each layer, and which places may be attended to."""
-
-    def __init__(self, keys: list[Tensor], values: list[Tensor], seen: Bool[Tensor, "n L"]) -> None:
-        self.keys, self.values, self.seen = keys, values, seen
-
-    def take(self, rows: Int[Tensor, " m"]) -> Read:
-        """The cache of some rows, which may be named several times."""
-        return Read([k[rows] for k in self.keys], [v[rows] for v in self.values], self.seen[rows])
-
-
-class CausalPairs:
-    """Next-token log-probabilities of translations; special tokens except the end token are excluded."""
-
-    def __init__(self, network: BertMaskedLM, layout: PairLayout, special: Int[Tensor, " s"]) -> None:
-        self.network, self.layout = network.eval(), layout
-        self.device = next(network.parameters()).device
-        ruled_out = torch.zeros(network.config.vocab_size, dtype=torch.bool)
-        ruled_out[special] = True
-        ruled_out[layout.end] = False
-        self.ruled_out = ruled_out.to(self.device)
-
-    @torch.no_grad()
-    def read(self, rooms: Int[Tensor, "n W"]) -> tuple[Read, Float[Tensor, "n V"]]:
-        """Read sources in their rooms; log p(y_1 | s)."""
-        bert = self.network.bert
-        states, there = bert.embeddings(rooms), rooms != self.layout.pad
-        keys, values = [], []
-        for layer in bert.layers:
-            query, key, value = layer.project(states)
-            states = layer.after_attention(states, layer.attend(query, key, value, there))
-            keys.append(key)
-            values.append(value)
-        last = there.sum(1) - 1
-        first = self._log_probs(states[torch.arange(len(rooms), device=self.device), last])
-        return Read(keys, values, there), first
-
-    @torch.no_grad()
-    def step(self, read: Read, tokens: Int[Tensor, " n"], place: int) -> Float[Tensor, "n V"]:
-        """Read one more token of each translation, its `place`-th from 0; log-probabilities of the one after it."""
-        bert = self.network.bert
-        states = bert.embeddings(tokens.unsqueeze(1), self.layout.source_length + place)
-        read.seen = torch.cat([read.seen, read.seen.new_ones(len(tokens), 1)], 1)
-        for number, layer in enumerate(bert.layers):
-            query, key, value = layer.project(states)
-            read.keys[number] = torch.cat([read.keys[number], key], 1)
-            read.values[number] = torch.cat([read.values[number], value], 1)
-            states = layer.after_attention(states, layer.attend(query, read.keys[number], read.values[number], read.seen))
-        return self._log_probs(states[:, 0])
-
-    def _log_probs(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:
-        return self.network.head(states).float().log_softmax(-1).masked_fill(self.ruled_out, -torch.inf)
+def fit_length_head(
+    network: BertMaskedLM, layout: PairLayout, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], seed: int
+) -> LengthHead:
+    """The head for this network, from tokens of sources and targets; equal arguments give equal heads on one kind of device."""
+    device = next(network.parameters()).device
+    network.bert.unseen = layout.pad
+    pooled, tokens = pooled_states(network.eval().bert, layout, sources)
+    lengths = torch.tensor([len(target) for target in targets], device=device)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        head = LengthHead(network.config.hidden_size, layout.longest_source, layout.longest_target)
+        with torch.no_grad():
+            head.by_source.copy_(_smoothed_log_counts(tokens.cpu(), lengths.cpu(), head.by_source))
+        _fit(head.to(device), pooled, tokens, lengths)
+    return head.eval()
 
 
-def load_causal_pairs(folder: Path, tokenizer: Tokenizer, device: torch.device, dtype: torch.dtype) -> CausalPairs:
-    """The causal model of pairs of a folder that `unmask train --parallel SOURCE TARGET --objective causal` wrote."""
-    layout, objective = read_layout(folder, tokenizer.get_vocab())
-    if objective != "causal":
-        raise InputError(f"model {str(folder)!r} is a masked model: give one that was trained with --objective causal")
-    network = read_own_bert(Source(str(folder)), dtype, decoder=True)
-    if network is None:
-        raise InputError(f"the weights in {str(folder)!r} are not those of its config.json: train the model again")
-    refuse_other_tokens(folder, tokenizer.get_vocab(), network.config.vocab_size)
-    special = [i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special]
-    return CausalPairs(network.to(device), layout, torch.tensor(special))
+def _smoothed_log_counts(tokens: Int[Tensor, " n"], lengths: Int[Tensor, " n"], like: Tensor) -> Float[Tensor, "S longest"]:
+    """How often each length was seen with each length of source, or with one near it."""
+    counts = torch.zeros_like(like).index_put((tokens, lengths - 1), torch.ones(len(tokens)), accumulate=True)
+    kernel = torch.tensor([1.0, 2.0, 4.0, 2.0, 1.0])
+    near = functional.conv2d(counts[None, None], (kernel[:, None] * kernel)[None, None], padding=2)[0, 0]
+    return (near + 0.1).log()
+
+
+def _fit(head: LengthHead, pooled: Float[Tensor, "n D"], tokens: Int[Tensor, " n"], lengths: Int[Tensor, " n"]) -> None:
+    each = -(-len(pooled) // BATCH)
+    epochs = max(EPOCHS, -(-LEAST_STEPS // each))
+    optimiser = torch.optim.AdamW(head.parameters(), RATE, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, epochs * each)
+    for _ in range(epochs):
+        for some in torch.randperm(len(pooled), device=pooled.device).split(BATCH):
+            states = functional.dropout(pooled[some], DROPOUT)
+            loss = functional.nll_loss(head(states, tokens[some]), lengths[some] - 1)
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            schedule.step()

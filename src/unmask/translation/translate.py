@@ -1,4 +1,7 @@
-"""`unmask.translate`: a file of sources in, a translation of each out."""
+"""`unmask.translate`: a file of sources in, a translation of each out.
+
+Imports no torch before it is called, so that the command line can show its options at once.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,13 @@ from unmask.runs.lines import STANDARD_INPUT, source_name, text_lines
 from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.sampling.run.text_statistics import stutters
+from unmask.translation.result import BEGINNING, Translations, figures
 from unmask.translation.settings import TranslateSettings
 
 if TYPE_CHECKING:
-    from unmask.models.text.spelling import Spelling
-    from unmask.translation.drafts import Draft, Drafting
-    from unmask.translation.pair_model import PairModel
+    from unmask.models.text.word_pieces import Spelling
+    from unmask.translation.drafts import Draft, Drafting, PairModel
     from unmask.translation.pairs import PairLayout
-    from unmask.translation.result import Translations
 
 Texts = str | os.PathLike[str] | Sequence[str]
 
@@ -72,8 +74,6 @@ def translate(
     """
     usual = "beam" if decoder is None and kernel is None and _is_causal(model) else decoder
     settings = TranslateOptions.given(locals() | {"decoder": usual}).part(TranslateSettings)
-    from unmask.translation.result import BEGINNING, Translations, figures
-
     file = None if out is None else output_file("out", out, (texts, reference, model), BEGINNING)
     sources = read_lines(texts, "texts")
     references = None if reference is None else read_lines(reference, "reference")
@@ -116,8 +116,8 @@ def _is_causal(model: Any) -> bool:
 
 def _encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> list[tuple[int, ...]]:
     """The sources' tokens; one that has no room in the model is refused with its line."""
-    from unmask.models.text.spelling import UNKNOWN
     from unmask.models.text.text_tokenizer import refuse_hopeless
+    from unmask.models.text.word_pieces import UNKNOWN
 
     for line, source in enumerate(sources, 1):
         refuse_hopeless(source, layout.longest_source, f"line {line}")
@@ -139,25 +139,29 @@ def _encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> 
     return [tuple(ids) for ids in found]
 
 
-def _row(text: str, tokens: Sequence[int], energy: float | None, log_prob: float | None, passes: int) -> dict[str, Any]:
-    numbers = {"energy": energy, "log_prob": log_prob, "passes": passes, "stutter": stutters(tokens)}
-    return {"text": text, **numbers, "tokens": list(tokens), "length": len(tokens)}
-
-
-EMPTY: dict[str, Any] = {"text": "", "energy": None, "log_prob": None, "passes": 0, "stutter": 0, "tokens": [], "length": 0}
-
-
+Row = tuple[Sequence[int], float | None, float | None, int]
+"""Tokens of a translation, its energy, its log-probability, and its passes."""
 Found = tuple[list[dict[str, Any]], dict[str, int], float]
 """Rows, what a kernel did, and the seconds that translating took."""
+
+
+def _rows(spelling: Spelling, ids: Sequence[tuple[int, ...]], found: Iterable[Row]) -> list[dict[str, Any]]:
+    """A row per source: `found` has one for each that is not empty."""
+    waiting, rows = iter(found), []
+    for source in ids:
+        tokens, energy, log_prob, passes = next(waiting) if source else ((), None, None, 0)
+        numbers = {"energy": energy, "log_prob": log_prob, "passes": passes, "stutter": stutters(tokens)}
+        text = spelling.text(tokens) if source else ""
+        rows.append({"text": text, **numbers, "tokens": list(tokens), "length": len(tokens)})
+    return rows
 
 
 def _by_a_causal_model(
     sources: Sequence[str], settings: TranslateSettings, model: Any, device: str, dtype: str, progress: Progress | None
 ) -> Found:
     from unmask.models.loading import resolve_device, resolve_dtype
-    from unmask.models.text.spelling import Spelling
-    from unmask.translation.beam_search import beam_search
-    from unmask.translation.pairs import load_causal_pairs
+    from unmask.models.text.word_pieces import Spelling
+    from unmask.translation.beam_search import beam_search, load_causal_pairs
 
     if not isinstance(model, str | os.PathLike):
         raise InputError(f"{settings.method} takes the folder of a causal model, not a masked one: give its path")
@@ -166,21 +170,16 @@ def _by_a_causal_model(
     spelling = Spelling.read(folder)
     causal = load_causal_pairs(folder, spelling.core, on, kind)
     ids = _encoded(spelling, causal.layout, sources)
-    places = [place for place, source in enumerate(ids) if source]
     width, began = settings.beam if settings.method == "beam" else 1, time.monotonic()
-    found = beam_search(causal, [ids[place] for place in places], width, settings.penalty, progress=progress)
+    found = beam_search(causal, [source for source in ids if source], width, settings.penalty, progress=progress)
     seconds = time.monotonic() - began
-    rows = [dict(EMPTY) for _ in sources]
-    for place, one in zip(places, found, strict=True):
-        rows[place] = _row(spelling.text(one.tokens), one.tokens, None, one.log_prob, one.passes)
-    return rows, {}, seconds
+    return _rows(spelling, ids, [(one.tokens, None, one.log_prob, one.passes) for one in found]), {}, seconds
 
 
 def _by_a_masked_model(
     sources: Sequence[str], settings: TranslateSettings, model: Any, device: str, dtype: str, progress: Progress | None
 ) -> Found:
-    from unmask.translation.drafts import Drafting
-    from unmask.translation.pair_model import PairModel
+    from unmask.translation.drafts import Drafting, PairModel
 
     pair = model if isinstance(model, PairModel) else PairModel.load(Path(user_path(model, "model")), device, dtype)
     if settings.lengths > pair.layout.longest_target:
@@ -196,10 +195,9 @@ def _by_a_masked_model(
             stacklevel=3,
         )
     ids = _encoded(pair.spelling, pair.layout, sources)
-    places = [place for place, source in enumerate(ids) if source]
     drafting = Drafting(pair, settings.seed, progress)
     began = time.monotonic()
-    drafts = _translated(drafting, [ids[place] for place in places], settings)
+    drafts = _translated(drafting, [source for source in ids if source], settings)
     if pair.model.device.type == "cuda":
         import torch
 
@@ -207,10 +205,9 @@ def _by_a_masked_model(
     seconds = time.monotonic() - began
     energies = drafting.scores(drafts, "raw" if settings.energy == "raw" else "norm")
     log_probs = drafting.scores(drafts, "any-order", settings.orders)
-    rows = [dict(EMPTY) for _ in sources]
-    for place, draft, energy, log_prob in zip(places, drafts, energies, log_probs, strict=True):
-        rows[place] = _row(pair.spelling.text(draft.tokens), draft.tokens, energy, log_prob, draft.passes)
-    return rows, drafting.moves if settings.moves else {}, seconds
+    both = zip(drafts, energies, log_probs, strict=True)
+    found = [(draft.tokens, energy, log_prob, draft.passes) for draft, energy, log_prob in both]
+    return _rows(pair.spelling, ids, found), drafting.moves if settings.moves else {}, seconds
 
 
 def _translated(drafting: Drafting, sources: Sequence[tuple[int, ...]], settings: TranslateSettings) -> list[Draft]:
@@ -223,9 +220,9 @@ def _translated(drafting: Drafting, sources: Sequence[tuple[int, ...]], settings
         for length, log_length in likely
     ]
     starting = settings.starting
-    drafts = drafting.at_random(drafts) if starting is None else drafting.decoded(drafts, starting)
+    drafts = drafting.at_random(drafts) if starting is None else drafting.run(drafts, starting)
     drafts = _best(drafting, drafts, settings)
-    return drafting.moved(drafts, settings.sampling) if settings.moves else drafts
+    return drafting.run(drafts, settings.sampling) if settings.moves else drafts
 
 
 def _best(drafting: Drafting, drafts: Sequence[Draft], settings: TranslateSettings) -> list[Draft]:

@@ -17,8 +17,8 @@ def of_the_network(model, rows, where):
     return whole[torch.arange(len(rows)), where[:, 0]]
 
 
-def test_one_position_in_float64_is_exact(checkpoint, post_norm_architecture):
-    model = MaskedLM.load(checkpoint(post_norm_architecture), dtype="float64")
+def test_one_position_in_float64_is_exact(checkpoint, fast_architecture):
+    model = MaskedLM.load(checkpoint(fast_architecture), dtype="float64")
     got = model._at_one(ROWS, WHERE)[:, 0].log_softmax(-1)
     expected = of_the_network(model, ROWS, WHERE)
     torch.testing.assert_close(got, expected, atol=1e-11, rtol=0)

@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 pytest.importorskip("triton")
 if not os.environ.get("TRITON_INTERPRET"):
     pytest.skip("compiled here, and held by test_cuda.py beside this file", allow_module_level=True)
 
+from transformers.models.eurobert.modeling_eurobert import EuroBertRMSNorm
+
 from unmask.models.encoder import triton_programs
-from unmask.models.encoder.triton_programs import add_norm, short_attention
+from unmask.models.encoder.layers import Turn
+from unmask.models.encoder.relative import Relative
+from unmask.models.encoder.triton_programs import add_norm, linear_activated, short_attention, turned
+
+
+def turn_of(length: int, width: int) -> Turn:
+    angles = torch.rand(length, width // 2, generator=torch.Generator().manual_seed(9)).repeat(1, 2) * 6
+    return Turn(angles.cos(), angles.sin())
+
+
+def by_complex_numbers(x: Tensor, turn: Turn, heads: int) -> Tensor:
+    """Each pair (x_i, x_(i + e/2)) as one number, times e^(i angle)."""
+    first, second = x.unflatten(-1, (heads, 2, -1)).unbind(-2)
+    product = torch.complex(first, second) * torch.complex(turn.cos, turn.sin)[:, None, : first.shape[-1]]
+    return torch.cat([product.real, product.imag], -1).flatten(-2)
+
+
+def attention(queries: Tensor, keys: Tensor, values: Tensor, heads: int, mask: Tensor | None = None) -> Tensor:
+    width = queries.shape[-1] // heads
+    split = [x.unflatten(-1, (-1, width)).transpose(1, 2) for x in (queries, keys, values)]
+    shared = [x.repeat_interleave(heads // x.shape[1], 1) for x in split]
+    return functional.scaled_dot_product_attention(*shared, mask).transpose(1, 2).flatten(2)
 
 
 @pytest.mark.parametrize("length", [5, 16, 21])
@@ -22,22 +46,64 @@ def test_short_attention_is_attention(length: int) -> None:
     heads, width = 4, 64
     stacked = torch.randn(3, length, 3 * width, generator=torch.Generator().manual_seed(length))
     queries, keys, values = stacked.split(width, -1)
-    split = [x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (queries, keys, values)]
-    expected = functional.scaled_dot_product_attention(*split).transpose(1, 2).flatten(2)
+    expected = attention(queries, keys, values, heads)
     found = short_attention(queries, keys, values, heads)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     assert (short_attention(queries, keys.flip(1), values, heads) - expected).abs().max() > 0.1
 
 
-def test_add_norm_is_the_norm_of_the_sum() -> None:
+@pytest.mark.parametrize("length", [5, 21])
+def test_short_attention_turns_shares_heads_and_keeps_to_its_window(length: int) -> None:
+    heads, width, window = 4, 64, 3
+    stacked = torch.randn(3, length, 2 * width, generator=torch.Generator().manual_seed(length))
+    queries, keys, values = stacked.split([width, width // 2, width // 2], -1)
+    turn, places = turn_of(length, width // heads), torch.arange(length)
+    near = (places[:, None] - places).abs() <= window
+    expected = attention(by_complex_numbers(queries, turn, heads), by_complex_numbers(keys, turn, 2), values, heads, near)
+    torch.testing.assert_close(short_attention(queries, keys, values, heads, turn, window), expected, rtol=1e-4, atol=1e-5)
+    assert (short_attention(queries, keys, values, heads, turn, window + 1) - expected).abs().max() > 0.01
+    assert (short_attention(queries, keys, values, heads, None, window) - expected).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("length", [5, 21])
+def test_short_attention_adds_what_distances_do(length: int) -> None:
+    torch.manual_seed(length)
+    heads, width = 4, 64
+    queries, keys, values = torch.randn(3, 3, length, width)
+    maps = [nn.Linear(width, width).requires_grad_(False) for _ in range(2)]
+    relative = Relative(nn.Embedding(64, width).requires_grad_(False), None, *maps, torch.clone, 32)
+    by_definition = torch.empty(3, heads, length, length)
+    for i in range(length):
+        for j in range(length):
+            at = relative.table.weight[i - j + 32]
+            parts = queries[:, i] * maps[0](at) + keys[:, j] * maps[1](at)
+            by_definition[:, :, i, j] = parts.unflatten(-1, (heads, -1)).sum(-1) / (3 * width / heads) ** 0.5
+    expected = attention(queries / 3**0.5, keys, values, heads, by_definition)
+    found = short_attention(queries, keys, values, heads, relative=relative)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert (short_attention(queries, keys, values, heads) - expected).abs().max() > 0.1
+
+
+def test_turned_is_a_product_of_complex_numbers() -> None:
+    x, turn = torch.randn(2, 7, 96, generator=torch.Generator().manual_seed(0)), turn_of(7, 16)
+    torch.testing.assert_close(turned(x[..., :48], turn), by_complex_numbers(x[..., :48], turn, 3), rtol=1e-5, atol=1e-6)
+    assert (turned(x, Turn(turn.cos, -turn.sin)) - turned(x, turn)).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("kind", ["LayerNorm", "without bias", "root mean square"])
+def test_add_norm_is_the_norm_of_the_sum(kind: str) -> None:
     generator = torch.Generator().manual_seed(0)
-    norm = nn.LayerNorm(48)
+    norm = EuroBertRMSNorm(48) if kind == "root mean square" else nn.LayerNorm(48, bias=kind == "LayerNorm")
     with torch.no_grad():
-        norm.weight.copy_(torch.randn(48, generator=generator))
-        norm.bias.copy_(torch.randn(48, generator=generator))
-        x, residual = torch.randn(2, 3, 5, 48, generator=generator)
-        torch.testing.assert_close(add_norm(norm, x, residual), norm(x + residual), rtol=1e-5, atol=1e-5)
-        assert (add_norm(norm, x, -residual) - norm(x + residual)).abs().max() > 0.1
+        for weight in norm.parameters():
+            weight.copy_(torch.randn(48, generator=generator))
+        x, residual = torch.randn(2, 3, 5, 48, generator=generator) + 1
+        for before in (False, True):
+            total, normed = add_norm(norm, x, residual, before)
+            torch.testing.assert_close(normed, norm(x + residual), rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(total, x + residual if before else normed, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(add_norm(norm, x, residual, True, 3.0)[0], x / 3 + residual)
+        assert (add_norm(norm, x, -residual)[1] - norm(x + residual)).abs().max() > 0.1
 
 
 @pytest.fixture
@@ -53,7 +119,7 @@ def linear(monkeypatch: pytest.MonkeyPatch) -> nn.Linear:
 def test_it_is_the_product_and_then_exact_gelu(linear: nn.Linear) -> None:
     x = torch.randn(3, 13, 24)
     expected = functional.gelu(linear(x))
-    found = triton_programs.linear_gelu(linear, x)
+    found = linear_activated(linear, "gelu", x)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=2e-6)
     assert linear(x).amin() < -5 and linear(x).amax() > 5
     by_tanh = functional.gelu(linear(x), approximate="tanh")
@@ -64,4 +130,15 @@ def test_half_precision_is_rounded_once(linear: nn.Linear) -> None:
     x = torch.randn(5, 24).half()
     linear.half()
     expected = functional.gelu(functional.linear(x.float(), linear.weight.float(), linear.bias.float()))
-    torch.testing.assert_close(triton_programs.linear_gelu(linear, x).float(), expected.half().float(), rtol=2e-3, atol=1e-6)
+    torch.testing.assert_close(linear_activated(linear, "gelu", x).float(), expected.half().float(), rtol=2e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("name, activation", [("gelu", functional.gelu), ("swish", functional.silu), ("relu", functional.relu)])
+def test_gates_are_within_the_product(linear: nn.Linear, name: str, activation: Callable[[Tensor], Tensor]) -> None:
+    x = torch.randn(3, 13, 24)
+    first, second = linear(x).chunk(2, -1)
+    torch.testing.assert_close(linear_activated(linear, name, x, gates=True), activation(first) * second, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(linear_activated(linear, name, x), activation(linear(x)), rtol=1e-5, atol=1e-5)
+    without = nn.Linear(24, 48, bias=False).requires_grad_(False)
+    first, second = without(x).chunk(2, -1)
+    torch.testing.assert_close(linear_activated(without, name, x, gates=True), activation(first) * second, rtol=1e-5, atol=1e-5)

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
-from unmask.sampling.engine.philox import counter_words, philox, plain_uniform, uniform
-from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.engine.randomness import ChainStreams, counter_words, philox, plain_uniform, uniform
 from unmask.sampling.engine.token_draw import Asked, Conditionals, plain_draw
 from unmask.sampling.kernels.proposal import Proposal, ReducibleChainWarning
 

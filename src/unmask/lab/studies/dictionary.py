@@ -15,7 +15,6 @@ from unmask.lab import figures
 from unmask.lab.correlation import tensorisation_constant
 from unmask.lab.dynamics import (
     MaskLaw,
-    Transition,
     block_dynamics,
     dirichlet_form,
     mixing_time,
@@ -26,10 +25,9 @@ from unmask.lab.dynamics import (
     total_variation,
     uniform_masks,
 )
-from unmask.lab.estimation import Matrix, block_covariance, block_information, fisher_information, mean_cost, worst_cost
-from unmask.lab.model import LabModel, Theta
-from unmask.lab.studies.settings import ModelSettings, parse_numbers, parse_sizes
-from unmask.lab.studies.study import Study, Table, counted
+from unmask.lab.estimation import block_covariance, block_information, fisher_information, mean_cost, worst_cost
+from unmask.lab.model import LabModel
+from unmask.lab.studies.study import ModelSettings, Study, Table, counted, parse_numbers, parse_sizes
 from unmask.options.lab import Dictionary
 from unmask.runs.progress import Progress
 
@@ -51,13 +49,13 @@ class Row:
     identity_error: float
 
 
-def measure(model: LabModel, law: MaskLaw, seed: int, tensorise: bool = True) -> Row:
+def measure(model: LabModel, law: MaskLaw, seed: int) -> Row:
     """Both sides of the dictionary for one mask law."""
     chain = block_dynamics(model, law)
     gap = spectral_gap(chain, model.p)
     information, covariance = block_information(model, law), block_covariance(model, law)
     fisher = fisher_information(model)
-    constant = tensorisation_constant(model, law, seed=seed) if tensorise and not law.adaptive and model.p.min() > 0 else None
+    constant = tensorisation_constant(model, law, seed=seed) if not law.adaptive and model.p.min() > 0 else None
     return Row(
         law.name,
         gap,
@@ -66,12 +64,8 @@ def measure(model: LabModel, law: MaskLaw, seed: int, tensorise: bool = True) ->
         worst_cost(covariance, fisher),
         mean_cost(covariance, fisher),
         constant,
-        max(_identity_error(model, information, chain, v) for v in np.eye(len(fisher))),
+        max(abs(float(v @ information @ v) - dirichlet_form(chain, model.p, model.score @ v)) for v in np.eye(len(fisher))),
     )
-
-
-def _identity_error(model: LabModel, information: Matrix, chain: Transition, v: Theta) -> float:
-    return abs(float(v @ information @ v) - dirichlet_form(chain, model.p, model.score @ v))
 
 
 def run(options: Dictionary, progress: Progress | None = None) -> Study:
@@ -98,14 +92,8 @@ def run(options: Dictionary, progress: Progress | None = None) -> Study:
         for k in sizes:
             law = uniform_masks(other.space, k)
             gap = spectral_gap(block_dynamics(other, law), other.p)
-            sweep.append(
-                {
-                    "coupling": coupling,
-                    "k": k,
-                    "relaxation": 1 / gap,
-                    "worst_cost": worst_cost(block_covariance(other, law), fisher),
-                }
-            )
+            cost = worst_cost(block_covariance(other, law), fisher)
+            sweep.append({"coupling": coupling, "k": k, "relaxation": 1 / gap, "worst_cost": cost})
         step()
     used = [row["worst_cost"] / row["relaxation"] for row in sweep]
     tight, tightest = min(used, default=np.nan), max(used, default=np.nan)
@@ -125,18 +113,7 @@ def run(options: Dictionary, progress: Progress | None = None) -> Study:
     table = Table(
         f"{settings.describe()}: sampling (left) and learning (right) with the same masks",
         ("masks", "gap", "1/gap", "t_mix", "samples, worst direction", "samples, mean direction", "AT constant ≥"),
-        [
-            (
-                r.masks,
-                r.gap,
-                r.relaxation,
-                r.mixing_time,
-                r.worst_cost,
-                r.mean_cost,
-                "-" if r.tensorisation is None else r.tensorisation,
-            )
-            for r in rows
-        ],
+        [["-" if number is None else number for number in list(asdict(r).values())[:-1]] for r in rows],
         "t_mix: steps until the sampler is within 1/4 of its law in total variation, from any start. Samples are multiples of "
         "what maximum likelihood needs (k = N: exactly 1); theorem 1: the worst direction is at most 1/gap. AT: approximate "
         "tensorisation of entropy, which is 1/gap for errors of any size; the largest ratio that a search found. Adaptive masks "

@@ -8,7 +8,7 @@ samples checks the closed forms.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,8 +28,7 @@ from unmask.lab.estimation import (
     least_eigenvalue,
 )
 from unmask.lab.model import LabModel
-from unmask.lab.studies.settings import ModelSettings
-from unmask.lab.studies.study import Study, Table, counted, without_rounding
+from unmask.lab.studies.study import ModelSettings, Study, Table, counted, without_rounding
 from unmask.options.lab import Masking
 from unmask.runs.progress import Progress
 
@@ -37,23 +36,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class Curves:
-    """Asymptotic covariances for k = 1..N."""
-
-    block: list[Matrix]
-    factorised: list[Matrix]
-    averaged: list[Matrix]
+ESTIMATORS = {"block": block_covariance, "factorised": factorised_covariance, "averaged": averaged_block_covariance}
 
 
-def covariances(model: LabModel) -> Curves:
-    """Gamma_k of the three estimators, for every k."""
+def covariances(model: LabModel) -> dict[str, list[Matrix]]:
+    """Asymptotic covariances Gamma_k of the three estimators, for k = 1..N."""
     laws = [uniform_masks(model.space, k) for k in range(1, model.space.sites + 1)]
-    return Curves(
-        [block_covariance(model, law) for law in laws],
-        [factorised_covariance(model, law) for law in laws],
-        [averaged_block_covariance(model, law) for law in laws],
-    )
+    return {name: [covariance(model, law) for law in laws] for name, covariance in ESTIMATORS.items()}
 
 
 def slow_direction(model: LabModel) -> LabModel:
@@ -79,21 +68,19 @@ def _drop(a: Matrix, b: Matrix) -> float:
 def run(options: Masking, progress: Progress | None = None) -> Study:
     """Compute the study."""
     settings = ModelSettings.of(options)
-    slow_settings = ModelSettings(options.slow_sites, options.slow_coupling)
-    learn_settings = ModelSettings(options.learn_sites, options.learn_coupling, options.learn_fields)
+    slow_settings = ModelSettings(sites=options.slow_sites, coupling=options.slow_coupling)
+    learn_settings = ModelSettings(sites=options.learn_sites, coupling=options.learn_coupling, fields=options.learn_fields)
     model, learned, slow = settings.build(), learn_settings.build(), slow_direction(slow_settings.build())
     curves = covariances(model)
     slow_curves, slow_best = covariances(slow), 1 / float(fisher_information(slow)[0, 0])
-    block, factorised, averaged = ([_trace(g) for g in curve] for curve in (curves.block, curves.factorised, curves.averaged))
-    slow_one, slow_all = ([float(g[0, 0]) / slow_best for g in curve] for curve in (slow_curves.block, slow_curves.averaged))
+    traces = {name: [float(np.trace(g)) for g in curve] for name, curve in curves.items()}
+    block, factorised = traces["block"], traces["factorised"]
+    slow_one, slow_all = ([float(g[0, 0]) / slow_best for g in slow_curves[name]] for name in ("block", "averaged"))
     learnt = _learn(learned, options, progress)
+    laws = [uniform_masks(learned.space, k) for k in range(1, learned.space.sites + 1)]
     closed = {
-        "block": [_trace(block_covariance(learned, uniform_masks(learned.space, k))) for k in range(1, learned.space.sites + 1)],
-        "factorised": [
-            _trace(factorised_covariance(learned, uniform_masks(learned.space, k))) for k in range(1, learned.space.sites)
-        ],
+        loss: [float(np.trace(ESTIMATORS[loss](learned, law))) for law in laws[: len(fits)]] for loss, fits in learnt.items()
     }
-    sizes = list(range(1, model.space.sites + 1))
     best = 1 + int(np.argmin(factorised))
     worst_average = max(b / a for a, b in zip(slow_all, slow_all[1:], strict=False))
     differences = _differences(learnt, closed)
@@ -123,39 +110,22 @@ def run(options: Masking, progress: Progress | None = None) -> Study:
         "Theorem 2: masking more is better, under two assumptions",
         "“Masking more is (statistically) better.”",
         findings,
-        _tables(
-            options,
-            (settings, slow_settings, learn_settings),
-            sizes,
-            (block, factorised, averaged),
-            curves,
-            (slow_one, slow_all),
-            learnt,
-            closed,
-        ),
+        _tables(options, (settings, slow_settings, learn_settings), traces, curves, (slow_one, slow_all), learnt, closed),
         "Left: total asymptotic variance by mask size; joint block conditionals fall, factorised heads turn up again and end "
         "at infinity. Middle: one direction of parameter space, relative to maximum likelihood; with one mask per sample the "
         "cost falls, with all masks averaged it is lower but not monotone. Right: fits to samples (dots, two standard "
         "errors) on the closed forms (lines).",
-        lambda: _draw(sizes, (block, factorised, averaged), (slow_one, slow_all), learnt, closed),
+        lambda: _draw(traces, (slow_one, slow_all), learnt, closed),
         {
             "options": options.to_dict()
             | {"model": settings.describe(), "slow": slow_settings.describe(), "learned": learn_settings.describe()},
-            "trace": {"block": block, "factorised": factorised, "averaged": averaged},
-            "least_eigenvalue_of_drop": {
-                "block": drops(curves.block),
-                "factorised": drops(curves.factorised),
-                "averaged": drops(curves.averaged),
-            },
+            "trace": traces,
+            "least_eigenvalue_of_drop": {name: drops(curve) for name, curve in curves.items()},
             "slow_direction": {"one_mask": slow_one, "all_masks": slow_all},
             "monte_carlo": {loss: [asdict(r) for r in results] for loss, results in learnt.items()},
             "monte_carlo_theory": closed,
         },
     )
-
-
-def _trace(matrix: Matrix) -> float:
-    return float(np.trace(matrix))
 
 
 def _learn(model: LabModel, options: Masking, progress: Progress | None) -> dict[str, list[Learning]]:
@@ -179,22 +149,18 @@ def _differences(learnt: dict[str, list[Learning]], closed: dict[str, list[float
 def _tables(
     options: Masking,
     models: tuple[ModelSettings, ModelSettings, ModelSettings],
-    sizes: list[int],
-    traces: tuple[list[float], ...],
-    curves: Curves,
+    traces: dict[str, list[float]],
+    curves: dict[str, list[Matrix]],
     slow: tuple[list[float], list[float]],
     learnt: dict[str, list[Learning]],
     closed: dict[str, list[float]],
 ) -> list[Table]:
     whole, slow_model, learned = models
-    falls = [
-        [*(without_rounding(drop, 1e-10) for drop in drops(curve)), "-"]
-        for curve in (curves.block, curves.factorised, curves.averaged)
-    ]
+    falls = [[*(without_rounding(drop, 1e-10) for drop in drops(curve)), "-"] for curve in curves.values()]
     main = Table(
         f"{whole.describe()}: trace of Γ_k, and the least eigenvalue of Γ_k - Γ_k+1",
         ("k", "joint block", "factorised head", "all masks averaged", "least eig., block", "factorised", "averaged"),
-        [(k, *(t[i] for t in traces), *(f[i] for f in falls)) for i, k in enumerate(sizes)],
+        [(k, *row) for k, row in enumerate(zip(*traces.values(), *falls, strict=True), 1)],
         "Every coupling and every field is a parameter. A negative least eigenvalue means that some direction got worse with "
         "more masking.",
     )
@@ -203,26 +169,21 @@ def _tables(
         ("k", "one mask per sample", "all masks averaged"),
         [(k + 1, *pair) for k, pair in enumerate(zip(*slow, strict=True))],
     )
+    cells = {loss: [(r.mean, r.standard_error, t) for r, t in zip(learnt[loss], closed[loss], strict=True)] for loss in learnt}
+    unknown = ("not identified", "", float("inf"))
     monte_carlo = Table(
         f"{learned.describe()}: n·MSE over {options.fits} fits to n={options.samples:,} samples",
         ("k", "joint block: fits", "± s.e.", "theory", "factorised: fits", "± s.e.", "theory"),
         [
-            (k + 1, r.mean, r.standard_error, t, *_factorised_cells(k, learnt["factorised"], closed["factorised"]))
-            for k, (r, t) in enumerate(zip(learnt["block"], closed["block"], strict=True))
+            (k, *block, *factorised)
+            for k, (block, factorised) in enumerate(zip(cells["block"], [*cells["factorised"], unknown], strict=True), 1)
         ],
     )
     return [main, one_direction, monte_carlo]
 
 
-def _factorised_cells(k: int, results: list[Learning], closed: list[float]) -> tuple[object, object, object]:
-    if k >= len(results):
-        return "not identified", "", float("inf")
-    return results[k].mean, results[k].standard_error, closed[k]
-
-
 def _draw(
-    sizes: list[int],
-    traces: tuple[list[float], ...],
+    traces: dict[str, list[float]],
     slow: tuple[list[float], list[float]],
     learnt: dict[str, list[Learning]],
     closed: dict[str, list[float]],
@@ -230,7 +191,8 @@ def _draw(
     figure, (left, middle, right) = figures.panels(
         ("Factorised heads turn the curve up", "Averaging all masks loses the order", "Fits agree with the closed forms")
     )
-    block, factorised, averaged = traces
+    block, factorised, averaged = traces.values()
+    sizes = range(1, len(block) + 1)
     finite = [v for v in factorised if np.isfinite(v)]
     left.plot(sizes, block, "o-", color=figures.BLUE, label="joint block (theorem 2)")
     left.plot(sizes[: len(finite)], finite, "s-", color=figures.RED, label="factorised head")

@@ -26,8 +26,7 @@ from unmask.lab.schedules import (
     spread,
     unmasking_law,
 )
-from unmask.lab.studies.settings import ModelSettings
-from unmask.lab.studies.study import Study, Table, counted, without_rounding
+from unmask.lab.studies.study import ModelSettings, Study, Table, counted, without_rounding
 from unmask.options.lab import Schedule
 from unmask.runs.progress import Progress
 

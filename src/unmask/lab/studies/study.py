@@ -1,19 +1,135 @@
-"""The result of a study: words, tables, numbers and a figure, for the terminal, the report and a notebook."""
+"""A study: the model that it is about, built from its options, and its result.
+
+A result is words, tables, numbers and a figure, for the terminal, the report and a notebook.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unmask.runs.files import plain
+import numpy as np
+
+from unmask import checks
+from unmask.errors import InputError
+from unmask.lab.model import MAX_STATES, LabModel, curie_weiss, ising, parse_fields, potts, refuse_too_many, table_model
+from unmask.options.lab import MOST_VALUES, ModelOptions, SpinOptions
+from unmask.runs.files import parse_json, plain, read_bytes, reading, user_path
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+
+LARGEST_FILE = 1 << 20
+"""Bytes of a table's file: 4,096 numbers need far less."""
+
+
+@dataclass(frozen=True)
+class ModelSettings(ModelOptions):
+    """Ising spins (`states` = 2) or Potts values on a graph; or, if `table` is given, an explicit joint."""
+
+    @classmethod
+    def of(cls, options: SpinOptions) -> ModelSettings:
+        """The model that a study's options describe; one without a coupling of its own is swept."""
+        own = {name: getattr(options, name) for name in cls.signature() if hasattr(options, name)}
+        return cls(**{"coupling": 0.0, **own})
+
+    def build(self) -> LabModel:
+        """The model."""
+        if self.table is not None:
+            return load_table(self.table)
+        refuse_too_many(self.sites, self.states)
+        fields = parse_fields(self.fields, self.sites)
+        if self.states != 2:
+            return potts(self.states, self.coupling, fields, self.graph)
+        complete = self.graph == "complete"
+        return curie_weiss(self.sites, self.coupling, fields) if complete else ising(self.coupling, fields, self.graph)
+
+    def at(self, coupling: float) -> LabModel:
+        """The same model with another coupling."""
+        return replace(self, coupling=coupling).build()
+
+    def describe(self) -> str:
+        """One line for tables and captions."""
+        if self.table is not None:
+            return _name(self.table)
+        kind = "Ising" if self.states == 2 else f"Potts (q={self.states})"
+        return f"{kind}, {self.graph} graph, N={self.sites}, coupling {self.coupling:g}, fields {self.fields}"
+
+
+def load_table(table: str | Path | Sequence[Any] | np.ndarray) -> LabModel:
+    """A joint p[x_1, ..., x_N]: an array, a .npy file, or nested lists in a .json file."""
+    name = _name(table)
+    if isinstance(table, str | Path):
+        cells = _read_table(user_path(table, "table"))
+    else:
+        try:
+            cells = np.asarray(table, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"table {checks.shown(table)} is not an array of numbers: give one, or a .npy or .json file"
+            ) from None
+    if cells.ndim < 2 or min(cells.shape) < 2:
+        raise InputError(f"{name} is of shape {cells.shape}: use at least 2 sites of at least 2 values")
+    return table_model(cells, name)
+
+
+def _read_table(path: Path) -> np.ndarray:
+    with reading(path):
+        size = path.stat().st_size
+    if size > LARGEST_FILE:
+        raise InputError(f"table {path} has {size:,} bytes: a joint has at most {MAX_STATES:,} numbers")
+    try:
+        if path.suffix == ".npy":
+            return np.asarray(np.lib.format.open_memmap(path, mode="r"), dtype=np.float64)
+        return np.array(parse_json(read_bytes(path).decode()), dtype=np.float64)
+    except (OSError, ValueError, TypeError) as problem:
+        why = " ".join(str(problem).split())[:160]
+        raise InputError(f"table {path} cannot be read ({why}): give .npy, or nested lists of numbers in .json") from None
+
+
+def _name(table: Any) -> str:
+    return f"table {Path(table).name}" if isinstance(table, str | Path) else f"table of shape {np.shape(table)}"
+
+
+def parse_numbers(text: str, name: str) -> tuple[float, ...]:
+    """Numbers from `0.1,0.3` or `FIRST:LAST:COUNT`."""
+    try:
+        if ":" in text:
+            first, last, count = text.split(":")
+            values = np.linspace(float(first), float(last), checks.whole(name, int(count), 1, MOST_VALUES))
+            numbers = tuple(float(v) for v in values)
+        else:
+            numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"{name} {text!r} is not understood: use numbers with commas, or FIRST:LAST:COUNT") from None
+    if not np.isfinite(numbers).all():
+        raise InputError(f"{name} {text!r} is not finite: use numbers with commas, or FIRST:LAST:COUNT")
+    return numbers
+
+
+def parse_sizes(text: str, sites: int) -> tuple[int, ...]:
+    """Mask sizes from `all`, `1,2,3` or `1:4` (both ends in)."""
+    usage = f"k {text!r} is not understood: use all, numbers with commas, or FIRST:LAST"
+    try:
+        if text == "all":
+            return tuple(range(1, sites + 1))
+        ends = [int(part) for part in text.split(":" if ":" in text else ",")]
+    except ValueError:
+        raise InputError(usage) from None
+    for k in ends:
+        if not 1 <= k <= sites:
+            raise InputError(f"k = {k} masked sites of {sites}: use k from 1 to {sites}")
+    if ":" not in text:
+        return tuple(ends)
+    if len(ends) != 2 or ends[0] > ends[1]:
+        raise InputError(usage)
+    return tuple(range(ends[0], ends[1] + 1))
 
 
 @dataclass(frozen=True)

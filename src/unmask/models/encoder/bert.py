@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from unmask.models.encoder.encoder import BERT, layer_of
-from unmask.models.encoder.layers import Layer
+from unmask.models.encoder.architectures import BERT, layer_of
+from unmask.models.encoder.layers import Layer, Stream
 
 ACTIVATIONS = {"gelu": nn.GELU(), "gelu_new": nn.GELU("tanh"), "gelu_pytorch_tanh": nn.GELU("tanh"), "relu": nn.ReLU()}
 ONLY_AS_HERE: dict[str, tuple[object, ...]] = {
@@ -236,7 +236,7 @@ class BertLayer(nn.Module):
 
     def forward(self, states: Float[Tensor, "n T d"], seen: Bool[Tensor, "n T"] | None = None) -> Float[Tensor, "n T d"]:
         """The states after this layer, each of which attends to the positions that are `seen`."""
-        return self.parts(states, seen)
+        return self.parts(Stream(states, states), seen).normed
 
 
 class Predictions(nn.Module):

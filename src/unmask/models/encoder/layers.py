@@ -1,6 +1,11 @@
-"""One layer of an encoder with BERT's structure: its modules, and every computation with them.
+"""One layer of an encoder: its modules, and every computation with them.
 
-    a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),   h' = LayerNorm(a + W_2 act(W_1 a))
+    norm after   a = N(h + W_o attention(h)),       h' = N'(a + F(a))
+    norm before  s = r + W_o attention(h),  a = N(s),       r' = s + F(a),  h' = N'(r')
+
+with F(a) = W_2 act(W_1 a), or gated, W_2 (act(G a) * U a). A network with norms before is written here with each norm at the end
+of the half that makes its argument, so N' is the next layer's, or the network's last. Both kinds are then one computation on a
+`Stream` (r, h): what is added to, and what is read. With norms after, both are the same.
 
 A layer runs at every token, at some of them, at one of each text, or at new tokens that attend to a cache of keys and values.
 It does so by fused operations, if there are any (oneDNN on a CPU, Triton on a GPU), or by torch's plain ones: the reference
@@ -12,13 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.models.encoder.fused_linear import MANY, half_precision_on_gpu, linear_plus, linear_then
+from unmask.models.encoder.fused_linear import MANY, gated, half_precision_on_gpu, linear_plus, linear_then, rows_of
+from unmask.models.encoder.relative import Relative
 
 KINDS = (16, 32, 64)
 SHORT = KINDS[-1]
@@ -27,101 +34,233 @@ HEAD_WIDTHS = (16, 32, 64, 128)
 """The widths of a head for which it works."""
 
 
+class Stream(NamedTuple):
+    """The sum that a layer adds to, and what it reads; one tensor in a network that has its norms after."""
+
+    total: Tensor
+    normed: Tensor
+
+
+class Turn(NamedTuple):
+    """Rotary positions: cosine and sine of the angles by which each token's queries and keys are turned."""
+
+    cos: Float[Tensor, "*t e"]
+    sin: Float[Tensor, "*t e"]
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Angles: position times the frequencies that `module` keeps under `name`.
+
+    `narrow`: the network rounds float64 queries and keys to float32 before it turns them; `early`: it scales queries before that.
+    """
+
+    module: Any
+    name: str
+    narrow: bool = False
+    early: bool = False
+
+    def turn(self, positions: Int[Tensor, " t"], dtype: torch.dtype) -> Turn:
+        """The turn of each position."""
+        frequencies = getattr(self.module, self.name).to(positions.device, torch.float32)
+        scaling = getattr(self.module, self.name.replace("inv_freq", "attention_scaling"), 1.0)
+        angles = (positions[:, None].float() * frequencies).repeat(1, 2)
+        return Turn((angles.cos() * scaling).to(dtype), (angles.sin() * scaling).to(dtype))
+
+
 @dataclass(frozen=True)
 class Layer:
-    """One layer's modules, the number of its heads, and whether fused operations are used."""
+    """One layer's modules, and how they are put together.
 
-    query: nn.Linear
-    key: nn.Linear
-    value: nn.Linear
+    projections  queries, keys, values; or one module for all three
+    inner        W_1; or, if `gates`, G and U, or one module for both
+    window       the largest distance that attention spans, if any
+    shrink       what both halves are divided by before they are added
+    """
+
+    projections: tuple[nn.Linear, ...]
     attention_out: nn.Linear
-    attention_norm: nn.LayerNorm
-    inner: nn.Linear
+    attention_norm: nn.Module
+    inner: tuple[nn.Linear, ...]
     activation: Callable[[Tensor], Tensor]
     outer: nn.Linear
-    norm: nn.LayerNorm
+    norm: nn.Module
     heads: int
+    gates: bool = False
+    before: bool = False
+    rotary: Rotary | None = None
+    window: int | None = None
+    key_norms: tuple[nn.Module, nn.Module] | None = None
+    relative: Relative | None = None
+    shrink: float = 1.0
     fused: bool = True
 
-    def __call__(self, states: Float[Tensor, "n T d"], seen: Bool[Tensor, "n T"] | None = None) -> Float[Tensor, "n T d"]:
-        """The states after this layer at every token; each attends to the tokens that are `seen`."""
-        return self.after_attention(states, self.attend(*self.project(states), seen))
+    def __call__(self, stream: Stream, seen: Bool[Tensor, "n T"] | None = None, turn: Turn | None = None) -> Stream:
+        """The stream after this layer at every token; each attends to the tokens that are `seen`."""
+        return self.after_attention(stream, self.attend(*self.project(stream.normed), seen, turn))
 
-    def project(self, states: Float[Tensor, "n t d"]) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values."""
-        query, key, value = (linear_plus(part, states, fused=self.fused) for part in (self.query, self.key, self.value))
-        return query, key, value
+    def project(self, normed: Float[Tensor, "n t d"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, not turned."""
+        found = [linear_plus(part, normed, fused=self.fused) for part in self.projections]
+        query, key, value = found if len(found) == 3 else found[0].chunk(3, -1)
+        return (query, key, value) if self.key_norms is None else (self.key_norms[0](query), self.key_norms[1](key), value)
 
     def attend(
         self,
         queries: Float[Tensor, "n t d"],
-        keys: Float[Tensor, "n T d"],
-        values: Float[Tensor, "n T d"],
+        keys: Float[Tensor, "n T k"],
+        values: Float[Tensor, "n T k"],
         seen: Bool[Tensor, "n T"] | None = None,
+        turn: Turn | None = None,
     ) -> Float[Tensor, "n t d"]:
-        """softmax(Q K^T / sqrt(e)) V per head, over the keys that are `seen`."""
-        if self.fused and seen is None and _short(queries, self.heads) and half_precision_on_gpu(queries):
+        """softmax(Q K^T / sqrt(e)) V per head, over the keys that are `seen` and within the window."""
+        length, window = keys.shape[1], self.window if self.window is not None and self.window < keys.shape[1] - 1 else None
+        width, scale = queries.shape[2] // self.heads, None
+        if self.fused and seen is None and half_precision_on_gpu(queries) and length <= SHORT and width in HEAD_WIDTHS:
             from unmask.models.encoder.triton_programs import short_attention
 
-            return short_attention(queries, keys, values, self.heads)
-        query, key, value = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (queries, keys, values))
+            return short_attention(queries, keys, values, self.heads, turn, window, self.relative)
+        if turn is not None:
+            if self._early(queries):
+                queries, scale = queries * width**-0.5, 1.0
+            queries, keys = self._turned(queries, turn), self._turned(keys, turn)
+        query, key, value = (x.unflatten(-1, (-1, width)).transpose(1, 2) for x in (queries, keys, values))
+        if key.shape[1] < self.heads:
+            key, value = (x.repeat_interleave(self.heads // x.shape[1], 1) for x in (key, value))
         mask = None if seen is None else seen[:, None, None, :]
-        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(2)
+        if window is not None:
+            places = torch.arange(length, device=keys.device)
+            near = (places[:, None] - places).abs() <= window
+            mask = near if mask is None else mask & near
+        if self.relative is not None:
+            bias, scale = self.relative.bias(queries, keys, self.heads), self.relative.scale(width)
+            mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
+        return functional.scaled_dot_product_attention(query, key, value, mask, scale=scale).transpose(1, 2).flatten(2)
 
     def at(
-        self, states: Float[Tensor, "n T d"], positions: Int[Tensor, "n p"], seen: Bool[Tensor, "n T"] | None = None
+        self,
+        stream: Stream,
+        positions: Int[Tensor, "n p"],
+        seen: Bool[Tensor, "n T"] | None = None,
+        turn: Turn | None = None,
     ) -> Float[Tensor, "n p d"]:
-        """The states after this layer at some positions of each row; the feed-forward runs there only."""
-        mixed = self.attend(*self.project(states), seen)
-        where = positions.unsqueeze(-1).expand(-1, -1, states.shape[-1])
-        return self.after_attention(states.gather(1, where), mixed.gather(1, where))
+        """What comes after this layer at some positions of each row; the feed-forward runs there only."""
+        mixed = self.attend(*self.project(stream.normed), seen, turn)
+        at = (torch.arange(len(positions), device=positions.device)[:, None], positions)
+        return self.after_attention(self._there(stream, at), mixed[at]).normed
 
     def at_one(
-        self, states: Float[Tensor, "n T d"], here: Float[Tensor, "n d"], seen: Bool[Tensor, "n T"] | None = None
+        self,
+        stream: Stream,
+        places: Int[Tensor, " n"],
+        seen: Bool[Tensor, "n T"] | None = None,
+        turn: Turn | None = None,
     ) -> Float[Tensor, "n d"]:
-        """The state after this layer at one token of each row, whose state is `here`; no keys and values are formed.
+        """What comes after this layer at one token of each row; no values are formed, and no keys if positions do not turn them.
 
-        With q = W_q here, per head,
+        With q = W_q h at that token, per head,
 
             q . (W_k h_j + b_k) = (W_k^T q) . h_j + constant,      sum_j w_j (W_v h_j + b_v) = W_v (sum_j w_j h_j) + b_v.
 
         The constant drops out of the softmax and the weights w sum to 1, so 2 T d^2 multiplications become 2 d^2 + 2 T d heads.
         """
-        query = self.query(here).unflatten(-1, (self.heads, -1)).transpose(0, 1)
-        scale = query.shape[-1] ** -0.5
-        per_head = self.key.weight.unflatten(0, (self.heads, -1))
-        absorbed = torch.bmm(query * scale, per_head).transpose(0, 1)
-        scores = torch.bmm(absorbed, states.transpose(1, 2))
+        here = self._there(stream, (torch.arange(len(places), device=places.device), places))
+        scores = self._scores(stream.normed, here.normed, places, turn)
+        if self.window is not None and self.window < scores.shape[-1] - 1:
+            near = (torch.arange(scores.shape[-1], device=places.device) - places[:, None]).abs() <= self.window
+            seen = near if seen is None else seen & near
         weights = (scores if seen is None else scores.masked_fill(~seen.unsqueeze(1), -torch.inf)).softmax(-1)
-        mixed = torch.bmm(weights, states).transpose(0, 1)
-        out = torch.bmm(mixed, self.value.weight.unflatten(0, (self.heads, -1)).transpose(1, 2))
-        return self.after_attention(here, out.transpose(0, 1).flatten(1) + self.value.bias)
+        mixed = torch.bmm(weights, stream.normed).transpose(0, 1)
+        weight, bias = rows_of(self.projections, 2)
+        out = torch.bmm(mixed, self._per_head(weight).transpose(1, 2)).transpose(0, 1).flatten(1)
+        if bias is not None:
+            out = out + self._per_head(bias).flatten()
+        return self.after_attention(here, out).normed
 
-    def after_attention(self, states: Float[Tensor, "*n d"], mixed: Float[Tensor, "*n d"]) -> Float[Tensor, "*n d"]:
-        """The rest of the layer, on any number of tokens: output projection, feed-forward, and their LayerNorms."""
-        attended = self._normed_sum(self.attention_norm, self.attention_out, mixed, states)
-        inner = linear_then(self.inner, self.activation, attended, self.fused)
-        return self._normed_sum(self.norm, self.outer, inner, attended)
+    def after_attention(self, stream: Stream, mixed: Float[Tensor, "*n d"]) -> Stream:
+        """The rest of the layer, on any number of tokens: output projection, feed-forward, and their norms."""
+        attended = self._added(self.attention_norm, self.attention_out, mixed, stream.total)
+        if self.gates:
+            inner = gated(self.inner, self.activation, attended.normed, self.fused)
+        else:
+            inner = linear_then(self.inner[0], self.activation, attended.normed, self.fused)
+        return self._added(self.norm, self.outer, inner, attended.total)
 
-    def launches(self) -> list[Callable[[], Tensor]]:
+    def launches(self) -> list[Callable[[], object]]:
         """One of each operation for which a GPU may have to compile a program."""
-        weight = self.query.weight
+        weight = self.attention_out.weight
         texts = [torch.zeros((1, length, len(weight)), dtype=weight.dtype, device=weight.device) for length in KINDS]
+        many = Stream(texts[0][:, 0].expand(MANY, -1), texts[0][:, 0].expand(MANY, -1))
+        turns = [self.rotary and self.rotary.turn(torch.arange(len(x[0]), device=x.device), x.dtype) for x in texts]
         return [
-            *(partial(self.attend, states, states, states) for states in texts),
-            partial(self._normed_sum, self.norm, self.attention_out, texts[0], texts[0]),
-            partial(linear_then, self.inner, self.activation, texts[0][:, 0].expand(MANY, -1)),
+            *(partial(self, Stream(x, x), None, turn) for x, turn in zip(texts, turns, strict=True)),
+            partial(self.after_attention, many, many.normed.new_zeros(MANY, self.attention_out.in_features)),
         ]
 
-    def _normed_sum(self, norm: nn.LayerNorm, linear: nn.Linear, x: Tensor, residual: Tensor) -> Tensor:
-        """norm(linear(x) + residual)."""
+    def _scores(
+        self, states: Float[Tensor, "n T d"], here: Float[Tensor, "n d"], places: Int[Tensor, " n"], turn: Turn | None
+    ) -> Float[Tensor, "n h T"]:
+        """Of one token's queries with the keys of all."""
+        query = functional.linear(here, *rows_of(self.projections, 0))
+        width = query.shape[-1] // self.heads
+        scale = width**-0.5
+        if turn is None and self.key_norms is None and self.relative is None:
+            absorbed = torch.bmm(
+                query.unflatten(-1, (self.heads, -1)).transpose(0, 1) * scale, self._per_head(rows_of(self.projections, 1)[0])
+            )
+            return torch.bmm(absorbed.transpose(0, 1), states.transpose(1, 2))
+        key = linear_plus(rows_of(self.projections, 1), states, fused=self.fused)
+        if self.key_norms is not None:
+            query, key = self.key_norms[0](query), self.key_norms[1](key)
+        if turn is not None:
+            if self._early(query):
+                query, scale = query * scale, 1.0
+            own = Turn(turn.cos[places], turn.sin[places])
+            query, key = self._turned(query.unsqueeze(0), own).squeeze(0), self._turned(key, turn)
+        bias = None if self.relative is None else self.relative.of_one(query, key, places, self.heads)
+        scale = scale if self.relative is None else self.relative.scale(width)
+        query, key = query.unflatten(-1, (self.heads, 1, width)), key.unflatten(-1, (-1, width)).transpose(1, 2)
+        if key.shape[1] < self.heads:
+            key = key.repeat_interleave(self.heads // key.shape[1], 1)
+        scores = torch.matmul(query * scale, key.transpose(2, 3)).squeeze(2)
+        return scores if bias is None else scores + bias
+
+    def _early(self, queries: Tensor) -> bool:
+        return self.rotary is not None and self.rotary.early and queries.dtype == torch.float64
+
+    def _turned(self, x: Float[Tensor, "n t d"], turn: Turn) -> Float[Tensor, "n t d"]:
+        """Each head (x_1, x_2) of each token turned: (x_1 cos - x_2 sin, x_2 cos + x_1 sin)."""
+        if self.fused and half_precision_on_gpu(x):
+            from unmask.models.encoder.triton_programs import turned
+
+            return turned(x, turn)
+        cos, sin = turn.cos.unsqueeze(-2), turn.sin.unsqueeze(-2)
+        half, dtype = cos.shape[-1] // 2, x.dtype
+        x = x.float() if self.rotary and self.rotary.narrow or dtype != torch.float64 else x
+        heads = x.to(torch.promote_types(x.dtype, cos.dtype)).unflatten(-1, (-1, 2 * half))
+        out = heads * cos
+        out[..., :half].addcmul_(heads[..., half:], sin[..., :half], value=-1)
+        out[..., half:].addcmul_(heads[..., :half], sin[..., half:])
+        return out.flatten(-2).to(dtype)
+
+    def _per_head(self, weight: Float[Tensor, "k ..."]) -> Float[Tensor, "h e ..."]:
+        """The rows of each head's keys or values; several heads may share them."""
+        found = weight.unflatten(0, (-1, self.attention_out.in_features // self.heads))
+        return found if len(found) == self.heads else found.repeat_interleave(self.heads // len(found), 0)
+
+    def _there(self, stream: Stream, at: tuple[Tensor, Tensor]) -> Stream:
+        total = stream.total[at]
+        return Stream(total, stream.normed[at] if self.before else total)
+
+    def _added(self, norm: nn.Module, linear: nn.Linear, x: Tensor, residual: Tensor) -> Stream:
+        """residual + linear(x), and norm of it."""
         if self.fused and half_precision_on_gpu(x):
             from unmask.models.encoder.triton_programs import add_norm
 
-            return add_norm(norm, linear(x), residual)
-        normed: Tensor = norm(linear_plus(linear, x, residual, self.fused))
-        return normed
-
-
-def _short(queries: Tensor, heads: int) -> bool:
-    return queries.shape[1] <= SHORT and queries.shape[2] // heads in HEAD_WIDTHS
+            return Stream(*add_norm(norm, linear(x), residual, self.before, self.shrink))
+        if self.shrink == 1.0:
+            total = linear_plus(linear, x, residual, self.fused)
+        else:
+            total = residual + linear_plus(linear, x, fused=self.fused) / self.shrink
+        normed = norm(total)
+        return Stream(total if self.before else normed, normed)

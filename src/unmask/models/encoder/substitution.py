@@ -4,8 +4,9 @@ Every row is the same text except for the tokens at `vary`, and only the logits 
 none of which changes the answer:
 
 1.  First layer: queries, keys and values are functions of one token each. Those of the tokens that stay are computed
-    once for all rows; each row adds those of its own few tokens.
-2.  Last layer: only position `predict` is needed, so it runs at one token per row, without keys and values (`Layer.at_one`).
+    once for all rows; each row adds those of its own few tokens. With token dropout they depend on how many of these are masks
+    too, so there is one set of them for each number.
+2.  Last layer: only position `predict` is needed, so it runs at one token per row (`Layer.at_one`).
 3.  Head: one position per row.
 
 The layers between run whole. With 6 layers of width d and 16 tokens this leaves 911 of the 1,152 d^2 multiplications
@@ -20,7 +21,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.models.encoder.encoder import Encoder
+from unmask.models.encoder.encoder import Encoder, Masks
+from unmask.models.encoder.layers import Stream
 
 
 class Substitution:
@@ -28,33 +30,43 @@ class Substitution:
 
     def __init__(self, encoder: Encoder, ids: Int[Tensor, " T"], vary: Sequence[int], predict: int) -> None:
         self.encoder, self.vary, self.predict = encoder, list(vary), predict
-        first = encoder.layers[0]
-        self.embedded = encoder.embed(ids.unsqueeze(0), range(len(ids)))
-        self.projected = [linear(self.embedded) for linear in (first.query, first.key, first.value)]
+        self.length, sets = len(ids), 1 if encoder.dropped is None else len(self.vary) + 1
+        kept = torch.ones(self.length, dtype=torch.bool, device=ids.device)
+        kept[self.vary] = False
+        self.mask = -1 if encoder.dropped is None else encoder.dropped
+        masks = Masks(((ids == self.mask) & kept).sum() + torch.arange(sets, device=ids.device), self.length)
+        self.masks = masks.count[0]
+        self.embedded = encoder.embed(ids.repeat(sets, 1), range(self.length), masks)
+        self.projected = encoder.layers[0].project(self.embedded.normed)
+        self.turns = encoder.turns(self.length, self.embedded.total)
 
     def hidden(self, values: Int[Tensor, "n v"]) -> Float[Tensor, "n d"]:
         """The encoder's last hidden state at `predict`, a row of `values` each."""
         first, *between, last = self.encoder.layers
-        own, places = self.encoder.embed(values, self.vary), self._places(len(values))
-        states = filled(self.embedded, own, places)
-        queries, keys, keyed_values = (
-            filled(shared, linear(own), places)
-            for shared, linear in zip(self.projected, (first.query, first.key, first.value), strict=True)
-        )
-        states = first.after_attention(states, first.attend(queries, keys, keyed_values))
+        own_masks = (values == self.mask).sum(1)
+        own = self.encoder.embed(values, self.vary, Masks(self.masks + own_masks, self.length))
+        places = self._places(own_masks)
+        total = filled(self.embedded.total, own.total, places)
+        projected = (filled(x, y, places) for x, y in zip(self.projected, first.project(own.normed), strict=True))
+        mixed = first.attend(*projected, turn=self.turns[first.rotary])
+        stream = first.after_attention(Stream(total, total), mixed)
         for layer in between:
-            states = layer(states)
-        return last.at_one(states, states[:, self.predict])
+            stream = layer(stream, turn=self.turns[layer.rotary])
+        places = torch.full((len(values),), self.predict, device=values.device)
+        return last.at_one(stream, places, turn=self.turns[last.rotary])
 
-    def _places(self, rows: int) -> Int[Tensor, "n T"]:
+    def _places(self, own_masks: Int[Tensor, " n"]) -> Int[Tensor, "n T"]:
         """Where the vectors of each row's tokens are in the list of the shared ones and, after them, of each row's own."""
-        tokens, varied, device = self.embedded.shape[1], len(self.vary), self.embedded.device
-        places = torch.arange(tokens, device=device).repeat(rows, 1)
-        places[:, self.vary] = torch.arange(tokens, tokens + rows * varied, device=device).reshape(rows, varied)
+        rows, varied, device = len(own_masks), len(self.vary), own_masks.device
+        places = torch.arange(self.length, device=device).repeat(rows, 1)
+        if self.encoder.dropped is not None:
+            places = places + own_masks[:, None] * self.length
+        shared = self.embedded.total.shape[:2].numel()
+        places[:, self.vary] = torch.arange(shared, shared + rows * varied, device=device).reshape(rows, varied)
         return places
 
 
-def filled(shared: Float[Tensor, "1 T d"], own: Float[Tensor, "n v d"], places: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
+def filled(shared: Float[Tensor, "s T d"], own: Float[Tensor, "n v d"], places: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
     """The vectors at `places` of both, in one pass over what is written."""
     vectors = torch.cat([shared.flatten(0, 1), own.flatten(0, 1)])
     return vectors.index_select(0, places.flatten()).unflatten(0, places.shape)

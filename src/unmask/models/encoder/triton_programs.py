@@ -1,14 +1,15 @@
 """An encoder layer's operations on a GPU, as Triton programs.
 
 Attention of many short texts, softmax(Q K^T / sqrt(d)) V, has one program per text and head, with everything in registers.
-Kernels made for long texts work on tiles of 64 or 128 tokens; a sentence has 16, so most of their work is on padding.
+Kernels made for long texts work on tiles of 64 or 128 tokens; a sentence has 16, so most of their work is on padding. Rotary
+positions turn queries and keys as they are loaded. For longer texts they are a program of their own.
 
-LayerNorm(x + r), the end of both halves of a post-norm layer, takes one pass over memory. Written out, the sum is stored and read
+The norm of x + r, the end of both halves of a layer, takes one pass over memory. Written out, the sum is stored and read
 again: five passes over the states instead of three, which costs as much as a fifth of the layer's matrix products.
 
-GELU(x W^T + b) has the activation within the product. A feed-forward layer's inner states are the widest of an encoder: a
-separate GELU reads and writes all of them again, which takes half as long as the product. cuBLAS has a GELU within its products,
-but the one with tanh, whose numbers differ. Here, with z = |x|,
+act(x W^T + b), and act(x G^T + c) * (x U^T + b) of a gated layer, have the activation within the product. A feed-forward layer's
+inner states are the widest of an encoder: a separate activation reads and writes all of them again, which takes half as long as
+the product. cuBLAS has a GELU within its products, but the one with tanh, whose numbers differ. Here, with z = |x|,
 
     GELU(x) = x Phi(x) = max(x, 0) - z Phi(-z),       Phi(-z) = 2^P(z),
 
@@ -21,6 +22,8 @@ as large as registers hold: with smaller ones the factors come from the cache mo
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -28,44 +31,82 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from unmask.models.encoder.layers import SHORT, Turn
+from unmask.models.encoder.relative import Relative
+
 PROGRAM = {"TALL": 128, "WIDE": 256, "DEEP": 64, "TOGETHER": 8, "num_warps": 8, "num_stages": 3}
 """A tile has TALL x WIDE numbers, computed with DEEP terms of each at a time; TOGETHER lines of tiles go column by column, so
 that they find both factors near."""
 DIVISOR = 8
 """Widths must be multiples of it, for lines to be loaded by their address."""
 HOPPER = 9
-"""The compute capability whose registers and memory the tiles are made for; elsewhere product and GELU are two operations."""
+"""The compute capability whose registers and memory the tiles are made for; elsewhere the activation is an operation by itself."""
 
 
 def short_attention(
-    queries: Float[Tensor, "n T d"], keys: Float[Tensor, "n T d"], values: Float[Tensor, "n T d"], heads: int
+    queries: Float[Tensor, "n T d"],
+    keys: Float[Tensor, "n T k"],
+    values: Float[Tensor, "n T k"],
+    heads: int,
+    turn: Turn | None = None,
+    window: int | None = None,
+    relative: Relative | None = None,
 ) -> Float[Tensor, "n T d"]:
-    """Attention of every text over itself; the three may be slices of one tensor of shape (n, T, 3 d)."""
-    if not queries.stride() == keys.stride() == values.stride():
-        queries, keys, values = queries.contiguous(), keys.contiguous(), values.contiguous()
+    """Attention of every text over itself, queries and keys turned by `turn`; the three may be slices of one tensor."""
+    if keys.stride() != values.stride():
+        keys, values = keys.contiguous(), values.contiguous()
+    queries, keys, values = (x if x.stride(-1) == 1 else x.contiguous() for x in (queries, keys, values))
     n, length, width = queries.shape
     out = torch.empty((n, length, width), dtype=queries.dtype, device=queries.device)
     head_width = width // heads
+    cos, sin = (queries, queries) if turn is None else turn
+    scale, by_query, by_key = head_width**-0.5, queries, queries
+    if relative is not None:
+        scale = relative.scale(head_width)
+        by_query, by_key = (term.contiguous() for term in relative.terms(queries, keys, heads))
     _attend[(n, heads)](
-        queries, keys, values, out, queries.stride(0), queries.stride(1), out.stride(0), out.stride(1), length, head_width**-0.5,
-        TOKENS=max(16, triton.next_power_of_2(length)), WIDTH=head_width, num_warps=1 if length <= 32 else 4,
+        queries, keys, values, out, cos, sin, by_query, by_key, queries.stride(0), queries.stride(1), keys.stride(0),
+        keys.stride(1), out.stride(0), out.stride(1), length, SHORT if window is None else window, scale,
+        TOKENS=max(16, triton.next_power_of_2(length)), WIDTH=head_width, SHARING=width // keys.shape[2], TURNED=turn is not None,
+        RELATIVE=relative is not None, num_warps=1 if length <= 32 else 4,
     )  # fmt: skip
     return out
 
 
-@triton.jit(do_not_specialize=["length"])
+@triton.jit(do_not_specialize=["length", "window"])
 def _attend(
-    queries, keys, values, out, text_stride, token_stride, out_text_stride, out_token_stride, length, scale,
-    TOKENS: tl.constexpr, WIDTH: tl.constexpr,
+    queries, keys, values, out, cos, sin, by_query, by_key, text_stride, token_stride, key_text_stride, key_token_stride,
+    out_text_stride, out_token_stride, length, window, scale,
+    TOKENS: tl.constexpr, WIDTH: tl.constexpr, SHARING: tl.constexpr, TURNED: tl.constexpr, RELATIVE: tl.constexpr,
 ):  # fmt: skip
     text, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     token, feature = tl.arange(0, TOKENS), tl.arange(0, WIDTH)
     inside = token < length
-    place = text * text_stride + token[:, None] * token_stride + head * WIDTH + feature[None, :]
-    q = tl.load(queries + place, inside[:, None], 0.0)
-    k = tl.load(keys + place, inside[:, None], 0.0)
-    v = tl.load(values + place, inside[:, None], 0.0)
-    score = tl.where(inside[None, :], tl.dot(q, tl.trans(k)) * scale, float("-inf"))
+    start = queries + text * text_stride + token[:, None] * token_stride + head * WIDTH
+    key_start = text * key_text_stride + token[:, None] * key_token_stride + head // SHARING * WIDTH
+    q = tl.load(start + feature[None, :], inside[:, None], 0.0)
+    k = tl.load(keys + key_start + feature[None, :], inside[:, None], 0.0)
+    v = tl.load(values + key_start + feature[None, :], inside[:, None], 0.0)
+    if TURNED:
+        other = (feature[None, :] + WIDTH // 2) % WIDTH
+        angle = token[:, None] * WIDTH + feature[None, :]
+        c = tl.load(cos + angle, inside[:, None], 0.0).to(tl.float32)
+        s = tl.load(sin + angle, inside[:, None], 0.0).to(tl.float32)
+        s = tl.where(feature[None, :] < WIDTH // 2, -s, s)
+        q_other = tl.load(start + other, inside[:, None], 0.0)
+        k_other = tl.load(keys + key_start + other, inside[:, None], 0.0)
+        q = (q.to(tl.float32) * c + q_other.to(tl.float32) * s).to(v.dtype)
+        k = (k.to(tl.float32) * c + k_other.to(tl.float32) * s).to(v.dtype)
+    seen = inside[None, :] & (tl.abs(token[:, None] - token[None, :]) <= window)
+    score = tl.dot(q, tl.trans(k))
+    if RELATIVE:
+        term = (head * tl.num_programs(0) + text) * length * (2 * length - 1) + length - 1
+        both = inside[:, None] & inside[None, :]
+        forth = token[:, None] * (2 * length - 2) + token[None, :]
+        score += tl.load(by_query + term + forth, both, 0.0).to(tl.float32)
+        back = token[None, :] * (2 * length - 2) + token[:, None]
+        score += tl.load(by_key + term + back, both, 0.0).to(tl.float32)
+    score = tl.where(seen, score * scale, float("-inf"))
     weight = tl.exp(score - tl.max(score, 1)[:, None])
     weight = weight / tl.sum(weight, 1)[:, None]
     mixed = tl.dot(weight.to(v.dtype), v)
@@ -73,52 +114,99 @@ def _attend(
     tl.store(out + place, mixed.to(v.dtype), inside[:, None])
 
 
-def add_norm(norm: nn.LayerNorm, x: Float[Tensor, "... d"], residual: Float[Tensor, "... d"]) -> Float[Tensor, "... d"]:
-    """norm(x + residual), the sum and its moments in float32."""
-    width = x.shape[-1]
-    x, residual = x.contiguous(), residual.contiguous()
-    out = torch.empty_like(x)
-    rows = x.numel() // width
-    _add_norm[(rows,)](
-        x, residual, norm.weight, norm.bias, out, width, norm.eps, WIDTH=triton.next_power_of_2(width), num_warps=2
-    )
+def turned(x: Float[Tensor, "n t d"], turn: Turn) -> Float[Tensor, "n t d"]:
+    """Each head of each token turned."""
+    n, tokens, width = x.shape
+    x = x if x.stride(2) == 1 and x.stride(0) == tokens * x.stride(1) else x.contiguous()
+    out = torch.empty((n, tokens, width), dtype=x.dtype, device=x.device)
+    _turn[(n * tokens,)](
+        x, turn.cos, turn.sin, out, x.stride(1), tokens, width,
+        HEAD=turn.cos.shape[-1], WIDTH=triton.next_power_of_2(width), num_warps=2,
+    )  # fmt: skip
     return out
 
 
+@triton.jit(do_not_specialize=["tokens"])
+def _turn(x, cos, sin, out, stride, tokens, width, HEAD: tl.constexpr, WIDTH: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    feature = tl.arange(0, WIDTH)
+    inside, within = feature < width, feature % HEAD
+    other = feature - within + (within + HEAD // 2) % HEAD
+    angle = row % tokens * HEAD + within
+    c, s = tl.load(cos + angle).to(tl.float32), tl.load(sin + angle).to(tl.float32)
+    s = tl.where(within < HEAD // 2, -s, s)
+    here = tl.load(x + row * stride + feature, inside, 0.0).to(tl.float32)
+    there = tl.load(x + row * stride + other, inside, 0.0).to(tl.float32)
+    tl.store(out + row * width + feature, (here * c + there * s).to(out.dtype.element_ty), inside)
+
+
+def add_norm(
+    norm: Any, x: Float[Tensor, "... d"], residual: Float[Tensor, "... d"], before: bool = False, shrink: float = 1.0
+) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"]]:
+    """The stream after x / shrink + residual, the sum and its moments in float32: the sum itself (`before`) or its norm, and its norm.
+
+    A norm that is not a LayerNorm is one of root mean squares: it does not subtract the mean.
+    """
+    width, centred = x.shape[-1], isinstance(norm, nn.LayerNorm)
+    x, residual = x.contiguous(), residual.contiguous()
+    out = torch.empty_like(x)
+    total = torch.empty_like(x) if before else out
+    bias = norm.bias if centred else None
+    _add_norm[(x.numel() // width,)](
+        x, residual, norm.weight, norm.weight if bias is None else bias, total, out, width,
+        norm.eps if centred else norm.variance_epsilon, 1 / shrink, WIDTH=triton.next_power_of_2(width),
+        BEFORE=before, CENTRED=centred, BIASED=bias is not None, num_warps=2,
+    )  # fmt: skip
+    return total, out
+
+
 @triton.jit
-def _add_norm(x, residual, weight, bias, out, width, eps, WIDTH: tl.constexpr):
+def _add_norm(
+    x, residual, weight, bias, sums, out, width, eps, share,
+    WIDTH: tl.constexpr, BEFORE: tl.constexpr, CENTRED: tl.constexpr, BIASED: tl.constexpr,
+):  # fmt: skip
     start = tl.program_id(0).to(tl.int64) * width
     feature = tl.arange(0, WIDTH)
     inside = feature < width
-    total = tl.load(x + start + feature, inside, 0.0).to(tl.float32)
+    total = tl.load(x + start + feature, inside, 0.0).to(tl.float32) * share
     total += tl.load(residual + start + feature, inside, 0.0).to(tl.float32)
-    mean = tl.sum(total, 0) / width
-    centred = tl.where(inside, total - mean, 0.0)
-    scale = tl.rsqrt(tl.sum(centred * centred, 0) / width + eps)
-    gain = tl.load(weight + feature, inside, 0.0).to(tl.float32)
-    shift = tl.load(bias + feature, inside, 0.0).to(tl.float32)
-    tl.store(out + start + feature, (centred * scale * gain + shift).to(out.dtype.element_ty), inside)
+    if BEFORE:
+        tl.store(sums + start + feature, total.to(out.dtype.element_ty), inside)
+    if CENTRED:
+        total = tl.where(inside, total - tl.sum(total, 0) / width, 0.0)
+    total *= tl.rsqrt(tl.sum(total * total, 0) / width + eps)
+    total *= tl.load(weight + feature, inside, 0.0).to(tl.float32)
+    if BIASED:
+        total += tl.load(bias + feature, inside, 0.0).to(tl.float32)
+    tl.store(out + start + feature, total.to(out.dtype.element_ty), inside)
 
 
-def linear_gelu(module: nn.Linear, x: Float[Tensor, "... d"]) -> Float[Tensor, "... inner"]:
-    """GELU of module(x), accumulated and activated in float32."""
+def linear_activated(
+    module: nn.Linear, activation: str, x: Float[Tensor, "... d"], gates: bool = False
+) -> Float[Tensor, "... inner"]:
+    """activation(module(x)), or activation of its first half times the second; accumulated and activated in float32."""
     rows = x.reshape(-1, module.in_features).contiguous()
-    out = torch.empty((len(rows), module.out_features), dtype=x.dtype, device=x.device)
-    tall, wide, deep = (PROGRAM[name] for name in ("TALL", "WIDE", "DEEP"))
-    down, across = triton.cdiv(len(rows), tall), triton.cdiv(module.out_features, wide)
+    halves = 2 if gates else 1
+    width = module.out_features // halves
+    out = torch.empty((len(rows), width), dtype=x.dtype, device=x.device)
+    program = {**PROGRAM, "WIDE": PROGRAM["WIDE"] // halves}
+    tall, wide, deep = (program[name] for name in ("TALL", "WIDE", "DEEP"))
+    down, across = triton.cdiv(len(rows), tall), triton.cdiv(width, wide)
+    weight = module.weight.detach().unflatten(0, (halves, -1))
     _product[(min(_processors(x.device), down * across),)](
-        TensorDescriptor.from_tensor(rows, [tall, deep]), TensorDescriptor.from_tensor(module.weight.detach(), [wide, deep]),
-        module.bias, TensorDescriptor.from_tensor(out, [tall, wide]), module.in_features, module.out_features, down, across,
-        **PROGRAM,
+        TensorDescriptor.from_tensor(rows, [tall, deep]), TensorDescriptor.from_tensor(weight, [halves, wide, deep]),
+        module.weight if module.bias is None else module.bias, TensorDescriptor.from_tensor(out, [tall, wide]),
+        module.in_features, width, down, across,
+        ACTIVATION=activation, BIASED=module.bias is not None, HALVES=halves, **program,
     )  # fmt: skip
     return out.unflatten(0, x.shape[:-1])
 
 
 def serves(module: nn.Linear, x: Tensor) -> bool:
-    """Whether the GPU is one that this is made for, and the module has a bias and the widths for it."""
-    if torch.version.hip is not None or torch.cuda.get_device_capability(x.device)[0] != HOPPER or module.bias is None:
+    """Whether the GPU is one that this is made for, and the module has the widths for it."""
+    if torch.version.hip is not None or torch.cuda.get_device_capability(x.device)[0] != HOPPER:
         return False
-    return module.in_features % DIVISOR == 0 and module.out_features % DIVISOR == 0
+    return module.in_features % DIVISOR == 0 and module.out_features % (2 * DIVISOR) == 0
 
 
 def _processors(device: torch.device) -> int:
@@ -129,20 +217,32 @@ def _processors(device: torch.device) -> int:
 def _product(
     x, weight, bias, out, inner, width, down, across,
     TALL: tl.constexpr, WIDE: tl.constexpr, DEEP: tl.constexpr, TOGETHER: tl.constexpr,
+    ACTIVATION: tl.constexpr, BIASED: tl.constexpr, HALVES: tl.constexpr,
 ):  # fmt: skip
     for tile in tl.range(tl.program_id(0), down * across, tl.num_programs(0), flatten=True):
         group = tile // (TOGETHER * across) * TOGETHER
         tall = tl.minimum(down - group, TOGETHER)
         row = (group + tile % (TOGETHER * across) % tall) * TALL
         column = tile % (TOGETHER * across) // tall * WIDE
-        total = tl.zeros((TALL, WIDE), tl.float32)
+        total = tl.zeros((TALL, HALVES * WIDE), tl.float32)
         for term in range(0, inner, DEEP):
-            total = tl.dot(x.load([row, term]), weight.load([column, term]).T, total)
-        features = column + tl.arange(0, WIDE)
-        total += tl.load(bias + features, features < width, 0.0).to(tl.float32)[None, :]
-        z = tl.minimum(tl.abs(total), 6.0)
-        log = -0.000769219343 + z * 3.30927758e-05
-        log = -0.0534121023 + z * (0.00808071532 + z * log)
-        log = -1.1512017 + z * (-0.458770975 + z * log)
-        total = tl.maximum(total, 0.0) - z * tl.exp2(-0.999993061 + z * log)
+            total = tl.dot(x.load([row, term]), weight.load([0, column, term]).reshape(HALVES * WIDE, DEEP).T, total)
+        if BIASED:
+            feature = tl.arange(0, HALVES * WIDE)
+            place = column + feature % WIDE
+            total += tl.load(bias + feature // WIDE * width + place, place < width, 0.0).to(tl.float32)[None, :]
+        if HALVES == 2:
+            total, other = tl.split(total.reshape(TALL, 2, WIDE).permute(0, 2, 1))
+        if ACTIVATION == "gelu":
+            z = tl.minimum(tl.abs(total), 6.0)
+            log = -0.000769219343 + z * 3.30927758e-05
+            log = -0.0534121023 + z * (0.00808071532 + z * log)
+            log = -1.1512017 + z * (-0.458770975 + z * log)
+            total = tl.maximum(total, 0.0) - z * tl.exp2(-0.999993061 + z * log)
+        elif ACTIVATION == "swish":
+            total = total / (1.0 + tl.exp(-total))
+        else:
+            total = tl.maximum(total, 0.0)
+        if HALVES == 2:
+            total *= other
         out.store([row, column], total.to(out.dtype))

@@ -3,6 +3,6 @@
 text_tokenizer    `TextTokenizer`, which other rooms ask: from text to ids and back, by the rules that a cloze needs
 blanks, words     blanks and the ways to read them; whole words and alphabets, as token ids
 loading           the tokenizer of a checkpoint, refused if it cannot be the model's: `load_tokenizer`
-folder_tokenizer  a tokenizer.json without transformers         vocabulary   a tokenizer from a list of tokens
-word_pieces       the tokenizer of a trained model              spelling     that of a model of pairs, without special tokens
+vocabulary        a tokenizer from a tokenizer.json or a list of tokens, without transformers
+word_pieces       the tokenizer of a trained model; of a model of pairs, without special tokens
 """

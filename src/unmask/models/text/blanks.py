@@ -205,7 +205,7 @@ def _filling(words: TextTokenizer, text: str, blanks: list[int], targets: Sequen
     empty = [number for number, target in enumerate(targets, 1) if not target.strip()]
     if empty:
         raise InputError(f"target {empty[0]} of {len(targets)} is empty: give one word per blank")
-    contexts = _contexts(words, text)
+    contexts = [(blank.at_start, blank.after_space) for blank in read_blanks(words, text)]
     if len(targets) == len(blanks):
         return [words.encode_word(target, *context) for target, context in zip(targets, contexts, strict=True)]
     filling: list[list[int]] = []
@@ -221,13 +221,6 @@ def _filling(words: TextTokenizer, text: str, blanks: list[int], targets: Sequen
     if len(filling) < len(blanks):
         raise InputError(f"{list(targets)} is {len(filling)} tokens for {len(blanks)} blanks: give one word per blank")
     return filling
-
-
-def _contexts(words: TextTokenizer, text: str) -> list[tuple[bool, bool]]:
-    """For each blank: whether it is at the start of the text, and whether a space comes before it."""
-    spelled = text.replace(BLANK, words.mask_token)
-    before = [spelled[: match.start()] for match in re.finditer(re.escape(words.mask_token), spelled)]
-    return [(not left.strip(), left[-1:].isspace()) for left in before]
 
 
 def _refuse_too_long(tokens: int, max_length: int | None) -> None:

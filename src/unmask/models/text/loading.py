@@ -16,14 +16,17 @@ from tokenizers import Tokenizer, normalizers
 
 from unmask.errors import ModelError
 from unmask.models.source import Source, first_line
-from unmask.models.text.folder_tokenizer import FolderTokenizer, given_special_tokens, read_folder_tokenizer, tokenizer_config
 from unmask.models.text.text_tokenizer import core_of
 from unmask.models.text.vocabulary import (
     SPELLINGS,
+    FolderTokenizer,
     are_letters,
+    given_special_tokens,
     is_bracketed,
+    read_folder_tokenizer,
     read_vocabulary,
     special_tokens,
+    tokenizer_config,
     tokenizer_from_vocabulary,
     vocabulary_hash,
 )

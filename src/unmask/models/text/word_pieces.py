@@ -7,19 +7,27 @@ wherever it occurs,
 
 and the joined piece enters the vocabulary, until it is full or no pair is left. Ties go to the pair that is first in
 alphabetical order, so equal counts give an equal vocabulary, in any process and on any machine.
+
+`Spelling` is the tokenizer of a model of pairs. WordPiece forgets the spaces around marks. In what a decoder of pieces writes,
+the spaces inside words are taken out again (t - shirt, man ' s), and a pair of quotation marks closes up around what it quotes.
 """
 
 from __future__ import annotations
 
 import heapq
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from unmask.errors import InputError
+from unmask.models.source import Source
+from unmask.models.text.loading import as_it_is
+from unmask.models.text.vocabulary import FolderTokenizer, tokenizer_config
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MOST_LETTERS = 256
@@ -28,8 +36,10 @@ LONGEST_WORD = 100
 """Characters; a longer word is unknown."""
 CONTINUES = "##"
 """Before a piece that continues a word."""
-
 Pair = tuple[str, str]
+UNKNOWN = "[UNK]"
+INSIDE_WORDS = re.compile(r"(?<=\w) ([-'’/]) (?=\w)")
+QUOTED = re.compile(r'" ([^"]*?) "')
 
 
 def count_words(lines: Iterable[tuple[str, int]]) -> Counter[str]:
@@ -86,7 +96,7 @@ def special_id(tokenizer: Tokenizer, token: str) -> int:
     return token_id
 
 
-def tokenizer_config(max_length: int, causal: bool) -> dict[str, object]:
+def config_to_save(max_length: int, causal: bool) -> dict[str, object]:
     """The content of tokenizer_config.json for AutoTokenizer; a causal model's names its first and last token too."""
     names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
     ends = {"bos_token": "[CLS]", "eos_token": "[SEP]"} if causal else {}
@@ -181,3 +191,40 @@ def _places(pieces: list[str], left: str, right: str) -> Iterator[int]:
         if pieces[at] == left and pieces[at + 1] == right:
             yield at
         at += 1
+
+
+class Spelling:
+    """The tokenizer of a model of pairs, used without special tokens."""
+
+    def __init__(self, folder: Path, core: Tokenizer) -> None:
+        self.folder, self.core = folder, core
+        self.special = core.get_vocab()
+        self.unknown = self.special.get(UNKNOWN)
+
+    @classmethod
+    def read(cls, folder: Path) -> Spelling:
+        """The tokenizer of a model folder."""
+        if not folder.is_dir():
+            raise InputError(f"model {str(folder)!r} is not a folder: give one of `unmask train --parallel`")
+        try:
+            return cls(folder, Tokenizer.from_file(str(folder / "tokenizer.json")))
+        except Exception as error:
+            raise InputError(f"no tokenizer.json that can be read in {str(folder)!r} ({error}): train the model again") from None
+
+    @cached_property
+    def tokenizer(self) -> FolderTokenizer:
+        """The same, with special tokens: the model's own."""
+        return as_it_is(self.core, tokenizer_config(Source(str(self.folder))))
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text."""
+        return [encoding.ids for encoding in self.core.encode_batch(list(texts), add_special_tokens=False)]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The sentence that the ids spell."""
+        return joined(self.core.decode(list(ids)))
+
+
+def joined(text: str) -> str:
+    """The text without spaces inside words and quotation marks."""
+    return QUOTED.sub(r'"\1"', INSIDE_WORDS.sub(r"\1", text))

@@ -119,9 +119,10 @@ def is_word(text: str) -> bool:
 def alphabet_tokens(alphabet: str | os.PathLike[str] | Sequence[str]) -> tuple[str, ...]:
     """The tokens that an alphabet names, each once, in the order given."""
     if isinstance(alphabet, str | os.PathLike):
-        tokens = _split(_content(alphabet))
+        words = [word for word in re.split(r"[,\s]+", _content(alphabet)) if word]
+        tokens = list(words[0]) if len(words) == 1 else words
     else:
-        tokens = [str(token).strip() for token in _listed(alphabet)]
+        tokens = [str(token).strip() for token in alphabet] if isinstance(alphabet, Iterable) else []
     found = tuple(dict.fromkeys(token for token in tokens if token))
     if not found:
         raise InputError(f"alphabet {alphabet!r} names no token: give letters, words with commas between them, or a file")
@@ -146,10 +147,6 @@ def alphabet_ids(words: TextTokenizer, tokens: Sequence[str], name: str = "alpha
     return list(found)
 
 
-def _listed(given: object) -> list[object]:
-    return list(given) if isinstance(given, Iterable) else []
-
-
 _PLACES = ((True, False), (False, True), (False, False))
 
 
@@ -163,8 +160,3 @@ def _content(given: str | os.PathLike[str]) -> str:
         raise InputError(f"alphabet file {str(path)!r} is not UTF-8 text: convert it") from None
     except (OSError, ValueError) as error:
         raise InputError(f"alphabet file {str(path)!r} cannot be read ({error}): check the path") from None
-
-
-def _split(text: str) -> list[str]:
-    words = [word for word in re.split(r"[,\s]+", text) if word]
-    return list(words[0]) if len(words) == 1 else words

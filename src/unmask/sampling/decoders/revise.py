@@ -4,7 +4,7 @@
     step s = 2 ... S: y_i = argmax q_i(. | y, with y_i itself in sight)  for every site i, all from the same y
 
 Nothing is masked after the first step: the model is asked for the right token where it sees one that may be wrong, which
-`unmask train --refinement` teaches (`training/refinement.py`) and plain masked training does not. At temperature 0 a text that a
+`unmask train --refinement` teaches (`training/objectives.py`) and plain masked training does not. At temperature 0 a text that a
 step leaves as it is stays so for ever, and takes no further passes. The texts have no tractable probability.
 """
 

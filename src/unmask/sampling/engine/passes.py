@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from torch import Tensor
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.energy import Energy, masked_alone
 from unmask.sampling.engine.memory import LogitMemory
-from unmask.sampling.engine.token_draw import Conditionals, Head
+from unmask.sampling.engine.token_draw import Conditionals
 from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.settings import Keeps
 from unmask.sampling.target import Target
@@ -127,8 +128,9 @@ class Passes:
         greedy: bool = False,
     ) -> Conditionals:
         """Conditionals to draw from, made of `kept`."""
-        head = None if kept.shape[1] == self.model.vocab_size else Head(self.model.logits_of, self._through_head)
-        return Conditionals(kept, proposal, target.support, sites, current, head, greedy)
+        asked = Conditionals(kept, proposal, target.support, sites, current, greedy)
+        as_logits = kept.shape[1] == self.model.vocab_size
+        return asked if as_logits else replace(asked, logits_of=self.model.logits_of, in_calls=self._through_head)
 
     def as_states(self, ids: Int[Tensor, "m T"]) -> bool:
         """Whether the conditionals of texts like these are computed as states."""
@@ -230,7 +232,7 @@ class Recorded:
         self.graph, self.outputs = graph, outputs
         pool[:] = [graph.pool()]
 
-    def __call__(self, inputs: Sequence[Tensor], shared: Sequence[Tensor] = ()) -> Any:
+    def __call__(self, inputs: Sequence[Tensor], shared: Sequence[Tensor]) -> Any:
         """The function's results for all rows."""
         whole: tuple[Tensor, ...] = ()
         for own, given in zip(self.shared, shared, strict=True):

@@ -58,24 +58,23 @@ class Drawn(NamedTuple):
     log_allowed: Float[Tensor, " m"]
 
 
-@dataclass(frozen=True)
-class Head:
-    """Makes logits of conditionals that are kept in another form, and says how it is called.
+def _as_it_is(kept: Float[Tensor, "m W"]) -> Float[Tensor, "m W"]:
+    return kept
 
-    What is drawn from the logits is drawn within the same call, so that no more of them are held than one call makes.
-    """
 
-    logits_of: Callable[[Tensor], Tensor]
-    in_calls: InCalls
+def _at_once(name: Hashable, function: Callable[..., Any], rows: Sequence[Tensor], shared: Sequence[Tensor]) -> Any:
+    return function(*rows, *shared)
 
 
 @dataclass(frozen=True)
 class Conditionals:
-    """The conditionals of m sites, in the form in which they are kept: logits, or what `head` makes logits of.
+    """The conditionals of m sites, in the form in which they are kept: logits, or what `logits_of` makes logits of.
 
-    support   of every site of the target, a row each;   sites   which of them each conditional is of
-    current   the current tokens
-    greedy    take the likeliest allowed token instead of drawing
+    support    of every site of the target, a row each;   sites   which of them each conditional is of
+    current    the current tokens
+    greedy     take the likeliest allowed token instead of drawing
+    in_calls   how functions of `kept` are called: tokens are drawn within the call that makes the logits, so that no more of them
+               are held than one call makes
     """
 
     kept: Float[Tensor, "m W"]
@@ -83,8 +82,9 @@ class Conditionals:
     support: Bool[Tensor, "F V"]
     sites: Int[Tensor, " m"]
     current: Int[Tensor, " m"]
-    head: Head | None = None
     greedy: bool = False
+    logits_of: Callable[[Tensor], Tensor] = _as_it_is
+    in_calls: InCalls = _at_once
 
     @classmethod
     def weights(cls, log_weights: Float[Tensor, "m V"]) -> Conditionals:
@@ -103,49 +103,39 @@ class Conditionals:
 
     def log_weights(self) -> Float[Tensor, "m V"]:
         """log g of every token."""
-        head = self.head
-        logits = self.kept if head is None else head.in_calls("head", head.logits_of, (self.kept,), ())
+        logits = self.in_calls("head", self.logits_of, (self.kept,), ())
         return self.proposal.log_weights(logits, self.support[self.sites])
 
     def entropy(self) -> Float[Tensor, " m"]:
         """Of the model's own distribution over the allowed tokens, untempered and uncut, in nats."""
-        head, plain = self.head, Proposal()
+        logits_of, plain = self.logits_of, Proposal()
 
         def answer(kept: Tensor, sites: Tensor, support: Tensor) -> Tensor:
-            log_q = plain.log_weights(kept if head is None else head.logits_of(kept), support[sites])
+            log_q = plain.log_weights(logits_of(kept), support[sites])
             return torch.special.entr(log_q.exp()).sum(-1)
 
-        if head is None:
-            return answer(self.kept, self.sites, self.support)
-        found: Tensor = head.in_calls("entropy", answer, (self.kept, self.sites), (self.support,))
+        found: Tensor = self.in_calls("entropy", answer, (self.kept, self.sites), (self.support,))
         return found
 
     def _asked(self, what: Literal["draw", "at"], uniform_or_tokens: Tensor) -> Drawn:
-        proposal, greedy, head = self.proposal, self.greedy, self.head
+        proposal, greedy, logits_of = self.proposal, self.greedy, self.logits_of
 
         def answer(kept: Tensor, sites: Tensor, current: Tensor, given: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
-            logits = kept if head is None else head.logits_of(kept)
+            logits = logits_of(kept)
             least = proposal.least_kept(logits, support, sites)
             uniform, tokens = (given, None) if what == "draw" else (None, given)
             asked = Asked(logits, support, sites, current, proposal.temperature, least, uniform, tokens, greedy)
-            found = _drawn(asked)
+            if logits.is_cuda:
+                from unmask.sampling.engine.triton_programs import draw_on_gpu
+
+                found = draw_on_gpu(asked)
+            else:
+                found = plain_draw(asked)
             return found.tokens, torch.stack(found[1:], 1)
 
         rows = (self.kept, self.sites, self.current, uniform_or_tokens)
-        if head is None:
-            tokens, numbers = answer(*rows, self.support)
-        else:
-            tokens, numbers = head.in_calls((what, proposal, greedy), answer, rows, (self.support,))
+        tokens, numbers = self.in_calls((what, proposal, greedy), answer, rows, (self.support,))
         return Drawn(tokens, *numbers.unbind(1))
-
-
-def _drawn(asked: Asked) -> Drawn:
-    """By `plain_draw`, or its twin on a GPU."""
-    if not asked.logits.is_cuda:
-        return plain_draw(asked)
-    from unmask.sampling.engine.triton_programs import draw_on_gpu
-
-    return draw_on_gpu(asked)
 
 
 def plain_draw(asked: Asked) -> Drawn:

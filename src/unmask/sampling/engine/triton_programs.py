@@ -1,4 +1,4 @@
-"""Programs for a GPU: uniform numbers by Philox 4x32-10 in one launch (see `philox`), and tokens drawn from rows of logits.
+"""Programs for a GPU: uniform numbers by Philox 4x32-10 in one launch (see `randomness`), and tokens drawn from rows of logits.
 
 Nothing of the size of the rows is written. One program per row of logits reads it three times: for its largest numbers, for its
 sums, and for the token at which the cumulative sum passes u Z (see `token_draw`, which has the plain twin). Exponentials of

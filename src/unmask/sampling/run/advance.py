@@ -46,6 +46,7 @@ from unmask.sampling.run.result import (
     as_frame,
     assemble,
     on_host,
+    sample_columns,
     table_of,
 )
 from unmask.sampling.settings import SampleSettings
@@ -82,9 +83,8 @@ class GroupRun(ABC):
         """One text per chain whose tokens do not depend on each other; drawn when first asked for."""
         return independent_texts(self.settings, self.group)
 
-    @abstractmethod
-    def begin(self) -> None:
-        """Put the chains at their starts."""
+    def begin(self) -> None:  # noqa: B027
+        """Put the chains at their starts; those of decoders are blank, and there already."""
 
     @abstractmethod
     def sweep(self) -> None:
@@ -98,49 +98,35 @@ class GroupRun(ABC):
     def energies(self) -> Float[Tensor, " n"]:
         """Their energies; passes that only this needs are counted apart, as scoring passes."""
 
-    @abstractmethod
     def log_probs(self) -> Float[Tensor, " n"] | None:
-        """Their log-probabilities, where they are known."""
+        """Their log-probabilities, where they are known; a chain's states have none."""
+        return None
 
-    def own_arrays(self) -> dict[str, Tensor | NDArray[Any]]:
-        """The arrays of the state that a snapshot has besides those of every run; a decoder has none."""
-        return {}
+    def mark(self, independent: Int[Tensor, "n T"] | None = None) -> dict[str, Tensor | NDArray[Any]]:
+        """All that is needed to go on, as it is now; `on_host` makes a snapshot of it.
 
-    def arrays(self, independent: Int[Tensor, "n T"]) -> dict[str, Tensor | NDArray[Any]]:
-        """The arrays of a snapshot, by name (`OF_ALL_RUNS`)."""
+        `independent`: texts of the same shape instead of those that take a pass.
+        """
         return {
             "done": np.array(self.done),
             "chains": np.array(self.group.chains),
             "positions": self.group.target.free_positions,
             "starts": self.starts,
-            "independent": independent,
+            "independent": self.independent if independent is None else independent,
             "spent": self.spent.clone(),
             "counts": self.counts.clone(),
             "scoring_passes": np.array(self.scoring_passes),
             "remembered": np.array(self.remembered + self.passes.remembered - self._remembered_before),
-            **self.own_arrays(),
         }
 
-    def mark(self) -> Mark:
-        """All that is needed to go on, as it is now; `on_host` makes a snapshot of it."""
-        return self.arrays(self.independent)
-
-    def like(self) -> Mark:
-        """Arrays with the names, shapes and kinds of a snapshot; no pass is made."""
-        return self.arrays(self.starts)
-
-    def restore(self, saved: Snapshot) -> None:
-        """Go on from a snapshot, token for token as if there had been no interruption."""
+    def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
+        """Go on from a snapshot, token for token as if there had been no interruption; returns its arrays, on the device."""
         arrays = {name: torch.from_numpy(array.copy()).to(self.group.target.device) for name, array in saved.items()}
         self.starts, self.spent = arrays["starts"], arrays["spent"]
         self.independent, self.counts = arrays["independent"], arrays["counts"]
         self.done, self.scoring_passes = int(saved["done"]), int(saved["scoring_passes"])
         self.remembered = int(saved["remembered"])
-        self.restore_own(arrays)
-
-    def restore_own(self, arrays: Mapping[str, Tensor]) -> None:
-        """The inverse of `own_arrays`."""
-        del arrays
+        return arrays
 
     def sample(self) -> SweepRows:
         """The texts now, as samples."""
@@ -173,16 +159,17 @@ class MarkovRun(GroupRun):
         self.state, started = self.kernel.init(self.starts)
         self.spent = spent + started.reshape(-1, self.kernel.replicas).sum(1)
 
-    def own_arrays(self) -> dict[str, Tensor | NDArray[Any]]:
-        return {**self.state.snapshot(), "swaps": self.swaps.clone()}
+    def mark(self, independent: Int[Tensor, "n T"] | None = None) -> dict[str, Tensor | NDArray[Any]]:
+        return {**super().mark(independent), **self.state.snapshot(), "swaps": self.swaps.clone()}
 
-    def restore_own(self, arrays: Mapping[str, Tensor]) -> None:
+    def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
+        arrays = super().restore(saved)
         self.swaps = arrays["swaps"]
         going_on = self.done < self.settings.sweeps
         self.state = ChainState.restored(self.group.target, self.passes if going_on else None, arrays)
+        return arrays
 
     def sweep(self) -> None:
-        """One sweep of every chain."""
         for _ in self.steps():
             pass
 
@@ -198,7 +185,6 @@ class MarkovRun(GroupRun):
         self.done = number
 
     def texts(self) -> Int[Tensor, "n T"]:
-        """The chains' texts now."""
         return self.state.ids[self.kernel.sampled(self.state)]
 
     def energies(self) -> Float[Tensor, " n"]:
@@ -206,9 +192,6 @@ class MarkovRun(GroupRun):
         state = replace(self.state, kept=None).take(self.kernel.sampled(self.state))
         self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
         return state.energy
-
-    def log_probs(self) -> None:
-        """A chain's states have no known log-probability."""
 
     def _count(self, info: StepInfo, sampled: Int[Tensor, " n"]) -> None:
         self.spent += info.passes.reshape(-1, self.kernel.replicas).sum(1)
@@ -239,17 +222,12 @@ class DecoderRun(GroupRun):
         self.streams = ChainStreams(settings.seed, group.chains, group.target.device)
         self.state = DecodeState.blank(group.target, len(group.chains))
 
-    def begin(self) -> None:
-        """The blank texts are there already."""
-
     def sweep(self) -> None:
-        """Decode every text again."""
         self.state, spent = decode(self.decoder, len(self.group.chains), self.streams.at(self.done + 1, 0), self.group.starts)
         self.spent += spent
         self.done += 1
 
     def texts(self) -> Int[Tensor, "n T"]:
-        """The latest texts."""
         return self.state.ids
 
     def energies(self) -> Float[Tensor, " n"]:
@@ -263,11 +241,11 @@ class DecoderRun(GroupRun):
         return self.state.log_prob if self.decoder.exact else None
 
 
-def build(settings: SampleSettings, target: Target, passes: Passes, proposal: Proposal | None = None) -> Kernel | Decoder:
+def build(settings: SampleSettings, target: Target, passes: Passes) -> Kernel | Decoder:
     """The kernel or decoder of the settings, which are checked against the target."""
     if not settings.entry.decodes:
         sweep_plan(settings, target.sites)
-    proposal = proposal or Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
+    proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
     made: Kernel | Decoder = settings.entry.build(target=target, passes=passes, proposal=proposal, **vars(settings))
     return made
 
@@ -276,10 +254,9 @@ def build_all(settings: SampleSettings, model: MaskedLM, found: Sequence[Group],
     """The kernel or decoder of each group. Groups whose calls have the same number of rows share their passes."""
     caches = model.device.type == "cpu" and plan.keeps == "logits"  # a GPU runs a row sooner than it is looked up
     memory = LogitMemory(model, most_bytes=plan.budget // 4) if caches else None
-    proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
     rows = [rows_for(model, len(group.alike), settings.entry.decodes) for group in found]
     by_rows = {number: Passes(model, number, memory, plan.keeps) for number in rows}
-    return [build(settings, group.target, by_rows[number], proposal) for group, number in zip(found, rows, strict=True)]
+    return [build(settings, group.target, by_rows[number]) for group, number in zip(found, rows, strict=True)]
 
 
 def group_run(settings: SampleSettings, group: Group, made: Kernel | Decoder) -> GroupRun:
@@ -332,7 +309,8 @@ def draw_samples(
         with Writer(folder, model) as writer:
             marks = [advance(number, folder, writer)[1] for number in range(len(found))]
         snapshots = [on_host(mark) for mark in marks]
-        run = assemble(settings, folder.samples(), snapshots, model.text, folder.path, str(plan))
+        rows = as_frame(folder.rows(sample_columns()))
+        run = assemble(settings, rows, snapshots, model.text, folder.path, str(plan))
         for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
             write_table(folder.path / f"{file}.parquet", frame)
     return run
@@ -348,7 +326,7 @@ def advanced(
 ) -> tuple[list[SweepRows], Mark]:
     """All sweeps of one group. With a folder, rows go there; an interrupt leaves a checkpoint of the last whole sweep."""
     settings = run.settings
-    saved = folder.checkpoint(number, run.like()) if folder else None
+    saved = folder.checkpoint(number, run.mark(run.starts)) if folder else None
     with folder.restoring(number) if folder and saved is not None else nullcontext():
         run.begin() if saved is None else run.restore(saved)
     rows: list[SweepRows] = []

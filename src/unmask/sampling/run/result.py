@@ -168,7 +168,10 @@ def load_run(path: str | os.PathLike[str]) -> SampleRun:
         raise InputError(f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in")
     _refuse_missing_samples(folder, settings, samples, snapshots)
     run = assemble(settings, samples, snapshots, None, folder)
-    return replace(run, starts=stored_starts(folder, run.starts))
+    file = folder / "starts.parquet"
+    if not file.is_file():  # the run is under way
+        return run
+    return replace(run, starts=read_table(file, remedy="give the command of the run again, which writes it again").to_pandas())
 
 
 def _refuse_missing_samples(
@@ -314,10 +317,6 @@ class SampleFolder(RunFolder):
             self.store(rows, sample_columns(), f"{_series(group)}-{int(snapshot['done']):08d}")
         write_arrays(self._checkpoint(group), ELSEWHERE, **snapshot)
 
-    def samples(self) -> pandas.DataFrame:
-        """All samples so far."""
-        return as_frame(self.rows(sample_columns()))
-
     def _checkpoint(self, group: int) -> Path:
         return self.own / "checkpoints" / f"{_series(group)}.npz"
 
@@ -373,15 +372,6 @@ def stored_settings(folder: Path) -> SampleSettings:
     except (InputError, TypeError, ValueError) as error:
         why = str(error)
     raise InputError(f"{str(folder / 'settings.json')!r} is not of an `unmask sample` run, or damaged ({why}): {AGAIN}")
-
-
-def stored_starts(folder: Path, known: pandas.DataFrame) -> pandas.DataFrame:
-    """The starts as starts.parquet has them, texts included; what is `known` of them while the run is under way."""
-    file = folder / "starts.parquet"
-    if not file.is_file():
-        return known
-    frame: pandas.DataFrame = read_table(file, remedy="give the command of the run again, which writes it again").to_pandas()
-    return frame
 
 
 def read_checkpoint(path: Path) -> Snapshot:

@@ -81,38 +81,27 @@ def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
     run.begin()
     draws: list[list[float]] = []
     free = found[0].target.free_positions.tolist()
-    yield Begun([model.decode(ids) for ids in run.starts], free, [model.text(ids) for ids in run.starts], _start_energies(run))
+    energies = run.energies().tolist() if isinstance(run, MarkovRun) else []  # blank starts have none
+    yield Begun([model.decode(ids) for ids in run.starts], free, [model.text(ids) for ids in run.starts], energies)
     while run.done < settings.sweeps:
         yield from _steps(run, model, free)
         draws.append(run.energies().tolist())
         yield _swept(run, model, draws)
 
 
-def _start_energies(run: GroupRun) -> list[float]:
-    """Blank starts, those of decoders, have none."""
-    return run.energies().tolist() if isinstance(run, MarkovRun) else []
-
-
 def _steps(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]:
     if not isinstance(run, MarkovRun):
         run.sweep()
-        yield Stepped(run.done, [_decoded(model, free, ids) for ids in run.texts().tolist()])
+        every, texts = [True] * len(free), run.texts().tolist()
+        yield Stepped(run.done, [Move(free, model.decode([ids[p] for p in free]), every, every, True) for ids in texts])
         return
     before = run.texts().tolist()
     for info in run.steps():
         chosen = run.kernel.sampled(run.state)
         now = run.texts().tolist()
-        rows = zip(
-            before,
-            now,
-            info.sites[chosen].tolist(),
-            info.proposed[chosen].tolist(),
-            info.changed[chosen].tolist(),
-            info.accepted[chosen].tolist(),
-            strict=True,
-        )
+        did = [part[chosen].tolist() for part in (info.sites, info.proposed, info.changed, info.accepted)]
         moves = []
-        for old, ids, sites, proposed, changed, accepted in rows:
+        for old, ids, sites, proposed, changed, accepted in zip(before, now, *did, strict=True):
             positions = [free[site] for site in sites]
             swapped = [p for p in free if ids[p] != old[p] and p not in positions]
             also = [True] * len(swapped)
@@ -120,11 +109,6 @@ def _steps(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]
             moves.append(Move(positions + swapped, tokens, proposed + also, changed + also, accepted))
         before = now
         yield Stepped(run.done + 1, moves)
-
-
-def _decoded(model: MaskedLM, free: list[int], ids: list[int]) -> Move:
-    every = [True] * len(free)
-    return Move(free, model.decode([ids[p] for p in free]), every, every, True)
 
 
 def _swept(run: GroupRun, model: MaskedLM, draws: list[list[float]]) -> Swept:
