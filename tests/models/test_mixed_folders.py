@@ -96,8 +96,9 @@ def test_a_tokenizer_of_far_fewer_tokens_is_reported_with_both_numbers(make_netw
         silently(save(tmp_path / str(rows), make_network(kind, vocab_size=rows), tokenizer))
 
 
-def test_another_mask_than_config_names_is_refused(damaged):
-    silently(damaged("bert", mask_token_id=4))
+def test_another_mask_than_a_network_with_token_dropout_zeroes_is_refused(damaged):
+    silently(damaged("esm", mask_token_id=4))
+    silently(damaged("bert", mask_token_id=7))
     said = refusal(damaged("esm", mask_token_id=7))
     assert "mask_token_id 7" in said and "'[MASK]'" in said and "id 4" in said
 

@@ -142,10 +142,10 @@ def _from_vocabulary(source: Source, kind: str) -> FolderTokenizer | None:
 
 
 def _refuse_other_mask(tokenizer: Any, source: Source) -> None:
-    """[MASK] put beside a vocabulary that has <mask>, or another mask than config.json names: the model never saw that id."""
+    """[MASK] put beside a vocabulary that has <mask>, which the model never saw; or another mask than the one that ESM zeroes."""
     vocabulary = tokenizer.get_vocab()
     stated = source.config.get("mask_token_id")
-    if isinstance(stated, int) and stated != tokenizer.mask_token_id:
+    if source.config.get("token_dropout") and isinstance(stated, int) and stated != tokenizer.mask_token_id:
         raise ModelError(
             f"config.json of {source.name!r} says mask_token_id {stated}, and {tokenizer.mask_token!r} of its tokenizer has id "
             f"{tokenizer.mask_token_id}: use the tokenizer that the model was trained with, or correct mask_token_id"
