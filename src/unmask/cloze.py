@@ -44,6 +44,14 @@ class Cloze:
         if self.gold is not None and len(self.gold) != len(self.block):
             raise InputError(f"{len(self.gold)} gold tokens for {len(self.block)} blanks: give one token per blank")
 
+    @classmethod
+    def blanked(cls, ids: Sequence[int], block: Sequence[int], mask_id: int) -> Cloze:
+        """A whole text with blanks at `block`, whose tokens are the gold ones."""
+        masked = list(ids)
+        for position in block:
+            masked[position] = mask_id
+        return cls(tuple(masked), tuple(block), tuple(ids[position] for position in block))
+
     def filled(self, values: Sequence[int]) -> tuple[int, ...]:
         """The text's ids with `values` in the block."""
         ids, tokens = list(self.ids), checks.wholes("values", values)

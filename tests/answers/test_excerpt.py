@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.answers.excerpt import around_blanks, excerpt
+from unmask.formats import around_blanks, excerpt
 
 
 def test_a_short_text_stays_whole():

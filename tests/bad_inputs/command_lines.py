@@ -18,7 +18,7 @@ FINE = {
     "sample": "sample --out {new} --model {model} --chains 2 --sweeps 1 --length 3",
     "diagnose": "diagnose {world}/run",
     "train": "train {world}/texts.txt --valid {world}/texts.txt --out {new} --device cpu --steps 1 --cache {new}-cache "
-    "--layers 1 --width 16 --heads 1 --vocab 64 --max-length 16 --batch-tokens 64",
+    "--layers 1 --width 16 --heads 1 --vocab 64 --max-length 16 --batch-tokens 48",
     "translate": "translate {world}/texts.txt --model {model}",
     "check": "check --model {model}",
     "serve": "serve --model {model}",

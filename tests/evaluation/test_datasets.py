@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import unmask
 from unmask.errors import InputError
 from unmask.evaluation.datasets import Parse, read_conllu, read_texts
 
@@ -30,9 +31,13 @@ def test_fasta_sequences_may_run_over_lines(tmp_path, name):
 
 def test_a_list_is_a_dataset_too(monkeypatch, tmp_path):
     assert [t.text for t in read_texts(["One.", "Two."])] == ["One.", "Two."]
-    for bad, said in (([], "empty list"), (["a", 3], "item 1 of data is 3"), (["\ud800"], "half of a surrogate pair")):
+    for bad, said in (
+        ([], "empty list"),
+        (["a", 3], "item 2 of data: 3 is not"),
+        (["\ud800"], "half of a surrogate pair"),
+    ):
         with pytest.raises(InputError, match=said):
-            read_texts(bad)
+            unmask.evaluate(bad)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "texts.txt").write_text("At home.\n")
     assert [t.text for t in read_texts("~/texts.txt")] == ["At home."]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import unmask
 from unmask.errors import InputError
 from unmask.evaluation.datasets import Text
 from unmask.evaluation.pairs import SCHEMES, choose_pairs
@@ -102,4 +103,4 @@ def test_texts_that_cannot_give_a_pair_are_skipped_and_counted():
 )
 def test_a_wrong_choice_is_refused(scheme, count, seed, message):
     with pytest.raises(InputError, match=message):
-        choose(["ab"], scheme, count, seed)
+        unmask.evaluate(["ab"], scheme=scheme, pairs=count, seed=seed)

@@ -125,7 +125,7 @@ def test_any_lines_are_pairs_that_can_be_stored_or_one_line(lines):
             assert "\n" not in str(error) and "pairs.jsonl" in str(error)
             assert " line " in str(error) or "holds no pair" in str(error)
             return
-        table = as_table([about_pair(pair, ("a", "b"), 0.1) for pair in pairs], schema(pairs))
+        table = as_table([about_pair(pair, ("a", "b")) for pair in pairs], schema(pairs))
         assert table["pair"].to_pylist() == list(range(len(pairs)))
         again = Path(folder) / "again.jsonl"
         again.write_text(pairs_as_lines(pairs), encoding="utf-8")

@@ -84,11 +84,12 @@ def test_starts_from_a_file(tiny_folder, tmp_path):
     assert ran.output.count("out of reach") >= 1, "truncated proposals are warned about"
 
 
-def test_help_names_the_kernels_and_who_uses_an_option():
+def test_help_names_the_kernels_and_with_one_its_options():
     shown = " ".join(unmask("sample", "--help").output.split())
     for name in KERNELS:
         assert name in shown
-    assert "--chains-at-once" in shown and "--block-size" in shown and "--together" not in shown
+    assert "--chains-at-once" in shown and "--block-size" not in shown and "--together" not in shown
+    assert "--block-size" in unmask("sample", "--kernel", "block", "--help").output
     assert unmask("sample", "--together", 4).exit_code == 2
 
 

@@ -199,7 +199,7 @@ def test_a_cancelled_job_gets_no_more_passes(tiny):
     model, said = SlowModel(tiny), []
     running, waiting = Job(), Job()
     threads = [ask_for(model, running, 1, said), ask_for(model, waiting, 2, said)]
-    waiting.cancel()
+    waiting.cancelled = True
     model.worker.wake()
     model.gate.set()
     for thread in threads:

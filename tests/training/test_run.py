@@ -116,10 +116,11 @@ def test_a_model_learns_far_below_the_unigram_entropy(shared: Path, tmp_path: Pa
 def test_texts_in_memory_train_the_model_of_their_file(
     shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
-    given = {**SMALL, "cache": shared / "cache", "out": tmp_path / "model"}
+    given = {**SMALL, "cache": shared / "cache", "out": tmp_path / "model", "licence": "\udcff"}
     made = unmask.train(made_up_lines(600), valid=made_up_lines(120, seed=1), **given)
     assert made.finished and same(weights(tmp_path / "model"), uninterrupted)
     card = (tmp_path / "model" / "README.md").read_text()
+    assert "license: \\udcff" in card, "what is not UTF-8, in a path or a name, is written by its number"
     assert "| 600 texts | " in card and "unmask train '(600 texts)'" in card
 
 

@@ -229,7 +229,7 @@ def test_the_chain_of_evaluate_mutants_and_the_pair_score_is_that_law():
     ((row,),) = measure_pairs(model, [Cloze((5, 5), (0, 1), gold)], ["chain"], support=torch.tensor(REGULAR))
     assert row["pair_nll"] == pytest.approx(-log(expected[2, 0]), abs=EXACT)
     tables = unary_tables(model, blanks(model), [torch.tensor(REGULAR)] * 2)
-    assert float((effects(tables, [0, 1], "chain").log_prob.exp() - expected).abs().max()) < EXACT
+    assert float((effects(tables, [0, 1], "chain")["log_prob"].exp() - expected).abs().max()) < EXACT
     texts = list(product(REGULAR, repeat=2))
     by_score = scored(model, "pair", texts, joint="chain").values.exp()
     assert float((by_score - expected.flatten()).abs().max()) < EXACT

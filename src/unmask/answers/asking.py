@@ -22,6 +22,7 @@ from unmask.formats import percent_at_least
 from unmask.joints.joint import Joint, not_converged
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.words import alphabet_ids, alphabet_tokens
+from unmask.options.answers import CompareOptions, FillOptions
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import CandidatePlan, find_candidates, plan_candidates
 from unmask.tables.support import regular_tokens
@@ -88,52 +89,34 @@ class Asked(NamedTuple):
     plan: CandidatePlan
 
 
-def asked(
-    model: MaskedLM,
-    texts: Sequence[str],
-    positions: Sequence[int] | None,
-    targets: Sequence[str] | None,
-    candidates: Candidates,
-    exact: bool,
-    force: bool,
-    alphabet: Alphabet,
-) -> list[Asked]:
-    """The blanks and candidates of each text; refuses what cannot be done, with the number of its text if there are several."""
-    letters = None if alphabet is None else letter_ids(model, alphabet)
-
-    def ask(text: str) -> Asked:
-        cloze = model.cloze(text, positions, targets)
-        return Asked(text, cloze, plan_candidates(model, cloze, candidates, exact, force, letters))
-
-    return for_each(texts, ask)
+def asked(model: MaskedLM, text: str, options: FillOptions | CompareOptions) -> Asked:
+    """The blanks of a text and the candidates of each; refuses what cannot be done."""
+    letters, cloze = letter_ids(model, options.alphabet), model.cloze(text, options.positions, options.targets)
+    return Asked(text, cloze, plan_candidates(model, cloze, options.candidates, options.exact, options.force, letters))
 
 
 def for_each(texts: Sequence[str], ask: Callable[[str], Answer]) -> list[Answer]:
     """`ask` of every text; a refusal says which text it is about, if there are several."""
     found = []
-    if not isinstance(texts, Sequence) or not texts:
-        what = "no text was given" if isinstance(texts, Sequence) else f"{texts!r} is not a text"
-        raise InputError(f"{what}: give one, or a list of texts")
+    if not texts:
+        raise InputError("no text was given: give one, or a list of texts")
     for number, text in enumerate(texts, 1):
         try:
-            if not isinstance(text, str):
-                raise InputError(f"{text!r} is not a text: give a string")
             found.append(ask(text))
         except InputError as error:
             raise (InputError(f"text {number} of {len(texts)}: {error}") if len(texts) > 1 else error) from None
     return found
 
 
-def letter_ids(model: MaskedLM, alphabet: str | Path | Sequence[str]) -> list[int]:
-    """Ids of the tokens that an alphabet names."""
-    return alphabet_ids(model.words, alphabet_tokens(alphabet))
+def letter_ids(model: MaskedLM, alphabet: Alphabet) -> list[int] | None:
+    """Ids of the tokens that an alphabet names; None without one."""
+    return None if alphabet is None else alphabet_ids(model.words, alphabet_tokens(alphabet))
 
 
 def allowed_tokens(model: MaskedLM, alphabet: Alphabet) -> Tensor:
     """Ids of the tokens allowed in a blank: the alphabet's, or all regular ones."""
-    if alphabet is None:
-        return regular_tokens(model)
-    return torch.tensor(letter_ids(model, alphabet), device=model.device)
+    letters = letter_ids(model, alphabet)
+    return regular_tokens(model) if letters is None else torch.tensor(letters, device=model.device)
 
 
 def answered(model: MaskedLM, questions: Sequence[Asked], progress: Progress | None) -> Iterator[tuple[Asked, Tables]]:

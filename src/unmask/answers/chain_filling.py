@@ -27,6 +27,7 @@ from torch import Tensor
 from unmask.answers.asking import allowed_tokens
 from unmask.answers.completion import (
     Completion,
+    FilledBlanks,
     GivenAnswer,
     Known,
     ScoredAnswer,
@@ -37,7 +38,6 @@ from unmask.answers.completion import (
     read_answer,
     with_odds,
 )
-from unmask.answers.constraints import FilledBlanks
 from unmask.errors import InputError
 from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, mass_in_words, one_or_many, with_warning
+from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, for_each, mass_in_words, one_or_many, with_warning
 from unmask.answers.completion import complete
-from unmask.answers.excerpt import around_blanks
 from unmask.answers.filling import with_gold
 from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
+from unmask.formats import around_blanks
 from unmask.joints.deriving import derive_all
 from unmask.joints.faithfulness import read_joints
 from unmask.joints.joint import Joint
@@ -112,24 +112,14 @@ class Comparison:
     @cached_property
     def descriptions(self) -> dict[str, Description]:
         """Entropy, total correlation and faithfulness of each construction."""
-        joints = list(self.joints.values())
-        if self.cloze.gold is None:
-            a_kl = [reading.average_kl for reading in read_joints(joints)]
-            rows = [Description(j.entropy(), j.total_correlation(), kl) for j, kl in zip(joints, a_kl, strict=True)]
-            return dict(zip(self.joints, rows, strict=True))
-        block = block_metrics(joints, self.cloze.gold)
-        return {
-            joint.name: Description(
-                joint.entropy(),
-                joint.total_correlation(),
-                measured.a_kl,
-                -measured.joint_nll,
-                measured.g_kl,
-                measured.u_ppl,
-                measured.p_ppl,
-            )
-            for joint, measured in zip(joints, block.joints, strict=True)
-        }
+        joints, gold = list(self.joints.values()), self.cloze.gold
+        measured: list[tuple[float, ...]]
+        if gold is None:
+            measured = [(reading.average_kl,) for reading in read_joints(joints)]
+        else:
+            measured = [(m.a_kl, -m.joint_nll, m.g_kl, m.u_ppl, m.p_ppl) for m in block_metrics(joints, gold).joints]
+        rows = [Description(j.entropy(), j.total_correlation(), *m) for j, m in zip(joints, measured, strict=True)]
+        return dict(zip(self.joints, rows, strict=True))
 
     @cached_property
     def completions(self) -> list[ComparedCompletion]:
@@ -237,14 +227,14 @@ def compare(
     >>> list(found.joints), found.ranked_by
     (['product', 'mrf', 'chain'], 'chain')
     """
-    CompareOptions.given(locals())
+    options = CompareOptions.given(locals())
     names = [construction.name for construction in all_named(joints)]
     ranked_by = named(joint, "joint").name if joint is not None else DEFAULT if DEFAULT in names else names[-1]
     if ranked_by not in names:
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
-    where = None if figure is None else figure_path(figure, len(text), (model, alphabet))
+    where = figure_path(figure, len(text), (model, alphabet))
     lm = as_model(model, device, dtype, rename)
-    questions = asked(lm, text, positions, targets, candidates, exact, force, alphabet)
+    questions = for_each(text, lambda one: asked(lm, one, options))
     for question in questions:
         blanks = len(question.cloze.block)
         if blanks < 2:
@@ -257,5 +247,4 @@ def compare(
         derived = dict(zip(names, derive_all(tables, names), strict=True))
         found = Comparison(question.text, derived, ranked_by, lm, question.cloze, question.plan.allowed, top)
         yield found
-        if where is not None:
-            save_figure(found.figure, where)
+        save_figure(found.figure, where)

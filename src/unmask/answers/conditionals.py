@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
+from torch import Tensor
 
 from unmask import checks
 from unmask.answers.asking import Model
@@ -59,7 +60,6 @@ def conditionals(
     >>> [token for token, _ in found.likeliest]
     ['couch', 'floor']
     """
-    checks.one_of("masking", masking, get_args(Masking))
     checks.whole("top", top, 0, MOST_TOKENS)
     lm = as_model(model, device, dtype)
     ids = torch.tensor(lm.words.encode(text))
@@ -70,20 +70,15 @@ def conditionals(
     if masking != "none":
         rows = rows.scatter(1, where, lm.mask_id)
     log_q = Conditionals(lm).distributions(rows, where).reshape(len(at), -1)
-    found = []
-    for place, position in enumerate(at):
-        best = log_q[place].topk(min(top, log_q.shape[1]))
-        token = int(ids[position])
-        found.append(
-            Conditional(
-                position,
-                lm.token(token),
-                float(log_q[place, token]),
-                tuple((lm.token(i), v) for i, v in zip(best.indices.tolist(), best.values.tolist(), strict=True)),
-                tuple((lm.token(i), float(log_q[place, i])) for i in asked),
-            )
-        )
-    return found
+    return [_conditional(lm, position, int(ids[position]), log_q[place], top, asked) for place, position in enumerate(at)]
+
+
+def _conditional(lm: MaskedLM, position: int, token: int, log_q: Tensor, top: int, asked: Sequence[int]) -> Conditional:
+    def named(ids: Sequence[int]) -> tuple[tuple[str, float], ...]:
+        return tuple((lm.token(i), float(log_q[i])) for i in ids)
+
+    likeliest = log_q.topk(min(top, len(log_q))).indices.tolist()
+    return Conditional(position, lm.token(token), float(log_q[token]), named(likeliest), named(asked))
 
 
 def _positions(lm: MaskedLM, ids: list[int], positions: Sequence[int] | None) -> list[int]:
@@ -92,10 +87,9 @@ def _positions(lm: MaskedLM, ids: list[int], positions: Sequence[int] | None) ->
         if not blanks:
             raise InputError("the text has no blank: put [MASK] in it, or give positions")
         return blanks
-    at = checks.wholes("positions", positions)
-    if not at or len(set(at)) != len(at):
-        raise InputError(f"positions {at} are empty or name one twice: name each position once")
-    return [checks.whole("positions", position, 0, len(ids) - 1) for position in at]
+    if not positions or len(set(positions)) != len(positions):
+        raise InputError(f"positions {list(positions)} are empty or name one twice: name each position once")
+    return [checks.whole("positions", position, 0, len(ids) - 1) for position in positions]
 
 
 def _one_token(lm: MaskedLM, word: str) -> int:

@@ -28,7 +28,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask import checks
 from unmask.answers.asking import Alphabet, Model, allowed_tokens, for_each, one_or_many
 from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
@@ -36,13 +35,12 @@ from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints.deriving import derive_blocks
-from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
+from unmask.joints.registry import DEFAULT_OF_DEPENDENCE
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
 from unmask.options.answers import DependenceOptions, Others
 from unmask.options.option import documented
-from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
 from unmask.tables.support import regular_tokens
@@ -89,31 +87,26 @@ def pair_matrix(
     candidates   how many tokens of each position (all regular ones if there are fewer), or the token ids themselves
     allowed      the token ids allowed at a position; by default all regular ones
     """
-    named(construction, "joint")
     k = len(cloze.block)
-    if k < 2:
-        raise InputError("dependence is between two blanks or more, and there is one: give another")
-    if others == "text" and cloze.gold is None:
-        raise InputError("the tokens of the other blanks are not known: measure with the others masked, or give a whole text")
     allowed = regular_tokens(model) if allowed is None else allowed
     sets = _CandidateSets(model, cloze, candidates, others, allowed)
     pairs = list(combinations(range(k), 2))
-    total, done = sets.passes(pairs), sets.spent
+    total, done = sets.spent + sum(sets.passes(a, b) for a, b in pairs), sets.spent
     information, mass = torch.zeros((k, k), dtype=torch.float64), torch.zeros((k, k), dtype=torch.float64)
-    at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // sets.largest**2))
+    dtype = None if max(sets.sizes) > LARGEST_DOUBLE else torch.float64
+    at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // max(sets.sizes) ** 2))
     for start in range(0, len(pairs), at_once):
         some = pairs[start : start + at_once]
         clozes = [pair_cloze(cloze, a, b, others) for a, b in some]
         chosen = [sets.of_pair(a, b, pair) for (a, b), pair in zip(some, clozes, strict=True)]
-        large = max(len(c) for both in chosen for c in both) > LARGEST_DOUBLE
-        blocks = tables_of(model, clozes, chosen, None if large else torch.float64, supports=[[allowed] * 2] * len(clozes))
+        blocks = tables_of(model, clozes, chosen, dtype, supports=[[allowed] * 2] * len(clozes))
         for members in alike(blocks, lambda tables: tables.shape):
             for i, (joint,) in zip(members, derive_blocks([blocks[i] for i in members], [construction]), strict=True):
                 a, b = some[i]
                 information[a, b] = information[b, a] = max(joint.mutual_information(), 0.0)
                 mass[a, b] = mass[b, a] = exp(blocks[i].log_mass)
-        for both in chosen:
-            done += sets.passes_per_pair + pass_count([len(c) for c in both])
+        for a, b in some:
+            done += sets.passes(a, b)
             if progress:
                 progress(done, total, "passes of the model")
     return PairMatrix(information, mass, done)
@@ -122,58 +115,46 @@ def pair_matrix(
 def pair_cloze(cloze: Cloze, a: int, b: int, others: Others) -> Cloze:
     """The text with positions a and b of the block blank, and the block's other positions as `others` says."""
     block = (cloze.block[a], cloze.block[b])
-    if cloze.gold is None:
-        return Cloze(cloze.ids, block)
-    gold = (cloze.gold[a], cloze.gold[b])
-    if others == "masked":
-        return Cloze(cloze.ids, block, gold)
-    ids = list(cloze.filled(cloze.gold))
-    for position in block:
-        ids[position] = cloze.ids[position]
-    return Cloze(tuple(ids), block, gold)
+    if cloze.gold is None or others == "masked":
+        return Cloze(cloze.ids, block, None if cloze.gold is None else (cloze.gold[a], cloze.gold[b]))
+    return Cloze.blanked(cloze.filled(cloze.gold), block, cloze.ids[block[0]])
 
 
 class _CandidateSets:
-    """The candidate sets of every pair: one per position where the others are masked, else chosen for each pair."""
+    """The candidate sets of every pair: one per position where the others are masked, else chosen for each pair.
+
+    sizes   of the set of each position
+    spent   passes for the sets of all positions; `per_pair`: for those of a pair
+    """
 
     def __init__(
         self, model: ConditionalModel, cloze: Cloze, candidates: int | Sequence[Tensor], others: Others, allowed: Tensor
     ) -> None:
-        self.model, self.regular = model, allowed
+        self.model, self.allowed, k = model, allowed, len(cloze.block)
         self.sets: tuple[Tensor, ...] | None = None
-        self.spent = self.passes_per_pair = 0
-        k = len(cloze.block)
+        self.spent = self.per_pair = 0
         if not isinstance(candidates, int):
-            if len(candidates) != k:
-                raise InputError(f"{len(candidates)} candidate sets for {k} blanks: give one set per blank")
             self.sets = tuple(candidates)
-            return
-        checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
-        self.size = min(candidates, len(self.regular))
-        self.neighbours = min(NEIGHBOURS, max(8, self.size // 4), len(self.regular))
-        if self.size == len(self.regular):
-            self.sets = (self.regular,) * k
-        elif others == "masked":
-            self.sets = likely_tokens(model, cloze, self.size, self.regular, self.neighbours)
-            self.spent = 1 + k * self.neighbours
         else:
-            self.passes_per_pair = 1 + 2 * self.neighbours
+            self.size = min(candidates, len(allowed))
+            self.neighbours = min(NEIGHBOURS, max(8, self.size // 4), len(allowed))
+            if self.size == len(allowed):
+                self.sets = (allowed,) * k
+            elif others == "masked":
+                self.sets = likely_tokens(model, cloze, self.size, allowed, self.neighbours)
+                self.spent = 1 + k * self.neighbours
+            else:
+                self.per_pair = 1 + 2 * self.neighbours
+        self.sizes = [self.size] * k if self.sets is None else [len(tokens) for tokens in self.sets]
 
-    def of_pair(self, a: int, b: int, pair: Cloze) -> tuple[Tensor, Tensor]:
+    def of_pair(self, a: int, b: int, pair: Cloze) -> Sequence[Tensor]:
         if self.sets is not None:
             return self.sets[a], self.sets[b]
-        first, second = likely_tokens(self.model, pair, self.size, self.regular, self.neighbours)
-        return first, second
+        return likely_tokens(self.model, pair, self.size, self.allowed, self.neighbours)
 
-    @property
-    def largest(self) -> int:
-        """The most candidates of a position."""
-        return self.size if self.sets is None else max(map(len, self.sets))
-
-    def passes(self, pairs: Sequence[tuple[int, int]]) -> int:
-        if self.sets is None:
-            return len(pairs) * (self.passes_per_pair + pass_count([self.size] * 2))
-        return self.spent + sum(pass_count([len(self.sets[a]), len(self.sets[b])]) for a, b in pairs)
+    def passes(self, a: int, b: int) -> int:
+        """Of the model, for a pair."""
+        return self.per_pair + pass_count([self.sizes[a], self.sizes[b]])
 
 
 @dataclass(frozen=True)
@@ -281,7 +262,7 @@ def dependence(
     DependenceOptions.given(locals())
     if exact and candidates is not None:
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
-    where = None if figure is None else figure_path(figure, len(text), (model, alphabet))
+    where = figure_path(figure, len(text), (model, alphabet))
     lm = as_model(model, device, dtype, rename)
     allowed = allowed_tokens(lm, alphabet)
     clozes = for_each(text, lambda one: _cloze(lm, one, positions, others))
@@ -298,8 +279,7 @@ def dependence(
         if progress and len(text) > 1:
             progress(number, len(text), "texts")
         yield answer
-        if where is not None:
-            save_figure(answer.figure, where)
+        save_figure(answer.figure, where)
 
 
 def _cloze(model: MaskedLM, text: str, positions: Sequence[int] | None, others: str | None) -> Cloze:

@@ -158,7 +158,7 @@ def fill(
     def ask(one: str) -> Asked | ChainQuestion:
         if searches(lm, one, options):
             return ask_chain(lm, one, options)
-        return asked(lm, [one], positions, targets, candidates, exact, force, alphabet)[0]
+        return asked(lm, one, options)
 
     everything = for_each(text, ask)
     look_at_first(lm, (q.cloze.ids if isinstance(q, Asked) else q.readings[0].cloze.ids for q in everything))

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from math import log
+from math import inf, log
+from statistics import fmean, stdev
 from weakref import WeakSet
 
 import torch
 
-from unmask.answers.checked_texts import mean_and_error, worse_than_uniform
 from unmask.errors import UnmaskWarning
 from unmask.models.masked_lm import MaskedLM
 
 ROWS = 3
 LEAST, MOST = 6, 48
 """Tokens of a text that are looked at; a text with fewer is left to the next."""
+ERRORS = 2.0
 _seen: WeakSet[MaskedLM] = WeakSet()
 
 
@@ -55,3 +56,18 @@ def _surprise(model: MaskedLM, ids: Sequence[int], shown: Sequence[int]) -> list
     rows = torch.tensor([list(ids)] * ROWS)
     log_q = model.logits(rows.scatter(1, places, model.mask_id), places).double().log_softmax(-1).cpu()
     return (-log_q.gather(2, rows.gather(1, places).unsqueeze(2))).flatten().tolist()
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """The mean of some numbers and its standard error; that of one number is infinite."""
+    return fmean(values), stdev(values) / len(values) ** 0.5 if len(values) > 1 else inf
+
+
+def worse_than_uniform(what: str, nats: float, error: float, uniform: float) -> str | None:
+    """The sentence about a model that predicts tokens worse, beyond the error, than a distribution that knows nothing."""
+    if nats - ERRORS * error <= uniform:
+        return None
+    return (
+        f"it predicts {what} worse than a uniform distribution ({nats:.1f} nats, uniform {uniform:.1f}): the tokenizer may be "
+        "another model's, config.json may state another network, or the texts are not of its kind"
+    )

@@ -30,17 +30,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from unmask import checks
 from unmask.answers.asking import Alphabet, Model, for_each, letter_ids, one_or_many
-from unmask.answers.excerpt import excerpt
 from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
+from unmask.formats import excerpt
 from unmask.joints.deriving import derive
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.masked_lm import MaskedLM, as_model
@@ -49,7 +48,7 @@ from unmask.options.answers import MOST_CHANGES, MUTANT_NUMBERS, MutantsOptions
 from unmask.options.option import documented
 from unmask.runs.files import user_path, write_table
 from unmask.runs.lines import STANDARD_INPUT, numbered_lines
-from unmask.runs.outputs import output_file
+from unmask.runs.outputs import answer_file
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import MAX_PASSES, SMALL_VOCABULARY
 from unmask.tables.unary import Tables, pass_count, tables_of
@@ -59,23 +58,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+PARQUET = {".parquet": (b"PAR1",)}
 TOGETHER = 64
 """Sets of positions whose passes run together."""
 
 
-@dataclass(frozen=True)
-class Effects:
-    """The five numbers of the module's text for all fillings of a set of positions: tensors with one axis per position."""
+def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_MUTANTS) -> dict[str, Tensor]:
+    """The five numbers of the module's text for all fillings of the block of `tables`: tensors with one axis per position.
 
-    log_prob: Float[Tensor, "*n"]
-    effect: Float[Tensor, "*n"]
-    singles: Float[Tensor, "*n"]
-    epistasis: Float[Tensor, "*n"]
-    interaction: Float[Tensor, "*n"]
-
-
-def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_MUTANTS) -> Effects:
-    """Of the block of `tables`; `wild` are the places, among each position's candidates, of the tokens of the sequence."""
+    wild   the places, among each position's candidates, of the tokens of the sequence
+    """
     log_prob = (tables.log_q[0] if tables.sites == 1 else derive(tables, construction).dense()).double()
     whole = tuple(wild)
     singles, alone = torch.zeros_like(log_prob), torch.zeros_like(log_prob)
@@ -86,7 +78,7 @@ def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_
         singles = singles + (own - own[wild[t]]).reshape(shape)
         alone = alone + (joint - joint[wild[t]]).reshape(shape)
     effect = log_prob - log_prob[whole]
-    return Effects(log_prob, effect, singles, effect - singles, effect - alone)
+    return dict(zip(MUTANT_NUMBERS, (log_prob, effect, singles, effect - singles, effect - alone), strict=True))
 
 
 @dataclass(frozen=True)
@@ -146,7 +138,7 @@ class Mutants:
     @checked
     def write(self, path: str | Path) -> None:
         """All mutants and their numbers to a Parquet file."""
-        write_table(table_path(path), self.to_frame())
+        write_table(answer_file("out", path, PARQUET, 1), self.to_frame())
 
     def figure(self) -> Figure:
         """A heat map: effects of single changes by place and token; of multiple ones, epistasis."""
@@ -200,8 +192,8 @@ def mutants(
         )
         raise InputError(f"{given}: name mutants such as A24G+L30V, or positions to scan")
     reads = (model, mutations, alphabet)
-    drawn = None if figure is None else figure_path(figure, len(sequence), reads)
-    kept = None if out is None else table_path(out, len(sequence), reads)
+    drawn = figure_path(figure, len(sequence), reads)
+    kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
     lm = as_model(model, device, dtype, rename)
     allowed = residue_ids(lm, alphabet)
@@ -212,8 +204,7 @@ def mutants(
         yield found
         if kept is not None:
             found.write(kept)
-        if drawn is not None:
-            save_figure(found.figure, drawn)
+        save_figure(found.figure, drawn)
 
 
 def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progress | None) -> Mutants:
@@ -225,7 +216,7 @@ def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progre
     done = 0
     for start in range(0, len(sets), TOGETHER):
         group = sets[start : start + TOGETHER]
-        clozes = [_masked(wanted.ids, [wanted.where[place - 1] for place in places], model.mask_id) for places in group]
+        clozes = [Cloze.blanked(wanted.ids, [wanted.where[place - 1] for place in places], model.mask_id) for places in group]
         axes = [[axis] * len(places) for places in group]
         tables = tables_of(model, clozes, axes, dtype=torch.float64, supports=axes)
         for places, table in zip(group, tables, strict=True):
@@ -235,37 +226,18 @@ def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progre
             chosen = _all_changed(wild, len(wanted.allowed)) if cells is None else torch.tensor(cells)
             for row in chosen.tolist():
                 changes.append(tuple((place, wanted.tokens[i]) for place, i in zip(places, row, strict=True)))
-            for name in MUTANT_NUMBERS:
-                numbers[name] += getattr(found, name).cpu()[tuple(chosen.T)].tolist()
+            for name, values in found.items():
+                numbers[name] += values.cpu()[tuple(chosen.T)].tolist()
         done += sum(pass_count([len(wanted.allowed)] * len(places)) for places in group)
         if progress:
             progress(done, total, "passes of the model")
     return Mutants(wanted.text, tuple(wanted.residues), tuple(wanted.tokens), construction, changes, numbers)
 
 
-def _masked(ids: Sequence[int], positions: Sequence[int], mask_id: int) -> Cloze:
-    masked = list(ids)
-    for position in positions:
-        masked[position] = mask_id
-    return Cloze(tuple(masked), tuple(positions), tuple(ids[p] for p in positions))
-
-
 def _all_changed(wild: Sequence[int], size: int) -> Tensor:
     """Every filling in which no place keeps its token, one per row."""
     others = [torch.tensor([i for i in range(size) if i != old]) for old in wild]
     return torch.cartesian_prod(*others).reshape(-1, len(wild))
-
-
-def table_path(given: str | Path, texts: int = 1, reads: Sequence[object] = ()) -> Path:
-    """The Parquet file that the numbers go to; one that cannot be written, or that is read, is refused before any work."""
-    path = user_path(given, "out")
-    if path.suffix.lower() != ".parquet":
-        raise InputError(f"out {str(path)!r} has no known ending: name a file that ends in .parquet")
-    if texts > 1:
-        raise InputError(f"{texts} sequences and one file {str(path)!r} were given: give one sequence, or omit out")
-    if path.is_dir() or not path.parent.is_dir():
-        raise InputError(f"out {str(path)!r} cannot be written: name a file in a folder that exists")
-    return output_file("out", path, reads, (b"PAR1",))
 
 
 MOST_ROWS = 5_000_000
@@ -307,7 +279,9 @@ class Wanted:
             scanned = places_of(positions if positions is not None else "all", len(self.residues))
             if changes > len(scanned):
                 raise InputError(f"{changes} changes together and {len(scanned)} positions: give more positions")
-            _check_scan(len(scanned), changes, len(allowed), force)
+            rows = sum(comb(len(scanned), m) * (len(allowed) - 1) ** m for m in range(1, changes + 1))
+            what = f"{changes} changes among {len(scanned)} positions are {{}} mutants"
+            _refuse_more(rows, MOST_ROWS, what, "change fewer together, or use", force)
             self.sets = {some: None for m in range(1, changes + 1) for some in combinations(scanned, m)}
         for places in self.sets:
             for place in places:
@@ -315,7 +289,8 @@ class Wanted:
                     raise InputError(
                         f"residue {self.residues[place - 1]}{place} of the sequence is not in the alphabet: add it there"
                     )
-        _check_passes([len(places) for places in self.sets], len(allowed), force)
+        passes = sum(pass_count([len(allowed)] * len(places)) for places in self.sets)
+        _refuse_more(passes, MAX_PASSES, "these mutants need {} passes of the model", "use a smaller alphabet, or", force)
 
     def _named(self, names: Sequence[str]) -> dict[tuple[int, ...], list[tuple[int, ...]] | None]:
         wanted: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
@@ -350,8 +325,8 @@ class Wanted:
 
 def residue_ids(model: MaskedLM, alphabet: str | Path | Sequence[str] | None) -> list[int]:
     """Ids of the tokens allowed at a position: the alphabet's, or all regular ones of a small vocabulary."""
-    if alphabet is not None:
-        letters = letter_ids(model, alphabet)
+    letters = letter_ids(model, alphabet)
+    if letters is not None:
         if len(letters) < 2:
             raise InputError(f"alphabet {alphabet!r} names one token, and a mutant has another: name two or more")
         return letters
@@ -395,19 +370,6 @@ def places_of(given: str | Sequence[int], residues: int) -> list[int]:
     return places
 
 
-def _check_scan(places: int, changes: int, alphabet: int, force: bool) -> None:
-    rows = sum(comb(places, m) * (alphabet - 1) ** m for m in range(1, changes + 1))
-    if rows > MOST_ROWS and not force:
-        raise InputError(
-            f"{changes} changes among {places} positions are {rows:,} mutants (limit {MOST_ROWS:,}): scan fewer positions, "
-            "change fewer together, or use --force"
-        )
-
-
-def _check_passes(sizes: Sequence[int], alphabet: int, force: bool) -> None:
-    passes = sum(pass_count([alphabet] * size) for size in sizes)
-    if passes > MAX_PASSES and not force:
-        raise InputError(
-            f"these mutants need {passes:,} passes of the model (limit {MAX_PASSES:,}): scan fewer positions, use a smaller "
-            "alphabet, or --force"
-        )
+def _refuse_more(count: int, most: int, what: str, advice: str, force: bool) -> None:
+    if count > most and not force:
+        raise InputError(f"{what.format(f'{count:,}')} (limit {most:,}): scan fewer positions, {advice} --force")

@@ -11,14 +11,12 @@ All are given that both blanks lie in their candidate sets. `pair_view` is the s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib.resources import files
 from math import exp
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from unmask.checks import whole
@@ -26,79 +24,34 @@ from unmask.errors import InputError
 from unmask.joints.joint import Joint
 from unmask.joints.metrics import compatibility
 
-MOST_SHOWN = 64
 WEAK, STRONG = 0.05, 0.5
 """Nats of mutual information below which blanks are called nearly independent, and from which on strongly dependent."""
 NEARLY = 0.5
 """Root mean square log-ratio, in nats, up to which conditionals are said to nearly agree with one joint."""
 
 
-@dataclass(frozen=True)
-class Axis:
-    """One blank: the tokens shown, likeliest first, and their probabilities with the other blank unknown."""
-
-    ids: tuple[int, ...]
-    tokens: tuple[str, ...]
-    marginal: Float[Tensor, " n"]
-    product: Float[Tensor, " n"]
-
-
-@dataclass(frozen=True)
-class Pinned:
-    """The other blank given a word x in one: the likeliest tokens y there.
-
-    given      mu(y | x)
-    marginal   mu(y), before x was known
-    model      q(y | x), the model's own conditional
-    """
-
-    blank: int
-    token: str
-    ids: tuple[int, ...]
-    tokens: tuple[str, ...]
-    given: Float[Tensor, " n"]
-    marginal: Float[Tensor, " n"]
-    model: Float[Tensor, " n"]
-
-
-@dataclass(frozen=True)
-class PairMap:
-    """Two blanks under one construction; `cells` and `product` are log-probabilities over the tokens shown."""
-
-    name: str
-    axes: tuple[Axis, Axis]
-    cells: Float[Tensor, "n m"]
-    product: Float[Tensor, "n m"]
-    pinned: Pinned | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists, cells as probabilities: what the page and the notebook draw."""
-        return {
-            "axes": [_lists(vars(axis)) for axis in self.axes],
-            "joint": self.cells.exp().tolist(),
-            "product": self.product.exp().tolist(),
-            "given": None if self.pinned is None else _lists(vars(self.pinned)),
-        }
-
-
-def pair_map(joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, int] | None = None) -> PairMap:
-    """The map of two blanks under a joint, beside the product over the same tables.
+def pair_map(joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, int] | None = None) -> dict[str, Any]:
+    """The map of two blanks under a joint, beside the product over the same tables: plain lists, which page and notebook draw.
 
     shown    tokens along each edge: those with the highest marginal of the joint and of the product on average
     pinned   (blank, token id): the first blank is 0
+
+    axes      of each blank the tokens shown, likeliest first, and their probabilities with the other blank unknown
+    joint     probabilities of the cells, rows of the first blank; `product`: with independent blanks
+    given     the likeliest tokens y of the other blank with x pinned: mu(y | x), mu(y) before, and the model's own q(y | x)
     """
     if joint.sites != 2:
         raise InputError(f"a map is of two blanks, and the text has {joint.sites}: blank two words")
-    whole("shown", shown, 1, MOST_SHOWN)
     marginals, apart = joint.marginals(), product.marginals()
-    places = [(marginals[t] + apart[t]).topk(min(shown, joint.shape[t])).indices for t in (0, 1)]
-    places = [place[marginals[t][place].argsort(descending=True)] for t, place in enumerate(places)]
-    axes = [_axis(joint, marginals, apart, t, places[t]) for t in (0, 1)]
-    rows = torch.cartesian_prod(*[torch.tensor(axis.ids) for axis in axes])
-    size = (len(axes[0].ids), len(axes[1].ids))
-    cells, beside = (one.log_prob(rows).reshape(size) for one in (joint, product))
-    held = None if pinned is None else _pinned(joint, marginals, *pinned, shown)
-    return PairMap(joint.name, (axes[0], axes[1]), cells, beside, held)
+    axes = []
+    for t in (0, 1):
+        place = (marginals[t] + apart[t]).topk(min(shown, joint.shape[t])).indices
+        place = place[marginals[t][place].argsort(descending=True)]
+        axes.append(_tokens(joint, t, place) | {"marginal": marginals[t][place].tolist(), "product": apart[t][place].tolist()})
+    rows = torch.cartesian_prod(*[torch.tensor(axis["ids"]) for axis in axes])
+    size = (len(axes[0]["ids"]), len(axes[1]["ids"]))
+    cells = {name: one.log_prob(rows).reshape(size).exp().tolist() for name, one in (("joint", joint), ("product", product))}
+    return {"axes": axes, **cells, "given": None if pinned is None else _given(joint, marginals, *pinned, shown)}
 
 
 def dependence_in_words(joint: Joint, compatibility: float) -> str:
@@ -116,25 +69,21 @@ def dependence_in_words(joint: Joint, compatibility: float) -> str:
     return f"The blanks are {how}: {measured}. The model's conditionals {agree} with one joint: {apart}."
 
 
-def _lists(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {n: v.tolist() if isinstance(v, Tensor) else list(v) if isinstance(v, tuple) else v for n, v in fields.items()}
+def _tokens(joint: Joint, blank: int, place: Tensor) -> dict[str, Any]:
+    ids = joint.tables.candidates[blank][place].tolist()
+    return {"ids": ids, "tokens": list(map(joint.label, ids))}
 
 
-def _axis(joint: Joint, marginals: Sequence[Tensor], apart: Sequence[Tensor], t: int, place: Tensor) -> Axis:
-    ids = joint.tables.candidates[t][place].tolist()
-    return Axis(tuple(ids), tuple(map(joint.label, ids)), marginals[t][place], apart[t][place])
-
-
-def _pinned(joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, shown: int) -> Pinned:
+def _given(joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, shown: int) -> dict[str, Any]:
     whole("blank", blank, 0, 1)
     other = 1 - blank
     given = joint.conditional(other, [token])
     place = given.topk(min(shown, len(given))).indices
     at = int((joint.tables.candidates[blank] == token).nonzero()[0])
     model = joint.tables.log_q[other].select(blank, at).exp()
-    ids = joint.tables.candidates[other][place].tolist()
-    tokens = tuple(map(joint.label, ids))
-    return Pinned(blank, joint.label(token), tuple(ids), tokens, given[place], marginals[other][place], model[place])
+    numbers = {"given": given, "marginal": marginals[other], "model": model}
+    lists = {name: values[place].tolist() for name, values in numbers.items()}
+    return {"blank": blank, "token": joint.label(token), **_tokens(joint, other, place), **lists}
 
 
 DRAWING = files("unmask.answers") / "drawing"
@@ -158,7 +107,7 @@ def pair_view(joint: Joint, product: Joint, shown: int = 14) -> Any:
         pin = traitlets.List(traitlets.Int(), default_value=None, allow_none=True).tag(sync=True)
 
     def draw(change: Any = None) -> None:
-        view.map = pair_map(joint, product, shown, None if view.pin is None else (view.pin[0], view.pin[1])).to_dict()
+        view.map = pair_map(joint, product, shown, None if view.pin is None else (view.pin[0], view.pin[1]))
 
     view = PairView(summary=dependence_in_words(joint, compatibility(joint.tables)))
     draw()

@@ -5,7 +5,6 @@ The user's own text is drawn as it is: a dollar sign or a bracket in it is not m
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from unmask.answers.excerpt import around_blanks
 from unmask.errors import InputError
+from unmask.formats import around_blanks
 from unmask.joints.joint import Joint
-from unmask.runs.files import atomic_path, user_path
-from unmask.runs.outputs import output_file
+from unmask.runs.files import atomic_path
+from unmask.runs.outputs import answer_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,22 +30,15 @@ FORMATS = {".png": (b"\x89PNG",), ".pdf": (b"%PDF",), ".svg": (b"<?xml", b"<svg"
 """Endings of figures, and how such files begin."""
 
 
-def figure_path(given: str | Path, texts: int = 1, reads: Sequence[object] = ()) -> Path:
-    """The file that a figure goes to; one that cannot be written, or that is read, is refused before any work."""
-    path = user_path(given, "figure")
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"figure {str(path)!r} has no known ending: name a file that ends in {', '.join(FORMATS)}")
-    if not path.parent.is_dir():
-        raise InputError(f"folder {str(path.parent)!r} of the figure does not exist: make it first, or name another")
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InputError(f"figure {str(path)!r} cannot be written: name a file in a folder of yours")
-    if texts > 1:
-        raise InputError(f"{texts} texts and one figure {str(path)!r} were given: give one text, or leave the figure out")
-    return output_file("figure", path, reads, FORMATS[path.suffix.lower()])
+def figure_path(given: str | Path | None, texts: int, reads: Sequence[object]) -> Path | None:
+    """The file that a figure goes to, if one is wanted; refused before any work if it cannot be written, or is read."""
+    return None if given is None else answer_file("figure", given, FORMATS, texts, reads)
 
 
-def save_figure(draw: Callable[[], Figure], path: Path) -> None:
-    """Draw a figure and write it, whole or not at all."""
+def save_figure(draw: Callable[[], Figure], path: Path | None) -> None:
+    """Draw a figure and write it, whole or not at all, if it has a path."""
+    if path is None:
+        return
     with atomic_path(path, "choose another --figure") as temporary, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks is drawn as a box
         draw().savefig(temporary, dpi=150, format=path.suffix[1:].lower())
@@ -125,48 +117,38 @@ def dependence_map(found: Dependence) -> Figure:
 
 def mutant_map(found: Mutants) -> Figure:
     """Of single mutants their effects; of one pair of places its epistasis by token; of several the largest by pair."""
-    pairs = sorted({tuple(place for place, _ in made) for made in found.changes if len(made) == 2})
+    pairs = {tuple(place for place, _ in made) for made in found.changes if len(made) == 2}
+    measure, size = ("epistasis", 2) if pairs else ("effect", 1)
+    places = sorted({place for made in found.changes if len(made) == 2 or not pairs for place, _ in made})
+    tokens, residues = list(found.alphabet), [f"{found.wild_type[place - 1]}{place}" for place in places]
+    cells: dict[tuple[int, int], float] = {}
+    for made, value in zip(found.changes, found.numbers[measure], strict=True):
+        if len(made) == size:
+            (first, token), (second, other) = made[0], made[-1]
+            if not pairs:
+                cells[tokens.index(token), places.index(first)] = value
+            elif len(pairs) == 1:
+                cells[tokens.index(token), tokens.index(other)] = value
+            else:
+                i, j = places.index(first), places.index(second)
+                cells[i, j] = cells[j, i] = max(cells.get((i, j), 0.0), value, key=abs)
     if not pairs:
-        return _singles(found)
-    return _one_pair(found, *pairs[0]) if len(pairs) == 1 else _pairs(found, pairs)
+        title = "effect of each change alone: log-probability beside the sequence's own residue (nats)"
+        return _drawn(cells, tokens, residues, title, measure)
+    if len(pairs) == 1:
+        title = f"epistasis of residues {places[0]} and {places[1]} ({found.joint} joint)"
+        rows, columns = ([f"{residue}{token}" for token in tokens] for residue in residues)
+        return _drawn(cells, rows, columns, title, measure)
+    return _drawn(cells, residues, residues, f"largest epistasis of each pair of residues ({found.joint} joint)", measure)
 
 
-def _singles(found: Mutants) -> Figure:
-    places = sorted({place for made in found.changes for place, _ in made})
-    values = np.full((len(found.alphabet), len(places)), np.nan)
-    for made, effect in zip(found.changes, found.numbers["effect"], strict=True):
-        for place, token in made if len(made) == 1 else ():
-            values[found.alphabet.index(token), places.index(place)] = effect
-    names = [f"{found.wild_type[place - 1]}{place}" for place in places]
-    title = "effect of each change alone: log-probability beside the sequence's own residue (nats)"
-    return _drawn(values, list(found.alphabet), names, title, "effect (nats)")
-
-
-def _one_pair(found: Mutants, first: int, second: int) -> Figure:
-    values = np.full((len(found.alphabet), len(found.alphabet)), np.nan)
-    for made, epistasis in zip(found.changes, found.numbers["epistasis"], strict=True):
-        if len(made) == 2:
-            values[found.alphabet.index(made[0][1]), found.alphabet.index(made[1][1])] = epistasis
-    names = [[f"{found.wild_type[place - 1]}{place}{token}" for token in found.alphabet] for place in (first, second)]
-    title = f"epistasis of residues {first} and {second} ({found.joint} joint)"
-    return _drawn(values, names[0], names[1], title, "epistasis (nats)")
-
-
-def _pairs(found: Mutants, pairs: list[tuple[int, ...]]) -> Figure:
-    places = sorted({place for pair in pairs for place in pair})
-    values = np.full((len(places), len(places)), np.nan)
-    for made, epistasis in zip(found.changes, found.numbers["epistasis"], strict=True):
-        if len(made) == 2:
-            i, j = (places.index(place) for place, _ in made)
-            if np.isnan(values[i, j]) or abs(epistasis) > abs(values[i, j]):
-                values[i, j] = values[j, i] = epistasis
-    names = [f"{found.wild_type[place - 1]}{place}" for place in places]
-    return _drawn(values, names, names, f"largest epistasis of each pair of residues ({found.joint} joint)", "epistasis (nats)")
-
-
-def _drawn(values: np.ndarray, rows: list[str], columns: list[str], title: str, unit: str) -> Figure:
+def _drawn(cells: dict[tuple[int, int], float], rows: list[str], columns: list[str], title: str, measure: str) -> Figure:
+    """A heat map; what is not among the cells is grey."""
     from matplotlib.figure import Figure
 
+    values = np.full((len(rows), len(columns)), np.nan)
+    for place, value in cells.items():
+        values[place] = value
     largest = float(np.nanmax(np.abs(values))) or 1e-12
     size = (min(24.0, max(5.0, 2.4 + 0.3 * len(columns))), min(24.0, max(3.6, 1.8 + 0.24 * len(rows))))
     figure = Figure(figsize=size, layout="constrained")
@@ -176,5 +158,5 @@ def _drawn(values: np.ndarray, rows: list[str], columns: list[str], title: str, 
     panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7, parse_math=False)
     panel.set_yticks(range(len(rows)), rows, fontsize=7, parse_math=False)
     panel.set_title(title, fontsize=9, parse_math=False)
-    figure.colorbar(image, ax=panel, label=unit, shrink=0.8)
+    figure.colorbar(image, ax=panel, label=f"{measure} (nats)", shrink=0.8)
     return figure

@@ -77,57 +77,41 @@ def _read_texts(text: str | None, file: Path | None) -> str | list[str]:
 
 
 def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
+    from unmask.answers.asking import mass_in_words
     from unmask.answers.chain_filling import ChainFilling
 
-    terminal.print_heading(console, filling.text)
+    more: dict[str, Callable[[Any], str]] = {}
     if isinstance(filling, ChainFilling):
-        _show_chain(filling, console)
+        said, beside, answers = filling.summary, 30, filling.answers
+        if not filling.exact:
+            more["error"] = lambda completion: f"{completion.standard_error:.2f}"
     else:
-        _show_joint(filling, console)
-    if any(completion.is_gold for completion in filling.completions):
-        console.print("* the tokens given")
-
-
-def _show_joint(filling: Filling, console: Console) -> None:
-    from unmask.answers.asking import mass_in_words
-
-    sites = filling.joint.sites
-    kind = "distribution of 1 blank" if sites == 1 else f"{filling.joint.name} joint of {sites} blanks"
-    console.print(f"{kind}; {terminal.shape(filling.joint.shape)} {mass_in_words(filling.candidates_mass, sites)}\n")
-    table = terminal.table("probability", "nats", *([] if sites == 1 else ["product"]))
-    table.add_column("completion", overflow="fold")
-    width = max(24, console.width - (24 if sites == 1 else 36))
-    for completion in filling.completions:
-        numbers = [terminal.percent(completion.log_prob), f"{completion.log_prob:.2f}"]
-        if sites > 1:
-            numbers.append(terminal.percent(completion.product_log_prob))
-        shown = terminal.marked(completion.text, completion.spans, width - 2 * completion.is_gold)
-        table.add_row(*numbers, shown.append(" *" if completion.is_gold else ""))
-    console.print(table)
-
-
-def _show_chain(filling: ChainFilling, console: Console) -> None:
-    console.print(filling.summary + "\n")
-    error = not filling.exact
-    table = terminal.table("probability", "nats", *(["error"] if error else []))
+        joint, answers = filling.joint, []
+        kind = "distribution of 1 blank" if joint.sites == 1 else f"{joint.name} joint of {joint.sites} blanks"
+        said = f"{kind}; {terminal.shape(joint.shape)} {mass_in_words(filling.candidates_mass, joint.sites)}"
+        beside = 24 if joint.sites == 1 else 36
+        if joint.sites > 1:
+            more["product"] = lambda completion: terminal.percent(completion.product_log_prob)
+    terminal.print_heading(console, filling.text)
+    console.print(f"{said}\n")
+    table = terminal.table("probability", "nats", *more)
     table.add_column("completion", overflow="fold")
     for completion in filling.completions:
-        numbers = [terminal.percent(completion.log_prob), f"{completion.log_prob:.2f}"]
-        if error:
-            numbers.append(f"{completion.standard_error:.2f}")
-        shown = terminal.marked(completion.text, completion.spans, max(24, console.width - 30 - 2 * completion.is_gold))
-        table.add_row(*numbers, shown.append(" *" if completion.is_gold else ""))
+        mark = " *" if completion.is_gold else ""
+        shown = terminal.marked(completion.text, completion.spans, console.width - beside - len(mark)).append(mark)
+        table.add_row(*terminal.probability(completion.log_prob), *[number(completion) for number in more.values()], shown)
     console.print(table)
-    if filling.answers:
+    if answers:
         table = terminal.table("probability", "nats", "rank", "odds")
         table.add_column("answer", overflow="fold")
-        for answer in filling.answers:
+        for answer in answers:
             rank = "-" if answer.rank is None else " to ".join(map(count_at_most, sorted(set(answer.rank))))
             odds = f"1 : {1 / answer.odds:.3g}" if answer.odds else "0"
-            numbers = [terminal.percent(answer.log_prob), f"{answer.log_prob:.2f}", rank, odds]
-            table.add_row(*numbers, answer.answer)
+            table.add_row(*terminal.probability(answer.log_prob), rank, odds, answer.answer)
         console.print()
         console.print(table)
+    if any(completion.is_gold for completion in filling.completions):
+        console.print("* the tokens given")
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:
@@ -142,7 +126,7 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
     names = [named(name).heading or name.replace("_", "\n") for name in comparison.joints]
     table = terminal.table(*names, "all\nord.", first="completion")
     for completion in comparison.completions:
-        name = terminal.tokens(completion.tokens) + (" *" if completion.is_gold else "")
+        name = " ".join(completion.tokens) + (" *" if completion.is_gold else "")
         log_probs = [*completion.log_probs.values(), completion.orders_log_prob]
         table.add_row(name, *[terminal.short_percent(p) for p in log_probs])
     console.print(table)
@@ -157,7 +141,7 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
     table = terminal.table(*columns, first="construction")
     for construction, row in comparison.descriptions.items():
         in_nats = [row.entropy, row.total_correlation, row.a_kl, *([row.g_kl] if row.g_kl is not None else [])]
-        perplexities = [terminal.perplexity(p) for p in (row.u_ppl, row.p_ppl) if p is not None]
+        perplexities = [f"{p:.4g}" for p in (row.u_ppl, row.p_ppl) if p is not None]
         table.add_row(construction, *map(terminal.nats, in_nats), *perplexities)
     console.print(table)
     console.print(f"\ncompatibility {terminal.nats(comparison.compatibility)} (0: one joint has all these conditionals)")

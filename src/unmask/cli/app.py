@@ -21,8 +21,7 @@ from unmask.options import VERBS, table
 
 PRINTED_BY = {
     "answers": ("fill", "compare", "dependence", "mutants", "check"),
-    "runs": ("evaluate", "train", "translate", "serve"),
-    "sampling": ("sample", "diagnose"),
+    "runs": ("evaluate", "train", "translate", "serve", "sample", "diagnose", "lab"),
     "score": ("score",),
 }
 """The modules that call the function of a verb and print what it returns, by functions of the verbs' names."""
@@ -30,12 +29,11 @@ PRINTED_BY = {
 
 def command(name: str) -> Any:
     """The command of this name, with its options."""
-    if name == "lab":
-        return import_module("unmask.cli.lab").group()
     from unmask.cli.build import command as build
 
     module = next(module for module, verbs in PRINTED_BY.items() if name in verbs)
-    return build(name, VERBS[name], table(name), getattr(import_module(f"unmask.cli.{module}"), name))
+    found = getattr(import_module(f"unmask.cli.{module}"), name)
+    return found() if name == "lab" else build(name, VERBS[name], table(name), found)
 
 
 class OneLineErrors(TyperGroup):

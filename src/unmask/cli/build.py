@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
@@ -35,22 +36,34 @@ def command(name: str, help: str, options: type[Options], run: Run) -> Any:
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
     class Command(TyperCommand):
-        """Refuses an option with a list of values that is given twice, of which the parser would keep the last."""
+        """Refuses an option with a list of values that is given twice, of which the parser would keep the last.
+
+        Its help shows the rows of `Options.on_screen`.
+        """
 
         table = options
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            ctx.meta["typed"], _, order = self.make_parser(ctx).parse_args(args=list(args))
             names = [option.name for option in order]
             for row in rows:
                 if row.kind.commas and names.count(row.name) > 1:
                     raise InputError(f"{row.flags[0]} was given twice: give its values once, with commas between them")
             return super().parse_args(ctx, args)
 
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            rows, lines = options.on_screen(ctx.meta.get("typed", {}))
+            shown, asked = copy(self), self.get_help_option(ctx)
+            if asked is not None:
+                asked.metavar = ""
+            shown.params = [param for param in self.params if param.name in [row.name for row in rows]]
+            shown.epilog = _plain("\n\n".join(filter(None, [*lines, examples])))
+            TyperCommand.format_help(shown, ctx, formatter)
+
     alone = typer.Typer(add_completion=False)
     said = "\n\n".join(filter(None, [help, options.more]))
     examples = "\n\n".join(["Examples:", *options.examples]) if options.examples else None
-    alone.command(name, cls=Command, help=_plain(said), epilog=_plain(examples))(call)
+    alone.command(name, cls=Command, help=_plain(said))(call)
     return typer.main.get_command(alone)
 
 
@@ -65,12 +78,12 @@ def _typed(row: Row, table: type[Options]) -> Any:
     """The parameter of a row, for Typer."""
     typed = row.kind.typed if row.required in ("command", "both") else row.kind.typed | None
     default = f" [default: {row.shown_default}]" if row.shown_default else ""
-    said = row.command_help() + table.readers(row.name) + default
+    said = row.command_help() + table.readers(row.name, few=True) + default
     metavar = row.metavar or (row.name.upper() if row.argument else row.kind.metavar)
     shown: dict[str, Any] = {
         "help": _plain(said),
         "show_default": False,
-        "metavar": metavar or None,
+        "metavar": "" if isinstance(row.kind, Flag) else metavar or None,
         "parser": getattr(row.kind, "word", None),
     }
     if row.argument:

@@ -159,15 +159,14 @@ def _print_sentences(found: Scores, rows: str) -> None:
 
 
 def _error(row: Mapping[str, Any], name: str) -> str:
-    if f"{name}_se" in row and row[f"{name}_se"] is not None:
-        return f"± {row[f'{name}_se']:.3f}" if row[f"{name}_se"] else "exact"
-    if f"{name}_worst" in row and row[f"{name}_worst"] is not None:
-        return f"worst {down(row[f'{name}_worst'])}"
-    if f"{name}_low" in row and row[f"{name}_low"] is not None:
-        if row[f"{name}_exact"]:
-            return "exact"
-        return f"{down(row[f'{name}_low'])} to {up(row[f'{name}_high'])}"
-    return ""
+    error, worst, low = (row.get(f"{name}_{part}") for part in ("se", "worst", "low"))
+    if error is not None:
+        return f"± {error:.3f}" if error else "exact"
+    if worst is not None:
+        return f"worst {down(worst)}"
+    if low is None:
+        return ""
+    return "exact" if row[f"{name}_exact"] else f"{down(low)} to {up(row[f'{name}_high'])}"
 
 
 def _print_pairs(found: PairScores) -> None:

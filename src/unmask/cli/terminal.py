@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import exp, floor, log10
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -16,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from unmask.answers.excerpt import around_blanks, excerpt
+from unmask.formats import around_blanks, excerpt
 
 if TYPE_CHECKING:
     from unmask.runs.progress import Progress as Report
@@ -109,17 +110,28 @@ def print_json(value: object, indent: int | None = 2) -> None:
     print(as_json(value, indent, ascii=not unicode))
 
 
-def answered(verb: str, given: dict[str, Any], show: Callable[[Any], None], lines: bool = False) -> Any:
-    """Call `unmask.<verb>`, print what it returns, by `show` or (with --json) as JSON, and return it."""
-    as_text = not given.pop("json", False)
-    with progress(quiet=not as_text, lines=lines) as report:
+def answered(
+    verb: str,
+    given: dict[str, Any],
+    show: Callable[[Any], None],
+    *first: Any,
+    lines: bool = False,
+    watched: Callable[[Report | None], Report | None] = lambda report: report,
+) -> Any:
+    """Call `unmask.<verb>`, print what it returns, by `show` or (with --json) as JSON, and return it.
+
+    first     arguments before the options that were given
+    watched   what the function reports its progress to, from the report that would be shown
+    """
+    json = given.pop("json", False)
+    with progress(lines=lines) as report:
         import unmask
 
-        found = getattr(unmask, verb)(**given, progress=report)
-    if as_text:
-        show(found)
-    else:
+        found = attrgetter(verb)(unmask)(*first, **given, progress=watched(report))
+    if json:
         print_json(found.to_dict())
+    else:
+        show(found)
     return found
 
 
@@ -148,6 +160,11 @@ def percent(log_prob: float) -> str:
     return f"{value:.{1 - floor(log10(value))}f} %"
 
 
+def probability(log_prob: float) -> tuple[str, str]:
+    """A log-probability as a percentage, and in nats."""
+    return percent(log_prob), f"{log_prob:.2f}"
+
+
 def short_percent(log_prob: float) -> str:
     """A log-probability as a percentage in five characters, for tables of many columns."""
     value = 100 * exp(log_prob)
@@ -159,19 +176,9 @@ def nats(value: float) -> str:
     return f"{max(value, 0.0) if value > -5e-4 else value:.3f}"
 
 
-def perplexity(value: float) -> str:
-    """Four significant digits."""
-    return f"{value:.4g}"
-
-
 def shape(sizes: Sequence[int]) -> str:
     """Sizes of a table, such as 256 x 256."""
     return " x ".join(f"{size:,}" for size in sizes)
-
-
-def tokens(parts: Sequence[str]) -> str:
-    """Tokens of several blanks in one cell."""
-    return " ".join(parts)
 
 
 def marked(text: str, spans: Sequence[tuple[int, int]], width: int) -> Text:

@@ -26,8 +26,8 @@ from unmask.evaluation.table import Evaluation
 from unmask.joints.registry import PUBLISHED_STEPS, all_named
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.models.text.words import alphabet_ids, alphabet_tokens
-from unmask.options.evaluation import EvaluateOptions
 from unmask.options.option import documented
+from unmask.options.scoring import EvaluateOptions
 from unmask.runs.engines import Engine, OnRay, ray_has_gpus, start_ray
 from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.fingerprint import content_hash
@@ -129,7 +129,7 @@ def make_plan(request: Request, model: MaskedLM, support: Support, device: str) 
         settings["data_sha256"] = content_hash("\n".join(text.text for text in texts))
         settings |= {"scheme": request.scheme, "pairs": request.pairs, "seed": request.seed}
     settings["pairs_sha256"] = content_hash(pairs_as_lines(pairs))
-    as_table([about_pair(pair, model.decode(pair.gold), 0.0) for pair in pairs], schema(pairs))
+    as_table([about_pair(pair, model.decode(pair.gold)) for pair in pairs], schema(pairs))
     return EvaluationPlan(pairs, settings, skipped)
 
 
@@ -222,8 +222,8 @@ def _on_ray(
     where = None if model is None else os.fspath(model)
     if where is not None and os.path.isdir(folder := os.path.expanduser(where)):
         where = os.path.realpath(folder)
-    names, steps = request.constructions, request.arnold_gokhale_steps
-    make = partial(load_measurer, where, kind, plan.settings["dtype"], rename, names, steps, over.joints)
+    loaded = (where, kind, plan.settings["dtype"], rename)
+    make = partial(load_measurer, loaded, request.constructions, request.arnold_gokhale_steps, over.joints)
     return plan, OnRay(make, workers, gpu=gpu)
 
 

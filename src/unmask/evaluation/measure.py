@@ -135,7 +135,7 @@ class Measurer:
             for metric in METRICS:
                 if not math.isfinite(row[metric]):
                     raise UnmaskError(f"{metric} of {row['construction']} is {row[metric]}")
-        about = about_pair(pair, self.model.decode(pair.gold), 0.0)
+        about = about_pair(pair, self.model.decode(pair.gold))
         return [{**about, **row} for row in measured]
 
 
@@ -145,17 +145,9 @@ def first_pass(model: MaskedLM) -> None:
     model.logits(torch.full((1, tokens), model.mask_id), torch.tensor([[0, tokens - 1]]))
 
 
-def load_measurer(
-    model: str | None,
-    device: str,
-    dtype: str,
-    rename: Mapping[str, str] | None,
-    constructions: Sequence[str],
-    steps: int | None,
-    support: Sequence[int] | None,
-) -> Measurer:
-    """A measurer with a model of its own, for a process without one."""
-    return Measurer(as_model(model, device, dtype, rename), constructions, steps, support)
+def load_measurer(model: Sequence[Any], *measured: Any) -> Measurer:
+    """A measurer with a model of its own, for a process without one; arguments of `as_model`, then those of `Measurer`."""
+    return Measurer(as_model(*model), *measured)
 
 
 @torch.inference_mode()
@@ -201,7 +193,7 @@ def measure_pairs(
     ]
 
 
-def about_pair(pair: PositionPair, tokens: Sequence[str], seconds: float) -> Row:
+def about_pair(pair: PositionPair, tokens: Sequence[str]) -> Row:
     """The columns that all rows of a pair share: all except the numbers of a construction."""
     return {
         "pair": pair.index,
@@ -214,7 +206,6 @@ def about_pair(pair: PositionPair, tokens: Sequence[str], seconds: float) -> Row
         "tokens": len(pair.ids),
         "token_distance": pair.token_distance,
         "syntactic_distance": pair.syntactic_distance,
-        "seconds": seconds,
         **pair.extra,
     }
 

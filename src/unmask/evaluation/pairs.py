@@ -20,12 +20,11 @@ from typing import Any, get_args
 
 import numpy as np
 
-from unmask.checks import one_of, whole
+from unmask.checks import whole
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskError
 from unmask.evaluation.datasets import Text
-from unmask.options.evaluation import MOST_PAIRS, Scheme
-from unmask.options.shared import LARGEST_SEED
+from unmask.options.scoring import Scheme
 from unmask.runs.files import parse_json, user_path
 from unmask.runs.lines import numbered_lines, source_name
 
@@ -56,8 +55,7 @@ class PositionPair:
 
     def cloze(self, mask_id: int) -> Cloze:
         """The text with the pair blanked."""
-        masked = tuple(mask_id if t in self.block else token for t, token in enumerate(self.ids))
-        return Cloze(masked, self.block, self.gold)
+        return Cloze.blanked(self.ids, self.block, mask_id)
 
 
 @dataclass(frozen=True)
@@ -78,9 +76,6 @@ def choose_pairs(
     max_tokens: int | None = None,
 ) -> Chosen:
     """`count` different pairs. A text that `encode` refuses, that is too long, or that has no pair is skipped and counted."""
-    one_of("scheme", scheme, SCHEMES)
-    whole("pairs", count, 1, MOST_PAIRS)
-    whole("seed", seed, 0, LARGEST_SEED)
     special, skipped, pairs = frozenset(special_ids), Counter[str](), list[PositionPair]()
     order = [int(i) for i in np.random.default_rng(seed).permutation(len(texts))]
     encoded: dict[int, tuple[int, ...]] = {}
@@ -88,24 +83,23 @@ def choose_pairs(
     for draw in range(count):
         more = []
         for i in order:
-            if len(pairs) == count:
-                return Chosen(pairs, skipped)
             if draw == 0:
                 reason, encoded[i] = _encode(texts[i].text, encode, max_tokens)
-                if not reason and _possible(encoded[i], special, scheme) == 0:
+                places, total = _places(encoded[i], special, scheme)
+                if not reason and total == 0:
                     reason = "fewer than two regular tokens" if scheme == "random" else "no two adjacent regular tokens"
                 if reason:
                     skipped[reason] += 1
                     continue
-                blocks[i] = _blocks(encoded[i], special, scheme, np.random.default_rng([seed, i]))
+                blocks[i] = _blocks(places, total, scheme, np.random.default_rng([seed, i]))
             if block := next(blocks[i], None):
                 pairs.append(PositionPair(len(pairs), i, texts[i].text, encoded[i], block))
                 more.append(i)
+                if len(pairs) == count:
+                    return Chosen(pairs, skipped)
         order = more
         if not order:
             break
-    if len(pairs) == count:
-        return Chosen(pairs, skipped)
     left_out = "".join(f"; {n} texts skipped: {reason}" for reason, n in skipped.items())
     raise InputError(
         f"{count} pairs were asked for, but the {len(texts)} texts give only {len(pairs)} different {scheme} pairs{left_out}: "
@@ -123,38 +117,30 @@ def _encode(text: str, encode: Encode, max_tokens: int | None) -> tuple[str, tup
     return "", ids
 
 
-def _regular(ids: Sequence[int], special: frozenset[int]) -> list[int]:
-    return [t for t, token in enumerate(ids) if token not in special]
-
-
-def _adjacent(ids: Sequence[int], special: frozenset[int]) -> list[int]:
-    regular = _regular(ids, special)
-    return [t for t, after in zip(regular, regular[1:], strict=False) if after == t + 1]
-
-
-def _possible(ids: Sequence[int], special: frozenset[int], scheme: str) -> int:
+def _places(ids: Sequence[int], special: frozenset[int], scheme: str) -> tuple[list[int], int]:
+    """The positions that pairs are made of, or begin at where they are contiguous, and how many pairs there are."""
+    regular = [t for t, token in enumerate(ids) if token not in special]
     if scheme == "contiguous":
-        return len(_adjacent(ids, special))
-    n = len(_regular(ids, special))
-    return n * (n - 1) // 2
+        adjacent = [t for t, after in zip(regular, regular[1:], strict=False) if after == t + 1]
+        return adjacent, len(adjacent)
+    return regular, len(regular) * (len(regular) - 1) // 2
 
 
-def _blocks(ids: Sequence[int], special: frozenset[int], scheme: str, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+def _blocks(places: Sequence[int], total: int, scheme: str, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
     """Every possible pair once, in uniformly random order."""
-    regular, adjacent = _regular(ids, special), _adjacent(ids, special)
-    total, seen = _possible(ids, special, scheme), set[int]()
+    seen = set[int]()
     while len(seen) < total:
         rank = int(rng.integers(total))
         if rank in seen:
             continue
         seen.add(rank)
         if scheme == "contiguous":
-            yield adjacent[rank], adjacent[rank] + 1
+            yield places[rank], places[rank] + 1
             continue
         later = 1
         while rank >= later:
             rank, later = rank - later, later + 1
-        yield regular[rank], regular[later]
+        yield places[rank], places[later]
 
 
 KNOWN_KEYS = ("text", "block", "text_index", "syntactic_distance")

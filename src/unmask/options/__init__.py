@@ -3,7 +3,7 @@
 option    one row, and the table of a verb: a frozen dataclass of rows, checked when it is made
 kinds     how a word of the command line becomes a value, and which values are right
 shared    rows that several verbs have
-answers, sampling, scoring, evaluation, training, translation, serving, lab    the tables
+answers, sampling, scoring, training, translation, lab    the tables
 
 The command and its help, the check of a value, the refusal of an option that the chosen method does not read, the arguments in
 a docstring and the tables of docs/cli.md come from these rows. Python's signatures are written out; a test holds them equal.
@@ -36,11 +36,9 @@ VERBS = {
 """Each command, and the first line of its help; the help of `unmask` shows them without loading a table."""
 
 _MODULES = {
-    "answers": ("fill", "compare", "dependence", "mutants", "check"),
-    "evaluation": ("evaluate",),
+    "answers": ("fill", "compare", "dependence", "mutants", "check", "serve"),
     "sampling": ("sample", "diagnose"),
-    "scoring": ("score",),
-    "serving": ("serve",),
+    "scoring": ("score", "evaluate"),
     "training": ("train",),
     "translation": ("translate",),
 }

@@ -1,4 +1,4 @@
-"""Options of `fill`, `compare`, `dependence`, `mutants` and `check`."""
+"""Options of `fill`, `compare`, `dependence`, `mutants`, `check` and `serve`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from unmask.options.kinds import (
     Construction,
     Constructions,
     File,
+    Files,
     Flag,
     ForbiddenWords,
     Listed,
     Numbers,
     Patterns,
     Real,
+    Text,
     TextFile,
     Whole,
     Words,
@@ -168,3 +170,15 @@ class CheckOptions(Printed, Loaded):
     more = "With --data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy."
     examples = ("unmask check", "unmask check --model bert-base-cased --data texts.txt")
     data: Any = option(None, TextFile(), "Texts of the kind it was trained on: one per line, or .fasta; - is standard input.")
+
+
+@dataclass(frozen=True)
+class ServeOptions(Loaded):
+    """Options of `serve`."""
+
+    examples = ("unmask serve --open-browser", "unmask serve --model bert-base-cased --port 8080 --runs table --runs samples")
+    python_only = {"ready": "Called with the page's address once it can be opened; otherwise the address is printed."}
+    host: str = option("127.0.0.1", Text(), "Where to listen; there is no password.")
+    port: int = option(8000, Whole(0, 65535), "Of the page; 0 takes a free one.")
+    runs: Sequence[Any] = option((), Files(), "Folder of a finished evaluate or sample run.")
+    open_browser: bool = option(False, Flag(), "Open the page in the default browser.")

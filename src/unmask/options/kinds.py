@@ -1,12 +1,12 @@
 """Kinds of values: how a word of the command line becomes one, and which of them a function takes.
 
 `parse` makes of what was typed the value that the function of the verb is given; `check` returns a value as the verb uses it,
-or refuses it. Both name the option in their errors.
+or refuses it. Both name the option in their errors. That a value has the type of its annotation, `unmask.arguments` checks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -18,13 +18,6 @@ from unmask.runs.files import user_path
 
 MOST_BLANKS, MOST_DIGITS = 10**6, 9
 """Of a number of a blank; Python refuses to read numbers of thousands of digits."""
-
-
-def word_list(name: str, given: Iterable[str]) -> tuple[str, ...]:
-    """The words; a single string is refused, since its letters would be taken for words."""
-    if isinstance(given, str):
-        raise InputError(f"{name} {given!r} is one string: give a list of them")
-    return tuple(given)
 
 
 @dataclass(frozen=True)
@@ -126,11 +119,6 @@ class Flag(Kind):
 
     typed = bool
 
-    def check(self, name: str, given: Any) -> bool:
-        if not isinstance(given, bool):
-            raise InputError(f"{name} {given!r} is neither True nor False: give one of them")
-        return given
-
 
 class File(Kind):
     """A path; `~` is the home folder also where the shell has not replaced it."""
@@ -202,7 +190,7 @@ class Words(Kind):
         return [word.strip() for word in given.split(",")]
 
     def check(self, name: str, given: Any) -> tuple[str, ...]:
-        return word_list(name, given)
+        return tuple(given)
 
 
 class ForbiddenWords(Words):
@@ -236,8 +224,6 @@ class Numbers(Kind):
             return given
         if self.alone and isinstance(given, Integral):
             given = (given,)
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InputError(f"{name} {given!r} is not a list of numbers: give one, such as [1, 3]")
         return tuple(self.bound.check(name, value) for value in given)
 
 
@@ -285,11 +271,7 @@ class Renames(Repeated):
 class ByBlank(Repeated):
     """Something for single blanks, by their numbers from 1."""
 
-    example: ClassVar[Mapping[int, Any]]
-
     def check(self, name: str, given: Any) -> dict[int, Any]:
-        if not isinstance(given, Mapping):
-            raise InputError(f"{name} {given!r} does not say which blank: give a mapping such as {self.example!r}")
         return {checks.whole(f"the blank of {name}", number, 0, MOST_BLANKS): value for number, value in given.items()}
 
     @staticmethod
@@ -307,7 +289,6 @@ class AllowedWords(ByBlank):
     """The only words of blanks."""
 
     metavar = "BLANK=WORDS"
-    example = {1: ["red", "green"]}
 
     def parse(self, name: str, given: Sequence[str]) -> dict[int, list[str]]:
         """["2=red,green"] as {2: ["red", "green"]}."""
@@ -320,15 +301,13 @@ class AllowedWords(ByBlank):
         return found
 
     def check(self, name: str, given: Any) -> dict[int, tuple[str, ...]]:
-        by_blank = super().check(name, given)
-        return {blank: word_list(f"{name} at blank {blank}", words) for blank, words in by_blank.items()}
+        return {blank: tuple(words) for blank, words in super().check(name, given).items()}
 
 
 class Patterns(ByBlank):
     """What fillings must match: one expression for every blank, or by the blanks' numbers."""
 
     metavar = "BLANK=REGEX"
-    example = {1: ".*ing"}
 
     def parse(self, name: str, given: Sequence[str]) -> str | dict[int, str]:
         """["2=.*ing"] as {2: ".*ing"}; one expression without a number is for every blank."""
@@ -351,8 +330,6 @@ class AllowedTokens(Repeated):
     def check(self, name: str, given: Any) -> tuple[tuple[int, tuple[str, ...]], ...]:
         found: dict[int, dict[str, None]] = {}
         given = [given] if isinstance(given, str) else given
-        if not isinstance(given, Iterable):
-            raise InputError(f"{name} {given!r} is not understood: give positions and tokens, such as {{3: ['red', 'green']}}")
         for position, tokens in given.items() if isinstance(given, Mapping) else [self._read(name, one) for one in given]:
             place = checks.whole(f"the position of {name}", position, 0, self.last)
             listed = [tokens] if isinstance(tokens, str) else tokens

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,32 +45,15 @@ class Several(Kind):
         return ",".join(str(int(number)) if number.is_integer() else repr(number) for number in numbers)
 
 
-def _k(default: str) -> Any:
-    return option(default, Several(), "Masked sites: all, numbers with commas, or FIRST:LAST.", "-k")
-
-
-def _couplings(default: str) -> Any:
-    return option(default, Several(), "Couplings to sweep: numbers with commas, or FIRST:LAST:COUNT.")
-
-
-def _fields(default: str) -> Any:
-    return option(default, Several(), "Fields: one number, one per site with commas, FIRST:LAST evenly, or normal:SD:SEED.")
-
-
-def _sites(default: int) -> Any:
-    return option(default, Whole(2, 2**63), "Sites N of the model; states^N may be at most 4,096.", "-n")
-
-
-def _coupling(default: float) -> Any:
-    return option(default, STRENGTH, "Coupling of each pair of joined sites.", "-b")
-
-
-def _graph(default: str) -> Any:
-    return option(default, Choice(GRAPHS), "Which sites are joined")
-
-
-def _seed() -> Any:
-    return option(0, SEED, "Seed of everything random.")
+_k = partial(option, kind=Several(), help="Masked sites: all, numbers with commas, or FIRST:LAST.", short="-k")
+_couplings = partial(option, kind=Several(), help="Couplings to sweep: numbers with commas, or FIRST:LAST:COUNT.")
+_fields = partial(
+    option, kind=Several(), help="Fields: one number, one per site with commas, FIRST:LAST evenly, or normal:SD:SEED."
+)
+_sites = partial(option, kind=Whole(2, 2**63), help="Sites N of the model; states^N may be at most 4,096.", short="-n")
+_coupling = partial(option, kind=STRENGTH, help="Coupling of each pair of joined sites.", short="-b")
+_graph = partial(option, kind=Choice(GRAPHS), help="Which sites are joined")
+_seed = partial(option, 0, SEED, "Seed of everything random.")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ DEFAULT = object()
 """Stands for the default itself."""
 MODEL, OUTPUT = "Model", "Output"
 """The last groups of a help."""
+FEW_METHODS = 3
+"""Methods whose options a help shows all together, each with its readers."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,11 @@ class Reads:
     what: str
     options: Mapping[str, Collection[str]]
 
+    @property
+    def many(self) -> bool:
+        """Whether a help shows the options of one method at a time."""
+        return len(self.options) > FEW_METHODS
+
     def users(self, option: str) -> list[str]:
         """The methods that read an option; all of them for one that is common to all."""
         return [name for name, read in self.options.items() if option in read] or list(self.options)
@@ -199,9 +206,32 @@ class Options:
         return (given.get(what, getattr(cls, what, "")),)
 
     @classmethod
-    def readers(cls, option: str) -> str:
-        """The methods that read an option, for the help; empty if all do."""
-        return "".join(reads.note(option) for reads in cls.reads)
+    def readers(cls, option: str, few: bool = False) -> str:
+        """The methods that read an option, for the help; empty if all do. With `few`, only where methods are few."""
+        return "".join(reads.note(option) for reads in cls.reads if not (few and reads.many))
+
+    @classmethod
+    def on_screen(cls, given: Mapping[str, Any]) -> tuple[list[Row], list[str]]:
+        """The rows that a help shows where these options stand beside --help, and lines that say what it leaves out.
+
+        Where there are many methods: the rows that all of them read, or, of methods that are named, those that only some read.
+        """
+        shown, lines = list(cls.declared()), []
+        for reads in [reads for reads in cls.reads if reads.many]:
+            kinds = [reads.what] if reads.what else list(dict.fromkeys(name.split()[0] for name in reads.options))
+            if not any(kind in given for kind in kinds):
+                shown = [row for row in shown if not reads.some(row.name)]
+                lines.append(
+                    f"Options of a single {' or '.join(kinds)}: add {' or '.join(f'--{k} NAME' for k in kinds)} to --help."
+                )
+                continue
+            chosen = cls.chosen(reads.what, given)
+            reads.refuse_unread((), *chosen)
+            shown = [row for row in shown if reads.some(row.name) and set(reads.users(row.name)) & set(chosen)]
+            lines.append(
+                f"These are the options that {f'{reads.what} '.lstrip()}{', '.join(chosen)} reads beside those of --help alone."
+            )
+        return shown, lines
 
     @classmethod
     def given(cls, arguments: Mapping[str, Any] = MappingProxyType({}), /, **more: Any) -> Self:

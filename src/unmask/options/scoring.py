@@ -1,23 +1,38 @@
-"""Options of `score`."""
+"""Options of `score` and `evaluate`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
-from unmask.joints.registry import FORMS
-from unmask.options.kinds import Choice, Construction, File, Files, Flag, Listed, Repeated, Text, Whole
+from unmask.joints.registry import DEFAULT_OF_SCORES, FORMS
+from unmask.options.kinds import (
+    Alphabet,
+    Choice,
+    Construction,
+    Constructions,
+    File,
+    Files,
+    Flag,
+    Listed,
+    Memory,
+    Repeated,
+    Text,
+    Whole,
+)
 from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
 from unmask.options.sampling import EnergyKind
-from unmask.options.shared import ENGINES, LARGEST_SEED, Loaded, Printed, workers
+from unmask.options.shared import ALPHABET, ENGINES, LARGEST_SEED, Loaded, Printed, workers
 from unmask.scoring.registry import DEFAULT, SCORES, chosen
 
 INPUTS = ("text", "jsonl", "csv", "tsv")
 ROWS, UNITS, FORMATS = ("texts", "words", "tokens"), ("nats", "bits"), ("jsonl", "csv", "parquet")
 MOST_EXACT = 16
 """Sites up to which the lattice of revealed sets is offered: 65,535 passes per text."""
-score_row = grouped("Of single scores")
+score_row, pairs_row, joints_row = map(grouped, ("Of single scores", "Pairs", "Joints"))
+Scheme = Literal["random", "contiguous"]
+MOST_PAIRS, MOST_STEPS = 10_000_000, 1_000_000
 
 
 class ScoreNames(Listed):
@@ -44,7 +59,7 @@ class Scoring(Options):
     )
     exact_tokens: int = score_row(14, Whole(0, MOST_EXACT), "Exact up to this many tokens.")
     orders: int = score_row(64, Whole(2, 10**6), "Orders sampled for longer texts.")
-    joint: str = score_row("balanced", Construction(), f"How joints are derived: {', '.join(FORMS)}.", "-j")
+    joint: str = score_row(DEFAULT_OF_SCORES, Construction(), f"How joints are derived: {', '.join(FORMS)}.", "-j")
     candidates: int = score_row(64, Whole(1, 10**6), "Tokens considered per site.", "-n")
     energy: str = score_row("norm", Choice(get_args(EnergyKind)), "Which energy is normalised")
     chains: int = score_row(32, Whole(2, 10**6), "Annealing runs in each direction.")
@@ -59,7 +74,7 @@ class Scoring(Options):
 
 @dataclass(frozen=True)
 class ScoreOptions(Printed, Loaded, Scoring):
-    """Options of `score`."""
+    """Options of `score` and `evaluate`."""
 
     reads = (*Scoring.reads, Reads("engine", {"local": (), "ray": ("workers",)}))
     examples = (
@@ -98,3 +113,52 @@ class ScoreOptions(Printed, Loaded, Scoring):
     format: str = output_row("jsonl", Choice(FORMATS), "jsonl, csv, or (with --out) parquet.")
     engine: str = model_row("local", Choice(ENGINES), "local (this process), or ray (with --out).")
     workers: int | None = workers()
+
+
+@dataclass(frozen=True)
+class EvaluateOptions(Printed, Loaded):
+    """Options of `evaluate`."""
+
+    reads = (Reads("engine", {"local": ("memory",), "ray": ("workers",)}),)
+    examples = (
+        "unmask evaluate --data texts.txt --pairs 100 --out table",
+        "unmask evaluate --model bert-base-cased --data snli --scheme contiguous --joints product,mrf,restarted --out snli",
+    )
+    data: Any = option(
+        None,
+        Text(),
+        "Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum.",
+        python="Or a list of texts.",
+    )
+    pairs_file: Any = pairs_row(None, Text(), 'Pairs instead of texts: JSON Lines, {"text": ..., "block": [i, j]}, in tokens.')
+    scheme: str = pairs_row("random", Choice(get_args(Scheme)), "Two positions anywhere, or two adjacent ones")
+    pairs: int = pairs_row(1000, Whole(1, MOST_PAIRS), "How many pairs to choose.")
+    seed: int = pairs_row(0, Whole(0, LARGEST_SEED), "Seed of the choice of pairs and of the bootstrap.")
+    joints: Any = joints_row("all", Constructions(), f"all, or some of {', '.join(FORMS)}.")
+    arnold_gokhale_steps: int | None = joints_row(
+        None,
+        Whole(1, MOST_STEPS),
+        "Stop Arnold-Gokhale after this many steps from uniform (the paper: 50).",
+        otherwise="run to convergence",
+    )
+    support: str = joints_row(
+        "regular",
+        Choice(("regular", "all")),
+        "What joints run over: regular tokens, or all columns of the model's output (the paper).",
+    )
+    alphabet: Any = joints_row(None, Alphabet(), f"The only tokens that joints run over: {ALPHABET}.")
+    memory: Any = model_row(
+        None,
+        Memory(),
+        "What the run may keep on the device, such as 20GB or 0.5; as many pairs as fit are measured at once.",
+        otherwise="half of a GPU's free memory; one pair at a time on a CPU",
+    )
+    engine: str = model_row("local", Choice(ENGINES), "local (this process), or ray.")
+    workers: int | None = workers()
+    out: Any = output_row(
+        None,
+        File(),
+        "Folder of the run; the same command continues a run that was stopped.",
+        required="command",
+        python="Left out, the result is in memory only.",
+    )

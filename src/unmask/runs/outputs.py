@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,6 +45,18 @@ def output_file(name: str, given: str | os.PathLike[str], reads: Iterable[object
             if not stream.read(max(map(len, replaces))).startswith(replaces):
                 raise InputError(f"{name} {str(path)!r} is a file that this command did not write: {ANOTHER_FILE}")
     return path
+
+
+def answer_file(
+    name: str, given: str | os.PathLike[str], formats: Mapping[str, tuple[bytes, ...]], texts: int, reads: Iterable[object] = ()
+) -> Path:
+    """The file that something of one text goes to; `formats`: how the files of each ending begin."""
+    path = user_path(given, name)
+    if path.suffix.lower() not in formats:
+        raise InputError(f"{name} {str(path)!r} has no known ending: name a file that ends in {', '.join(formats)}")
+    if texts > 1:
+        raise InputError(f"{texts} texts and one {name} {str(path)!r} were given: give one text, or leave {name} out")
+    return output_file(name, path, reads, formats[path.suffix.lower()])
 
 
 def output_folder(name: str, given: str | os.PathLike[str], reads: Iterable[object] = ()) -> Path:

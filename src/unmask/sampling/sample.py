@@ -94,9 +94,10 @@ def sample(
             raise InputError(f"user_terms has {shown(term)}, which is not a function: give functions of token ids")
     from unmask.models.masked_lm import MaskedLM, as_model
     from unmask.sampling.run.advance import draw_samples
-    from unmask.sampling.run.diagnostics import diagnose
+    from unmask.sampling.run.diagnostics import diagnose, refuse_without_arviz
     from unmask.sampling.run.result import KIND
 
+    refuse_without_arviz()
     if out is not None:
         refuse_foreign(output_folder("out", out, (init, alphabet, model)), KIND)
 

@@ -150,30 +150,26 @@ def _add_runs(app: FastAPI, desk: Desk, known: Runs) -> None:
 
 def _add_refusals(app: FastAPI) -> None:
     """Errors that the user can correct are one line of JSON."""
+    busy = f"{limits.MOST_JOBS} requests are under way: wait for one of them, and ask again"
+    refusals: dict[type[Exception], Callable[[Any], JSONResponse]] = {
+        UnmaskError: lambda error: _refusal(422, str(error)),
+        RequestValidationError: lambda error: _refusal(422, _invalid(error.errors()[0])),
+        HTTPException: lambda error: _refusal(error.status_code, str(error.detail), error.headers),
+        Busy: lambda error: _refusal(429, busy, {"retry-after": "2"}),
+        Cancelled: lambda error: _refusal(499, "nobody waits for the answer any more"),
+    }
 
-    @app.exception_handler(UnmaskError)
-    async def unusable(request: Request, error: UnmaskError) -> JSONResponse:
-        return _refusal(422, str(error))
+    async def refuse(request: Request, error: Exception) -> JSONResponse:
+        return next(answer for kind, answer in refusals.items() if isinstance(error, kind))(error)
 
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        path = [] if first["type"] == "json_invalid" else [str(part) for part in first["loc"] if part != "body"]
-        where = ".".join(path) or "the request"
-        return _refusal(422, f"{where}: {first['msg']}")
+    for kind in refusals:
+        app.add_exception_handler(kind, refuse)
 
-    @app.exception_handler(HTTPException)
-    async def refused(request: Request, error: HTTPException) -> JSONResponse:
-        return _refusal(error.status_code, str(error.detail), error.headers)
 
-    @app.exception_handler(Busy)
-    async def busy(request: Request, error: Busy) -> JSONResponse:
-        line = f"{limits.MOST_JOBS} requests are under way: wait for one of them, and ask again"
-        return _refusal(429, line, {"retry-after": "2"})
-
-    @app.exception_handler(Cancelled)
-    async def cancelled(request: Request, error: Cancelled) -> JSONResponse:
-        return _refusal(499, "nobody waits for the answer any more")
+def _invalid(first: Any) -> str:
+    """Where a request does not fit its schema, and how."""
+    path = [] if first["type"] == "json_invalid" else [str(part) for part in first["loc"] if part != "body"]
+    return f"{'.'.join(path) or 'the request'}: {first['msg']}"
 
 
 def _refusal(status: int, line: str, headers: Any = None) -> JSONResponse:

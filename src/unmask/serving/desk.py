@@ -131,7 +131,7 @@ class Desk:
         return job
 
     def _cancel(self, job: Job) -> None:
-        job.cancel()
+        job.cancelled = True
         self.model.worker.wake()
 
 

@@ -8,12 +8,12 @@ that lets the page load nothing but its own files.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from ipaddress import ip_address
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 
 from unmask.serving.limits import MOST_BYTES
 
@@ -58,10 +58,10 @@ class Guard:
             await send(message)
 
         refusal = self._refusal(headers, scope["method"])
-        if refusal is not None:
-            await _refuse(guarded, *refusal)
-            return
-        await self.app(scope, _Bounded(receive), guarded)
+        if refusal is None:
+            await self.app(scope, _Bounded(receive), guarded)
+        else:
+            await JSONResponse({"error": refusal[1]}, refusal[0])(scope, receive, guarded)
 
     def _refusal(self, headers: dict[str, str], method: str) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -110,10 +110,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-async def _refuse(send: Send, status: int, line: str) -> None:
-    body = json.dumps({"error": line}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -40,12 +40,8 @@ def joint_candidates(
     cloze = model.cloze(text, positions)
     check_blanks(len(cloze.block))
     plan = plan_candidates(model, cloze, candidates, exact)
-    passes = pass_count(plan.sizes)
-    if passes > MOST_PASSES:
-        raise InputError(
-            f"{len(plan.sizes)} blanks of {plan.size:,} candidates take {passes:,} passes, and the page takes {MOST_PASSES:,}: "
-            "ask for fewer candidates, or use the command line"
-        )
+    what = f"{len(plan.sizes)} blanks of {plan.size:,} candidates take"
+    _refuse_more(pass_count(plan.sizes), MOST_PASSES, what, "passes", "fewer candidates")
     return None if exact else plan.size if len(cloze.block) > 1 else None
 
 
@@ -58,17 +54,16 @@ def check_blanks(blanks: int) -> None:
 def check_dependence(positions: int, candidates: int) -> None:
     """Refuse a dependence of too many pairs."""
     passes = positions * (positions - 1) // 2 * pass_count([candidates, candidates])
-    if passes > MOST_DEPENDENCE_PASSES:
-        raise InputError(
-            f"{positions} tokens with {candidates} candidates take {passes:,} passes, and the page takes "
-            f"{MOST_DEPENDENCE_PASSES:,}: ask for fewer candidates, a shorter text, or use the command line"
-        )
+    what = f"{positions} tokens with {candidates} candidates take"
+    _refuse_more(passes, MOST_DEPENDENCE_PASSES, what, "passes", "fewer candidates, a shorter text")
 
 
 def check_chains(chains: int, sweeps: int, free: int) -> None:
     """Refuse a run of too many steps."""
-    if chains * sweeps * max(1, free) > MOST_STEPS:
-        raise InputError(
-            f"{chains} chains of {sweeps} sweeps over {free} tokens are {chains * sweeps * free:,} steps, and the page takes "
-            f"{MOST_STEPS:,}: ask for fewer chains or sweeps, or use the command line"
-        )
+    what = f"{chains} chains of {sweeps} sweeps over {free} tokens are"
+    _refuse_more(chains * sweeps * max(1, free), MOST_STEPS, what, "steps", "fewer chains or sweeps")
+
+
+def _refuse_more(count: int, most: int, what: str, unit: str, less: str) -> None:
+    if count > most:
+        raise InputError(f"{what} {count:,} {unit}, and the page takes {most:,}: ask for {less}, or use the command line")

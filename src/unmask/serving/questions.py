@@ -84,41 +84,20 @@ class Questions:
             candidates = self._candidates(asked.text, candidates, asked.exact)
         found = fill(model=self.model, **asked.model_dump() | {"candidates": candidates}, progress=progress)
         if isinstance(found, ChainFilling):
-            return schemas.Filled(
-                text=found.text,
-                joint=found.joint,
-                blanks=len(found.completions[0].parts),
-                mass=found.mass,
-                bound=found.bound,
-                summary=found.summary,
-                completions=_completions(found),
-            )
-        sizes = " × ".join(f"{n:,}" for n in found.joint.shape)
-        return schemas.Filled(
-            text=found.text,
-            joint=found.joint.name,
-            blanks=found.joint.sites,
-            candidates_mass=found.candidates_mass,
-            summary=f"{sizes} tokens hold {percent_at_least(found.candidates_mass)} of the independent blanks' mass",
-            warning=not_converged([found.joint]),
-            completions=_completions(found),
-        )
+            about = {"blanks": len(found.completions[0].parts), "summary": found.summary}
+        else:
+            sizes, held = " × ".join(f"{n:,}" for n in found.joint.shape), percent_at_least(found.candidates_mass)
+            about = {"blanks": found.joint.sites, "summary": f"{sizes} tokens hold {held} of the independent blanks' mass"}
+        return schemas.Filled(**found.to_dict() | about | {"completions": _completions(found)})
 
     def joint(self, asked: schemas.JointAsked, progress: Progress | None = None) -> schemas.JointOut:
         """The joint of two or more blanks by every construction; of two, as a map, with a word pinned if asked."""
         chosen = named(asked.joint, "joint")
         compared = self._compared(asked, chosen.name, progress)
-        described = [
-            schemas.Described(
-                name=name,
-                label=named(name).label,
-                entropy=row.entropy,
-                total_correlation=row.total_correlation,
-                a_kl=row.a_kl,
-                best=_completions(self._filling(compared, name, 1))[0],
-            )
-            for name, row in compared.descriptions.items()
-        ]
+        described = []
+        for name, row in compared.descriptions.items():
+            best = _completions(self._filling(compared, name, 1))[0]
+            described.append(schemas.Described(name=name, label=named(name).label, best=best, **vars(row)))
         joint = compared.joints[chosen.name]
         two = joint.sites == 2
         pinned = None if asked.pin is None else (asked.pin.blank, asked.pin.token)
@@ -136,7 +115,7 @@ class Questions:
             warning=not_converged(compared.joints.values()),
             constructions=described,
             completions=_completions(self._filling(compared, chosen.name, asked.top)),
-            map=None if shown is None else schemas.MapOut.model_validate(shown.to_dict()),
+            map=None if shown is None else schemas.MapOut.model_validate(shown),
         )
 
     def _compared(self, asked: schemas.JointAsked, name: str, progress: Progress | None) -> Comparison:
@@ -205,17 +184,9 @@ class Questions:
     def conditionals(self, asked: schemas.ConditionalsAsked) -> schemas.ConditionalsOut:
         """The model's own log-probabilities at positions of a text."""
         found = conditionals(asked.text, asked.positions, self.model, asked.masking, asked.top, asked.words)
-        rows = [
-            schemas.ConditionalOut(
-                position=one.position,
-                token=one.token,
-                log_prob=one.log_prob,
-                likeliest=[schemas.TokenProbability(token=t, log_prob=p) for t, p in one.likeliest],
-                asked=[schemas.TokenProbability(token=t, log_prob=p) for t, p in one.asked],
-            )
-            for one in found
-        ]
-        return schemas.ConditionalsOut(text=asked.text, conditionals=rows)
+        return schemas.ConditionalsOut(
+            text=asked.text, conditionals=[schemas.ConditionalOut.model_validate(one) for one in found]
+        )
 
     def settings(self, asked: schemas.SampleAsked) -> SampleSettings:
         """The settings of a run, checked before anything streams."""

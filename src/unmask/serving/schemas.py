@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
 
 from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE
 from unmask.runs.files import plain
@@ -46,11 +46,9 @@ class Construction(Named):
     label: str
 
 
-class Kernel(Named):
+class Kernel(Construction):
     """A Markov kernel or a decoder."""
 
-    name: str
-    label: str
     step: str
     invariant: str
     options: list[str]
@@ -115,10 +113,9 @@ class Words(BaseModel):
     words: list[Word]
 
 
-class FillAsked(Asked):
+class FillAsked(TextAsked):
     """Blanks to fill; [WORD] is a whole word of one or more tokens."""
 
-    text: Text
     joint: Name | None = None
     candidates: Candidates | None = None
     exact: bool = False
@@ -160,15 +157,11 @@ class Pin(Asked):
     token: Annotated[int, Field(ge=0, le=10_000_000, description="its id")]
 
 
-class JointAsked(Asked):
+class JointAsked(FillAsked):
     """The joint of two or more blanks, by every construction; `positions` blanks tokens of a whole text."""
 
-    text: Text
-    positions: Positions | None = None
     joint: Name = DEFAULT
-    candidates: Candidates | None = None
-    exact: bool = False
-    top: Annotated[int, Field(ge=1, le=limits.MOST_COMPLETIONS)] = 10
+    positions: Positions | None = None
     cells: Annotated[int, Field(ge=2, le=limits.MOST_CELLS, description="tokens along each edge of the map")] = 14
     pin: Pin | None = None
 
@@ -230,10 +223,9 @@ class JointOut(BaseModel):
     map: MapOut | None
 
 
-class DependenceAsked(Asked):
+class DependenceAsked(TextAsked):
     """Mutual information between the tokens of a whole text, or between its blanks."""
 
-    text: Text
     joint: Name = DEFAULT_OF_DEPENDENCE
     others: Literal["masked", "text"] | None = None
     candidates: Candidates = 32
@@ -270,10 +262,9 @@ class ScoreOut(BaseModel):
     difference: list[dict[str, Any]] | None
 
 
-class ConditionalsAsked(Asked):
+class ConditionalsAsked(TextAsked):
     """Log-probabilities at positions; by default the blanks."""
 
-    text: Text
     positions: Positions | None = None
     masking: Literal["alone", "together", "none"] = "alone"
     top: Annotated[int, Field(ge=0, le=limits.MOST_COMPLETIONS)] = 10
@@ -286,8 +277,14 @@ class TokenProbability(BaseModel):
     token: str
     log_prob: Number
 
+    @model_validator(mode="before")
+    @classmethod
+    def of_pair(cls, found: Any) -> Any:
+        """From (token, log-probability)."""
+        return dict(zip(cls.model_fields, found, strict=True)) if isinstance(found, tuple) else found
 
-class ConditionalOut(BaseModel):
+
+class ConditionalOut(Named):
     """One position: the token there, the likeliest tokens, and those asked for."""
 
     position: int
@@ -320,12 +317,9 @@ class SampleAsked(Asked):
     seed: Annotated[int, Field(ge=0, le=2**53)] = 0
 
 
-class RunOut(BaseModel):
+class RunOut(RunAbout):
     """A run as tables (columns, rows), series of numbers, and how many figures it left."""
 
-    number: int
-    name: str
-    kind: str
     about: dict[str, Any]
     verdict: list[str]
     tables: list[dict[str, Any]]

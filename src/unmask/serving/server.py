@@ -10,8 +10,8 @@ from socket import SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, getaddrinfo, socket
 
 from unmask.arguments import checked
 from unmask.errors import InputError
+from unmask.options.answers import ServeOptions
 from unmask.options.option import documented
-from unmask.options.serving import ServeOptions
 
 LOOPBACK_HOST = "127.0.0.1"
 PATIENCE = 1.0

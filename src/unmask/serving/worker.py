@@ -35,29 +35,22 @@ class Cancelled(Exception):
     """The client has left, so the answer is not needed."""
 
 
+@dataclass(eq=False)
 class Job:
     """A request under way.
 
-    apart   its calls run as they are, never with those of others: the last bits of a chain depend on the shape of a call
-    spent   rows that it has had so far
+    apart       its calls run as they are, never with those of others: the last bits of a chain depend on the shape of a call
+    spent       rows that it has had so far
+    cancelled   its next question, or the one that waits now, raises `Cancelled`
     """
 
-    def __init__(self, apart: bool = False) -> None:
-        self.apart = apart
-        self.spent = 0
-        self._cancelled = threading.Event()
-
-    @property
-    def cancelled(self) -> bool:
-        return self._cancelled.is_set()
+    apart: bool = False
+    spent: int = 0
+    cancelled: bool = False
 
     @property
     def large(self) -> bool:
         return self.spent >= MANY_ROWS
-
-    def cancel(self) -> None:
-        """Let its next question, or the one that waits now, raise `Cancelled`."""
-        self._cancelled.set()
 
 
 CURRENT: ContextVar[Job | None] = ContextVar("job", default=None)

@@ -31,7 +31,7 @@ from unmask.errors import InputError, ModelError
 from unmask.models.batching import triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.tables.support import lost_nats, outside, regular_tokens
+from unmask.tables.support import lost_nats, outside, regular_tokens, token_sets
 
 Item = TypeVar("Item")
 ROWS = 256
@@ -115,23 +115,14 @@ def unary_tables(
         raise InputError(f"the cloze has {len(cloze.ids)} tokens and the model takes {model.max_length}: shorten the text")
     if dtype is not None and not dtype.is_floating_point:
         raise InputError(f"dtype {dtype} does not hold log-probabilities: give torch.float32 or torch.float64")
-    sites, size = len(cloze.block), model.vocab_size
-    sets = None if candidates is None else _token_sets("candidate", candidates, sites, size)
-    over = None if support is None else _token_sets("support", support, sites, size)
-    return tables_of(model, [cloze], [sets], dtype, progress, [over])[0]
 
+    def sets(what: str, given: Sequence[Tensor | Sequence[int]] | None) -> list[Tensor] | None:
+        def check(blank: int, token: int) -> int:
+            return checks.whole(f"the {what}s of blank {blank}", token, 0, model.vocab_size - 1)
 
-def _token_sets(what: str, given: Sequence[Tensor | Sequence[int]], sites: int, vocabulary: int) -> list[Tensor]:
-    if len(given) != sites:
-        raise InputError(f"{len(given)} {what} sets for {sites} blanks: give one set per blank")
-    found = []
-    for number, tokens in enumerate(given, 1):
-        name = f"the {what}s of blank {number}"
-        ids = [checks.whole(name, i, 0, vocabulary - 1) for i in checks.wholes(name, tokens)]
-        if not ids or len(set(ids)) < len(ids):
-            raise InputError(f"{name} are empty or name a token twice: name each token once")
-        found.append(torch.tensor(ids))
-    return found
+        return None if given is None else token_sets(what, given, len(cloze.block), check)
+
+    return tables_of(model, [cloze], [sets("candidate", candidates)], dtype, progress, [sets("support", support)])[0]
 
 
 def tables_of(

@@ -268,7 +268,7 @@ def export_model(out: Path, model: BertMaskedLM, tokenizer: Tokenizer, settings:
     write_json(out / "tokenizer_config.json", config_to_save(settings.max_length, causal), remedy)
     stored = as_safetensors(weights_to_save(model, dtype), vocabulary_hash(tokenizer.get_vocab()))
     write_atomically(out / "model.safetensors", stored, remedy)
-    write_atomically(out / "README.md", card, remedy)
+    write_atomically(out / "README.md", card.encode("utf-8", "backslashreplace"), remedy)  # paths need not be UTF-8
 
 
 def model_card(made: TrainingRun, prepared: Prepared, command: str, licence: str, device: torch.device) -> str:

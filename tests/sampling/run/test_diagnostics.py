@@ -6,6 +6,7 @@ import numpy as np
 import pandas
 import pytest
 
+import unmask
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.diagnostics import diagnose, measure
 from unmask.sampling.run.figures import chain_figure
@@ -189,7 +190,7 @@ def test_numbers_of_a_real_run(tiny):
 
 
 def test_rates_are_told_position_by_position(tiny):
-    from unmask.cli.sampling import position_lines
+    from unmask.cli.runs import position_lines
 
     run = draw_samples(SampleSettings(chains=6, sweeps=12, length=(5, 7)), tiny)
     found = diagnose(run)
@@ -209,3 +210,12 @@ def test_figures_are_drawn(tiny, tmp_path, kernel, panels):
     figure.savefig(tmp_path / "chains.png")
     assert (tmp_path / "chains.png").stat().st_size > 8_000
     assert len(figure.axes) == panels
+
+
+def test_without_arviz_nothing_is_drawn(monkeypatch, tmp_path):
+    """The diagnosis needs it: a run that cannot be diagnosed is refused before it begins."""
+    monkeypatch.setattr("unmask.sampling.run.diagnostics.find_spec", lambda name: None)
+    for out in (None, tmp_path / "run"):
+        with pytest.raises(unmask.InputError, match="need arviz-stats, which is not installed: pip install arviz-stats"):
+            unmask.sample("the [MASK] sat", chains=2, sweeps=4, out=out)
+    assert list(tmp_path.iterdir()) == []

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from jaxtyping import Int
 from torch import Tensor
 
-from unmask.checks import whole
 from unmask.errors import InputError
-from unmask.options.sampling import MOST_SWEEPS
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.kernel import ChainState, StepInfo
 from unmask.sampling.kernels.metropolis import MetropolisHastings
@@ -29,8 +27,7 @@ class Annealing(MetropolisHastings):
     cold: float = 0.1
 
     def __post_init__(self) -> None:
-        whole("sweeps", self.sweeps, 1, MOST_SWEEPS)
-        if not 0 < self.cold <= self.hot:
+        if self.cold > self.hot:
             raise InputError(f"annealing from {self.hot} to {self.cold}: give positive temperatures, the first the higher one")
 
     def temperature(self, step: int) -> float:

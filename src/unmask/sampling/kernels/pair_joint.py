@@ -22,9 +22,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.checks import whole
 from unmask.joints.deriving import derive_blocks
-from unmask.joints.registry import named
+from unmask.joints.registry import DEFAULT_OF_DEPENDENCE
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.block import density, proposal_weights
@@ -59,12 +58,8 @@ class PairLaws(NamedTuple):
 class PairJoint(MetropolisKernel):
     """The construction `joint` over the `candidates` likeliest tokens of each position, mixed with the product."""
 
-    joint: str = "pseudo_gibbs"
+    joint: str = DEFAULT_OF_DEPENDENCE
     candidates: int = 16
-
-    def __post_init__(self) -> None:
-        whole("candidates", self.candidates, 1, 10**5)
-        named(self.joint, "joint")
 
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 2"]) -> Proposed:
         """A pair of tokens at a pair of sites of each chain."""

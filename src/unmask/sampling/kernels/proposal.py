@@ -15,9 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.checks import real, whole
 from unmask.errors import UnmaskWarning
-from unmask.options.sampling import HOTTEST
 
 
 class ReducibleChainWarning(UnmaskWarning):
@@ -33,11 +31,6 @@ class Proposal:
     nucleus: float | None = None
 
     def __post_init__(self) -> None:
-        real("proposal_temperature", self.temperature, 0, HOTTEST, above=True)
-        if self.top_k is not None:
-            whole("top_k", self.top_k, 1, 10**9)
-        if self.nucleus is not None:
-            real("nucleus", self.nucleus, 0, 1, above=True)
         if self.truncated:
             warnings.warn(
                 "proposals are cut to their likeliest tokens: texts with any other token are out of reach, so the chain is "

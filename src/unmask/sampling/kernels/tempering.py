@@ -29,7 +29,7 @@ class ParallelTempering(MetropolisHastings):
     ladder: tuple[float, ...] = (1.0, 1.5, 2.25)
 
     def __post_init__(self) -> None:
-        if len(self.ladder) < 2 or any(a >= b for a, b in pairwise(self.ladder)) or self.ladder[0] <= 0:
+        if len(self.ladder) < 2 or any(a >= b for a, b in pairwise(self.ladder)):
             raise InputError(f"ladder {list(self.ladder)}: give two temperatures or more, positive and rising")
 
     @property

@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
+from importlib.util import find_spec
 from math import isnan, sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -242,6 +243,7 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     chains, count = draws.shape
     r_hat = bulk = tail = float("nan")
     if count >= FEWEST_DRAWS and np.ptp(draws) > 0:
+        refuse_without_arviz()
         from arviz_stats import base
 
         stats: Any = base.array_stats  # type: ignore[attr-defined,unused-ignore]
@@ -253,6 +255,12 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     return Functional(
         name, length, float(draws.mean()), float(draws.std()), r_hat, bulk, tail, 1000 * bulk / passes if passes else float("nan")
     )
+
+
+def refuse_without_arviz() -> None:
+    """To be called before a run is drawn: its diagnosis needs ArviZ."""
+    if find_spec("arviz_stats") is None:
+        raise InputError("R-hat and effective sample sizes need arviz-stats, which is not installed: pip install arviz-stats")
 
 
 def position_rates(rates: pandas.DataFrame) -> list[PositionRates]:
