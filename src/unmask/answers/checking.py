@@ -313,6 +313,7 @@ def check(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     progress: Progress | None = None,
 ) -> Check:
     """The facts of a model as it was read, and what looks wrong; on the user's texts too, if `data` has them.
@@ -324,7 +325,7 @@ def check(
     texts = None if data is None else texts_of(data)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
-        lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype, rename=rename)
+        lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype, rename=rename, lang=lang)
     said = [(warning.category, str(warning.message)) for warning in raised if issubclass(warning.category, UnmaskWarning)]
     found = None if texts is None else measure(lm, texts, progress)
     words = lm.words
@@ -359,12 +360,14 @@ def check(
         passes_per_second=_speed(lm),
         left_out=tuple(message for kind, message in said if issubclass(kind, LeftOut)),
         on_texts=found,
-        concerns=(*(message for kind, message in said if not issubclass(kind, LeftOut)), *concerns(lm, found)),
+        concerns=tuple(dict.fromkeys([*(m for kind, m in said if not issubclass(kind, LeftOut)), *concerns(lm, found)])),
     )
 
 
 def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
     """One sentence for each thing that looks wrong."""
+    if model.left_out:
+        yield model.left_out
     if not any(model.words.around()):
         yield "nothing is put before and after a text: most models were trained with a start and an end token (post_processor)"
     entropy = _masked_entropy(model)
@@ -393,21 +396,19 @@ def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
 
 
 def _masked_entropy(model: MaskedLM) -> float:
-    """Of the second of four blanks."""
+    """Of the second of four blanks; beside a token, for models that divide by the share of tokens (`not_finite`)."""
     before, after = model.words.around()
-    ids = [*before, *[model.mask_id] * 4, *after]
+    ids = [*before, *[model.mask_id] * 4, *(after if before or after else model.regular_ids[:1])]
     log_q = model.logits(torch.tensor([ids]), torch.tensor([[len(before) + 1]]))[0, 0].double().log_softmax(-1)
     return -float((log_q.exp() * log_q).sum())
 
 
 def _speed(model: MaskedLM) -> float:
     """Of rows that look like texts: one blank among regular tokens."""
-    before, after = model.words.around()
-    inside = max(2, min(TIMED_TOKENS, model.max_length or TIMED_TOKENS) - len(before) - len(after))
-    regular = [model.regular_ids[i % len(model.regular_ids)] for i in range(ROWS * inside)]
-    ids = torch.tensor([[*before, *regular[row * inside : (row + 1) * inside], *after] for row in range(ROWS)])
-    ids[:, 1] = model.mask_id
+    tokens, some = min(TIMED_TOKENS, model.max_length or TIMED_TOKENS), torch.tensor(model.regular_ids)
+    ids = some[torch.arange(ROWS * tokens) % len(some)].reshape(ROWS, tokens)
     where = torch.ones((ROWS, 1), dtype=torch.long)
+    ids.scatter_(1, where, model.mask_id)
     fastest = float("inf")
     for _ in range(3):
         start = time.perf_counter()

@@ -215,6 +215,7 @@ def compare(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Comparison]:
@@ -233,7 +234,7 @@ def compare(
     if ranked_by not in names:
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
     where = figure_path(figure, len(text), (model, alphabet))
-    lm = as_model(model, device, dtype, rename)
+    lm = as_model(model, device, dtype, rename, lang)
     questions = for_each(text, lambda one: asked(lm, one, options))
     for question in questions:
         blanks = len(question.cloze.block)

@@ -249,6 +249,7 @@ def dependence(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Dependence]:
@@ -263,7 +264,7 @@ def dependence(
     if exact and candidates is not None:
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
     where = figure_path(figure, len(text), (model, alphabet))
-    lm = as_model(model, device, dtype, rename)
+    lm = as_model(model, device, dtype, rename, lang)
     allowed = allowed_tokens(lm, alphabet)
     clozes = for_each(text, lambda one: _cloze(lm, one, positions, others))
     sizes = [len(allowed) if exact else _size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]

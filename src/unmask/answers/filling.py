@@ -135,6 +135,7 @@ def fill(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Filling | ChainFilling]:
@@ -153,7 +154,7 @@ def fill(
     """
     options = FillOptions.given(locals())
     construction = None if joint is None else named(joint, "joint").name
-    lm = as_model(model, device, dtype, rename)
+    lm = as_model(model, device, dtype, rename, lang)
 
     def ask(one: str) -> Asked | ChainQuestion:
         if searches(lm, one, options):

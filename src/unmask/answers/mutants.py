@@ -173,6 +173,7 @@ def mutants(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Mutants]:
@@ -195,7 +196,7 @@ def mutants(
     drawn = figure_path(figure, len(sequence), reads)
     kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
-    lm = as_model(model, device, dtype, rename)
+    lm = as_model(model, device, dtype, rename, lang)
     allowed = residue_ids(lm, alphabet)
     asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, changes, allowed, force))
     look_at_first(lm, (question.ids for question in asked))

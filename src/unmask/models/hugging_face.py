@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from unmask.errors import InputError, ModelError
+from unmask.models.model_types import refuse_type
 from unmask.models.source import LOADING, Source, first_line
 from unmask.models.text.loading import refuse_other_vocabulary
 from unmask.models.text.text_tokenizer import refuse_foreign_tokenizer, warn_of_few_tokens
@@ -154,6 +155,7 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
             )
     if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ModelError(f"{source.name!r} is a {config.model_type} model, which has no masked form: use a masked language model")
+    refuse_type(config, source.name)
 
 
 def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype, rename: Mapping[str, str]) -> nn.Module:

@@ -58,6 +58,7 @@ def score(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     sink: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Progress | None = None,
 ) -> Scores | PairScores:
@@ -101,8 +102,8 @@ def score(
             raise InputError("engine ray loads the model in its workers: give it by name or folder")
         start_ray()
         device = device if device != "auto" else "cuda" if ray_has_gpus() else "cpu"
-        pool = RayPool(_absolute(model), device, dtype, workers, rename)
-    lm = as_model(model, "cpu" if pool is not None else device, dtype, rename)
+        pool = RayPool(_absolute(model), device, dtype, workers, rename, lang)
+    lm = as_model(model, "cpu" if pool is not None else device, dtype, rename, lang)
     if out is None:
         kept: list[dict[str, Any]] = []
         take = kept.append if sink is None else sink

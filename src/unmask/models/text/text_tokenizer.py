@@ -205,6 +205,8 @@ class TextTokenizer:
         """A description of the tokens."""
         if self.by_character:
             return "letters"
+        if len(self.regular_tokens) == 256 and all(len(token) == 1 for token in self.regular_tokens):
+            return "bytes"
         if self.byte_level:
             return "byte-level pieces"
         if self.spaces_in_tokens:
