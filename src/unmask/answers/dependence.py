@@ -29,6 +29,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unmask.answers.asking import Alphabet, Model, allowed_tokens, for_each, one_or_many
+from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
@@ -286,6 +287,7 @@ def dependence(
     sizes = [len(allowed) if exact else _size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]
     for cloze, size in zip(clozes, sizes, strict=True):
         _check_feasible(len(cloze.block), size, force)
+    look_at_first(lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes))
     for number, (one, cloze, size) in enumerate(zip(text, clozes, sizes, strict=True), 1):
         beside: Others = others or ("masked" if cloze.gold is None else "text")
         found = pair_matrix(lm, cloze, size, beside, joint, progress if len(text) == 1 else None, allowed)

@@ -36,7 +36,7 @@ from unmask.models.refusals import refuse_no_mask, refuse_no_tokenizer, refuse_o
 from unmask.models.source import LOADING, state_of
 from unmask.models.text.blanks import cloze_of
 from unmask.models.text.mask_token import with_mask
-from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer
+from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer, warn_of_few_tokens
 from unmask.runs.fingerprint import fingerprint
 
 logger = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class MaskedLM(ConditionalModel):
         self.device, self.dtype = first.device, first.dtype
         self.max_length = longest_text(network, tokenizer)
         self.input_size = input_size(network)
-        refuse_foreign_tokenizer(tokenizer, self.input_size)
+        refuse_foreign_tokenizer(tokenizer, self.input_size, name)
         self.shift, calls = shift, isinstance(network, FunctionNetwork)
         self.head: Any = FunctionHead(network) if isinstance(network, FunctionNetwork) else head_of(network, name, lang)
         self.head = ShiftedHead(self.head) if shift else self.head
@@ -140,6 +140,7 @@ class MaskedLM(ConditionalModel):
         model.folder = Path(where) if Path(where).is_dir() else None
         if model.left_out:
             warnings.warn(model.left_out, UnmaskWarning, stacklevel=3)
+        warn_of_few_tokens(tokenizer, model.input_size, model.name)
         return model
 
     @classmethod

@@ -29,7 +29,9 @@ from unmask.models.text.vocabulary import (
     special_tokens,
     tokenizer_config,
     tokenizer_from_vocabulary,
+    vocabulary_hash,
 )
+from unmask.models.weights import noted_vocabulary
 
 FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
 BYTES = "PerceiverTokenizer"
@@ -56,8 +58,7 @@ def load_tokenizer(source: Source, mask_token: str | None = None) -> Any:
         _refuse_other_mask(tokenizer, source)
     if tokenizer(2 * tokenizer.mask_token, verbose=False)["input_ids"].count(tokenizer.mask_token_id) != 2:
         raise ModelError(f"the tokenizer of {source.name!r} does not read {tokenizer.mask_token!r} as its mask token: {ADVICE}")
-    if source.local:
-        _refuse_other_vocabulary(tokenizer, source)
+    refuse_other_vocabulary(tokenizer, source)
     _refuse_lost_capitals(tokenizer, source)
     return tokenizer
 
@@ -101,7 +102,8 @@ def _by_transformers(source: Source, mask_token: str | None) -> Any:
         except Exception as error:
             tokenizer, failed = None, first_line(error)
     if tokenizer is None:
-        raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): save it beside the model")
+        remedy = "save it again, with save_pretrained" if source.local else "give a model that has one"
+        raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): {remedy}")
     return tokenizer
 
 
@@ -174,8 +176,18 @@ def _reads_vocabularies(rule: str) -> bool:
 
 
 def _refuse_other_mask(tokenizer: Any, source: Source) -> None:
-    """[MASK] put beside a vocabulary that has <mask>: the model never saw that id."""
+    """[MASK] put beside a vocabulary that has <mask>, which the model never saw; or another mask than the one that ESM zeroes."""
     vocabulary = tokenizer.get_vocab()
+    stated = source.config.get("mask_token_id")
+    if source.config.get("token_dropout") and isinstance(stated, int) and stated != tokenizer.mask_token_id:
+        raise ModelError(
+            f"config.json of {source.name!r} says mask_token_id {stated}, and {tokenizer.mask_token!r} of its tokenizer has id "
+            f"{tokenizer.mask_token_id}: use the tokenizer that the model was trained with, or correct mask_token_id"
+        )
+    core = core_of(tokenizer)
+    named = given_special_tokens(tokenizer_config(source)).get("mask") if source.local else None
+    if core is not None and named == tokenizer.mask_token and named in core.get_vocab(with_added_tokens=False):
+        return
     for spelling in SPELLINGS["mask"]:
         if spelling in vocabulary and vocabulary[spelling] != tokenizer.mask_token_id:
             raise ModelError(
@@ -184,10 +196,18 @@ def _refuse_other_mask(tokenizer: Any, source: Source) -> None:
             )
 
 
-def _refuse_other_vocabulary(tokenizer: Any, source: Source) -> None:
-    """A vocabulary file beside the weights that gives other ids."""
+def refuse_other_vocabulary(tokenizer: Any, source: Source) -> None:
+    """A vocabulary file beside the weights that gives other ids, or weights that were trained with another vocabulary."""
+    if not source.local:
+        return
     listed = _listed_ids(source.folder)
     known = tokenizer.get_vocab()
+    trained = noted_vocabulary(source.folder)
+    if trained is not None and vocabulary_hash(known) != trained:
+        raise ModelError(
+            f"the tokenizer of {source.name!r} has other tokens, or other ids, than the model was trained with: put its "
+            "tokenizer.json back"
+        )
     other = [(token, i) for token, i in listed.items() if token and known.get(token) != i]
     if other:
         token, i = other[0]
