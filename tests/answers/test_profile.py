@@ -11,7 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 import unmask
-from unmask.answers.profile import FEWEST_PAIRS, Sums, hidden_sites, measure
+from unmask.answers.profile import ENOUGH, Sums, hidden_sites, measure
 from unmask.cli.app import app
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
@@ -82,11 +82,16 @@ def test_hidden_sites_are_free_ones():
     assert set(hidden.sum(1)[::2].tolist()) == {2, 3} and set(hidden.sum(1)[1::2].tolist()) == {2}
 
 
-def test_a_profile_ends_where_pairs_are_few():
-    sums = Sums.empty(5)
-    for distance, pairs in ((1, FEWEST_PAIRS), (2, FEWEST_PAIRS), (3, FEWEST_PAIRS - 1), (4, FEWEST_PAIRS)):
-        sums.add(torch.full((pairs,), distance), torch.full((pairs,), 0.5), torch.full((pairs,), 2.0))
-    assert sums.by_distance() == (0.25, 0.25)
+def test_a_distance_with_few_pairs_takes_its_neighbours_in():
+    """f is a ratio of sums: at distance 3 of the pairs at 2, 3 and 4, at 5 of those at 3 to 7; it ends with the last pair."""
+    sums = Sums.empty(9)
+    for distance, pairs, information in ((1, ENOUGH, 1.0), (2, ENOUGH, 0.5), (3, ENOUGH - 1, 0.3), (4, 1, 0.2), (6, 2, 0.1)):
+        sums.add(torch.full((pairs,), distance), torch.full((pairs,), information), torch.full((pairs,), 2.0))
+    found = sums.by_distance()
+    third = (ENOUGH * 0.5 + (ENOUGH - 1) * 0.3 + 0.2) / (2 * 2 * ENOUGH)
+    fifth = ((ENOUGH - 1) * 0.3 + 0.2 + 2 * 0.1) / (2 * (ENOUGH + 2))
+    assert len(found) == 6 and found[:3] == (0.5, 0.25, pytest.approx(third, abs=1e-6))
+    assert found[4] == pytest.approx(fifth, abs=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +112,7 @@ def test_function_and_command_write_the_same_file(texts, tmp_path):
     assert stored["fingerprint"] == unmask.MaskedLM.load().fingerprint
     assert {"measured", "data", "candidates", "seed", "pairs"} <= set(stored["about"])
     assert len(stored["by_distance"]) == len(stored["about"]["pairs"]) and stored["about"]["data"] == "texts.txt"
-    assert found.by_distance[0] > 2 * found.by_distance[2] > 0, "neighbours depend most"
+    assert found.by_distance[0] > found.by_distance[-1] > 0, "neighbours depend most"
     again = unmask.dependence(profile=texts[:60], candidates=4, seed=1)
     assert again.by_distance == found.by_distance
 

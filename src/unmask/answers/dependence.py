@@ -29,6 +29,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unmask.answers.asking import Alphabet, Model, allowed_tokens, for_each, one_or_many
+from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
@@ -252,6 +253,7 @@ def dependence(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     shift: bool = False,
     mask_token: str | None = None,
     force: bool = False,
@@ -279,12 +281,13 @@ def dependence(
     if exact and candidates is not None:
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
     where = figure_path(figure, len(text), (model, alphabet))
-    lm = as_model(model, device, dtype, rename, shift, mask_token)
+    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
     allowed = allowed_tokens(lm, alphabet)
     clozes = for_each(text, lambda one: _cloze(lm, one, positions, others))
     sizes = [len(allowed) if exact else _size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]
     for cloze, size in zip(clozes, sizes, strict=True):
         _check_feasible(len(cloze.block), size, force)
+    look_at_first(lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes))
     for number, (one, cloze, size) in enumerate(zip(text, clozes, sizes, strict=True), 1):
         beside: Others = others or ("masked" if cloze.gold is None else "text")
         found = pair_matrix(lm, cloze, size, beside, joint, progress if len(text) == 1 else None, allowed)
@@ -307,7 +310,7 @@ def _profile(options: DependenceOptions, data: str | Path | Sequence[str], progr
     for row in options.declared():
         if row.group != MODEL and row.name not in PROFILED and getattr(options, row.name) != getattr(usual, row.name):
             raise InputError(f"{row.name} was given with profile, which does not use it: leave it out")
-    lm = as_model(options.model, options.device, options.dtype, options.rename, options.shift, options.mask_token)
+    lm = as_model(options.model, options.device, options.dtype, options.rename, options.lang, options.shift, options.mask_token)
     found = measure_profile(lm, data, options.sentences, options.candidates, options.seed, progress)
     if file is not None:
         found.save(file)

@@ -39,8 +39,8 @@ NEAR, MOST_OTHERS = 4, 16
 LEAST = -1e4
 Row = tuple[list[int], list[bool]]
 """Ids of a text, and which of its tokens may be hidden: two or more regular ones."""
-FEWEST_PAIRS = 20
-"""Pairs of one distance; the profile ends before the first distance that has fewer."""
+FEWEST_PAIRS, ENOUGH = 20, 100
+"""Pairs of neighbours that a profile needs, and pairs that a distance needs to have a value of its own."""
 TEXTS_AT_ONCE = 32
 
 
@@ -65,12 +65,24 @@ class Sums:
         for kept, values in ((self.information, information), (self.entropy, entropy), (self.pairs, torch.ones_like(entropy))):
             kept.index_add_(0, distance.cpu(), values.double().cpu())
 
+    @property
+    def longest(self) -> int:
+        """The largest distance that has a pair."""
+        return int(self.pairs.nonzero().max()) if bool(self.pairs.any()) else 0
+
     def by_distance(self) -> tuple[float, ...]:
-        """f from distance 1 on, up to the first with too few pairs."""
-        few = (self.pairs[1:] < FEWEST_PAIRS).nonzero().flatten()
-        end = int(few[0]) if len(few) else len(self.pairs) - 1
-        ratio = self.information[1 : end + 1] / self.entropy[1 : end + 1].clamp(min=1e-12)
-        return tuple(round(max(0.0, value), 6) for value in ratio.tolist())
+        """f from distance 1 to the largest; a distance with few pairs takes in the nearest, until there are enough."""
+        found = []
+        for distance in range(1, self.longest + 1):
+            width = 0
+            while self._around(self.pairs, distance, width) < ENOUGH and width < self.longest:
+                width += 1
+            information, entropy = (self._around(sums, distance, width) for sums in (self.information, self.entropy))
+            found.append(round(max(0.0, information / max(entropy, 1e-12)), 6))
+        return tuple(found)
+
+    def _around(self, sums: Float[Tensor, " D"], distance: int, width: int) -> float:
+        return float(sums[max(1, distance - width) : distance + width + 1].sum())
 
 
 def measure_profile(
@@ -107,24 +119,22 @@ def profile_of(
         measure(model, ids, *hidden_sites(ids, free, draw), tried, sums)
         if progress:
             progress(sums.texts, len(rows), "texts")
-    found = sums.by_distance()
-    if not found:
+    if sums.pairs[1] < FEWEST_PAIRS:
         raise InputError(f"{len(rows):,} texts of {name} have fewer than {FEWEST_PAIRS} pairs of hidden neighbours: give more")
-    kept = slice(1, len(found) + 1)
+    kept = slice(1, sums.longest + 1)
     about = {
         "measured": datetime.now(UTC).date().isoformat(),
         "unmask": __version__,
         "data": name,
-        "model": model.name,
         "candidates": tried,
         "seed": seed,
         "skipped_texts": skipped,
         "mass_of_candidates": round(sums.mass / sums.texts, 4),
         "pairs": [int(n) for n in sums.pairs[kept].tolist()],
-        "information": [round(x, 6) for x in (sums.information / sums.pairs)[kept].tolist()],
-        "smaller_entropy": [round(x, 6) for x in (sums.entropy / sums.pairs)[kept].tolist()],
+        "information": [round(x, 6) for x in (sums.information / sums.pairs.clamp(min=1))[kept].tolist()],
+        "smaller_entropy": [round(x, 6) for x in (sums.entropy / sums.pairs.clamp(min=1))[kept].tolist()],
     }
-    return Profile(found, model.fingerprint, len(rows), about)
+    return Profile(sums.by_distance(), model.fingerprint, len(rows), about)
 
 
 @torch.no_grad()

@@ -176,6 +176,7 @@ def evaluate(
     dtype: str = "auto",
     memory: str | float | None = None,
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     shift: bool = False,
     mask_token: str | None = None,
     progress: Progress | None = None,
@@ -193,14 +194,14 @@ def evaluate(
     if folder is not None:
         refuse_foreign(folder, KIND)
     if isinstance(model, MaskedLM) or engine == "local":
-        lm = as_model(model, device, dtype, rename, shift, mask_token)
+        lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
         over = support_of(request, lm)
         measurer = Measurer(lm, request.constructions, request.arnold_gokhale_steps, over.joints)
         measurer.rehearse()
         plan = make_plan(request, lm, over, lm.device.type)
         longest = max((len(pair.ids) for pair in plan.pairs), default=0)
         return _run(plan, InBatches(measurer, memory, longest), folder, progress)
-    plan, pool = _on_ray(request, model, device, dtype, (rename, shift, mask_token), workers)
+    plan, pool = _on_ray(request, model, device, dtype, (rename, lang, shift, mask_token), workers)
     return _run(plan, pool, folder, progress)
 
 

@@ -100,6 +100,7 @@ def frontier(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     shift: bool = False,
     mask_token: str | None = None,
     progress: Progress | None = None,
@@ -116,7 +117,7 @@ def frontier(
         refuse_foreign(folder, KIND)
     points = [Point(name, n) for name in asked.decoders or with_law() for n in sorted(set(asked.passes)) if n < length]
     points += [Point(name, None) for name in SEQUENTIAL]
-    lm = as_model(model, device, dtype, rename, shift, mask_token)
+    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
     known = None if profile is None else as_profile("profile", profile)
     texts = [text.text for text in read_texts(data)]
     ids, skipped = pieces(lm, texts, length, first, sentences)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 RESAMPLES = 2000
 GREYS = {"surest first": "#222222", "random order": "#777777", "left to right": "#AAAAAA"}
+DASHES = {"surest first": "-", "random order": "--", "left to right": ":"}
 FILES = ("frontier.md", "frontier.json", "frontier.png", "results.parquet")
 
 
@@ -115,10 +116,8 @@ class Frontier:
         for name in dict.fromkeys(point["decoder"] for point in self.points):
             mine = sorted((point for point in self.points if point["decoder"] == name), key=lambda point: point["passes"])
             if mine[0]["asked"] is None:
-                axes.axhline(mine[0]["nats"]["value"], color=GREYS.get(name, "#444444"), linestyle="--", linewidth=1)
                 label = f"{name}, {mine[0]['passes']:g} passes"
-                axes.annotate(label, (1, mine[0]["nats"]["value"]), (-4, 3), xycoords=("axes fraction", "data"), ha="right",
-                              textcoords="offset points", fontsize=8, color=GREYS.get(name, "#444444"))  # fmt: skip
+                axes.axhline(mine[0]["nats"]["value"], color=GREYS[name], linestyle=DASHES[name], linewidth=1.2, label=label)
                 continue
             passes, nats = ([point["passes"] for point in mine], [point["nats"]["value"] for point in mine])
             apart = [[_reach(point["difference"], end) for point in mine] for end in ("low", "high")]

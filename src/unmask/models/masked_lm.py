@@ -30,20 +30,21 @@ from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.encoder.substitution import Substitution
 from unmask.models.function_network import FunctionHead, FunctionNetwork, ShiftedHead, WholeRowCost, refuse_causal
-from unmask.models.loading import is_pair_model, load_checkpoint, longest_text, resolve_device, resolve_dtype
-from unmask.models.refusals import refuse_no_mask, refuse_no_tokenizer, refuse_outside, refuse_unusable
+from unmask.models.loading import input_size, is_pair_model, load_checkpoint, longest_text, resolve_device, resolve_dtype
+from unmask.models.model_types import left_out, refuse_unusable
+from unmask.models.refusals import refuse_no_mask, refuse_no_tokenizer, refuse_outside
 from unmask.models.source import LOADING, state_of
 from unmask.models.text.blanks import cloze_of
 from unmask.models.text.mask_token import with_mask
-from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer
+from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer, warn_of_few_tokens
 from unmask.runs.fingerprint import fingerprint
 
 logger = logging.getLogger(__name__)
 LARGEST_DIFFERENCE = 1e-3
 """In log-probability, between the fast path and the network's own forward pass, before the fast path is given up."""
 KEPT = 2
-Reading = tuple[Mapping[str, str] | None, bool, str | None]
-"""How a checkpoint is read: `rename`, `shift` and `mask_token` of `MaskedLM.load`."""
+Reading = tuple[Mapping[str, str] | None, str | None, bool, str | None]
+"""How a checkpoint is read: `rename`, `lang`, `shift` and `mask_token` of `MaskedLM.load`."""
 _loaded: OrderedDict[object, MaskedLM] = OrderedDict()
 """Models that were given by name: the KEPT that were used last, shared between threads."""
 
@@ -66,13 +67,14 @@ class MaskedLM(ConditionalModel):
         tokenizer: Any,
         memory_budget: int | None = None,
         name: str = "the model",
+        lang: str | None = None,
         shift: bool = False,
     ) -> None:
-        """Wrap a network that is already in memory, which is put in evaluation mode; `memory_budget` and `shift` as in `load`.
+        """Wrap a network that is already in memory, which is put in evaluation mode; other arguments as in `load`.
 
         `name`: what messages call it.
         """
-        refuse_unusable(network, tokenizer)
+        refuse_unusable(network, tokenizer, name)
         if memory_budget is not None:
             checks.whole("memory_budget", memory_budget, 1, checks.MOST_BYTES)
         self.name = name
@@ -81,11 +83,12 @@ class MaskedLM(ConditionalModel):
         first = next(network.parameters())
         self.device, self.dtype = first.device, first.dtype
         self.max_length = longest_text(network, tokenizer)
-        self.input_size: int = network.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
-        refuse_foreign_tokenizer(tokenizer, self.input_size)
+        self.input_size = input_size(network)
+        refuse_foreign_tokenizer(tokenizer, self.input_size, name)
         self.shift, calls = shift, isinstance(network, FunctionNetwork)
-        self.head: Any = FunctionHead(network) if isinstance(network, FunctionNetwork) else head_of(network)
+        self.head: Any = FunctionHead(network) if isinstance(network, FunctionNetwork) else head_of(network, name, lang)
         self.head = ShiftedHead(self.head) if shift else self.head
+        self.lang, self.left_out = lang, left_out(network.config, name, lang)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
         self.mask_id = self.words.mask_id
@@ -107,6 +110,7 @@ class MaskedLM(ConditionalModel):
         dtype: str | torch.dtype = "auto",
         memory_budget: int | None = None,
         rename: Mapping[str, str] | None = None,
+        lang: str | None = None,
         shift: bool = False,
         mask_token: str | None = None,
     ) -> MaskedLM:
@@ -117,6 +121,7 @@ class MaskedLM(ConditionalModel):
         which half precision cannot hold. Ask for "float16" or "bfloat16" (rounded eight times as coarsely) if speed
         counts more; normalisations, softmax and logits are then still computed in float32. `memory_budget`: bytes for the
         activations of one batch of rows. `rename`: other names for tensors of a folder, {"lm_head": "cls.predictions"}.
+        `lang`: the language of the texts, for XLM and X-MOD.
 
         Diffusion language models: `shift` if logits at position t - 1 predict the token at t; `mask_token` if the tokenizer does
         not name its own.
@@ -131,8 +136,11 @@ class MaskedLM(ConditionalModel):
             )
         network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename, mask_token)
         widen_output(network)
-        model = cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"), shift)
+        model = cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"), lang, shift)
         model.folder = Path(where) if Path(where).is_dir() else None
+        if model.left_out:
+            warnings.warn(model.left_out, UnmaskWarning, stacklevel=3)
+        warn_of_few_tokens(tokenizer, model.input_size, model.name)
         return model
 
     @classmethod
@@ -159,7 +167,7 @@ class MaskedLM(ConditionalModel):
         if isinstance(function, nn.Module):
             function.eval()
         network = FunctionNetwork(function, tokenizer, None if device is None else resolve_device(device))
-        model = cls(network, tokenizer, memory_budget, name, shift)
+        model = cls(network, tokenizer, memory_budget, name, shift=shift)
         refuse_causal(network, model.mask_id, network.outputs, model.device, name)
         return model
 
@@ -174,8 +182,8 @@ class MaskedLM(ConditionalModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the model: all its weights, its tokenizer and `shift`; a function by its logits of a few texts, too."""
-        further = [self.words.serialised(), *(["shift"] if self.shift else [])]
+        """Identifies the model: its weights, tokenizer, `lang` and `shift`; a function by its logits of a few texts, too."""
+        further = [self.words.serialised() + (self.lang or ""), *(["shift"] if self.shift else [])]
         if isinstance(self.network, FunctionNetwork):
             probed = {"probed": self.network.probed(self.mask_id)}
             return fingerprint(self.network.state_dict() | probed, *further, str(self.mask_id))
@@ -312,7 +320,13 @@ class MaskedLM(ConditionalModel):
             worst = largest if worst is None else torch.maximum(worst, largest)
             yield rows, logits
         if worst is not None and not bool(worst.isfinite()):
-            raise ModelError(f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: load it with dtype float32")
+            raise self.not_finite()
+
+    def not_finite(self) -> ModelError:
+        """As for other models; a network with token dropout divides by the share of tokens that are not masked."""
+        if getattr(self.network.config, "token_dropout", False) and self.dtype not in HALF_TYPES:
+            return ModelError(f"logits of {self.name} are not finite: leave a token unmasked (token_dropout in its config.json)")
+        return super().not_finite()
 
     def _plain(self, text: Tensor, vary: list[int], predict: int) -> Callable[[Tensor], Tensor]:
         """Logits at `predict` by the network's own forward pass, for any architecture."""
@@ -381,6 +395,7 @@ def as_model(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     shift: bool = False,
     mask_token: str | None = None,
 ) -> MaskedLM:
@@ -393,9 +408,10 @@ def as_model(
         return model
     where = str(english_model_path() if model is None else model)
     with LOADING:
-        key = (state_of(where), resolve_device(device), resolve_dtype(dtype), tuple((rename or {}).items()), shift, mask_token)
+        read = (rename, lang, shift, mask_token)
+        key = (state_of(where), resolve_device(device), resolve_dtype(dtype), tuple((rename or {}).items()), *read[1:])
         if key not in _loaded:
-            _loaded[key] = MaskedLM.load(where, device=device, dtype=dtype, rename=rename, shift=shift, mask_token=mask_token)
+            _loaded[key] = MaskedLM.load(where, device, dtype, None, *read)
             while len(_loaded) > KEPT:
                 _loaded.popitem(last=False)
         _loaded.move_to_end(key)

@@ -9,14 +9,6 @@ from unmask import checks
 from unmask.errors import InputError, ModelError
 
 
-def refuse_unusable(network: object, tokenizer: object) -> None:
-    """Raise if the two are not a model and a tokenizer of transformers, or of our own that are like them."""
-    if not all(hasattr(network, name) for name in ("config", "base_model", "get_input_embeddings")):
-        raise InputError(f"network {checks.shown(network)} is not one of transformers: give what from_pretrained returns")
-    refuse_no_tokenizer(tokenizer)
-    refuse_no_mask(tokenizer)
-
-
 def refuse_no_tokenizer(tokenizer: object) -> None:
     """Raise for what is not a tokenizer."""
     if not all(hasattr(tokenizer, name) for name in ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")):

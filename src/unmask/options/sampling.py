@@ -68,10 +68,10 @@ class Sampling(Options):
     length: tuple[int, ...] = option(
         (12,), Numbers(int, Whole(1, LONGEST), alone=True), "Tokens per text, or several lengths such as 8,12,16.", left_out=None
     )
-    chains: int = option(64, Whole(1, MOST_CHAINS), "How many chains (or texts decoded side by side).")
+    chains: int = option(64, Whole(1, MOST_CHAINS), "Chains, or texts decoded at once.")
     sweeps: int = option(100, Whole(1, MOST_SWEEPS), "How often each chain redraws all of its tokens.")
     seed: int = option(0, Whole(0, LARGEST_SEED), "Seed of all random choices.")
-    burn_in: int = option(0, Whole(0, MOST_SWEEPS), "Sweeps at the beginning that are not kept.")
+    burn_in: int = option(0, Whole(0, MOST_SWEEPS), "First sweeps that are not kept.")
     thin: int = option(1, Whole(1, MOST_SWEEPS), "Keep every n-th sweep.")
     init: tuple[str, ...] = start_row(
         (),

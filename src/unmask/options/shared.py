@@ -34,8 +34,9 @@ class Loaded(Options):
     rename: Mapping[str, str] | None = model_row(
         None, Renames(), "A tensor of the checkpoint that the model has under another name."
     )
-    shift: bool = model_row(False, Flag(), "Logits at a position predict the next token, as in some diffusion language models.")
-    mask_token: str | None = model_row(None, Text(), "The mask token, if the tokenizer does not name it.")
+    lang: str | None = model_row(None, Text(), "Language of the texts (XLM, X-MOD).")
+    shift: bool = model_row(False, Flag(), "Logits predict the next position's token.")
+    mask_token: str | None = model_row(None, Text(), "The mask token, if it is not named.")
 
 
 @dataclass(frozen=True)

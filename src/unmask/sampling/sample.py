@@ -73,6 +73,7 @@ def sample(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     shift: bool = False,
     mask_token: str | None = None,
     chains_at_once: int | None = None,
@@ -108,7 +109,7 @@ def sample(
 
     run = draw_samples(
         settings,
-        as_model(model, device, dtype, rename, shift, mask_token),
+        as_model(model, device, dtype, rename, lang, shift, mask_token),
         out,
         name="bundled" if model is None else "in memory" if isinstance(model, MaskedLM) else str(model),
         chains_at_once=chains_at_once,

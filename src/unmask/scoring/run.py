@@ -150,7 +150,7 @@ class RayPool:
     device: str
     dtype: str
     workers: int | None
-    reading: Reading = (None, False, None)
+    reading: Reading = (None, None, False, None)
 
 
 def run_in_folder(

@@ -34,6 +34,7 @@ def serve(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     shift: bool = False,
     mask_token: str | None = None,
     ready: Callable[[str], None] | None = None,
@@ -55,7 +56,7 @@ def serve(
     listening = listening_socket(host, port)
     try:
         app, desk = create_app(
-            as_model(model, device, dtype, rename, shift, mask_token), runs, host, None if model is None else str(model)
+            as_model(model, device, dtype, rename, lang, shift, mask_token), runs, host, None if model is None else str(model)
         )
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/"
