@@ -38,7 +38,7 @@ NEAR, MOST_OTHERS = 4, 16
 """Sites j of one site i: those up to NEAR tokens away, and random others up to MOST_OTHERS in all. Means are by distance."""
 LEAST = -1e4
 Row = tuple[list[int], list[bool]]
-"""Ids of a text, and which of its tokens are regular."""
+"""Ids of a text, and which of its tokens may be hidden: two or more regular ones."""
 FEWEST_PAIRS, ENOUGH = 20, 100
 """Pairs of neighbours that a profile needs, and pairs that a distance needs to have a value of its own."""
 TEXTS_AT_ONCE = 32
@@ -97,6 +97,19 @@ def measure_profile(
     rows, skipped = _readable(model, data, sentences)
     if not rows:
         raise InputError(f"{_named(data)} has no text of two known tokens: give texts of the kind that the model was trained on")
+    return profile_of(model, rows, _named(data), candidates, seed, progress, skipped)
+
+
+def profile_of(
+    model: MaskedLM,
+    rows: Sequence[Row],
+    name: str,
+    candidates: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    skipped: int = 0,
+) -> Profile:
+    """The profile of a model on texts whose sites are given: all else is seen. `name`: of the texts."""
     tried = min(candidates or USUAL_CANDIDATES, len(model.regular_ids))
     sums = Sums.empty(max(len(ids) for ids, _ in rows))
     draw = torch.Generator().manual_seed(seed)
@@ -107,14 +120,12 @@ def measure_profile(
         if progress:
             progress(sums.texts, len(rows), "texts")
     if sums.pairs[1] < FEWEST_PAIRS:
-        raise InputError(
-            f"{len(rows):,} texts of {_named(data)} have fewer than {FEWEST_PAIRS} pairs of hidden neighbours: give more"
-        )
+        raise InputError(f"{len(rows):,} texts of {name} have fewer than {FEWEST_PAIRS} pairs of hidden neighbours: give more")
     kept = slice(1, sums.longest + 1)
     about = {
         "measured": datetime.now(UTC).date().isoformat(),
         "unmask": __version__,
-        "data": _named(data),
+        "data": name,
         "candidates": tried,
         "seed": seed,
         "skipped_texts": skipped,

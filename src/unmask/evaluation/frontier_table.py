@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
 
 from unmask.evaluation.table import with_intervals
 from unmask.runs.files import write_atomically, write_json, write_table
@@ -49,19 +50,13 @@ class Frontier:
         """{decoder, asked, passes, nats, difference}: means over texts; nats per token and its difference from `best` have 95 %
         bootstrap intervals over texts, {"value", "low", "high"}."""
         length, seed = self.settings["length"], self.settings["seed"]
-        found, values = [], []
+        found, values = list[dict[str, Any]](), []
         for (decoder, asked), group in self.rows.groupby(["decoder", "asked"], dropna=False, sort=False):
             ordered = group.sort_values("text")
             passes = float(ordered["passes"].mean())
             found.append({"decoder": decoder, "asked": None if np.isnan(asked) else int(asked), "passes": passes})
             values.append(ordered["nats"].to_numpy(float) / length)
-        nats = np.array(values)
-        one_by_one = [i for i, point in enumerate(found) if point["asked"] is None]
-        best = min(one_by_one, key=lambda i: nats[i].mean())
-        numbers = with_intervals(np.concatenate([nats, nats - nats[best]]), seed, RESAMPLES)
-        for i, point in enumerate(found):
-            point |= {"nats": numbers[i], "difference": numbers[len(found) + i], "best": i == best}
-        return found
+        return against_best(found, np.array(values), seed)
 
     @property
     def best(self) -> str:
@@ -160,6 +155,15 @@ class Frontier:
 
     def _repr_html_(self) -> str:
         return str(self.to_frame().to_html(index=False, float_format="{:,.3f}".format))
+
+
+def against_best(points: Sequence[Mapping[str, Any]], nats: Float[np.ndarray, "points texts"], seed: int) -> list[dict[str, Any]]:
+    """The points with their nats per token and the difference from the best of those with `asked` None, as `Frontier.points`."""
+    one_by_one = [i for i, point in enumerate(points) if point["asked"] is None]
+    best = min(one_by_one, key=lambda i: nats[i].mean())
+    numbers = with_intervals(np.concatenate([nats, nats - nats[best]]), seed, RESAMPLES)
+    both = zip(points, numbers[: len(points)], numbers[len(points) :], strict=True)
+    return [{**point, "nats": own, "difference": apart, "best": i == best} for i, (point, own, apart) in enumerate(both)]
 
 
 def cells(point: Mapping[str, Any]) -> list[str]:

@@ -96,16 +96,16 @@ def sets_by_hand(name, q, blank, step, left, options):
 
 
 def law_by_hand(model, text, name, options):
-    ids, total, passes = [model.mask_id] * len(text), 0.0, 0
+    ids, total, passes, entropies = [model.mask_id] * len(text), 0.0, 0, [0.0] * len(text)
     steps = min(len(text), options.get("decoding_steps", len(text)))
     while blank := [s for s, i in enumerate(ids) if i == model.mask_id]:
         q = {s: model.table[(s, *ids)].softmax(0) for s in blank}
         taken = blank if passes == steps - 1 else sets_by_hand(name, q, blank, passes, steps - passes, options)
         total += sum(float(q[s][text[s]].log()) for s in taken)
         for s in taken:
-            ids[s] = text[s]
+            ids[s], entropies[s] = text[s], entropy_of(q[s])
         passes += 1
-    return total, passes
+    return total, passes, entropies
 
 
 BY_HAND = [case for case in CASES if case[0] != "random" and not (case[0] == "entropy-bound" and "gamma" not in case[1])]
@@ -117,9 +117,10 @@ def test_laws_are_those_of_a_plain_reference_pass_by_pass(name, options):
     texts = all_texts(target)[::7]
     found = law(decoder_of(name, target, **options), texts, same_order(len(texts)))
     for row, text in enumerate(texts.tolist()):
-        total, passes = law_by_hand(target.model, text, name, options)
+        total, passes, entropies = law_by_hand(target.model, text, name, options)
         assert float(found.log_q[row].sum()) == pytest.approx(total, abs=1e-10)
         assert int(found.passes[row]) == passes == int(found.steps[row].max()) + 1
+        assert found.entropy[row].tolist() == pytest.approx(entropies, abs=1e-10)
 
 
 @pytest.mark.parametrize("name", WITH_LAW)

@@ -63,12 +63,14 @@ class Seen(NamedTuple):
 
 
 class Revealed(NamedTuple):
-    """One pass: the sites it filled, its cost, and for these sites log q and the nats that tokens outside the support take."""
+    """One pass: the sites it filled, its cost, and for these sites log q, the nats that tokens outside the support take, and
+    the entropy of the model's own conditional."""
 
     filled: Bool[Tensor, "n F"]
     passes: Int[Tensor, " n"]
     log_q: Float[Tensor, "n F"]
     special: Float[Tensor, "n F"]
+    entropy: Float[Tensor, "n F"]
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class RevealingDecoder(Decoder):
         passes = torch.zeros_like(state.rows)
         state.steps += 1
         if not len(texts):
-            return Revealed(filled, passes, log_q, special)
+            return Revealed(filled, passes, log_q, special, zeros)
         ids, here = state.ids[texts], blank[texts]
         kept = self.passes.conditionals(ids, target.free_positions.expand(len(texts), -1)).flatten(0, 1)
         entropy, confidence = zeros[texts], zeros[texts] + 1
@@ -131,7 +133,8 @@ class RevealingDecoder(Decoder):
         filled[texts], log_q[texts[row], site] = chosen, drawn.log_density
         special[texts[row], site] = drawn.log_all - drawn.log_allowed
         state.log_prob = state.log_prob + log_q.sum(1)
-        return Revealed(filled, passes, log_q, special)
+        zeros[texts] = entropy.masked_fill(~chosen, 0.0)
+        return Revealed(filled, passes, log_q, special, zeros)
 
     def _conditionals(self, kept: Float[Tensor, "m W"], site: Int[Tensor, " m"]) -> Conditionals:
         greedy, tempered = self.decoding_temperature == 0, Proposal(self.decoding_temperature or 1.0)
@@ -145,12 +148,14 @@ class Law(NamedTuple):
     special   by how many nats log_q is lower with q over the whole vocabulary, at temperature 1
     passes    how many passes each text took
     steps     the pass in which each site was revealed, from 0
+    entropy   of the model's own conditional from which each site was drawn: the mean of -log_q at temperature 1, were it right
     """
 
     log_q: Float[Tensor, "n F"]
     special: Float[Tensor, "n F"]
     passes: Int[Tensor, " n"]
     steps: Int[Tensor, "n F"]
+    entropy: Float[Tensor, "n F"]
 
 
 def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
@@ -167,7 +172,7 @@ def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
     state = decoder.init(len(ids), rng)
     state.ids[:, target.given] = ids[:, target.given]
     tokens = ids[:, target.free_positions]
-    log_q, special = state.confidence.clone(), state.confidence.clone()
+    log_q, special, entropy = (state.confidence.clone() for _ in range(3))
     passes, steps = torch.zeros_like(state.rows), torch.zeros_like(tokens)
 
     def given(texts: Tensor, conditionals: Conditionals, site: Tensor) -> Drawn:
@@ -176,9 +181,10 @@ def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
     for number in range(decoder.steps):
         found = decoder.reveal(state, given)
         log_q, special, passes = log_q + found.log_q, special + found.special, passes + found.passes
+        entropy = entropy + found.entropy
         steps = steps.masked_fill(found.filled, number)
     refuse_nan(state.confidence)
-    return Law(log_q, special, passes, steps)
+    return Law(log_q, special, passes, steps, entropy)
 
 
 def lowest(values: Float[Tensor, "n F"], blank: Bool[Tensor, "n F"], count: Int[Tensor, " n"]) -> Bool[Tensor, "n F"]:
