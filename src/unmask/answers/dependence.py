@@ -29,6 +29,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unmask.answers.asking import Alphabet, Model, allowed_tokens, for_each, one_or_many
+from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
@@ -248,6 +249,7 @@ def dependence(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Dependence]:
@@ -262,12 +264,13 @@ def dependence(
     if exact and candidates is not None:
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
     where = figure_path(figure, len(text), (model, alphabet))
-    lm = as_model(model, device, dtype, rename)
+    lm = as_model(model, device, dtype, rename, lang)
     allowed = allowed_tokens(lm, alphabet)
     clozes = for_each(text, lambda one: _cloze(lm, one, positions, others))
     sizes = [len(allowed) if exact else _size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]
     for cloze, size in zip(clozes, sizes, strict=True):
         _check_feasible(len(cloze.block), size, force)
+    look_at_first(lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes))
     for number, (one, cloze, size) in enumerate(zip(text, clozes, sizes, strict=True), 1):
         beside: Others = others or ("masked" if cloze.gold is None else "text")
         found = pair_matrix(lm, cloze, size, beside, joint, progress if len(text) == 1 else None, allowed)

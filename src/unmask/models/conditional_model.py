@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.errors import ModelError
+
 
 class ConditionalModel(ABC):
     """A map from a partly masked text to logits f_t(. | text) over the vocabulary at chosen positions.
@@ -84,3 +86,9 @@ class ConditionalModel(ABC):
     def logits_of(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:
         """Logits from last hidden states; see `offers_states`."""
         raise NotImplementedError
+
+    def not_finite(self) -> ModelError:
+        """The error for logits that are not finite, with advice that is not followed yet."""
+        advice = {torch.float32: "load it with dtype float64", torch.float64: "check its config.json and its weights"}
+        what_to_do = advice.get(self.dtype, "load it with dtype float32")
+        return ModelError(f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: {what_to_do}")

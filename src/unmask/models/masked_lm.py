@@ -30,10 +30,11 @@ from unmask.models.encoder.architectures import find_encoder
 from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.encoder.substitution import Substitution
-from unmask.models.loading import is_pair_model, load_checkpoint, longest_text, resolve_device, resolve_dtype
+from unmask.models.loading import input_size, is_pair_model, load_checkpoint, longest_text, resolve_device, resolve_dtype
+from unmask.models.model_types import left_out, refuse_unusable
 from unmask.models.source import LOADING
 from unmask.models.text.blanks import cloze_of
-from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer
+from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer, warn_of_few_tokens
 from unmask.runs.fingerprint import fingerprint
 
 logger = logging.getLogger(__name__)
@@ -56,12 +57,19 @@ class MaskedLM(ConditionalModel):
     """
 
     @checked
-    def __init__(self, network: nn.Module, tokenizer: Any, memory_budget: int | None = None, name: str = "the model") -> None:
-        """Wrap a network that is already in memory, which is put in evaluation mode; `memory_budget` as in `load`.
+    def __init__(
+        self,
+        network: nn.Module,
+        tokenizer: Any,
+        memory_budget: int | None = None,
+        name: str = "the model",
+        lang: str | None = None,
+    ) -> None:
+        """Wrap a network that is already in memory, which is put in evaluation mode; `memory_budget` and `lang` as in `load`.
 
         `name`: what messages call it.
         """
-        _refuse_unusable(network, tokenizer)
+        refuse_unusable(network, tokenizer, name)
         if memory_budget is not None:
             checks.whole("memory_budget", memory_budget, 1, checks.MOST_BYTES)
         self.name = name
@@ -70,9 +78,10 @@ class MaskedLM(ConditionalModel):
         first = next(network.parameters())
         self.device, self.dtype = first.device, first.dtype
         self.max_length = longest_text(network, tokenizer)
-        self.input_size: int = network.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
-        refuse_foreign_tokenizer(tokenizer, self.input_size)
-        self.head = head_of(network)
+        self.input_size = input_size(network)
+        refuse_foreign_tokenizer(tokenizer, self.input_size, name)
+        self.head = head_of(network, name, lang)
+        self.lang, self.left_out = lang, left_out(network.config, name, lang)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
         self.mask_id = self.words.mask_id
@@ -94,6 +103,7 @@ class MaskedLM(ConditionalModel):
         dtype: str | torch.dtype = "auto",
         memory_budget: int | None = None,
         rename: Mapping[str, str] | None = None,
+        lang: str | None = None,
     ) -> MaskedLM:
         """Load a checkpoint from a folder, or from the hub by name; with no name, the bundled English model.
 
@@ -102,6 +112,7 @@ class MaskedLM(ConditionalModel):
         which half precision cannot hold. Ask for "float16" or "bfloat16" (rounded eight times as coarsely) if speed
         counts more; normalisations, softmax and logits are then still computed in float32. `memory_budget`: bytes for the
         activations of one batch of rows. `rename`: other names for tensors of a folder, {"lm_head": "cls.predictions"}.
+        `lang`: the language of the texts, for XLM and X-MOD.
         """
         where = english_model_path() if name_or_path is None else name_or_path
         if is_pair_model(Path(where)):
@@ -113,7 +124,11 @@ class MaskedLM(ConditionalModel):
             )
         network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename)
         widen_output(network)
-        return cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"))
+        model = cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"), lang)
+        if model.left_out:
+            warnings.warn(model.left_out, UnmaskWarning, stacklevel=3)
+        warn_of_few_tokens(tokenizer, model.input_size, model.name)
+        return model
 
     def __repr__(self) -> str:
         return f"MaskedLM({self.name!r}, {self.vocab_size:,} tokens, {str(self.dtype).removeprefix('torch.')} on {self.device})"
@@ -126,8 +141,8 @@ class MaskedLM(ConditionalModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the model: all its weights, and its tokenizer."""
-        return fingerprint(self.network.state_dict(), self.words.serialised())
+        """Identifies the model: all its weights, its tokenizer, and the language if one was named."""
+        return fingerprint(self.network.state_dict(), self.words.serialised() + (self.lang or ""))
 
     @checked
     def cloze(self, text: str, positions: Sequence[int] | None = None, targets: Sequence[str] | None = None) -> Cloze:
@@ -260,7 +275,13 @@ class MaskedLM(ConditionalModel):
             worst = largest if worst is None else torch.maximum(worst, largest)
             yield rows, logits
         if worst is not None and not bool(worst.isfinite()):
-            raise ModelError(f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: load it with dtype float32")
+            raise self.not_finite()
+
+    def not_finite(self) -> ModelError:
+        """As for other models; a network with token dropout divides by the share of tokens that are not masked."""
+        if getattr(self.network.config, "token_dropout", False) and self.dtype not in HALF_TYPES:
+            return ModelError(f"logits of {self.name} are not finite: leave a token unmasked (token_dropout in its config.json)")
+        return super().not_finite()
 
     def _plain(self, text: Tensor, vary: list[int], predict: int) -> Callable[[Tensor], Tensor]:
         """Logits at `predict` by the network's own forward pass, for any architecture."""
@@ -324,18 +345,6 @@ class MaskedLM(ConditionalModel):
             raise InputError(f"the text has {tokens} tokens and the model takes {self.max_length}: shorten the text")
 
 
-def _refuse_unusable(network: object, tokenizer: object) -> None:
-    """Raise if the two are not a model and a tokenizer of transformers, or of our own that are like them."""
-    for what, given, needs in (
-        ("network", network, ("config", "base_model", "get_input_embeddings")),
-        ("tokenizer", tokenizer, ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")),
-    ):
-        if not all(hasattr(given, name) for name in needs):
-            raise InputError(f"{what} {checks.shown(given)} is not one of transformers: give what from_pretrained returns")
-    if getattr(tokenizer, "mask_token_id", None) is None:
-        raise ModelError(f"tokenizer {type(tokenizer).__name__} has no mask token: give that of a masked language model")
-
-
 def _refuse_outside(ids: Tensor, positions: Tensor, input_size: int) -> None:
     """Raise for token ids and positions that are not there; those on a GPU are not looked at, since that would wait for it."""
     for name, given in (("ids", ids), ("positions", positions)):
@@ -354,19 +363,20 @@ def as_model(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
 ) -> MaskedLM:
     """The model itself, or the one that its name or folder leads to; None is the bundled English model.
 
-    `device`, `dtype` and `rename` are those of `MaskedLM.load`, and do not touch a model that is given as an object. A model
-    that is given by name is loaded once per process, and a folder whose files have changed is read again.
+    `device`, `dtype`, `rename` and `lang` are those of `MaskedLM.load`, and do not touch a model that is given as an object. A
+    model that is given by name is loaded once per process, and a folder whose files have changed is read again.
     """
     if isinstance(model, MaskedLM):
         return model
     where = str(english_model_path() if model is None else model)
     with LOADING:
-        key = (_state(where), resolve_device(device), resolve_dtype(dtype), tuple((rename or {}).items()))
+        key = (_state(where), resolve_device(device), resolve_dtype(dtype), tuple((rename or {}).items()), lang)
         if key not in _loaded:
-            _loaded[key] = MaskedLM.load(where, device=device, dtype=dtype, rename=rename)
+            _loaded[key] = MaskedLM.load(where, device=device, dtype=dtype, rename=rename, lang=lang)
             while len(_loaded) > KEPT:
                 _loaded.popitem(last=False)
         _loaded.move_to_end(key)

@@ -21,6 +21,7 @@ import torch
 from unmask.errors import ModelError
 
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+CONVERT = "convert it as docs/bring-your-own-model.md shows (Checkpoints of fairseq)"
 LOADING = threading.RLock()
 """Held while a checkpoint is read."""
 
@@ -39,6 +40,8 @@ class Source:
     def __init__(self, name: str) -> None:
         self.name = os.path.expanduser(name)
         self.local = os.path.isdir(self.name)
+        if os.path.isfile(self.name) and self.name.endswith(".pt"):
+            raise ModelError(f"model {name!r} is a pickle, which may run code when it is opened: {CONVERT}")
         if os.path.isfile(self.name):
             raise ModelError(f"model {name!r} is a file: give the folder that it lies in")
         looks_like_path = self.name.startswith((".", "/", "~", os.sep)) or self.name.count("/") > 1
@@ -62,6 +65,9 @@ class Source:
             return {}
         path = self.folder / "config.json"
         if not path.is_file():
+            pickles = sorted(file.name for file in self.folder.glob("*.pt"))
+            if pickles and (self.folder / "dict.txt").is_file():
+                raise ModelError(f"folder {self.name!r} holds a checkpoint of fairseq ({pickles[0]}, dict.txt): {CONVERT}")
             raise ModelError(f"folder {self.name!r} has no config.json: give a checkpoint saved with save_pretrained")
         try:
             config = json.loads(path.read_text(encoding="utf-8"))

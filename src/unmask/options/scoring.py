@@ -26,6 +26,7 @@ from unmask.options.sampling import EnergyKind
 from unmask.options.shared import ALPHABET, ENGINES, LARGEST_SEED, Loaded, Printed, workers
 from unmask.scoring.registry import DEFAULT, SCORES, chosen
 
+INPUTS = ("text", "jsonl", "csv", "tsv")
 ROWS, UNITS, FORMATS = ("texts", "words", "tokens"), ("nats", "bits"), ("jsonl", "csv", "parquet")
 MOST_EXACT = 16
 """Sites up to which the lattice of revealed sets is offered: 65,535 passes per text."""
@@ -88,7 +89,7 @@ class ScoreOptions(Printed, Loaded, Scoring):
     inputs: list[str] | None = option(
         None,
         Repeated(),
-        "A file with one text per line, or .jsonl; - for standard input; or sentences themselves. "
+        "A file with one text per line, .jsonl, .csv or .tsv; - for standard input; or sentences themselves. "
         "Two sentences are compared token by token.",
         argument=True,
         command_only=True,
@@ -97,12 +98,13 @@ class ScoreOptions(Printed, Loaded, Scoring):
     pairs: Any = option(
         None,
         Files(),
-        "Minimal pairs instead of texts: .jsonl with sentence_good and sentence_bad, or a folder of such files.",
+        "Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad, or a folder of .jsonl files.",
         python="Or mappings.",
     )
     definitions: bool = option(False, Flag(), "Print what each score is, and leave.", command_only=True)
-    input: str | None = option(
-        None, Choice(("text", "jsonl")), "How lines are read: text or jsonl.", otherwise="as the file's name says"
+    input: str | None = option(None, Choice(INPUTS), f"How a file is read: {', '.join(INPUTS)}.", otherwise="as its name says")
+    field: str | None = option(
+        None, Text(), "The column of a table, or the key of JSON lines, that holds the text.", otherwise="text, or sentence"
     )
     rows: str = output_row("texts", Choice(ROWS), "What a row is")
     tokens: bool = output_row(False, Flag(), "Put each text's words and tokens into its row.")

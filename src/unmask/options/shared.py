@@ -34,6 +34,7 @@ class Loaded(Options):
     rename: Mapping[str, str] | None = model_row(
         None, Renames(), "A tensor of the checkpoint that the model has under another name."
     )
+    lang: str | None = model_row(None, Text(), "The language of the texts, for models that are told it (XLM, X-MOD).")
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ def sample(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
     chains_at_once: int | None = None,
     memory: float | str | None = None,
     progress: Progress | None = None,
@@ -103,7 +104,7 @@ def sample(
 
     run = draw_samples(
         settings,
-        as_model(model, device, dtype, rename),
+        as_model(model, device, dtype, rename, lang),
         out,
         name="bundled" if model is None else "in memory" if isinstance(model, MaskedLM) else str(model),
         chains_at_once=chains_at_once,

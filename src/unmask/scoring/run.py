@@ -151,6 +151,7 @@ class RayPool:
     dtype: str
     workers: int | None
     rename: Mapping[str, str] | None = None
+    lang: str | None = None
 
 
 def run_in_folder(
@@ -207,7 +208,7 @@ def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
 def _worker(pool: RayPool, settings: ScoreSettings, shape: RowShape) -> Callable[[list[Prepared]], TextRows]:
     from unmask.models.masked_lm import MaskedLM
 
-    model = MaskedLM.load(pool.model, device=pool.device, dtype=pool.dtype, rename=pool.rename)
+    model = MaskedLM.load(pool.model, device=pool.device, dtype=pool.dtype, rename=pool.rename, lang=pool.lang)
     return lambda chunk: score_chunk(model, chunk, settings, shape)
 
 

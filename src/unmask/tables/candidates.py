@@ -287,7 +287,7 @@ def _measured(model: ConditionalModel, tokens: int) -> float:
     """Seconds per pass of one small batch; one core is counted as two, so that one thread and two give the same answers."""
     kind, threads = model.device.type, torch.get_num_threads()
     rows = ROWS.get(kind, ROWS["cuda"])
-    ids = torch.full((rows, tokens), model.mask_id, device=model.device)
+    ids = regular_tokens(model)[:1].repeat(rows, tokens)
     where = torch.zeros((rows, 1), dtype=torch.long, device=model.device)
     if kind != "cpu":
         start = time.perf_counter()

@@ -27,7 +27,7 @@ from torch import Tensor
 from unmask import checks
 from unmask.arguments import checked
 from unmask.cloze import Cloze
-from unmask.errors import InputError, ModelError
+from unmask.errors import InputError
 from unmask.models.batching import triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
@@ -370,8 +370,7 @@ def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passe
                 question.answer(rows, part)
             passes.add(len(texts))
     if questions and bool(torch.cat([question.total + question.mass for question in questions]).isnan().any()):
-        dtype = str(model.dtype).removeprefix("torch.")
-        raise ModelError(f"logits of {model.name} are not finite in {dtype}: load it with dtype float32")
+        raise model.not_finite()
 
 
 def _batches(questions: Sequence[_Question], at_once: int) -> Iterator[list[tuple[_Question, slice]]]:
