@@ -15,6 +15,7 @@ import jaxtyping
 
 CHECKED = [
     "unmask.models",
+    "unmask.tables.questions",
     "unmask.tables.unary",
     "unmask.tables.candidates",
     "unmask.tables.lattice",

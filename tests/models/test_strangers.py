@@ -1,7 +1,7 @@
 """Small models of the kinds that strangers bring: each is read right, or refused with what is wrong and what to do.
 
 Letters with a cased vocabulary; special tokens in angle brackets; a vocabulary file that the architecture's own tokenizer does
-not read; word levels cut by a regular expression; output columns that are no tokens; code of their own. A head under other names
+not read; word levels cut by a regular expression; output columns that are not tokens; code of their own. A head under other names
 is in test_loading.
 """
 
@@ -258,7 +258,7 @@ def test_check_says_of_each_kind_what_is_true(folder_of, chemistry, checkpoint, 
     assert pattern.around == (("<s>",), ("</s>",)) and pattern.cased and pattern.regular == len(CHEMISTRY) - 5
     unused = unmask.check(folder_of("bert", [*SPECIAL, *RESIDUES], vocab_size=8_000))
     assert (unused.outputs, unused.unused, unused.regular) == (8_000, 7_975, 20)
-    assert ("outputs", "8,000, of which 7,975 are no tokens") in unused.rows()
+    assert ("outputs", "8,000, 7,975 of them not tokens") in unused.rows()
 
 
 def test_check_of_a_head_under_other_names_and_of_code(checkpoint, tmp_path):

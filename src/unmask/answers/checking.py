@@ -1,205 +1,38 @@
 """`check`: the facts of a model that a user brings, as it was read, and what looks wrong.
 
-A model that is read wrong still gives numbers. The sign is in the numbers: with one token masked at a time in the user's own
-texts, a model that is read right predicts the masked token more often than the most frequent token alone would, and puts
-next to nothing on special tokens. So `measure` takes, on up to MOST_POSITIONS positions spread evenly over the texts,
-
-    accuracy       how often the masked token is the model's first choice
-    frequent       how often it is the most frequent token of these texts: the accuracy of a model that reads nothing
-    nats           the mean of -log q(token | rest); a uniform distribution over the V regular tokens has log V
-    special mass   the mean probability of special tokens and of outputs that are not tokens
-
-The number of heads and the activation leave every tensor's shape as it is, so a wrong one in config.json loads and computes. With
-the same weights, the mean over some masked positions of
-
-    d = log q'(token | rest) - log q(token | rest)
-
-between the network with another value, q', and the one that config.json states, q, is far below 0 if config.json is right. A
-value for which it lies above 0 by more than its error is reported (`doubts`).
+Figures on the user's own texts are in `on_texts.py`; `concerns` turns them into sentences.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from html import escape
-from math import ceil, log, sqrt
+from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from unmask.answers.first_look import mean_and_error, worse_than_uniform
+from unmask.answers.first_look import worse_than_uniform
+from unmask.answers.on_texts import OnTexts, measure, texts_of
 from unmask.arguments import checked
-from unmask.errors import InputError, UnmaskWarning
-from unmask.models.encoder.bert import ACTIVATIONS, BertMaskedLM, BertShape
+from unmask.errors import UnmaskWarning
+from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.function_network import FunctionNetwork
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.weights import LeftOut
 from unmask.options.answers import CheckOptions
 from unmask.options.option import documented
-from unmask.runs.files import user_path
-from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
 
-MOST_POSITIONS = 2_000
-DOUBT_POSITIONS = 100
-MOST_TEXTS = 20_000
-ROWS = 64
-HEAD_WIDTHS = (16, 32, 64, 128)
-ERRORS = 3.0
-"""Standard errors above 0 that a difference must have."""
-
-
-@dataclass(frozen=True)
-class OnTexts:
-    """Figures on the user's texts; see the module's text.
-
-    texts, tokens     how many were read; tokens without start and end
-    refused           texts that could not be read, and `why` the first of them
-    too_long          texts with more tokens than the model takes
-    unknown           share of tokens that the model does not know
-    positions         how many were masked, one at a time
-    nats_error        the standard error of `nats`; `uniform`: log V
-    doubts            settings of config.json with which the texts would be less likely than with others
-    """
-
-    texts: int
-    tokens: int
-    refused: int
-    why: str | None
-    too_long: int
-    unknown: float
-    positions: int
-    accuracy: float
-    frequent: float
-    frequent_token: str
-    nats: float
-    nats_error: float
-    uniform: float
-    special_mass: float
-    doubts: tuple[str, ...]
-
-
-def texts_of(data: str | Path | Sequence[str]) -> list[str]:
-    """The first MOST_TEXTS texts of a list or a file."""
-    if not isinstance(data, str | Path):
-        found = [text for text in data if text.strip()]
-        if len(found) < len(data) or not found:
-            what = f"{len(data) - len(found)} of the {len(data)} texts of data are empty" if data else "data holds no text"
-            raise InputError(f"{what}: give a list of texts")
-        return found[:MOST_TEXTS]
-    path = user_path(data, "data")
-    found = [text for text, _ in zip(plain_texts(path), range(MOST_TEXTS), strict=False)]
-    if not found:
-        raise InputError(f"{source_name(path)!r} holds no text: give a file with one text per line, or FASTA")
-    return found
-
-
-@torch.no_grad()
-def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = None) -> OnTexts:
-    """The figures of `OnTexts`."""
-    special, unknown_id = set(model.special_ids), model.words.unknown_id
-    rows, why, refused, too_long, unknown, tokens = [], None, 0, 0, 0, 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnmaskWarning)
-        for text in texts:
-            try:
-                ids = model.words.encode(text)
-            except InputError as error:
-                refused, why = refused + 1, why or str(error)
-                continue
-            unknown += sum(i == unknown_id for i in ids)
-            tokens += sum(i not in special or i == unknown_id for i in ids)
-            too_long += model.max_length is not None and len(ids) > model.max_length
-            rows.append(ids[: model.max_length])
-    places = [(row, place) for row, ids in enumerate(rows) for place, i in enumerate(ids) if i not in special]
-    if not places:
-        raise InputError(f"none of the {len(texts):,} texts has a token that the model knows ({why}): give texts of its own kind")
-    common = Counter(rows[row][place] for row, place in places).most_common(1)[0][0]
-    chosen = places[:: ceil(len(places) / MOST_POSITIONS)]
-    right, mass, each = 0, 0.0, []
-    ruled_out = torch.tensor(sorted(special), dtype=torch.long)
-    for log_q, gold in _masked_one_by_one(model, rows, chosen):
-        right += int((log_q.argmax(-1) == gold).sum())
-        each += (-log_q.gather(1, gold[:, None])[:, 0]).tolist()
-        mass += float(log_q[:, ruled_out].exp().sum())
-        if progress:
-            progress(len(each), len(chosen), "masked positions")
-    nats, nats_error = mean_and_error(each)
-    return OnTexts(
-        texts=len(rows),
-        tokens=tokens,
-        refused=refused,
-        why=why,
-        too_long=too_long,
-        unknown=unknown / max(1, tokens),
-        positions=len(chosen),
-        accuracy=right / len(chosen),
-        frequent=sum(rows[row][place] == common for row, place in chosen) / len(chosen),
-        frequent_token=model.token(common),
-        nats=nats,
-        nats_error=nats_error,
-        uniform=log(len(model.regular_ids)),
-        special_mass=mass / len(chosen),
-        doubts=tuple(doubts(model, rows, places[:: ceil(len(places) / DOUBT_POSITIONS)])),
-    )
-
-
-def _masked_one_by_one(
-    model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[tuple[int, int]]
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """log q at each chosen (row, position), which alone is masked, and the token there; rows of one length together."""
-    by_length = sorted(chosen, key=lambda place: len(rows[place[0]]))
-    start = 0
-    while start < len(by_length):
-        length = len(rows[by_length[start][0]])
-        part = [place for place in by_length[start : start + ROWS] if len(rows[place[0]]) == length]
-        ids, where = torch.tensor([rows[row] for row, _ in part]), torch.tensor([[place] for _, place in part])
-        logits = model.logits(ids.scatter(1, where, model.mask_id), where)[:, 0]
-        yield logits.double().log_softmax(-1).cpu(), ids.gather(1, where)[:, 0]
-        start += len(part)
-
-
-def doubts(model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """A sentence for each setting with which the texts are likelier; only our own network can be changed so."""
-
-    def log_probs(other: MaskedLM) -> Tensor:
-        return torch.cat([log_q.gather(1, gold[:, None])[:, 0] for log_q, gold in _masked_one_by_one(other, rows, chosen)])
-
-    if not isinstance(model.network, BertMaskedLM):
-        return
-    stated = log_probs(model)
-    for name, value, shape in _others(model.network.config):
-        network = BertMaskedLM(shape)
-        network.load_state_dict(model.network.state_dict(), assign=True)
-        difference = log_probs(MaskedLM(network, model.tokenizer)) - stated
-        mean, error = mean_and_error(difference.tolist())
-        if mean > ERRORS * error:
-            yield (
-                f"with {name} {value} instead of {getattr(model.network.config, name)} the texts are likelier, by "
-                f"{mean:.2f} nats per token: config.json may state it wrong"
-            )
-
-
-def _others(shape: BertShape) -> Iterator[tuple[str, object, BertShape]]:
-    for width in HEAD_WIDTHS:
-        heads, rest = divmod(shape.hidden_size, width)
-        if not rest and heads != shape.num_attention_heads:
-            yield "num_attention_heads", heads, replace(shape, num_attention_heads=heads)
-    for activation in ("gelu", "relu"):
-        if ACTIVATIONS[activation] is not ACTIVATIONS[shape.hidden_act]:
-            yield "hidden_act", activation, replace(shape, hidden_act=activation)
-
-
-TIMED_TOKENS = 16
+TIMED_ROWS, TIMED_TOKENS = 64, 16
 MUCH_SPECIAL, MUCH_UNKNOWN, NEARLY_UNIFORM = 0.1, 0.02, 0.98
 
 
@@ -211,8 +44,8 @@ class Check:
     tokenizer      the kind of its tokens; `cased`: whether upper and lower case differ
     outputs        logits per position; `unused`: those that are not tokens
     around         the tokens put before and after a text
-    longest        the most tokens of a text, those included; None where nothing limits it
-    head           how logits are had at some positions only
+    longest        the most tokens of a text, those around it included; None if there is no limit
+    head           whether logits are computed at all positions or only at those asked for
     passes_per_second   for texts of 16 tokens
     left_out       tensors of other heads in the folder, which logits do not need
     on_texts       figures on the user's texts, if any were given
@@ -260,12 +93,12 @@ class Check:
             ("tokenizer", f"{self.tokenizer}; upper and lower case {'differ' if self.cased else 'are one'}"),
             ("mask token", f"{self.mask} (id {self.mask_id})"),
             ("special tokens", " ".join(self.special)),
-            ("regular tokens", f"{self.regular:,}, such as {' '.join(self.examples)}"),
-            ("outputs", f"{self.outputs:,}" + (f", of which {self.unused:,} are no tokens" if self.unused else ", all tokens")),
+            ("regular tokens", f"{self.regular:,}, for example {' '.join(self.examples)}"),
+            ("outputs", f"{self.outputs:,}" + (f", {self.unused:,} of them not tokens" if self.unused else ", all tokens")),
             ("around a text", f"{before} before, {after} after"),
             ("longest text", "no limit" if self.longest is None else f"{self.longest:,} tokens, those around it included"),
             ("head", self.head),
-            ("speed", f"{self.passes_per_second:,.0f} passes a second of {TIMED_TOKENS} tokens"),
+            ("speed", f"{self.passes_per_second:,.0f} passes of {TIMED_TOKENS} tokens per second"),
             *(("left out", said) for said in self.left_out),
         ]
         found = self.on_texts
@@ -413,7 +246,7 @@ def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
 
 
 def _masked_entropy(model: MaskedLM) -> float:
-    """Of the second of four blanks; beside a token, for models that divide by the share of tokens (`not_finite`)."""
+    """The entropy at the second of four blanks; beside a token, for models that divide by the share of tokens (`not_finite`)."""
     before, after = model.words.around()
     ids = [*before, *[model.mask_id] * 4, *(after if before or after else model.regular_ids[:1])]
     log_q = model.logits(torch.tensor([ids]), torch.tensor([[len(before) + 1]]))[0, 0].double().log_softmax(-1)
@@ -421,14 +254,14 @@ def _masked_entropy(model: MaskedLM) -> float:
 
 
 def _speed(model: MaskedLM) -> float:
-    """Of rows that look like texts: one blank among regular tokens."""
+    """Passes per second of rows that look like texts: one blank among regular tokens."""
     tokens, some = min(TIMED_TOKENS, model.max_length or TIMED_TOKENS), torch.tensor(model.regular_ids)
-    ids = some[torch.arange(ROWS * tokens) % len(some)].reshape(ROWS, tokens)
-    where = torch.ones((ROWS, 1), dtype=torch.long)
+    ids = some[torch.arange(TIMED_ROWS * tokens) % len(some)].reshape(TIMED_ROWS, tokens)
+    where = torch.ones((TIMED_ROWS, 1), dtype=torch.long)
     ids.scatter_(1, where, model.mask_id)
     fastest = float("inf")
     for _ in range(3):
         start = time.perf_counter()
         model.logits(ids, where).sum().item()
         fastest = min(fastest, time.perf_counter() - start)
-    return ROWS / fastest
+    return TIMED_ROWS / fastest

@@ -45,8 +45,9 @@ from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
 from unmask.tables.profile import Profile
+from unmask.tables.questions import grouped
 from unmask.tables.support import regular_tokens
-from unmask.tables.unary import alike, pass_count, tables_of
+from unmask.tables.unary import pass_count, tables_of
 
 if TYPE_CHECKING:
     import pandas
@@ -104,7 +105,7 @@ def pair_matrix(
         clozes = [pair_cloze(cloze, a, b, others) for a, b in some]
         chosen = [sets.of_pair(a, b, pair) for (a, b), pair in zip(some, clozes, strict=True)]
         blocks = tables_of(model, clozes, chosen, dtype, supports=[[allowed] * 2] * len(clozes))
-        for members in alike(blocks, lambda tables: tables.shape):
+        for members in grouped(blocks, lambda tables: tables.shape):
             for i, (joint,) in zip(members, derive_blocks([blocks[i] for i in members], [construction]), strict=True):
                 a, b = some[i]
                 information[a, b] = information[b, a] = max(joint.mutual_information(), 0.0)

@@ -27,7 +27,8 @@ from unmask.errors import InputError
 from unmask.joints.joint import Joint, Rule
 from unmask.joints.rules import PairForm, Stack, pair_form, stacked, triton_serves
 from unmask.joints.tiles import CELLS_ON_CPU, Tile, Weights, at, by_threads, contexts
-from unmask.tables.unary import Tables, alike
+from unmask.tables.questions import grouped
+from unmask.tables.unary import Tables
 
 UNDERFLOW = 1e-28
 """A context that holds less than this share of the largest cell is summed again, in logarithms."""
@@ -150,7 +151,7 @@ def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, JointReading]:
     likely = [torch.stack([tables.log_masked[t] for tables in blocks]).argmax(1).tolist() for t in range(2)]
     places = dict(zip(blocks, zip(*likely, strict=True), strict=True))
     readings: dict[Rule, JointReading] = {}
-    for members in alike(jobs, lambda job: job.form.kind):
+    for members in grouped(jobs, lambda job: job.form.kind):
         group = [jobs[i] for i in members]
         readings |= _read_group(group, [places[job.tables] for job in group])
     return readings

@@ -6,7 +6,6 @@ q_t(x | rest) = softmax f_t(. | rest)[x]. All of `unmask` reads the model throug
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,9 +25,9 @@ from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.bundled import english_model_path
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.architectures import find_encoder
+from unmask.models.encoder.fast_path import agree, has_padding, plain_logits, shared_logits
 from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
-from unmask.models.encoder.substitution import Substitution
 from unmask.models.function_network import FunctionHead, FunctionNetwork, ShiftedHead, WholeRowCost, refuse_causal
 from unmask.models.loading import input_size, is_pair_model, load_checkpoint, longest_text, resolve_device, resolve_dtype
 from unmask.models.model_types import left_out, refuse_unusable
@@ -39,9 +38,6 @@ from unmask.models.text.mask_token import with_mask
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer, warn_of_few_tokens
 from unmask.runs.fingerprint import fingerprint
 
-logger = logging.getLogger(__name__)
-LARGEST_DIFFERENCE = 1e-3
-"""In log-probability, between the fast path and the network's own forward pass, before the fast path is given up."""
 KEPT = 2
 Reading = tuple[Mapping[str, str] | None, str | None, bool, str | None]
 """How a checkpoint is read: `rename`, `lang`, `shift` and `mask_token` of `MaskedLM.load`."""
@@ -276,9 +272,7 @@ class MaskedLM(ConditionalModel):
     def _one_position_works(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> bool:
         """Whether the last layer may run at one position only: known architecture, and the same answer on a first row."""
         encoder = self.encoder
-        if encoder is None or not self.head.position_by_position:
-            return False
-        if encoder.pad_id is not None and bool((ids == encoder.pad_id).any()):
+        if encoder is None or not self.head.position_by_position or has_padding(encoder, ids):
             return False
         if ids.shape[1] not in self._checked_for_one:
             if not self._agree(self._at_one(ids[:1], positions[:1])[:, 0], self.head(ids[:1], positions[:1])[:, 0]):
@@ -301,7 +295,7 @@ class MaskedLM(ConditionalModel):
         text = torch.as_tensor(ids, dtype=torch.long, device=self.device)
         values = values.to(self.device)
         with passes():
-            logits_of = self._shared(text, list(vary), values, predict) or self._plain(text, list(vary), predict)
+            logits_of = self._shared(text, list(vary), values, predict) or plain_logits(self.head, text, list(vary), predict)
 
         def compute(rows: slice) -> Tensor:
             with passes():
@@ -328,62 +322,22 @@ class MaskedLM(ConditionalModel):
             return ModelError(f"logits of {self.name} are not finite: leave a token unmasked (token_dropout in its config.json)")
         return super().not_finite()
 
-    def _plain(self, text: Tensor, vary: list[int], predict: int) -> Callable[[Tensor], Tensor]:
-        """Logits at `predict` by the network's own forward pass, for any architecture."""
-
-        def logits_of(values: Tensor) -> Tensor:
-            rows = text.repeat(len(values), 1)
-            rows[:, vary] = values
-            return self.head(rows, torch.full((len(rows), 1), predict, device=self.device))[:, 0]
-
-        return logits_of
-
     def _shared(self, text: Tensor, vary: list[int], values: Tensor, predict: int) -> Callable[[Tensor], Tensor] | None:
         """Logits at `predict` with what all rows share computed once; None if the architecture does not allow it."""
         encoder = self.encoder
-        if encoder is None or encoder.unseen is not None:
+        if encoder is None or encoder.unseen is not None or has_padding(encoder, text):
             return None
-        if encoder.pad_id is not None and bool((text == encoder.pad_id).any()):
-            return None
-        shared = Substitution(encoder, text, vary, predict)
-        plain = self._plain(text, vary, predict)
-
-        def logits_of(values: Tensor) -> Tensor:
-            logits = self.head.of_hidden(shared.hidden(values).unsqueeze(1))[:, 0]
-            if encoder.pad_id is not None:
-                shifted = (values == encoder.pad_id).any(1)
-                if bool(shifted.any()):
-                    logits[shifted] = plain(values[shifted])
-            return logits
-
+        logits_of = shared_logits(self.head, encoder, text, vary, predict)
         if len(text) not in self._checked_lengths and len(values):
             sample = values[[0, len(values) // 2]]
-            if not self._agree(logits_of(sample), plain(sample)):
+            if not self._agree(logits_of(sample), plain_logits(self.head, text, vary, predict)(sample)):
                 self.encoder = None
                 return None
             self._checked_lengths.add(len(text))
         return logits_of
 
     def _agree(self, fast: Tensor, slow: Tensor) -> bool:
-        """Whether the fast path gives the forward pass's log-probabilities.
-
-        In half precision both are rounded, by tenths in unlikely tokens, so there their expected difference is compared
-        with 32 units of rounding: right paths were a few units apart.
-        """
-        log_q = slow.log_softmax(-1)
-        apart = (fast.log_softmax(-1) - log_q).abs()
-        if self.dtype in HALF_TYPES:
-            difference, allowed = float((log_q.exp() * apart).sum(-1).max()), 32 * torch.finfo(self.dtype).eps
-        else:
-            difference, allowed = float(apart.max()), LARGEST_DIFFERENCE
-        if difference <= allowed:
-            return True
-        logger.warning(
-            "the fast path for %s differs from its forward pass by %.2g in log-probability: using the forward pass",
-            type(self.network).__name__,
-            difference,
-        )
-        return False
+        return agree(fast, slow, self.dtype, type(self.network).__name__)
 
     def _refuse_too_long(self, tokens: int) -> None:
         if self.max_length is not None and tokens > self.max_length:

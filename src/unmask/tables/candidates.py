@@ -32,8 +32,9 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
 from unmask.tables.kept import kept_with_first
+from unmask.tables.questions import grouped, rows_at_once
 from unmask.tables.support import regular_tokens, token_sets
-from unmask.tables.unary import alike, masked_logits, pass_count, rows_at_once
+from unmask.tables.unary import masked_logits, pass_count
 
 SMALL_VOCABULARY = 64
 """A vocabulary of at most this many regular tokens (amino acids, characters) is taken whole, if the limits allow it."""
@@ -130,7 +131,7 @@ def find_candidates(
     """The candidates of several clozes; the passes of texts of one length run together."""
     found = [plan.sets for plan in plans]
     done, total = 0, sum(plan.passes for plan in plans)
-    for members in alike(plans, lambda plan: (plan.sets is None, len(plan.cloze.ids), len(plan.cloze.block), plan.neighbours)):
+    for members in grouped(plans, lambda plan: (plan.sets is None, len(plan.cloze.ids), len(plan.cloze.block), plan.neighbours)):
         some = [plans[i] for i in members]
         if some[0].sets is not None:
             continue

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from math import prod
-from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -28,16 +27,10 @@ from unmask import checks
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.models.batching import triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.tables.support import lost_nats, outside, regular_tokens, token_sets
-
-Item = TypeVar("Item")
-ROWS = 256
-"""Rows of a batch of a model that does not say how many are best."""
-ENOUGH = 2048
-"""Rows of a question that fill a device by themselves, so that sharing a batch with others gains less than what they share."""
+from unmask.tables.questions import ENOUGH, Axis, PassCounter, Question, ask, enough_rows, grouped
+from unmask.tables.support import lost_nats, regular_tokens, token_sets
 
 
 @dataclass(frozen=True)
@@ -135,17 +128,17 @@ def tables_of(
 ) -> list[Tables]:
     """The tables of several blocks, whose passes run together; one entry of `candidates`, and of `supports`, per cloze."""
     every, regular = torch.arange(model.vocab_size), regular_tokens(model)
-    known: dict[tuple[int, int], _Axis] = {}
-    axes: list[tuple[_Axis, ...]] = []
+    known: dict[tuple[int, int], Axis] = {}
+    axes: list[tuple[Axis, ...]] = []
     for cloze, given, over in zip(clozes, candidates, supports or [None] * len(clozes), strict=True):
         sets = given or [every] * len(cloze.block)
         pairs = list(zip(sets, over or [regular if given else every] * len(sets), strict=True))
         for c, s in pairs:
             if (id(c), id(s)) not in known:
-                known[id(c), id(s)] = _Axis.of(model, c, s)
+                known[id(c), id(s)] = Axis.of(model, c, s)
         axes.append(tuple(known[id(c), id(s)] for c, s in pairs))
     counts = [pass_count([len(axis) for axis in sets]) for sets in axes]
-    passes = _Passes(sum(counts), progress)
+    passes = PassCounter(sum(counts), progress)
     masked = [
         logits.to(dtype or torch.promote_types(logits.dtype, torch.float32))
         for logits in masked_logits(model, clozes, [count >= ENOUGH for count in counts])
@@ -153,13 +146,13 @@ def tables_of(
     passes.add(len(clozes))
 
     def kind(i: int) -> object:
-        rows, sizes = _rows_of_a_batch(model, len(clozes[i].ids)), [len(axis) for axis in axes[i]]
+        rows, sizes = enough_rows(model, len(clozes[i].ids)), [len(axis) for axis in axes[i]]
         large = prod(sizes) // min(sizes) >= rows
         return i if large else (len(clozes[i].ids), tuple(map(id, axes[i])))
 
-    groups = alike(range(len(clozes)), kind)
+    groups = grouped(range(len(clozes)), kind)
     blocks = [_Blocks([clozes[i] for i in group], axes[group[0]], torch.stack([masked[i] for i in group])) for group in groups]
-    _ask(model, [question for block in blocks for question in block.questions], passes)
+    ask(model, [question for block in blocks for question in block.questions], passes)
     masses = iter(torch.cat([block.masses.flatten() for block in blocks]).tolist() if blocks else ())
     made = [table for block in blocks for table in block.tables(masses, model.token)]
     found = dict(zip((i for group in groups for i in group), made, strict=True))
@@ -173,7 +166,7 @@ def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze], alone: Seque
     """
     found: list[Tensor | None] = [None] * len(clozes)
     apart = [i if i < len(alone) and alone[i] else -1 for i in range(len(clozes))]
-    for members in alike(range(len(clozes)), lambda i: (len(clozes[i].ids), len(clozes[i].block), apart[i])):
+    for members in grouped(range(len(clozes)), lambda i: (len(clozes[i].ids), len(clozes[i].block), apart[i])):
         ids = torch.tensor([clozes[i].ids for i in members], device=model.device)
         block = torch.tensor([clozes[i].block for i in members], device=model.device)
         for i, logits in zip(members, model.logits(ids, block), strict=True):
@@ -193,118 +186,10 @@ def pass_count(sizes: list[int]) -> int:
     return 1 + (sum((k - j) * symmetric[j] for j in range(1, k)) if k > 1 else 1)
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """Candidates of a blank on the model's device.
-
-    whole     whether they are the whole vocabulary in its order
-    all       whether they are the whole support
-    outside   tokens that are not in the support
-    """
-
-    tokens: Tensor
-    whole: bool
-    all: bool
-    outside: Tensor
-
-    @classmethod
-    def of(cls, model: ConditionalModel, tokens: Tensor, support: Tensor) -> _Axis:
-        tokens, support = tokens.to(model.device), support.to(model.device)
-        left = outside(model, support)
-        if len(wrong := tokens[torch.isin(tokens, left)]):
-            raise InputError(f"candidate {int(wrong[0])} is outside the support of the model's conditionals: take it out")
-        whole = torch.equal(tokens, torch.arange(model.vocab_size, device=model.device))
-        return cls(tokens, whole, torch.equal(tokens.sort().values, support.sort().values), left)
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def inside(self, logits: Tensor) -> Tensor:
-        """The logits over the support; -inf elsewhere."""
-        return logits.index_fill(-1, self.outside, -torch.inf) if len(self.outside) else logits
-
-
-class _Passes:
-    """Counts passes done and reports them."""
-
-    def __init__(self, total: int, report: Progress | None) -> None:
-        self.done, self.total, self.report = 0, total, report
-
-    def add(self, n: int) -> None:
-        self.done += n
-        if self.report:
-            self.report(self.done, self.total, "passes of the model")
-
-
-class _Question:
-    """log q(x_t | x_given; the block's other positions masked), for all values of `given`: rows to ask, a table to fill.
-
-    It is asked of several clozes of one length and with the same candidates; rows and tables of one come after those of another.
-    The tables have k axes; an axis that is neither t nor in `given` has size 1, and those of mass and total also at t.
-    """
-
-    def __init__(self, clozes: Sequence[Cloze], axes: tuple[_Axis, ...], t: int, given: list[int], dtype: torch.dtype) -> None:
-        self.clozes, self.given = clozes, given
-        self.t, self.axis, self.tokens = t, axes[t], axes[t].tokens
-        self.values = (
-            torch.cartesian_prod(*[axes[s].tokens for s in given]).reshape(-1, len(given))
-            if given
-            else self.tokens.new_empty((1, 0))
-        )
-        self.shape = [len(axes[s]) if s in given else 1 for s in range(len(axes))]
-        before = prod(len(axes[s]) for s in given if s < t)
-        shape = (len(clozes) * before, len(axes[t]), len(self.values) // before)
-        self.log_q = torch.empty(shape, dtype=dtype, device=self.tokens.device)
-        self.total = torch.empty(len(clozes) * len(self.values), dtype=dtype, device=self.tokens.device)
-        self.mass = torch.zeros_like(self.total)
-
-    def answer(self, rows: slice, logits: Tensor) -> None:
-        """Write the logits of these rows to the table."""
-        if not self.axis.all:
-            logits = self.axis.inside(logits)
-        if _filled_by_triton(self.log_q, logits):
-            from unmask.tables.filling import fill
-
-            self.total[rows], mass = fill(self.log_q, rows.start, logits, self.tokens, self.axis.whole)
-        else:
-            log_p = torch.log_softmax(logits, -1, dtype=self.total.dtype)
-            self.total[rows] = logits.amax(-1).to(self.total.dtype) - log_p.amax(-1)
-            if self.axis.whole:
-                mass = torch.zeros_like(self.total[rows])
-            else:
-                log_p = log_p[:, self.tokens]
-                mass = log_p.logsumexp(-1)
-                self.total[rows] += mass
-                log_p -= mass[:, None]
-            _write(self.log_q, rows, log_p)
-        if not self.axis.all:
-            self.mass[rows] = mass
-
-    def texts(self, rows: slice) -> tuple[Tensor, Tensor]:
-        """The rows written out, as token ids, and the position that each predicts."""
-        number = torch.arange(rows.start, rows.stop, device=self.tokens.device)
-        which = number // len(self.values)
-        texts, vary, predict = (part[which] for part in self._places)
-        return texts.scatter_(1, vary, self.values[number % len(self.values)]), predict
-
-    @cached_property
-    def _places(self) -> tuple[Tensor, Tensor, Tensor]:
-        device, blocks = self.tokens.device, [cloze.block for cloze in self.clozes]
-        vary = torch.tensor([[block[s] for s in self.given] for block in blocks], dtype=torch.long, device=device)
-        ids, predict = [cloze.ids for cloze in self.clozes], [[block[self.t]] for block in blocks]
-        return torch.tensor(ids, device=device), vary, torch.tensor(predict, device=device)
-
-    def answers(self) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """Of each cloze log q, its log mass inside the candidates, and its logits' total."""
-        cells = [*self.shape[: self.t], len(self.tokens), *self.shape[self.t + 1 :]]
-        parts = ((self.log_q, cells), (self.mass, self.shape), (self.total, self.shape))
-        return list(zip(*(part.reshape(len(self.clozes), *shape).unbind() for part, shape in parts), strict=True))
-
-
 class _Blocks:
     """The questions of blocks of one length and with the same candidates, and the tables that their answers make."""
 
-    def __init__(self, clozes: Sequence[Cloze], axes: tuple[_Axis, ...], logits: Tensor) -> None:
+    def __init__(self, clozes: Sequence[Cloze], axes: tuple[Axis, ...], logits: Tensor) -> None:
         k = len(axes)
         self.axes = axes
         self.log_masked, masses = [], list[Tensor]()
@@ -312,12 +197,12 @@ class _Blocks:
             inside = axis.inside(rows)
             total, log_m = inside.double().logsumexp(-1), inside[:, axis.tokens]
             self.log_masked.append(log_m.log_softmax(-1).unbind())
-            held = torch.zeros_like(total) if axis.all else (log_m.double().logsumexp(-1) - total).clamp(max=0)
+            held = torch.zeros_like(total) if axis.is_support else (log_m.double().logsumexp(-1) - total).clamp(max=0)
             masses += [held, -lost_nats(rows.double(), axis.outside, rows.double().logsumexp(-1))]
         self.masses = torch.stack(masses, 1)
 
-        def question(t: int, given: Iterable[int]) -> _Question:
-            return _Question(clozes, axes, t, list(given), logits.dtype)
+        def question(t: int, given: Iterable[int]) -> Question:
+            return Question(clozes, axes, t, list(given), logits.dtype)
 
         self.filled = [question(t, [s for s in range(k) if s != t]) for t in range(k)]
         revealed = [given for size in range(1, k - 1) for given in combinations(range(k), size)]
@@ -342,87 +227,3 @@ class _Blocks:
                 log_between={place: found[i][0] + found[i][1] for place, found in between.items()},
                 label=label,
             )
-
-
-def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passes) -> None:
-    """Answer all questions: one that fills batches by itself through what its rows share, small ones of a length together.
-
-    NaN logits raise an error at the end, so that a GPU is waited for once.
-    """
-    for members in alike(questions, lambda question: len(question.clozes[0].ids)):
-        group = [questions[i] for i in members]
-        length = len(group[0].clozes[0].ids)
-        small = [question for question in group if len(question.values) < _rows_of_a_batch(model, length)]
-        several = any(len(question.clozes) > 1 for question in small) or len({question.clozes[0].ids for question in small}) > 1
-        together = small if several else []
-        shared = {id(question) for question in together}
-        for question in [q for q in group if id(q) not in shared]:
-            cloze = question.clozes[0]
-            vary, predict = [cloze.block[s] for s in question.given], cloze.block[question.t]
-            for rows, logits in model.unchecked_substitutions(cloze.ids, vary, question.values, predict):
-                question.answer(rows, logits)
-                passes.add(len(logits))
-        for batch in _batches(together, rows_at_once(model, length)):
-            texts, places = (torch.cat(part) for part in zip(*(q.texts(rows) for q, rows in batch), strict=True))
-            sizes = [rows.stop - rows.start for _, rows in batch]
-            logits = model.logits(texts, places)[:, 0]
-            for (question, rows), part in zip(batch, logits.split(sizes), strict=True):
-                question.answer(rows, part)
-            passes.add(len(texts))
-    if questions and bool(torch.cat([question.total + question.mass for question in questions]).isnan().any()):
-        raise model.not_finite()
-
-
-def _batches(questions: Sequence[_Question], at_once: int) -> Iterator[list[tuple[_Question, slice]]]:
-    """The rows of all questions in their order, `at_once` at a time."""
-    batch: list[tuple[_Question, slice]] = []
-    free = at_once
-    for question in questions:
-        start = 0
-        while start < len(question.total):
-            rows = slice(start, min(len(question.total), start + free))
-            batch.append((question, rows))
-            free -= rows.stop - start
-            start = rows.stop
-            if not free:
-                yield batch
-                batch, free = [], at_once
-    if batch:
-        yield batch
-
-
-def _rows_of_a_batch(model: ConditionalModel, tokens: int) -> int:
-    """Rows with which a question passes by itself."""
-    return min(rows_at_once(model, tokens), ENOUGH)
-
-
-def rows_at_once(model: ConditionalModel, tokens: int) -> int:
-    """Rows that fill a batch of the model."""
-    return model.rows_at_once(tokens, 1) or ROWS
-
-
-def alike(items: Sequence[Item], key: Callable[[Item], object]) -> list[list[int]]:
-    """The indices of items of one key, group by group, in the order of their first."""
-    groups: dict[object, list[int]] = {}
-    for i, item in enumerate(items):
-        groups.setdefault(key(item), []).append(i)
-    return list(groups.values())
-
-
-def _filled_by_triton(table: Tensor, logits: Tensor) -> bool:
-    """Whether a GPU writes the table straight from the logits."""
-    return table.dtype == torch.float32 and logits.stride(-1) == 1 and triton_wanted(logits)
-
-
-def _write(table: Tensor, rows: slice, values: Tensor) -> None:
-    """Row r of `values` to table[r // after, :, r % after], for a table of shape (before, n, after) in memory order."""
-    after = table.shape[2]
-    if after == 1:
-        table[rows, :, 0] = values
-        return
-    taken = 0
-    while taken < len(values):
-        outer, inner = divmod(rows.start + taken, after)
-        part = values[taken : taken + after - inner]
-        table[outer, :, inner : inner + len(part)] = part.T.contiguous()
-        taken += len(part)

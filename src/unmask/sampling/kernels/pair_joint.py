@@ -29,7 +29,8 @@ from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.block import density, proposal_weights
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import MetropolisKernel, Proposed
-from unmask.tables.unary import Tables, alike
+from unmask.tables.questions import grouped
+from unmask.tables.unary import Tables
 
 PRODUCT_SHARE = 0.1
 """Share of the product in the mixture g."""
@@ -141,7 +142,7 @@ def pair_laws(
     listed = sizes.tolist()
     first, second = (torch.full((len(listed), max(column)), -1, device=masked.device) for column in zip(*listed, strict=True))
     log_mu = torch.full((*first.shape, second.shape[1]), -torch.inf, dtype=torch.float64, device=masked.device)
-    for members in alike(listed, tuple):
+    for members in grouped(listed, tuple):
         a, b = listed[members[0]]
         rows = torch.tensor(members, device=masked.device)
         axes = tokens[rows, 0, :a], tokens[rows, 1, :b]
