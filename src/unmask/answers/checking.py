@@ -216,8 +216,8 @@ def _head(model: MaskedLM) -> str:
 
 def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
     """One sentence for each thing that looks wrong."""
-    if model.left_out:
-        yield model.left_out
+    if model.missing_input:
+        yield model.missing_input
     if not any(model.words.around()):
         yield "nothing is put before and after a text: most models were trained with a start and an end token (post_processor)"
     entropy = _masked_entropy(model)

@@ -3,8 +3,8 @@
 A wrong tokenizer gives numbers without complaint. The sign is in the tokens that the text shows. Each of ROWS rows masks every
 ROWS-th of them, and the mean of -log q(token | rest) is compared with log V, that of a uniform distribution over the V regular
 tokens. A model that is read right lies far below, even on a text of another language; with another model's tokenizer it lies
-several nats above. A mean above log V by more than two standard errors is reported. What is less clear is left to
-`unmask check --data`.
+several nats above. A mean above log V by more than ERRORS standard errors is reported. `unmask check --data`
+finds less clear cases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from unmask.models.masked_lm import MaskedLM
 
 ROWS = 3
 LEAST, MOST = 6, 48
-"""Tokens of a text that are looked at; a text with fewer is left to the next."""
+"""Tokens of a text that are looked at; a text with fewer than LEAST is skipped."""
 ERRORS = 2.0
 _seen: WeakSet[MaskedLM] = WeakSet()
 
@@ -43,7 +43,7 @@ def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
     worse = worse_than_uniform("the tokens that the text shows", nats, error, log(len(model.regular_ids)))
     if worse:
         warnings.warn(
-            f"model {model.name!r}: {worse}; unmask check --data with texts of your own tells more",
+            f"model {model.name!r}: {worse}; unmask check --data with your own texts shows more",
             UnmaskWarning,
             stacklevel=4,
         )
@@ -64,7 +64,7 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
 
 def worse_than_uniform(what: str, nats: float, error: float, uniform: float) -> str | None:
-    """The sentence about a model that predicts tokens worse, beyond the error, than a distribution that knows nothing."""
+    """The sentence about a model that predicts tokens worse than a uniform distribution by more than ERRORS errors; else None."""
     if nats - ERRORS * error <= uniform:
         return None
     return (

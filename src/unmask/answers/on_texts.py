@@ -57,7 +57,7 @@ class OnTexts:
     unknown           share of tokens that the model does not know
     positions         how many were masked, one at a time
     nats_error        the standard error of `nats`; `uniform`: log V
-    doubts            settings of config.json with which the texts would be less likely than with others
+    doubts            sentences about settings of config.json with which the texts are less likely than with others
     """
 
     texts: int
@@ -158,7 +158,7 @@ def _masked_one_by_one(
 
 
 def doubts(model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """A sentence for each setting with which the texts are likelier; only our own network can be changed so."""
+    """A sentence for each setting with which the texts are likelier; only for networks that `unmask` builds itself."""
 
     def log_probs(other: MaskedLM) -> Tensor:
         return torch.cat([log_q.gather(1, gold[:, None])[:, 0] for log_q, gold in _masked_one_by_one(other, rows, chosen)])

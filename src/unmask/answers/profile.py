@@ -1,6 +1,6 @@
 """Measures the dependence profile of a model (`unmask.tables.profile`) on texts.
 
-Of every text a random number of tokens, from 2 to all, is hidden at random, and one hidden site i is chosen. With its likeliest
+In every text a random number of tokens, from 2 to all, is hidden at random, and one hidden site i is chosen. With its likeliest
 tokens a put there in turn, and q_i renormalised over them,
 
     I_ij = sum_a q_i(a) KL(q_j(. | x_i = a) || m_j) = H(m_j) - sum_a q_i(a) H(q_j(. | x_i = a))
@@ -37,6 +37,7 @@ USUAL_CANDIDATES = 16
 NEAR, MOST_OTHERS = 4, 16
 """Sites j of one site i: those up to NEAR tokens away, and random others up to MOST_OTHERS in all. Means are by distance."""
 LEAST = -1e4
+"""Bound of log q from below, so that q log q is 0 where q is 0."""
 Row = tuple[list[int], list[bool]]
 """Ids of a text, and which of its tokens may be hidden: two or more regular ones."""
 FEWEST_PAIRS, ENOUGH = 20, 100
@@ -109,7 +110,7 @@ def profile_of(
     progress: Progress | None = None,
     skipped: int = 0,
 ) -> Profile:
-    """The profile of a model on texts whose sites are given: all else is seen. `name`: of the texts."""
+    """The profile of a model on texts whose sites are given; other tokens are never hidden. `name`: of the texts."""
     tried = min(candidates or USUAL_CANDIDATES, len(model.regular_ids))
     sums = Sums.empty(max(len(ids) for ids, _ in rows))
     draw = torch.Generator().manual_seed(seed)
@@ -156,7 +157,7 @@ def measure(
     places = first.topk(most, 1, largest=False).indices
     there = others.gather(1, places)
     conditionals = Conditionals(model, regular_tokens(model))
-    apart = torch.special.entr(conditionals.distributions(rows, torch.cat([places, site.unsqueeze(1)], 1)).exp()).sum(2)
+    entropy = torch.special.entr(conditionals.distributions(rows, torch.cat([places, site.unsqueeze(1)], 1)).exp()).sum(2)
     own = conditionals.distributions(rows, site.unsqueeze(1))[:, 0].exp()
     weight, tokens = own.topk(candidates, 1)
     sums.mass += float(weight.sum())
@@ -167,7 +168,7 @@ def measure(
     given = log_q.exp()
     after = torch.einsum("nc,ncp->np", weight, -torch.einsum("ncpv,ncpv->ncp", given, log_q.clamp(min=LEAST)))
     information = torch.special.entr(torch.einsum("nc,ncpv->npv", weight, given)).sum(2) - after
-    sums.add(distance.gather(1, places)[there], information[there], torch.minimum(apart[:, :-1], apart[:, -1:])[there])
+    sums.add(distance.gather(1, places)[there], information[there], torch.minimum(entropy[:, :-1], entropy[:, -1:])[there])
     sums.texts += n
 
 
@@ -207,11 +208,11 @@ def _readable(model: MaskedLM, data: str | Path | Sequence[str], most: int) -> t
 
 
 def _groups(model: MaskedLM, rows: Sequence[Row], candidates: int) -> Iterator[list[Row]]:
-    """Texts of one length, as many as their logits may take memory."""
+    """Texts of one length, as many as the memory budget of their logits allows."""
     budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS
+    most = min(TEXTS_AT_ONCE, max(1, budget // (4 * candidates * MOST_OTHERS * model.vocab_size)))
     group: list[Row] = []
     for row in sorted(rows, key=lambda row: len(row[0])):
-        most = min(TEXTS_AT_ONCE, max(1, budget // (4 * candidates * MOST_OTHERS * model.vocab_size)))
         if group and (len(group) >= most or len(group[0][0]) != len(row[0])):
             yield group
             group = []

@@ -3,8 +3,9 @@
     nats per token of a decoder at n passes = mean over texts of -log law(x) / L        (`unmask.sampling.decoders.revealing`)
 
 Texts have L tokens, all masked at the start, and q runs over the regular tokens at temperature 1, so each law sums to 1 over the
-texts of L tokens: the numbers are computed, not estimated, and comparable. References fill one token per pass: the surest first,
-in a random order (of each text's own, from the seed), from left to right. Differences are from the best of them, text by text.
+texts of L tokens: the numbers are computed, not estimated, and comparable. References fill one token per pass: the lowest entropy
+first ("surest first"), in a random order (drawn for each text from the seed), from left to right. Differences are from the best
+of them, text by text.
 """
 
 from __future__ import annotations
@@ -209,8 +210,8 @@ def _rows(
             found = law(decoder, ids[some], ChainStreams(seed, some, model.device).at(0, 0))
             numbers = zip(some, (-found.log_q.sum(1)).tolist(), found.passes.tolist(), strict=True)
             yield [
-                {"decoder": point.decoder, "asked": point.passes, "text": text, "passes": made_passes, "nats": nats}
-                for text, nats, made_passes in numbers
+                {"decoder": point.decoder, "asked": point.passes, "text": text, "passes": taken, "nats": nats}
+                for text, nats, taken in numbers
             ]
             made += len(some) * (point.passes or length)
             if progress:

@@ -30,7 +30,7 @@ from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.function_network import FunctionHead, FunctionNetwork, ShiftedHead, WholeRowCost, refuse_causal
 from unmask.models.loading import input_size, is_pair_model, load_checkpoint, longest_text, resolve_device, resolve_dtype
-from unmask.models.model_types import left_out, refuse_unusable
+from unmask.models.model_types import missing_input, refuse_unusable
 from unmask.models.refusals import refuse_no_mask, refuse_no_tokenizer, refuse_outside
 from unmask.models.source import LOADING, state_of
 from unmask.models.text.blanks import cloze_of
@@ -84,7 +84,7 @@ class MaskedLM(ConditionalModel):
         self.shift, calls = shift, isinstance(network, FunctionNetwork)
         self.head: Any = FunctionHead(network) if isinstance(network, FunctionNetwork) else head_of(network, name, lang)
         self.head = ShiftedHead(self.head) if shift else self.head
-        self.lang, self.left_out = lang, left_out(network.config, name, lang)
+        self.lang, self.missing_input = lang, missing_input(network.config, name, lang)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
         self.mask_id = self.words.mask_id
@@ -134,8 +134,8 @@ class MaskedLM(ConditionalModel):
         widen_output(network)
         model = cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"), lang, shift)
         model.folder = Path(where) if Path(where).is_dir() else None
-        if model.left_out:
-            warnings.warn(model.left_out, UnmaskWarning, stacklevel=3)
+        if model.missing_input:
+            warnings.warn(model.missing_input, UnmaskWarning, stacklevel=3)
         warn_of_few_tokens(tokenizer, model.input_size, model.name)
         return model
 
@@ -290,7 +290,7 @@ class MaskedLM(ConditionalModel):
     def unchecked_substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
-        """`substitutions` without the check for NaN, for which a GPU is waited for."""
+        """`substitutions` without the check for NaN, which waits for the GPU."""
         self._refuse_too_long(len(ids))
         text = torch.as_tensor(ids, dtype=torch.long, device=self.device)
         values = values.to(self.device)
@@ -306,7 +306,7 @@ class MaskedLM(ConditionalModel):
     def _finite(self, parts: Iterator[tuple[slice, Tensor]]) -> Iterator[tuple[slice, Tensor]]:
         """The same parts; raises at the end if a logit was NaN or +inf (-inf, for an excluded token, is allowed).
 
-        The end is the only moment at which a GPU is waited for.
+        It waits for a GPU only at the end.
         """
         worst: Tensor | None = None
         for rows, logits in parts:

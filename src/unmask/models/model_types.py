@@ -1,7 +1,7 @@
-"""What some types of transformers' models need besides token ids, and the settings of which no right answer comes.
+"""Inputs that some types of transformers' models need besides token ids, and types that transformers computes wrong.
 
 refused       transformers cannot compute it, or mixes the texts of a batch
-left out      the network was trained with inputs that a text does not have: boxes, images, a language
+missing       the network was trained with inputs that a text does not have: boxes, images, a language
 a language    an id for the text, for XLM, FlauBERT and X-MOD (`lang`)
 a fresh pass  two types change with their passes: BigBird keeps full attention after a first short text, and Reformer draws
               its hashes at random and keeps the number of buckets of its first text
@@ -21,7 +21,7 @@ from unmask.errors import InputError, ModelError
 from unmask.models.refusals import refuse_no_mask, refuse_no_tokenizer
 
 HASH_SEED = 0
-"""Of Reformer, if config.json has no hash_seed."""
+"""Reformer's seed, if config.json has no hash_seed."""
 MOST_NAMED = 20
 LANGUAGE_EMBEDDING = ("flaubert", "xlm")
 """Types that add an embedding of the language, if they know several."""
@@ -65,8 +65,8 @@ def refuse_type(config: Any, name: str) -> None:
         raise ModelError(f"{name} is a {kind} model, and {why}: use another model")
 
 
-def left_out(config: Any, name: str, lang: str | None) -> str | None:
-    """The sentence that says which input the model was trained with and is not given; None if there is none."""
+def missing_input(config: Any, name: str, lang: str | None) -> str | None:
+    """A sentence about the input that the model was trained with and does not get; None if it gets all."""
     kind = getattr(config, "model_type", None)
     what, advice = EXPECTED.get(str(kind)), "its answers may be far off, so do not rely on them"
     if kind == "roc_bert" and not (config.enable_shape or config.enable_pronunciation):
@@ -77,7 +77,7 @@ def left_out(config: Any, name: str, lang: str | None) -> str | None:
 
 
 def language_input(config: Any, name: str, lang: str | None) -> Callable[[Tensor], dict[str, Tensor]]:
-    """The argument of a pass that names the language, as a function of the ids; none if the model has no languages."""
+    """The argument of a pass that names the language, as a function of the ids; empty if `lang` is None."""
     languages, kind = _languages(config), getattr(config, "model_type", None)
     if lang is None:
         if kind == "xmod" and getattr(config, "default_language", None) not in languages:
@@ -96,7 +96,7 @@ def language_input(config: Any, name: str, lang: str | None) -> Callable[[Tensor
 
 
 def _languages(config: Any) -> dict[str, int]:
-    """The languages that a text can be said to have, and their ids; by number where the config has no names."""
+    """The model's languages and their ids; a language without a name is called by its id."""
     kind = getattr(config, "model_type", None)
     if kind == "xmod":
         return {str(language): i for i, language in enumerate(config.languages)}
@@ -110,7 +110,7 @@ def _listed(names: dict[str, int]) -> str:
 
 
 class FreshPass:
-    """Makes a pass independent of those before it."""
+    """Makes a pass independent of earlier passes."""
 
     def __init__(self, network: nn.Module) -> None:
         config: Any = network.config

@@ -49,7 +49,7 @@ class Architecture:
 
 
 def deberta_distances(network: Any, module: Any) -> Relative | None:
-    """What DeBERTa's attention adds for distances; convolutions and narrow embeddings are not described here."""
+    """The terms that DeBERTa's attention adds for distances; raises for convolutions and narrow embeddings."""
     own, encoder = module.attention.self, network.base_model.encoder
     if encoder.conv is not None or network.base_model.embeddings.embed_proj is not None:
         raise AttributeError("a convolution, or a projection of the embeddings")
@@ -163,8 +163,8 @@ def find_encoder(network: Any) -> Encoder | None:
     """The parts of `network`'s encoder, or None if its type has no description or its parts are not as described."""
     config = network.config
     described = ARCHITECTURES.get(getattr(config, "model_type", ""))
-    relative = getattr(config, "position_embedding_type", "absolute") not in ("absolute", "rotary")
-    if described is None or relative or getattr(config, "is_decoder", False):
+    other_positions = getattr(config, "position_embedding_type", "absolute") not in ("absolute", "rotary")
+    if described is None or other_positions or getattr(config, "is_decoder", False):
         return None
     try:
         found = _encoder(network, described)
@@ -218,7 +218,7 @@ def _encoder(network: Any, described: Architecture) -> Encoder:
         layers = [changed(layer, attention_norm=layer.norm, norm=norm) for layer, norm in zip(layers, after, strict=True)]
     embeddings = getattr(base, "embeddings", None)
     position = getattr(embeddings, "position_embeddings", None)
-    counted = None if position is None else position.padding_idx
+    pad_id = None if position is None else position.padding_idx
     return Encoder(
         word=network.get_input_embeddings(),
         position=position,
@@ -227,8 +227,8 @@ def _encoder(network: Any, described: Architecture) -> Encoder:
         projection=_or_none(base, described.projection),
         layers=tuple(layers),
         first_norm=first_norm,
-        position_offset=0 if counted is None else counted + 1,
-        pad_id=counted,
+        position_offset=0 if pad_id is None else pad_id + 1,
+        pad_id=pad_id,
         dropped=config.mask_token_id if getattr(config, "token_dropout", False) else None,
         unseen=getattr(base, "unseen", None),
     )
@@ -248,7 +248,8 @@ def _rotary(network: Any, module: Any, described: Architecture) -> Rotary | None
         return None
     place, _, name = described.rotary.format(attention_type=getattr(module, "attention_type", None)).rpartition(".")
     found = _or_none(network.base_model, place) or attrgetter(f"attention.self.{place}")(module)
-    if getattr(found, name) is None or any(kind in str(getattr(found, "rope_type", "")) for kind in ("dynamic", "longrope")):
+    rope_type = str(getattr(found, "rope_type", ""))
+    if getattr(found, name) is None or "dynamic" in rope_type or "longrope" in rope_type:
         raise AttributeError(f"{place} changes its frequencies")
     return Rotary(found, name, _rounds(network), early=_or_none(module, "attention.self.scaling") == 1.0)
 
@@ -264,7 +265,7 @@ def _rounds(network: Any) -> bool:
 
 
 def _window(module: Any) -> int | None:
-    """The largest distance that a layer's attention spans, if it is not all."""
+    """The largest distance that a layer's attention spans; None if it spans the whole text."""
     if getattr(module, "attention_type", None) != "sliding_attention":
         return None
     window: int = module.config.sliding_window
@@ -283,7 +284,7 @@ def _or_none(base: Any, name: str | None) -> Any:
 
 
 def _sound(encoder: Encoder) -> bool:
-    """Whether there are two layers at least, and all maps are plain (no adapters, no quantisation) and have the heads' widths."""
+    """Whether there are at least two layers, and all maps are plain (no adapters, no quantisation) and fit the heads' width."""
     for layer in encoder.layers:
         linear = (*layer.projections, layer.attention_out, *layer.inner, layer.outer)
         if any(type(module) is not nn.Linear for module in linear):

@@ -3,7 +3,7 @@
     p(x | order s_1 ... s_F) = prod_j q(x_{s_j} | x_{s_<j}; the rest masked)
 
 A proper distribution over the texts, whose log-probability comes with each draw: F independent samples cost F^2 passes and
-need no chain. It depends on the order, because the conditionals are those of no joint.
+need no chain. It depends on the order, because no joint has all of these conditionals.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from unmask.sampling.kernels.proposal import Proposal
 
 @dataclass(frozen=True)
 class Ancestral(Decoder):
-    """One blank per step, in a random order of its own for each text, or in a fixed one."""
+    """One blank per step, in a random order, drawn for each text, or in a fixed one."""
 
     proposal: Proposal = field(default_factory=Proposal)
     order: Order = "random"

@@ -3,7 +3,7 @@
     pass r = 0 ... m-1 fills the sites i with  i mod m = o_r,   o: the numbers 0 ... m-1 in the order of their reversed bits
 
 For m a power of two, every site that is left after half of the passes has revealed neighbours on both sides (at the ends: on
-one). It knows nothing of the model.
+one). It does not use the model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def every_nth(sites: int, passes: int, step: int) -> Bool[Tensor, " F"]:
 
 
 def offsets(passes: int) -> list[int]:
-    """0 ... passes - 1 in the order of their reversed bits; of another number than a power of two, those below it."""
+    """0 ... passes - 1 in the order of their reversed bits, which are those of the next power of two."""
     bits = (passes - 1).bit_length()
     reversed_bits = (int(f"{r:0{bits}b}"[::-1], 2) if bits else 0 for r in range(2**bits))
     return [offset for offset in reversed_bits if offset < passes]

@@ -114,18 +114,18 @@ def first_of_plan(
     sums = torch.where(blank, (information * blank.unsqueeze(1)).sum(2), -torch.inf)
     order = sums.argsort(dim=1, descending=True, stable=True)
     across = order.unsqueeze(1).expand_as(information)
-    information, highest = information.gather(1, across.mT).gather(2, across), entropy.gather(1, order)
+    information, ordered = information.gather(1, across.mT).gather(2, across), entropy.gather(1, order)
     sets = torch.arange(passes, device=blank.device)
     room, weight = (blank.sum(1, keepdim=True) + sets) // passes, FALL ** sets.double()
     near = torch.zeros((*room.shape, blank.shape[1]), dtype=entropy.dtype, device=blank.device)
     places = torch.zeros_like(order)
     for place in range(blank.shape[1]):
-        term = torch.minimum(near[:, :, place], highest[:, place : place + 1]) * weight
+        term = torch.minimum(near[:, :, place], ordered[:, place : place + 1]) * weight
         chosen = torch.where(room > 0, term, torch.inf).argmin(1, keepdim=True)
         inside = sets == chosen
         room = room - inside.long()
         near = near + inside.unsqueeze(2) * information[:, place : place + 1]
         places[:, place : place + 1] = chosen
     number = torch.zeros_like(order).scatter(1, order, places)
-    surest = torch.where(blank, entropy, torch.inf).argmin(1, keepdim=True)
-    return blank & (number == number.gather(1, surest))
+    lowest = torch.where(blank, entropy, torch.inf).argmin(1, keepdim=True)
+    return blank & (number == number.gather(1, lowest))

@@ -1,7 +1,7 @@
 """The blanks of lowest entropy first; passes take equal numbers of them.
 
-The surest blanks are often neighbours of what is revealed, and of each other: sets of them depend on each other more than random
-sets. With one blank per pass it is the best sequential order that is known without looking ahead.
+Blanks of low entropy are often neighbours of revealed tokens and of each other, so they depend on each other more than blanks of
+random sets. With one blank per pass this is the best order that is known without looking ahead.
 """
 
 from __future__ import annotations

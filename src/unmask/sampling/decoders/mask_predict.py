@@ -4,7 +4,7 @@
     linear  n_s = F (1 - s/S);   cosine  n_s = F cos(pi s / 2S);   both rounded down
 
 A site's confidence is the probability of its token when it was last predicted. Tokens are the likeliest (temperature 0)
-or drawn. The texts have no tractable probability: a decoder, not a sampler of anything named.
+or drawn. The texts have no tractable probability: this decodes, and samples no known distribution.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Random sets: passes take equal numbers of blanks, in a random order that is drawn for each text before it begins.
 
-Its law is a probability for each order; the seed draws the orders.
+Its law is the one given the order; the seed draws the orders.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 
 P the random-scan Gibbs step: the construction `family:1,LAMBDA`. A text of F blanks costs F + (1 - lambda) / lambda passes on
 average, so lambda has a least value (`unmask.options.sampling`).
-The draws are independent, so nothing has to mix. Of two blanks the probability of each draw is known, from the tables of the pair
-(two passes per token, once for all draws), each step being restricted to the tokens that are allowed.
+The draws are independent, so nothing has to mix. For two blanks the probability of each draw is known. It comes from the tables
+of the pair over the allowed tokens: two passes per token, once for all draws.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Refined(Decoder):
         return self.target.sites + 1
 
     def init(self, n: int, rng: Randomness) -> DecodeState:
-        """n blank texts, each with an order of its own."""
+        """n blank texts and their orders."""
         state = DecodeState.blank(self.target, n)
         state.order = rng.permutation(state.rows, self.target.sites)
         return state
@@ -84,7 +84,7 @@ class Refined(Decoder):
         return (rng.log_uniform(rows) / log1p(-self.restart)).floor().long()
 
     def gibbs(self, state: DecodeState, rows: Int[Tensor, " m"], rng: Randomness) -> Int[Tensor, " m"]:
-        """Draw one blank of each of `rows` again, which one is left to chance; one pass per text."""
+        """Draw one random blank of each of `rows` again; one pass per text."""
         site = rng.integers(rows, self.target.sites)
         self._redraw(state, rows, site, rng)
         return site

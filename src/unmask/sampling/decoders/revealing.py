@@ -8,7 +8,7 @@ decoding. q runs over the allowed tokens, at the decoding temperature. Where `ch
 given the order. At temperature 0 the law is a point mass on one text, which is not a score. A decoder that looks at the tokens it
 drew before it keeps them (mask-predict, confidence) has no such law: the same product does not sum to 1.
 
-What `choose` sees is of the model's own conditionals over the allowed tokens, at temperature 1.
+`choose` sees entropies and confidences of the model's own conditionals over the allowed tokens, at temperature 1.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class RevealingDecoder(Decoder):
 
     @property
     def exact(self) -> bool:
-        """At temperature 0 there is no probability worth the name."""
+        """False at temperature 0, where the law is a point mass."""
         return self.decoding_temperature > 0
 
     @property
@@ -148,7 +148,7 @@ class Law(NamedTuple):
     special   by how many nats log_q is lower with q over the whole vocabulary, at temperature 1
     passes    how many passes each text took
     steps     the pass in which each site was revealed, from 0
-    entropy   of the model's own conditional from which each site was drawn: the mean of -log_q at temperature 1, were it right
+    entropy   of the model's own conditional at each site: the mean of -log_q at temperature 1 if the model is right
     """
 
     log_q: Float[Tensor, "n F"]

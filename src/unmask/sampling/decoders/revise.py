@@ -5,7 +5,7 @@
 
 Nothing is masked after the first step: the model is asked for the right token where it sees one that may be wrong, which
 `unmask train --refinement` teaches (`training/objectives.py`) and plain masked training does not. At temperature 0 a text that a
-step leaves as it is stays so for ever, and takes no further passes. The texts have no tractable probability.
+step does not change is final, and takes no further passes. The texts have no tractable probability.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Confidence threshold: fill the blanks whose likeliest token has a probability of tau or more; at least the surest one.
+"""Confidence threshold: fill the blanks whose likeliest token has a probability of tau or more; at least the most confident one.
 
 Given a number of passes instead of tau, each pass takes the largest tau with which the passes that are left suffice if
-confidences stay as they are: of b blanks and r passes the b - r + 1 surest, since those below tau take a pass each.
+confidences stay as they are: of b blanks with r passes left it fills the b - r + 1 most
+confident, since each blank below tau takes one pass.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from unmask.sampling.decoders.revealing import RevealingDecoder, Seen, lowest
 
 @dataclass(frozen=True)
 class Threshold(RevealingDecoder):
-    """All that the model is sure of."""
+    """All blanks with confidence tau or more."""
 
     tau: float = 0.9
 
