@@ -49,7 +49,7 @@ ERRORS = 3.0
 
 @dataclass(frozen=True)
 class OnTexts:
-    """Figures of a model on the user's texts; formulas above.
+    """Figures of a model on the user's texts.
 
     texts, tokens     how many were read; tokens without start and end
     refused           texts that could not be read, and `why` the first of them

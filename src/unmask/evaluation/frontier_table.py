@@ -110,7 +110,7 @@ class Frontier:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(7.5, 4.8), layout="constrained")
+        figure = Figure(figsize=(9, 4.8), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots()
         for name in dict.fromkeys(point["decoder"] for point in self.points):
@@ -137,7 +137,7 @@ class Frontier:
         axes.set_title(self.title(), fontsize=9, parse_math=False)
         axes.spines[["top", "right"]].set_visible(False)
         if ticks:
-            axes.legend(frameon=False, fontsize=9)
+            figure.legend(frameon=False, fontsize=9, loc="outside right center")
         return figure
 
     def save(self, folder: Path) -> None:

@@ -69,7 +69,7 @@ def sets_by_hand(name, q, blank, step, left, options):
     if name == "threshold" and "tau" in options:
         return [s for s in blank if -sure[s] >= options["tau"]] or [min(blank, key=sure.get)]
     if name == "threshold":
-        return sorted(blank, key=sure.get)[: max(1, len(blank) - left + 1)]
+        return sorted(blank, key=sure.get)[: -(-len(blank) // left)]
     if name == "entropy-bound":
         rising, taken = sorted(blank, key=entropy.get), []
         while rising and sum(entropy[s] for s in taken) <= options["gamma"]:

@@ -20,7 +20,7 @@ from unmask.checks import real
 from unmask.options.sampling import HOTTEST
 from unmask.sampling.decoders.revealing import RevealingDecoder, Seen
 
-HALVINGS = 20
+PARTS, ROUNDS = 32, 4
 
 
 @dataclass(frozen=True)
@@ -47,20 +47,24 @@ def under_bound(entropy: Float[Tensor, "n F"], gamma: Float[Tensor, "n 1"]) -> B
 
 
 def least_bound(entropy: Float[Tensor, "n F"], passes: int) -> Float[Tensor, "n 1"]:
-    """The smallest gamma, to one part in a million, that parts the finite entropies into at most this many sets."""
+    """The smallest gamma, to one part in a million, that parts the finite entropies into at most this many sets.
+
+    Each round tries PARTS values between the bounds at once.
+    """
     rising = entropy.sort(dim=1).values
     finite = rising.isfinite()
     low = torch.zeros_like(rising[:, :1])
     high = torch.where(finite, rising, 0.0).sum(1, keepdim=True)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        fits = _sets(rising, finite, middle) <= passes
-        low, high = torch.where(fits, low, middle), torch.where(fits, middle, high)
+    shares = torch.arange(1, PARTS, dtype=rising.dtype, device=rising.device) / PARTS
+    for _ in range(ROUNDS):
+        tried = torch.cat([low + (high - low) * shares, high], 1)  # `high` itself, which fits, not rounded
+        first = (_sets(rising, finite, tried) <= passes).byte().argmax(1, keepdim=True)
+        low, high = torch.where(first > 0, tried.gather(1, (first - 1).clamp(min=0)), low), tried.gather(1, first)
     return high
 
 
-def _sets(rising: Float[Tensor, "n F"], finite: Bool[Tensor, "n F"], gamma: Float[Tensor, "n 1"]) -> Float[Tensor, "n 1"]:
-    """Into how many sets the bound parts the entropies, lowest first."""
+def _sets(rising: Float[Tensor, "n F"], finite: Bool[Tensor, "n F"], gamma: Float[Tensor, "n g"]) -> Float[Tensor, "n g"]:
+    """Into how many sets each bound parts the entropies, lowest first."""
     spent, sets = torch.full_like(gamma, torch.inf), torch.zeros_like(gamma)
     for column in range(rising.shape[1]):
         new = (spent > gamma) & finite[:, column : column + 1]

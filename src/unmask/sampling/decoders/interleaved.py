@@ -33,7 +33,7 @@ def every_nth(sites: int, passes: int, step: int) -> Bool[Tensor, " F"]:
 
 
 def offsets(passes: int) -> list[int]:
-    """0 ... passes - 1 in the order of their reversed bits, which are those of the next power of two."""
+    """0 ... passes - 1 in the order of their reversed bits, each written with as many bits as passes - 1 has."""
     bits = (passes - 1).bit_length()
     reversed_bits = (int(f"{r:0{bits}b}"[::-1], 2) if bits else 0 for r in range(2**bits))
     return [offset for offset in reversed_bits if offset < passes]

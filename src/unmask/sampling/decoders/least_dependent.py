@@ -127,5 +127,5 @@ def first_of_plan(
         near = near + inside.unsqueeze(2) * information[:, place : place + 1]
         places[:, place : place + 1] = chosen
     number = torch.zeros_like(order).scatter(1, order, places)
-    lowest = torch.where(blank, entropy, torch.inf).argmin(1, keepdim=True)
-    return blank & (number == number.gather(1, lowest))
+    first = torch.where(blank, entropy, torch.inf).argmin(1, keepdim=True)
+    return blank & (number == number.gather(1, first))

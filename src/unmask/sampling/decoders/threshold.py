@@ -1,8 +1,7 @@
 """Confidence threshold: fill the blanks whose likeliest token has a probability of tau or more; at least the most confident one.
 
-Given a number of passes instead of tau, each pass takes the largest tau with which the passes that are left suffice if
-confidences stay as they are: of b blanks with r passes left it fills the b - r + 1 most
-confident, since each blank below tau takes one pass.
+Given a number of passes instead of tau, each pass takes the tau that fills an equal share of the blanks: of b blanks and r
+passes that are left, the ceil(b / r) most confident.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Threshold(RevealingDecoder):
         real("tau", self.tau, 0, 1)
 
     def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
-        one = torch.ones_like(seen.share)
         if seen.left is not None:
-            return lowest(-seen.confidence, seen.blank, torch.maximum(one, seen.blank.sum(1) - seen.left + 1))
-        return lowest(-seen.confidence, seen.blank, one) | (seen.blank & (seen.confidence >= self.tau))
+            return lowest(-seen.confidence, seen.blank, seen.share)
+        surest = lowest(-seen.confidence, seen.blank, torch.ones_like(seen.share))
+        return surest | (seen.blank & (seen.confidence >= self.tau))
