@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from unmask.errors import InputError, ModelError, UnmaskError
     from unmask.evaluation.evaluate import evaluate
     from unmask.evaluation.table import Evaluation
+    from unmask.integrations.pipeline import pipeline
     from unmask.joints.deriving import derive, derive_all
     from unmask.joints.joint import Joint
     from unmask.joints.metrics import block_metrics
@@ -79,6 +80,7 @@ _HOME = {
     "fill": "unmask.answers.filling",
     "lab": "unmask.lab",
     "mutants": "unmask.answers.mutants",
+    "pipeline": "unmask.integrations.pipeline",
     "sample": "unmask.sampling.sample",
     "score": "unmask.scoring.score",
     "serve": "unmask.serving.server",
@@ -123,6 +125,7 @@ __all__ = [
     "fill",
     "lab",
     "mutants",
+    "pipeline",
     "sample",
     "score",
     "serve",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -138,10 +139,17 @@ class UnmaskLM(LM):
         def answers(asked: Sequence[Blanks]) -> list[str]:
             return [self._cut(blanks, tokens) for blanks, tokens in zip(asked, self._write(asked), strict=True)]
 
-        def shape(blanks: Blanks) -> Hashable:
+        drawn: Counter[Blanks] = Counter()
+
+        def prepare(context: str, gen_kwargs: Mapping[str, Any]) -> Blanks:
+            blanks = self.blanks(context, gen_kwargs)
+            drawn[blanks] += 1  # a request that is repeated is another draw
+            return blanks._replace(seed=blanks.seed + drawn[blanks] - 1) if blanks.temperature else blanks
+
+        def shape(blanks: Blanks) -> Any:
             return len(blanks.ids), blanks.sites
 
-        return self._in_parts("generate_until", requests, self.blanks, answers, shape, None, disable_tqdm)
+        return self._in_parts("generate_until", requests, prepare, answers, shape, None, disable_tqdm)
 
     def continuation(self, context: str, continuation: str) -> Encoded:
         """The continuation's tokens as sites: after the context, or in place of its [MASK]; what is too long loses its left."""
@@ -190,7 +198,7 @@ class UnmaskLM(LM):
             count = asked["max_gen_toks"]
             if limit is not None and count > limit - len(before) - len(after):
                 raise InputError(
-                    f"the task asks for {count} tokens (max_gen_toks) and the model takes {limit}: give --gen_kwargs max_gen_toks=N"
+                    f"the task asks for max_gen_toks={count} tokens and the model takes {limit}: give --gen_kwargs max_gen_toks=N"
                 )
             room = None if limit is None else limit - len(before) - len(after) - count
             held = [*(held if room is None else held[max(0, len(held) - room) :]), *[words.mask_id] * count]
@@ -257,8 +265,13 @@ class UnmaskLM(LM):
         return [found[place] for place in range(len(requests))]
 
     def _scores(self, texts: Sequence[Encoded]) -> list[float]:
-        values = [found.values[self.score.name] for found in score_texts(self.model, texts, self.settings)]
-        return [-inf if value is None else self.score.better * value for value in values]
+        values = []
+        for found in score_texts(self.model, texts, self.settings):
+            value = found.values[self.score.name]
+            if value is None and self.options.unscored == "refuse":
+                raise InputError(f"a text has no score ({found.reason}): give unscored=zero, or another score")
+            values.append(-inf if value is None else self.score.better * value)
+        return values
 
     def _masked(self, text: Encoded) -> tuple[int, ...]:
         sites = set(text.sites)

@@ -5,6 +5,8 @@ Lines hold one text each, or JSON with a text, with a target between words, or w
     {"text": "..."}                                      optional "id", which comes back with the row
     {"before": "...", "target": "...", "after": "..."}   the target is scored, the words around it are context
     {"sentence_good": "...", "sentence_bad": "..."}      optional "UID" (the set) and "phenomenon" or "linguistics_term"
+    {"Context1": ..., "Context2": ..., "Target1": ...}   EWoK: Target1 is scored, after Context1 and after Context2
+    {"input_prefix": "...", "options": [...]}            entity tracking: the options are scored, the first is the right one
 
 The parts of a target's text are joined by one space, except where a part brings its own space or the next begins with a mark
 that follows a word directly.
@@ -32,6 +34,7 @@ from unmask.scoring.batch import TextBatch
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 JOINED_TO_THE_LEFT = tuple(".,;:!?)]}%'’”")
 GOOD, BAD = "sentence_good", "sentence_bad"
+EMPTY_BOX = "nothing"
 Texts = str | Path | Iterable[str | Mapping[str, Any]]
 """One text, a file, standard input (`Path("-")`), or texts and mappings."""
 EMPTY = "the text is empty"
@@ -49,15 +52,15 @@ class Item:
 
 @dataclass(frozen=True)
 class SentencePair:
-    """Two sentences of which the first is the acceptable one, the set that they belong to, and its phenomenon if known."""
+    """An acceptable sentence, one or more that are not, the set that they belong to, and its phenomenon if known."""
 
-    good: str
-    bad: str
+    good: Item
+    bad: tuple[Item, ...]
     set: str
     phenomenon: str | None = None
 
 
-def items_again(texts: Texts, json_lines: bool | None = None, keep: bool = False) -> Iterable[Item]:
+def items_again(texts: Texts | Iterable[Item], json_lines: bool | None = None, keep: bool = False) -> Iterable[Item]:
     """Returns re-iterable items, or a one-shot iterator if `texts` is one and `keep` is false."""
     if isinstance(texts, Path) and texts != STANDARD_INPUT:
         return FileItems(texts, json_lines)
@@ -76,7 +79,7 @@ class FileItems:
         return items_of(self.path, self.json_lines)
 
 
-def items_of(source: Texts, json_lines: bool | None = None) -> Iterator[Item]:
+def items_of(source: Texts | Iterable[Item], json_lines: bool | None = None) -> Iterator[Item]:
     """Items of a file (a `Path`), of standard input (`Path("-")`), of one text (a string), or of texts and mappings.
 
     `json_lines`: how lines are read; by default as the file's name says, and standard input as plain text.
@@ -88,8 +91,8 @@ def items_of(source: Texts, json_lines: bool | None = None) -> Iterator[Item]:
             yield _item(_parsed(line, where), where) if as_json else Item(line)
         return
     for number, given in enumerate([source] if isinstance(source, str) else source, 1):
-        if isinstance(given, str):
-            yield Item(given)
+        if isinstance(given, str | Item):
+            yield Item(given) if isinstance(given, str) else given
         elif isinstance(given, Mapping):
             yield _item(given, f"text {number}")
         else:
@@ -101,7 +104,8 @@ def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> I
     given = [source] if isinstance(source, str | Path) else source
     for number, entry in enumerate(given, 1):
         if isinstance(entry, Mapping):
-            yield _pair(entry, f"pair {number}", "pairs")
+            if (pair := _pair(entry, f"pair {number}", "pairs")) is not None:
+                yield pair
             continue
         path = user_path(entry, "pairs")
         if path.is_dir():
@@ -113,8 +117,9 @@ def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> I
         for file in files:
             for line_number, line in numbered_lines(file):
                 where = f"{source_name(file)} line {line_number}"
-                if line.strip():
-                    yield _pair(_parsed(line, where), where, "pairs" if file == STANDARD_INPUT else file.name.split(".")[0])
+                default_set = "pairs" if file == STANDARD_INPUT else file.name.split(".")[0]
+                if line.strip() and (pair := _pair(_parsed(line, where), where, default_set)) is not None:
+                    yield pair
 
 
 def _parsed(line: str, where: str) -> Mapping[str, Any]:
@@ -142,16 +147,36 @@ def _item(value: Mapping[str, Any], where: str) -> Item:
     raise InputError(f"{where} has no key 'text' (its keys are {_keys(value)}): give text, or before, target and after")
 
 
-def _pair(value: Mapping[str, Any], where: str, default_set: str) -> SentencePair:
+def _pair(value: Mapping[str, Any], where: str, default_set: str) -> SentencePair | None:
+    """The pair of a line; None for a line of entity tracking with an empty box, which its authors leave out."""
+    if "Context1" in value:
+        right, wrong = (
+            {"before": _string(value, key, where), "target": value.get("Target1")} for key in ("Context1", "Context2")
+        )
+        return SentencePair(_item(right, where), (_item(wrong, where),), str(value.get("Domain", default_set)))
+    if "options" in value:
+        return _options(value, where, default_set)
     if missing := [key for key in (GOOD, BAD) if key not in value]:
         raise InputError(f"{where} has no key {missing[0]!r} (its keys are {_keys(value)}): give {GOOD} and {BAD}")
     phenomenon = value.get("phenomenon", value.get("linguistics_term"))
     return SentencePair(
-        _string(value, GOOD, where),
-        _string(value, BAD, where),
+        Item(_string(value, GOOD, where)),
+        (Item(_string(value, BAD, where)),),
         str(value.get("UID", default_set)),
         None if phenomenon is None else str(phenomenon),
     )
+
+
+def _options(value: Mapping[str, Any], where: str, default_set: str) -> SentencePair | None:
+    options = value["options"]
+    if not isinstance(options, list) or len(options) < 2 or not all(isinstance(option, str) for option in options):
+        raise InputError(f"{where}: 'options' is {options!r}: give a list of two texts or more, the right one first")
+    if any(EMPTY_BOX in option for option in options):
+        return None
+    before = _string(value, "input_prefix", where)
+    items = [_item({"before": before, "target": option}, where) for option in options]
+    operations = f"_{value['numops']}_ops" if "numops" in value else ""
+    return SentencePair(items[0], tuple(items[1:]), default_set + operations)
 
 
 def _string(value: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
