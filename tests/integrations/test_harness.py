@@ -23,6 +23,7 @@ from unmask.cli.lm_eval import MODEL, NAME, main, register
 from unmask.errors import InputError
 from unmask.integrations.harness import UnmaskLM
 from unmask.models.masked_lm import MaskedLM
+from unmask.options.integrations import HarnessOptions
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["red", "green", "blue"]
@@ -123,7 +124,7 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
     assert found["config"]["score"] == "any_order" and found["config"]["model_sha"] == model.fingerprint
 
 
-@pytest.mark.parametrize("score", ["any_order", "left_to_right", "confident"])
+@pytest.mark.parametrize("score", ["any_order", "left_to_right", "right_to_left", "confident", "margin", "open", "log_prob"])
 @pytest.mark.parametrize("context", ["green", "", "blue [MASK] red"])
 def test_answers_of_one_length_sum_to_one(colours, score, context):
     answers = [" " + " ".join(words) for words in product(WORDS, repeat=2)]
@@ -277,3 +278,8 @@ def test_errors_of_the_command_are_one_line(monkeypatch, capsys):
         main()
     [line] = capsys.readouterr().err.splitlines()
     assert end.value.code == 2 and line.startswith("error: score 'guess'")
+
+
+def test_the_page_names_every_setting():
+    page = (ROOT / "docs" / "howto" / "lm-eval.md").read_text()
+    assert [name for name in HarnessOptions.signature() if f"`{name}`" not in page and name != "long"] == []

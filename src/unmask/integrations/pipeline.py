@@ -48,27 +48,26 @@ class FillMask:
     def _fillings(self, text: str, most: int) -> list[dict[str, Any]]:
         several = len(read_blanks(self.model.words, text)) > 1
         found = fill(text, self.model, top=most, passes=(self.passes or 1000) if several else self.passes)
-        return [_entry(one.ids, one.tokens, one.text, one.log_prob) for one in found.completions]
+        return [self._entry(one.ids, one.text, one.log_prob) for one in found.completions]
 
     def _named(self, text: str, words: Sequence[str]) -> list[dict[str, Any]]:
         blanks = read_blanks(self.model.words, text)
         found = fill(text, self.model, answers=list(dict.fromkeys(words)), passes=1)
         assert isinstance(found, ChainFilling)
         entries = [
-            _entry(read_answer(self.model, blanks, one.answer).tokens, one.tokens, one.text, one.log_prob)
-            for one in found.answers
+            self._entry(read_answer(self.model, blanks, one.answer).tokens, one.text, one.log_prob) for one in found.answers
         ]
         return sorted(entries, key=lambda entry: -entry["score"])
 
-
-def _entry(ids: Sequence[int], tokens: Sequence[str], text: str, log_prob: float) -> dict[str, Any]:
-    one = len(ids) == 1
-    return {
-        "score": exp(log_prob),
-        "token": ids[0] if one else list(ids),
-        "token_str": tokens[0] if one else list(tokens),
-        "sequence": text,
-    }
+    def _entry(self, ids: Sequence[int], text: str, log_prob: float) -> dict[str, Any]:
+        names = [str(self.model.tokenizer.decode([i])) for i in ids]
+        one = len(ids) == 1
+        return {
+            "score": exp(log_prob),
+            "token": ids[0] if one else list(ids),
+            "token_str": names[0] if one else names,
+            "sequence": text,
+        }
 
 
 @checked
