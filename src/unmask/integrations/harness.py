@@ -38,7 +38,7 @@ from unmask.sampling.run.advance import build
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 from unmask.scoring.batch import ScoreSettings
-from unmask.scoring.registry import SCORES
+from unmask.scoring.registry import DEFAULT, SCORES
 from unmask.scoring.run import score_texts
 from unmask.scoring.texts import Encoded, Item, encode
 
@@ -216,7 +216,7 @@ class UnmaskLM(LM):
         if whole_text.unknown and not self.score.unknown:
             raise InputError(
                 f"it has a word that the model does not know, which is outside the support of {self.score.name}: "
-                "give score=pll, or unscored=zero"
+                f"give score={DEFAULT}, or unscored=zero"
             )
         return text
 

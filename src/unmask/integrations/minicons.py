@@ -22,8 +22,8 @@ from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.scoring.registry import SCORES, share_column
 from unmask.scoring.score import score
 
-METRICS = {"original": "pll", "within_word_l2r": "pll_word"} | {
-    name: name for name, score in SCORES.items() if score.by_token and score.better > 0
+METRICS = {entry.in_minicons: name for name, entry in SCORES.items() if entry.in_minicons} | {
+    name: name for name, entry in SCORES.items() if entry.by_token and entry.better > 0
 }
 Reduction = Callable[[Tensor], Any]
 

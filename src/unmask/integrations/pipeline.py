@@ -34,6 +34,7 @@ class FillMask:
     def __init__(self, model: MaskedLM, top_k: int, targets: str | Sequence[str] | None, passes: int | None) -> None:
         self.model, self.top_k, self.targets, self.passes = model, whole("top_k", top_k, 1, MOST), targets, passes
 
+    @checked
     def __call__(
         self, inputs: str | Sequence[str], top_k: int | None = None, targets: str | Sequence[str] | None = None
     ) -> list[Any]:

@@ -12,6 +12,7 @@ from unmask.options.sampling import LONGEST, Sampling
 from unmask.options.scoring import ScoreNames, Scoring
 from unmask.options.shared import Loaded
 from unmask.sampling.registry import KERNELS
+from unmask.scoring.registry import DEFAULT_OF_HARNESS
 
 DECODERS = {name: entry.options for name, entry in KERNELS.items() if "decoding_temperature" in entry.options}
 """The decoders that can take the likeliest token, which the harness calls greedy."""
@@ -37,7 +38,7 @@ class HarnessOptions(Scoring):
     pretrained: Any = like(Loaded, "model")
     device: str = like(Loaded, "device", default="auto")
     dtype: str = like(Loaded, "dtype", default="auto")
-    score: tuple[str, ...] = like(Scoring, "score", kind=OneScore(), default="any_order", otherwise="")
+    score: tuple[str, ...] = like(Scoring, "score", kind=OneScore(), default=DEFAULT_OF_HARNESS, otherwise="")
     unscored: str = option(
         "refuse", Choice(("refuse", "zero")), "A text without a score: refuse (one line), or zero (probability 0)."
     )
@@ -48,4 +49,4 @@ class HarnessOptions(Scoring):
     @classmethod
     def chosen(cls, what: str, given: Any) -> tuple[str, ...]:
         """The score is by default the harness's own."""
-        return super().chosen(what, {"score": "any_order", **given})
+        return super().chosen(what, {"score": DEFAULT_OF_HARNESS, **given})
