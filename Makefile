@@ -2,6 +2,7 @@
 # make test       set up .venv, lint, check types, run the tests
 # make test-page  install Chromium if there is none, and test the page of `unmask serve` in it
 # make test-gpu   the tests that need an NVIDIA GPU, with PYTHON as it is: CUDA build of torch, Triton, what unmask needs, pytest, hypothesis
+# make test-models  a tiny model of every type that transformers has as a masked language model, against direct passes
 # make test-real  download AntiBERTy and run the tests that need it
 # make bench      the side-by-side benchmarks
 # make docs       build the documentation site in build/site: strict, offline
@@ -18,7 +19,7 @@ CORES = $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
 THREADS = OMP_NUM_THREADS=$(CORES) OMP_WAIT_POLICY=PASSIVE
 REAL := .cache/real
 
-.PHONY: demo test lint test-page test-gpu test-real test-release bench docs refresh clean help
+.PHONY: demo test lint test-page test-gpu test-models test-real test-release bench docs refresh clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -52,7 +53,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy --num-workers $(CORES)
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not real and not slow and not release and not page and not gpu" -n $(CORES) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not real and not slow and not release and not page and not gpu and not models" -n $(CORES) --dist loadfile
 
 $(VENV)/.installed-page: $(VENV)/.installed-dev
 	$(PIP_INSTALL) --no-build-isolation -e '.[page]'
@@ -66,6 +67,9 @@ test-gpu:
 	@$(PYTHON) -c 'import hypothesis, pytest, torch, transformers, triton; assert torch.cuda.is_available()' 2> /dev/null \
 	  || { echo 'make test-gpu needs an NVIDIA GPU and a Python with the CUDA build of torch, Triton, what unmask needs, pytest and hypothesis: make PYTHON=... test-gpu'; exit 2; }
 	PYTHONPATH=src $(PYTHON) -m pytest -q -m gpu $$(grep -rl 'mark\.gpu' tests --include=*.py)
+
+test-models: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m models -n $(CORES) tests/models/test_model_types.py
 
 $(REAL)/antiberty: $(VENV)/.installed
 	mkdir -p $(REAL)

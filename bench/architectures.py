@@ -6,11 +6,12 @@
 Networks have the shapes of published ones and random weights. For each shape and length
 
     tables   all log-probabilities of pairs over candidates (the whole vocabulary if it is small): two rows per candidate and pair
-    pll      the pseudo-log-likelihood of texts: one row per token
+    pll      the pseudo-log-likelihood of texts, of long ones at some of their tokens: one row per token
 
-plain: the same rows in batches of 4,096 tokens through the network as transformers has it, logits everywhere and the wanted ones
-picked; it runs on a part of the rows and is scaled up. The floor: the multiplications of these rows, each through the
-whole encoder and the head at one position, at the rate of one large matrix product of this number format, measured in the run.
+plain: the same rows in batches of 4,096 tokens (32,768 on a GPU) through the network as transformers has it, logits everywhere
+and the wanted ones picked; it runs on a part of the rows and is scaled up. The floor: the multiplications of these rows, each
+through the whole encoder and the head at one position, at the rate of one large matrix product of this number format, measured
+in the run.
 One line of JSON per case goes to --out as it is measured. `apart`: the largest difference of a log-probability from plain.
 """
 
@@ -52,7 +53,7 @@ SHAPES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "bert-large": ("bert", 28_996, LARGE),
 }
 QUICK = {"hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 768}
-PLAIN_TOKENS = 4096
+PLAIN_TOKENS = {"cuda": 2**15, "cpu": 2**12}
 SHARE = {"cuda": 8, "cpu": 2}
 """Plain runs on one row in this many."""
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3}
@@ -102,7 +103,7 @@ def needed(network: Any, length: int) -> int:
 
 def plain_log_q(network: Any, rows: Tensor, positions: Tensor) -> Tensor:
     """Log-probabilities at one position of each row, batch by batch."""
-    size = max(1, PLAIN_TOKENS // rows.shape[1])
+    size = max(1, PLAIN_TOKENS[rows.device.type] // rows.shape[1])
     found = []
     with torch.no_grad():
         for some, at in zip(rows.split(size), positions.split(size), strict=True):
@@ -119,7 +120,7 @@ class PairTables:
     def __init__(self, model: MaskedLM, length: int, tokens: int) -> None:
         self.model = model
         whole = model.vocab_size < 256
-        size = model.vocab_size if whole else min(model.vocab_size - 5, tokens // length)
+        size = model.vocab_size if whole else min(model.vocab_size - 5, max(8, tokens // length))
         pairs = max(1, tokens // (length * size)) if whole else 1
         self.clozes: list[Cloze] = [random_cloze(model, length, seed) for seed in range(1, pairs + 1)]
         generator = torch.Generator().manual_seed(0)
@@ -154,14 +155,14 @@ class Pll:
     name = "pll"
 
     def __init__(self, model: MaskedLM, length: int, tokens: int) -> None:
-        self.model, self.length = model, length
-        texts = max(1, 2 * tokens // (length * (length - 2)))
+        self.model = model
+        rows = max(1, 2 * tokens // length)
+        texts = max(1, rows // (length - 2))
+        self.sites = torch.arange(1, length - 1, max(1, texts * (length - 2) // rows), device=model.device)
         generator = torch.Generator().manual_seed(0)
         ids = torch.randint(5, model.vocab_size, (texts, length), generator=generator).to(model.device)
-        regular = torch.ones_like(ids, dtype=torch.bool)
-        regular[:, [0, -1]] = False
-        self.ids, self.batch = ids, TextBatch.of(ids, regular=regular)
-        self.rows = texts * (length - 2)
+        self.ids, self.batch = ids, TextBatch.of(ids, self.sites.expand(texts, -1))
+        self.rows = texts * len(self.sites)
 
     def ours(self) -> Any:
         return score_batch(self.model, self.batch, ScoreSettings(("pll",)))
@@ -169,9 +170,8 @@ class Pll:
     def plain(self, network: Any, share: int) -> tuple[int, Callable[[], Tensor]]:
         """How many rows, and a run that gives the sums of the first texts."""
         texts = max(1, len(self.ids) // share)
-        sites = torch.arange(1, self.length - 1, device=self.ids.device)
-        rows = self.ids[:texts].repeat_interleave(len(sites), 0)
-        positions = sites.repeat(texts)
+        rows = self.ids[:texts].repeat_interleave(len(self.sites), 0)
+        positions = self.sites.repeat(texts)
         targets = rows.gather(1, positions[:, None])
         rows[torch.arange(len(rows), device=rows.device), positions] = self.model.mask_id
 
@@ -181,7 +181,7 @@ class Pll:
         return len(rows), run
 
     def apart(self, found: Any, plain: Tensor) -> float:
-        return float((found["pll"].values[: len(plain)].float() - plain).abs().max() / (self.length - 2))
+        return float((found["pll"].values[: len(plain)].float() - plain).abs().max() / len(self.sites))
 
 
 def cases(options: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -28,7 +28,7 @@ import torch
 
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.decoder import ParallelDecoder, decode
 from unmask.sampling.decoders.mask_predict import blanks_left
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
@@ -85,7 +85,7 @@ def bare_rate(model: MaskedLM, length: int, rows: int, seconds: float, predicted
 
 def rate_at_blanks(model: MaskedLM, settings: SampleSettings, seconds: float) -> float:
     """Rows per second of the network alone, at as many positions as the steps of mask-predict have blanks."""
-    length, steps = settings.length[0], settings.decoding_steps
+    length, steps = settings.length[0], settings.decoding_steps or ParallelDecoder.decoding_steps
     blanks = [blanks_left(length, step, steps, settings.schedule) for step in range(steps)]
     rates = [bare_rate(model, length, 1024, seconds / steps, count) for count in blanks if count]
     return len(rates) / sum(1 / rate for rate in rates)

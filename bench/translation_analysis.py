@@ -26,13 +26,13 @@ def collect(given: argparse.Namespace, order: Sequence[tuple[str, str]]) -> None
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(given.out.glob("row-*.json")):
         found[path.stem.removeprefix("row-")] = json.loads(path.read_text())
-    table = []
+    table, references = [], lines(given.data / "test_2016_flickr.en", given.sentences)
     for model, name in order:
         key = f"{model}-{name}"
         if key not in found:
             continue
         baseline = found.get(f"{'distilled' if model == 'causal' else model}-{BASELINE}")
-        table.append({"model": model, "row": name, **found[key]["figures"], **bootstrap(given, found[key], baseline)})
+        table.append({"model": model, "row": name, **found[key]["figures"], **bootstrap(references, found[key], baseline)})
     keep(given, "table", table)
     heading = "model | decoding | BLEU | 95 % | against mask-predict 10 | chrF | energy | accepted | novel"
     marks = [f"| {heading} | stutter | in texts | passes | s |", "| --- | --- |" + " ---: |" * 11]
@@ -58,13 +58,11 @@ def cells(one: Mapping[str, Any]) -> list[str]:
 
 
 def bootstrap(
-    given: argparse.Namespace, one: dict[str, Any], baseline: dict[str, Any] | None, times: int = 1000
+    references: Sequence[str], one: dict[str, Any], baseline: dict[str, Any] | None, times: int = 1000
 ) -> dict[str, Any]:
     """95 % intervals of BLEU, and of its difference from the baseline on the same resampled sentences (Koehn 2004)."""
     import numpy as np
     from sacrebleu.metrics import BLEU
-
-    references = lines(given.data / "test_2016_flickr.en", given.sentences)
 
     def counts(found: dict[str, Any]) -> Any:
         if "counts" not in found:
@@ -113,12 +111,12 @@ PAIRS = [
 
 def differences(given: argparse.Namespace, *_: str) -> None:
     """BLEU of one row minus that of another, on the same resampled sentences, from rows that are there."""
-    found = []
+    found, references = [], lines(given.data / "test_2016_flickr.en", given.sentences)
     for names in PAIRS:
         paths = [given.out / f"row-{name}.json" for name in names]
         if all(path.exists() for path in paths):
             one, other = (json.loads(path.read_text()) for path in paths)
-            told = bootstrap(given, one, other)
+            told = bootstrap(references, one, other)
             found.append({"row": names[0], "minus": names[1], **told})
             print(
                 f"{names[0]} minus {names[1]}: {told['gain']:+.2f} ({told['gain_low']:+.2f} to {told['gain_high']:+.2f})",

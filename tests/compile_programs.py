@@ -47,7 +47,7 @@ def launches() -> list[Callable[[], object]]:
     from unmask.joints.triton import rehearsal
     from unmask.models.encoder.layers import Turn
     from unmask.models.encoder.relative import Relative
-    from unmask.models.encoder.triton_programs import add_norm, linear_activated, short_attention, turned
+    from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
     from unmask.sampling.engine import triton_programs as drawing
     from unmask.sampling.engine.token_draw import Asked
     from unmask.tables import filling
@@ -65,6 +65,8 @@ def launches() -> list[Callable[[], object]]:
         lambda: short_attention(states, states, states, 2),
         lambda: short_attention(states, states[..., :32], states[..., :32], 2, Turn(states[0, :, :32], states[0, :, :32]), 8),
         lambda: short_attention(states, states, states, 2, relative=relative),
+        lambda: long_attention(states, states, states, 2, 8),
+        lambda: long_attention(states, states, states, 2, relative=relative),
         lambda: turned(states, Turn(states[0, :, :32], states[0, :, :32])),
         lambda: linear_activated(inner, "gelu", states),
         lambda: linear_activated(inner, "swish", states, gates=True),

@@ -234,6 +234,36 @@ class Evaluation(TypedDict):
     median_seconds_a_pair: float | None
 
 
+class FrontierPoint(TypedDict):
+    """A decoder at a number of passes, or at one token per pass (asked: null)."""
+
+    decoder: str
+    asked: int | None
+    passes: float
+    nats: WithInterval
+    difference: WithInterval
+    best: bool
+
+
+class Frontier(TypedDict):
+    """Nats per token against passes; besides these, where and when it was made."""
+
+    texts: int
+    best: str
+    points: list[FrontierPoint]
+    settings: dict[str, Any]
+    skipped_texts: dict[str, int]
+
+
+class Profile(TypedDict):
+    """Dependence by distance."""
+
+    by_distance: list[float]
+    fingerprint: str
+    texts: int
+    about: dict[str, Any]
+
+
 class TrainingRun(TypedDict):
     """A trained model."""
 
@@ -259,10 +289,11 @@ class Study(TypedDict):
 SHAPES: dict[str, Any] = {
     "check": Check,
     "compare": Comparison,
-    "dependence": Dependence,
+    "dependence": Dependence | Profile,
     "diagnose": Diagnosis,
     "evaluate": Evaluation,
     "fill": Filling | ChainFilling,
+    "frontier": Frontier,
     "lab": Study | dict[str, Study],
     "mutants": Mutants,
     "sample": SampleRun,
@@ -270,7 +301,7 @@ SHAPES: dict[str, Any] = {
     "train": TrainingRun,
 }
 """Command to what it prints."""
-OPEN = (Evaluation, Study)
+OPEN = (Evaluation, Frontier, Study)
 """Shapes with further keys."""
 MAY_BE_NULL = (Diagnosis,)
 """Shapes that print null for a number that cannot be computed."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from unmask.cloze import Cloze
     from unmask.errors import InputError, ModelError, UnmaskError
     from unmask.evaluation.evaluate import evaluate
+    from unmask.evaluation.frontier import frontier
+    from unmask.evaluation.frontier_table import Frontier
     from unmask.evaluation.table import Evaluation
     from unmask.integrations.pipeline import pipeline
     from unmask.joints.deriving import derive, derive_all
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from unmask.scoring.results import PairScores, Scores
     from unmask.scoring.score import score
     from unmask.serving.server import serve
+    from unmask.tables.profile import Profile
     from unmask.tables.unary import Tables, unary_tables
     from unmask.training.result import TrainingRun
     from unmask.training.run import train
@@ -56,12 +59,14 @@ _HOME = {
     "Diagnosis": "unmask.sampling.run.diagnostics",
     "Evaluation": "unmask.evaluation.table",
     "Filling": "unmask.answers.filling",
+    "Frontier": "unmask.evaluation.frontier_table",
     "InputError": "unmask.errors",
     "Joint": "unmask.joints.joint",
     "MaskedLM": "unmask.models.masked_lm",
     "ModelError": "unmask.errors",
     "Mutants": "unmask.answers.mutants",
     "PairScores": "unmask.scoring.results",
+    "Profile": "unmask.tables.profile",
     "SampleRun": "unmask.sampling.run.result",
     "Scores": "unmask.scoring.results",
     "Tables": "unmask.tables.unary",
@@ -78,6 +83,7 @@ _HOME = {
     "diagnose": "unmask.sampling.run.diagnostics",
     "evaluate": "unmask.evaluation.evaluate",
     "fill": "unmask.answers.filling",
+    "frontier": "unmask.evaluation.frontier",
     "lab": "unmask.lab",
     "mutants": "unmask.answers.mutants",
     "pipeline": "unmask.integrations.pipeline",
@@ -100,12 +106,14 @@ __all__ = [
     "Diagnosis",
     "Evaluation",
     "Filling",
+    "Frontier",
     "InputError",
     "Joint",
     "MaskedLM",
     "ModelError",
     "Mutants",
     "PairScores",
+    "Profile",
     "SampleRun",
     "Scores",
     "Tables",
@@ -123,6 +131,7 @@ __all__ = [
     "diagnose",
     "evaluate",
     "fill",
+    "frontier",
     "lab",
     "mutants",
     "pipeline",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from math import inf, log
 
 import pytest
 import torch
@@ -53,7 +54,9 @@ def test_what_was_understood_of_the_bundled_model(english):
 
 
 def test_figures_on_texts_are_those_of_a_plain_loop(english):
-    found = unmask.check(english, data=TEXTS).on_texts
+    healthy = unmask.check(english, data=TEXTS)
+    assert healthy.concerns == () and healthy.left_out == ()
+    found = healthy.on_texts
     right = nats = mass = count = 0
     for text in TEXTS:
         ids = english.words.encode(text)
@@ -114,7 +117,55 @@ def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(tiny_fold
     extra = load_file(folder / "model.safetensors") | {"cls.species.weight": torch.ones(2, 16)}
     save_file(extra, folder / "model.safetensors", metadata={"format": "pt"})
     told = unmask.check(folder).concerns
-    assert any("nearly uniform" in line for line in told) and any("other heads" in line for line in told)
+    assert any("nearly uniform" in line for line in told) and not any("other heads" in line for line in told)
+    ((said,),) = [[text for name, text in unmask.check(folder).rows() if name == "left out"]]
+    assert "cls.species.weight" in said and unmask.check(folder).left_out == (said,)
+
+
+def test_worse_than_uniform_is_told_although_the_accuracy_is_right(copied):
+    """Logits thirty times as large: the same first choices, and certainty where they are wrong."""
+    odd = ["The old violin whispered to seven green umbrellas about taxes.", "My uncle is a quiet lawyer and sells used boats."]
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(copied / "model.safetensors")
+    for name in ("transform.LayerNorm.weight", "transform.LayerNorm.bias", "bias"):
+        tensors[f"cls.predictions.{name}"] *= 30
+    save_file(tensors, copied / "model.safetensors", {"format": "pt"})
+    found = unmask.check(copied, data=odd)
+    assert found.on_texts.accuracy > found.on_texts.frequent
+    assert found.on_texts.nats > found.on_texts.uniform == pytest.approx(log(8187))
+    (told,) = [concern for concern in found.concerns if "worse than a uniform" in concern]
+    assert f"{found.on_texts.nats:.1f} nats, uniform 9.0" in told
+
+
+def test_one_position_has_no_standard_error(english):
+    single = unmask.check(english, data=["the"])
+    assert single.on_texts.positions == 1 and single.on_texts.nats_error == inf
+    assert not any("uniform" in concern for concern in single.concerns)
+
+
+def test_heads_that_logits_do_not_need_are_left_out_without_a_word(tiny_folder, tmp_path):
+    from transformers import BertConfig, BertForPreTraining
+
+    folder = shutil.copytree(tiny_folder, tmp_path / "two heads")
+    BertForPreTraining(BertConfig.from_pretrained(tiny_folder)).save_pretrained(folder)
+    found = unmask.check(folder)
+    assert found.left_out == () and not any("head" in concern and "left out" in concern for concern in found.concerns)
+
+
+def test_a_model_whose_token_dropout_divides_by_the_visible_tokens(tmp_path):
+    """ESM rescales by the share of tokens that are not masked: rows of masks only give NaN."""
+    from transformers import EsmConfig, EsmForMaskedLM
+
+    names = ["<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSERTIDPKQNFYMHWC", "<mask>"]
+    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = EsmConfig(
+        vocab_size=len(names), pad_token_id=1, mask_token_id=24, token_dropout=True, position_embedding_type="rotary", **shape
+    )
+    EsmForMaskedLM(config).save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join(names))
+    found = unmask.check(tmp_path, data=["EVQLLESGG", "MKTAYIAK"])
+    assert found.passes_per_second > 1 and found.on_texts.positions == 17
 
 
 def test_texts_longer_than_the_model_and_nothing_around(tiny, tiny_folder, tmp_path):

@@ -14,6 +14,7 @@ FINE = {
     "dependence": "dependence 'the [MASK] [MASK]' --model {model}",
     "mutants": "mutants 'the cat sat' --positions 2 --alphabet the,cat,dog --model {model}",
     "evaluate": "evaluate --data {world}/texts.txt --out {new} --model {model} --pairs 2",
+    "frontier": "frontier --data {world}/texts.txt --out {new} --model {model} --length 3 --first --passes 2",
     "score": "score 'the cat sat' --model {model}",
     "sample": "sample --out {new} --model {model} --chains 2 --sweeps 1 --length 3",
     "diagnose": "diagnose {world}/run",
@@ -28,6 +29,7 @@ FINE = {
     "lab parallel": "lab parallel --out {new}",
     "lab stutter": "lab stutter --out {new}",
     "lab schedule": "lab schedule --out {new}",
+    "lab decoding": "lab decoding --out {new}",
     "lab all": "lab all --out {new}",
 }
 """Right but for the option that is tried. An argument stands first, right after the command's name."""

@@ -28,6 +28,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
     (folder / "latin1.txt").write_bytes("the café sat\n".encode("latin-1"))
     (folder / "zeros.txt").write_bytes(b"the \0 sat\n")
     (folder / "records.jsonl").write_text('{"text": "the cat sat ."}\n')
+    (folder / "table.csv").write_text("id,text\n1,the cat sat .\n")
     (folder / "corrupt.txt.gz").write_bytes(gzip.compress(b"the cat sat\n" * 200)[:30])
     (folder / "corrupt.txt.xz").write_bytes(b"\xfd7zXZ\0 and then nothing")
     (folder / "corrupt.npy").write_bytes(b"\x93NUMPY nothing")

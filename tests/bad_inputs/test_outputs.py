@@ -22,6 +22,7 @@ from unmask.options import VERBS
 FILES = {
     "compare --figure": ("compare --file {input} --alphabet {words} --model {model} --figure {to}", ".png"),
     "dependence --figure": ("dependence --file {input} --alphabet {words} --model {model} --figure {to}", ".svg"),
+    "dependence --out": ("dependence --profile {input} --alphabet {words} --model {model} --out {to}", ".json"),
     "mutants --figure": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --figure {to}", ".pdf"),
     "mutants --out": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --out {to}", ".parquet"),
     "translate --out": ("translate {input} --reference {words} --model {model} --out {to}", ".jsonl"),
@@ -30,6 +31,7 @@ FILES = {
 FOLDERS = {
     "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
     "evaluate pairs --out": "evaluate --pairs-file {input} --model {model} --out {to}",
+    "frontier --out": "frontier --data {input} --profile {words} --model {model} --out {to}",
     "score --out": "score {input} --model {model} --out {to}",
     "score pairs --out": "score --pairs {input} --model {model} --out {to}",
     "sample --out": "sample --init {input} --alphabet {words} --model {model} --out {to}",
@@ -199,7 +201,7 @@ def test_own_files_are_replaced(place: Path, tiny_folder: Path) -> None:
 def test_every_option_that_names_a_path_is_swept() -> None:
     """A new option with a path must be added here, or to those that are read."""
     read = {"file", "alphabet", "pairs", "init", "data", "pairs_file", "mutations", "distil", "tokenizer", "valid", "model"}
-    read |= {"texts", "reference", "corpus", "parallel", "run", "table", "judge", "inputs"}
+    read |= {"texts", "reference", "corpus", "parallel", "run", "table", "judge", "inputs", "profile"}
     swept = {tuple(option.split()[i] for i in (0, -1)) for option in (*FILES, *FOLDERS)}
     for name in set(VERBS) - {"lab", "serve"}:
         for parameter in command(name).params:

@@ -27,6 +27,7 @@ COMMANDS = {
     "sample": [],
     "diagnose": ["."],
     "evaluate": ["--data", "texts.txt", "--out", "out"],
+    "frontier": ["--data", "texts.txt", "--out", "out"],
     "train": ["texts.txt", "--out", "out"],
     "lab": ["dependence"],
 }

@@ -23,10 +23,11 @@ from unmask.cli.lm_eval import MODEL, NAME, main, register
 from unmask.errors import InputError
 from unmask.integrations.harness import UnmaskLM
 from unmask.models.masked_lm import MaskedLM
-from unmask.options.integrations import HarnessOptions
+from unmask.options.integrations import DECODERS, HarnessOptions
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["red", "green", "blue"]
+LAW = "decoder:interleaved@1"
 PAIRS = [
     ("The two brothers were tired.", "The two brothers was tired."),
     ("A girl lost her shoe.", "A girl lost their shoe."),
@@ -124,7 +125,7 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
     assert found["config"]["score"] == "any_order" and found["config"]["model_sha"] == model.fingerprint
 
 
-@pytest.mark.parametrize("score", ["any_order", "left_to_right", "right_to_left", "confident", "margin", "open", "log_prob"])
+@pytest.mark.parametrize("score", ["any_order", "left_to_right", "right_to_left", "confident", "margin", "open", "log_prob", LAW])
 @pytest.mark.parametrize("context", ["green", "", "blue [MASK] red"])
 def test_answers_of_one_length_sum_to_one(colours, score, context):
     answers = [" " + " ".join(words) for words in product(WORDS, repeat=2)]
@@ -139,7 +140,7 @@ def test_pseudo_likelihoods_do_not_sum_to_one(colours):
     assert abs(sum(exp(value) for value, _ in found) - 1) > 0.03
 
 
-@pytest.mark.parametrize("score", ["any_order", "left_to_right", "confident"])
+@pytest.mark.parametrize("score", ["any_order", "left_to_right", "confident", LAW])
 def test_texts_longer_than_the_model_sum_to_one(colours, score):
     """Six tokens, the model takes four: by windows, or block by block."""
     texts = [" ".join(words) for words in product(WORDS, repeat=6)]
@@ -176,6 +177,13 @@ def test_greedy_is_what_is_generated(colours, context):
     answers = [" " + " ".join(words) for words in product(WORDS, repeat=2)]
     found = lm.loglikelihood([asked(before, answer) for answer in answers], disable_tqdm=True)
     assert [answer.strip() for answer, (_, greedy) in zip(answers, found, strict=True) if greedy] == [text]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_every_decoder_writes(colours, decoder):
+    lm = UnmaskLM(colours, decoder=decoder)
+    written = lm.generate_until([asked("red", {"max_gen_toks": 3}), asked("", {"max_gen_toks": 2})], disable_tqdm=True)
+    assert [len(text.split()) for text in written] == [3, 2] and set(" ".join(written).split()) <= set(WORDS)
 
 
 def test_what_is_generated(colours):
@@ -244,7 +252,6 @@ def test_texts_without_a_score_can_have_probability_zero(colours):
         ({"scoer": "pll"}, "score"),
         ({"score": "pll", "orders": 5}, "orders was given, which score pll does not use"),
         ({"decoder": "ancestral"}, "decoder 'ancestral'"),
-        ({"decoder": "entropy-bound", "decoding_steps": 3}, "decoding_steps was given, which decoder entropy-bound does not use"),
         ({"batch_size": 0}, "batch_size 0"),
     ],
 )

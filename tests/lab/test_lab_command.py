@@ -24,6 +24,7 @@ SMALL = {
     "parallel": ["--sites", "3", "--couplings", "0,0.2"],
     "stutter": ["--slots", "3"],
     "schedule": ["--sites", "4", "--orders", "5"],
+    "decoding": ["--sites", "4", "--gammas", "0,0.2"],
 }
 
 
@@ -31,6 +32,7 @@ SMALL_CALLS = {
     "dictionary": {"sites": 3, "couplings": [0, 0.3]},
     "dependence": {"sites": 3, "couplings": (0, 0.2), "table_couplings": np.array([0.1, 0.3]), "k": [1, 2]},
     "stutter": {"slots": 3},
+    "decoding": {"sites": 4, "gammas": [0, 0.2]},
 }
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from argparse import Namespace
+from pathlib import Path
+
 import pytest
 import torch
 
 from unmask.errors import InputError
-from unmask.models.fairseq import roberta_from_fairseq
+from unmask.models.fairseq import heads_of, roberta_from_fairseq
 from unmask.models.masked_lm import MaskedLM
 
 RESIDUES = "LAGVSERTIDPKQNFYMHWC"
@@ -66,3 +70,45 @@ def test_what_is_no_fairseq_roberta_is_refused(make_network, tmp_path):
     with pytest.raises(InputError, match="is not empty: name a new one"):
         roberta_from_fairseq(fairseq_names(network), RESIDUES, 4, tmp_path)
     assert (tmp_path / "config.json").read_text() == "{}"
+
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = {"encoder_attention_heads": 4, "activation_fn": "gelu"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"args": Namespace(**OPTIONS)},
+        {"args": None, "cfg": {"model": Namespace(**OPTIONS), "task": Namespace(data="x")}},
+        {"args": None, "cfg": {"model": OPTIONS}},
+    ],
+    ids=["args", "cfg with a namespace", "cfg with a dictionary"],
+)
+def test_the_recipe_of_the_page_runs_for_both_layouts_of_the_options(make_network, tmp_path, monkeypatch, options):
+    """The block of the documentation, as it is written there, in a folder as fairseq leaves it."""
+    network = make_network("roberta", vocab_size=25, pad_token_id=1, type_vocab_size=1)
+    torch.save({"model": fairseq_names(network), **options}, tmp_path / "checkpoint_best.pt")
+    (tmp_path / "dict.txt").write_text("".join(f"{letter} 1\n" for letter in RESIDUES))
+    page = (ROOT / "docs" / "bring-your-own-model.md").read_text()
+    (recipe,) = re.findall(r"## Checkpoints of fairseq.*?```python\n(.*?)```", page, re.DOTALL)
+    assert 'map_location="cpu"' in recipe
+    monkeypatch.chdir(tmp_path)
+    exec(recipe, {})
+    model = MaskedLM.load(tmp_path / "my-roberta")
+    assert model.network.config.num_attention_heads == 4
+    assert model.decode(model.cloze("EVQ[MASK]").ids) == ["<s>", *"EVQ", "[MASK]", "</s>"]
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        ({}, "no encoder_attention_heads"),
+        ({"args": Namespace(encoder_layers=3)}, "no encoder_attention_heads"),
+        ({"args": Namespace(**OPTIONS | {"activation_fn": "relu"})}, "activation_fn 'relu'"),
+        ({"cfg": {"model": OPTIONS | {"encoder_normalize_before": True}}}, "encoder_normalize_before True"),
+    ],
+)
+def test_options_that_make_another_network_are_refused(options, told):
+    with pytest.raises(InputError, match=told):
+        heads_of(options)

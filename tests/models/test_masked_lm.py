@@ -217,7 +217,7 @@ def test_out_of_memory_halves_the_batch_and_goes_on(checkpoint, monkeypatch, cap
     assert max(sizes) <= 12, "the smaller batch is remembered"
 
 
-def test_one_row_too_many_is_an_error_and_other_errors_pass(checkpoint, monkeypatch):
+def test_one_row_too_many_is_an_error_and_other_errors_are_named(checkpoint, monkeypatch):
     model = MaskedLM.load(checkpoint("deberta"))
     rows, positions = torch.tensor([TEXT, TEXT]), torch.tensor([[3], [3]])
 
@@ -231,7 +231,7 @@ def test_one_row_too_many_is_an_error_and_other_errors_pass(checkpoint, monkeypa
     with pytest.raises(ModelError, match="one row of this text does not fit in memory"):
         model.logits(rows, positions)
     monkeypatch.setattr(model.network, "forward", broken)
-    with pytest.raises(RuntimeError, match="shapes do not match"):
+    with pytest.raises(ModelError, match=r"8 tokens in float32: transformers' DebertaForMaskedLM fails \(shapes do not match\)"):
         model.logits(rows, positions)
 
 

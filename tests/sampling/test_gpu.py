@@ -11,7 +11,10 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.confidence import ConfidenceOrder
 from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.entropy_bound import EntropyBound
+from unmask.sampling.decoders.lowest_entropy import LowestEntropy
 from unmask.sampling.decoders.mask_predict import MaskPredict
+from unmask.sampling.decoders.random_sets import RandomSets
 from unmask.sampling.energy import Energy, energies
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, counter_words, plain_uniform, uniform
@@ -175,7 +178,7 @@ def test_chains_in_float64_are_those_of_the_processor(kernel, options, sites):
     assert torch.equal(*ends) and len(ends[0].unique(dim=0)) > 1
 
 
-@pytest.mark.parametrize("decoder", [Ancestral, MaskPredict, ConfidenceOrder])
+@pytest.mark.parametrize("decoder", [Ancestral, MaskPredict, ConfidenceOrder, EntropyBound, LowestEntropy, RandomSets])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decoded_texts_in_float64_are_those_of_the_processor(decoder, temperature):
     ends, table, n = [], TabularMLM.random(3, 4, 5).table, 64

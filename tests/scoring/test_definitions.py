@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
+from unmask.errors import InputError
 from unmask.joints import derive
 from unmask.models.tabular import TabularMLM
 from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
-from unmask.scoring.registry import SCORES, passes_of
+from unmask.scoring.registry import SCORES, WITH_LAW, chosen, passes_of
 from unmask.tables.unary import unary_tables
 
-ENUMERATED = [name for name in SCORES if name != "log_prob"]
+LAWS = [f"{name}{passes}" for name in WITH_LAW for passes in ("", "@2")]
+ENUMERATED = [*(name for name in SCORES if name != "log_prob"), *LAWS]
 """log_prob has a file of its own."""
 
 
@@ -102,6 +104,7 @@ def test_scores_are_their_definitions(vocabulary, length, seed, data):
     assert float(found["any_order"].extra["mean_log"][0]) == pytest.approx(sum(ways) / len(ways), abs=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:.*no dependence profile")
 @pytest.mark.parametrize("name", ENUMERATED)
 def test_what_is_a_probability_sums_to_one_and_what_is_none_does_not(name):
     model = TabularMLM.random(3, 3, seed=11)
@@ -243,3 +246,62 @@ def test_passes_are_those_that_are_made(names):
     model = CountingMLM.random(3, 4, seed=3)
     score_batch(model, TextBatch.of(torch.tensor([[0, 1, 2, 0]])), ScoreSettings(names))
     assert model.rows == passes_of(4, names, ScoreSettings(names))
+
+
+def interleaved_in_two(model, text):
+    even, odd = range(0, len(text), 2), range(1, len(text), 2)
+    every = set(range(len(text)))
+    return sum(log_q(model, text, every, t) for t in even) + sum(log_q(model, text, set(odd), t) for t in odd)
+
+
+def test_the_law_of_a_decoder_is_its_definition_whatever_is_scored_beside_it():
+    model = TabularMLM.random(3, 4, seed=21)
+    texts = [[0, 1, 2, 0], [2, 2, 1, 1], [1, 0, 0, 2]]
+    found = scores(model, texts, ["decoder:interleaved@2"])
+    assert found.values.tolist() == pytest.approx([interleaved_in_two(model, text) for text in texts], abs=1e-10)
+    assert torch.allclose(found.by_site.sum(1), found.values) and found.extra["special"].tolist() == [0.0] * 3
+
+
+def test_the_law_of_a_target_is_given_its_own_context():
+    model = TabularMLM.random(3, 4, seed=22)
+    texts, sites = torch.tensor([[0, 1, 2, 0], [2, 2, 1, 1]]), torch.tensor([[1, 2], [0, 3]])
+    found = score_batch(model, TextBatch.of(texts, sites), ScoreSettings(("decoder:lowest-entropy@1",)))[
+        "decoder:lowest-entropy@1"
+    ]
+    by_hand = [
+        sum(log_q(model, text, set(some), t) for t in some) for text, some in zip(texts.tolist(), sites.tolist(), strict=True)
+    ]
+    assert found.values.tolist() == pytest.approx(by_hand, abs=1e-10)
+
+
+def test_random_sets_have_one_order_for_all_texts_which_the_seed_draws():
+    model = TabularMLM.random(3, 4, seed=23)
+    text = [[0, 1, 2, 0]]
+    alone = [float(scores(model, text, ["decoder:random@2"], seed=seed).values[0]) for seed in range(6)]
+    beside = float(scores(model, [[1, 1, 1, 1], *text], ["decoder:random@2"], seed=0).values[1])
+    assert beside == alone[0] and len(set(alone)) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("decoder:leest-dependent@8", "unknown: did you mean decoder:least-dependent"),
+        ("decoder:mask-predict@4", "mask-predict has no law that can be computed, because it does not choose positions before"),
+        ("decoder:random@0", "passes of score decoder:random 0 is out of range: give a whole number from 1"),
+        ("decoder:random@two", "passes of score decoder:random 'two' is not a whole number"),
+        ("decoder:random@", "passes of score decoder:random '' is not a whole number"),
+        ("decoder:mh", "unknown"),
+    ],
+)
+def test_names_of_laws_are_checked(name, wrong):
+    with pytest.raises(InputError, match=wrong):
+        chosen(name)
+
+
+def test_definitions_of_laws_say_what_a_pass_reveals():
+    assert (
+        "every m-th blank" in SCORES["decoder:interleaved@4"].definition
+        and "4 passes" in SCORES["decoder:interleaved@4"].definition
+    )
+    assert "the default gamma" in SCORES["decoder:entropy-bound"].definition
+    assert passes_of(16, ["decoder:interleaved@4"], None) == 4 and passes_of(3, ["decoder:interleaved@4"], None) == 3

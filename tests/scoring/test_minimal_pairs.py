@@ -64,7 +64,7 @@ def test_files_and_folders(pieces, tmp_path):
 def test_a_missing_key_is_told_with_its_line(pieces, tmp_path):
     file = tmp_path / "pairs.jsonl"
     file.write_text('{"sentence_good": "a cat", "sentence_bad": "cat a"}\n{"sentence_good": "a cat", "bad": "cat a"}\n')
-    with pytest.raises(InputError, match="line 2 has no key 'sentence_bad'"):
+    with pytest.raises(InputError, match="line 2 has no field 'sentence_bad'"):
         unmask.score(pairs=file, model=pieces)
     with pytest.raises(InputError, match="does not exist"):
         unmask.score(pairs=tmp_path / "nowhere.jsonl", model=pieces)

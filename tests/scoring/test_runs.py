@@ -111,10 +111,61 @@ def test_json_lines(pieces, tmp_path):
     assert found[0]["id"] == "4" and found[1]["reason"] == "the text is empty" and found[2]["length"] == 1
 
 
+@pytest.mark.parametrize("kind, mark", [("csv", ","), ("tsv", "\t")])
+def test_tables_are_read_by_column(pieces, tmp_path, unmask_score, kind, mark):
+    file = tmp_path / f"stimuli.{kind}"
+    rows = [["id", "sentence", "note"], ["7", "a dog" + mark + "ran", 'said "so"'], [], ["8", "the cat", ""]]
+    with open(file, "w", newline="", encoding="utf-8-sig") as stream:
+        csv.writer(stream, delimiter=mark).writerows(rows)
+    found = unmask.score(file, model=pieces)
+    assert [(row["id"], row["text"]) for row in found] == [("7", f"a dog{mark}ran"), ("8", "the cat")]
+    assert [row["text"] for row in unmask.score(file, model=pieces, field="note")] == ['said "so"', ""]
+    with pytest.raises(InputError, match="line 2 has no field 'text2' .its fields are id, sentence, note.: name one of them"):
+        unmask.score(file, model=pieces, field="text2")
+    code, printed, _ = unmask_score("-", "--input", kind, "--field", "second", stdin=f"first{mark}second\na{mark}a cat\n")
+    assert code == 0 and [json.loads(line)["text"] for line in printed.splitlines()] == ["a cat"]
+    file.write_text(mark.join(("before", "target", "after")) + "\n" + mark.join(("a", "cat", "sat")) + "\n")
+    (row,) = unmask.score(file, model=pieces)
+    assert row["text"] == "a cat sat" and row["length"] == 1
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b'{"text": "a dog"}\n{"txt": "a cat"}\n', "line 2 has no key 'text'"),
+        ("item,stimulus\n1,a dog\n", "line 2 has no field 'text' (its fields are item, stimulus)"),
+        ("a dog\na cat\n", "line 2 has no field 'text' (its fields are a dog)"),
+        ("id;text\n1;a dog\n", "its fields are id;text"),
+        ("id,text\n1,a dog, ran\n", "line 2 has 3 cells and the header 2: put a text with a separator in quotes"),
+        ('id,text\n1,"a dog" ran\n', "line 2 is not csv"),
+        ("id,text\n", "there is no text to score"),
+    ],
+)
+def test_tables_whose_column_is_not_named_or_whose_rows_do_not_fit(tmp_path, unmask_score, content, told):
+    (tmp_path / "stimuli.csv").write_text(content)
+    code, printed, said = unmask_score(tmp_path / "stimuli.csv")
+    assert code == 2 and printed == "" and told in said and said.count("\n") == 1
+
+
+def test_a_table_may_be_read_as_lines_and_lines_have_no_fields(pieces, tmp_path):
+    (tmp_path / "lines.csv").write_text("a dog, ran\nthe cat\n")
+    assert [row["text"] for row in unmask.score(tmp_path / "lines.csv", model=pieces, input="text")] == ["a dog, ran", "the cat"]
+    (tmp_path / "lines.txt").write_text("a dog\n")
+    with pytest.raises(InputError, match="without fields"):
+        unmask.score(tmp_path / "lines.txt", model=pieces, field="text")
+    (tmp_path / "keys.jsonl").write_text('{"stimulus": "a dog", "id": 3}\n')
+    assert unmask.score(tmp_path / "keys.jsonl", model=pieces, field="stimulus")[0]["text"] == "a dog"
+
+
+def test_minimal_pairs_of_a_table(pieces, tmp_path):
+    (tmp_path / "pairs.csv").write_text('sentence_good,sentence_bad\n"a dog ran","a dog a"\n')
+    found = unmask.score(pairs=tmp_path / "pairs.csv", model=pieces)
+    assert isinstance(found, unmask.PairScores) and len(found.rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'{"text": "a dog"}\n{"txt": "a cat"}\n', "line 2 has no field 'text'"),
         (b'{"text": "a dog"}\n{"text": 3}\n', "line 2: 'text' is 3"),
         (b'{"text": "a dog"}\n["a cat"]\n', "line 2 is a JSON list"),
         (b'{"text": "a dog"}\n{"text": \n', "line 2 is not JSON"),

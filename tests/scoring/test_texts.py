@@ -194,6 +194,7 @@ def test_proteins_letter_by_letter(tmp_path):
         ({"engine": "ray"}, "needs an out folder"),
         ({"workers": 2}, "workers was given, which engine local does not use: leave it out, or use engine ray"),
         ({"input": "jsonl"}, "no file was given"),
+        ({"field": "stimulus"}, "field stimulus says how a file is read, and no file was given"),
         ({"long": "cut"}, "long 'cut' is unknown"),
     ],
 )

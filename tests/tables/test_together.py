@@ -72,6 +72,13 @@ def test_small_questions_share_calls_and_large_ones_do_not():
     assert model.calls == [4] + [5] * 8  # each question fills a batch by itself
 
 
+def test_a_cloze_that_is_asked_about_twice_has_its_tables_twice():
+    model = Watched.random(5, 3, 0)
+    cloze, sets = Cloze((1, 5, 5), (1, 2)), [torch.tensor([0, 3]), torch.tensor([1, 2])]
+    for tables in tables_of(model, [cloze, cloze], [sets, sets]):
+        assert_same(tables, unary_tables(model, cloze, sets), 0)
+
+
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_candidates_of_many_blocks_are_those_of_each(size):
     model = Watched.random(6, 3, 1)

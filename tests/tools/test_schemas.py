@@ -46,6 +46,9 @@ COMMANDS = [
     ["diagnose", "run"],
     ["evaluate", "--data", "texts.txt", "--pairs", "3", "--out", "three", "--model", "TINY"],
     ["evaluate", "--data", "texts.txt", "--pairs", "1", "--joints", "chain", "--out", "one", "--model", "TINY"],
+    ["frontier", "--data", "texts.txt", "--length", "7", "--passes", "2", "--decoders", "random",
+     "--out", "front", "--model", "TINY"],
+    ["dependence", "--profile", "many.txt", "--candidates", "2", "--model", "TINY"],
     ["lab", "dependence", "--sites", "3", "--couplings", "0,0.3", "--table-couplings", "0.3"],
     ["train", "corpus.txt", "--out", "model", "--layers", "1", "--width", "16", "--heads", "1", "--vocab", "80", "--steps", "2",
      "--max-length", "16", "--segment-lengths", "16", "--batch-tokens", "128", "--valid-share", "0.2", "--device", "cpu"],
@@ -57,6 +60,7 @@ def printed(tiny_folder, tmp_path_factory):
     """Command and what it printed, all in one folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("schemas"))
+        Path("many.txt").write_text("the cat sat on a mat .\n" * 60)
         Path("texts.txt").write_text("the cat sat on a mat .\na dog ran under the tree .\nthe dog sat .\n")
         Path("pairs.jsonl").write_text('{"sentence_good": "the cat sat .", "sentence_bad": "the sat cat ."}\n')
         Path("corpus.txt").write_text("".join(f"The {who} met {n} friends.\n" for who in ("baker", "sailor") for n in range(50)))
@@ -82,7 +86,7 @@ def test_a_missing_key_an_unknown_one_and_a_wrong_type_are_told(printed):
         key = next(iter(value))
         assert not validator.is_valid({name: part for name, part in value.items() if name != key})
         assert not validator.is_valid(value | {key: ["no", {"such": "value"}]})
-        if command not in ("evaluate", "lab"):
+        if command not in ("evaluate", "frontier", "lab"):
             assert not validator.is_valid(value | {"unheard_of": 1})
 
 

@@ -174,7 +174,7 @@ def test_log_probabilities_of_an_order_sum_to_one_given_each_source() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0, 3), min_size=1, max_size=6), st.floats(0, 4))
 def test_the_largest_set_of_sure_sites_under_the_bound(entropies: list[float], gamma: float) -> None:
-    chosen = under_bound(torch.tensor([entropies], dtype=torch.float64), gamma)[0].tolist()
+    chosen = under_bound(torch.tensor([entropies], dtype=torch.float64), torch.tensor([[gamma]]).double())[0].tolist()
     inside = [h for h, kept in zip(entropies, chosen, strict=True) if kept]
     outside = sorted(h for h, kept in zip(entropies, chosen, strict=True) if not kept)
     assert inside and sum(inside) - max(inside) <= gamma + 1e-9
@@ -185,5 +185,5 @@ def test_entropy_bound_fills_one_by_one_without_a_bound_to_lose_and_all_at_once_
     model = TabularMLM.random(3, 4, 2)
     target = Target(model, [model.mask_id] * 4)
     for gamma, steps in ((0.0, 4), (100.0, 1)):
-        state, passes = decode(EntropyBound(target, Passes(model), gamma), 3, ChainStreams(0, [0, 1, 2]).at(0, 0))
+        state, passes = decode(EntropyBound(target, Passes(model), gamma=gamma), 3, ChainStreams(0, [0, 1, 2]).at(0, 0))
         assert passes.tolist() == [steps] * 3 and bool((state.ids < 3).all())

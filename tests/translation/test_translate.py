@@ -260,6 +260,13 @@ def test_other_models_and_sources_without_room_are_refused(masked: Path, causal:
     assert unmask.translate(["", " "], model=masked, device="cpu").texts == ["", ""]
 
 
+def note(folder: Path, **changes: Any) -> None:
+    """Change translation.json; None takes an entry out, as in a folder of an earlier unmask."""
+    file = folder / "translation.json"
+    noted = json.loads(file.read_text()) | changes
+    file.write_text(json.dumps({name: value for name, value in noted.items() if value is not None}))
+
+
 def foreign_tokenizers() -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
     """Changes of a vocabulary after which ids mean other words, or none."""
     special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -309,9 +316,22 @@ def test_whole_numbers_are_no_weights(request: pytest.FixtureRequest, tmp_path: 
     if not (folder / file).exists():
         assert kind == "causal" and file == "length_head.safetensors"
         return
+    note(folder, files={})
     save_file({name: (100 * t).int() for name, t in load_file(folder / file).items()}, folder / file, {"format": "pt"})
     with pytest.raises(UnmaskError, match="int32"):
         translated(folder)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "length_head.safetensors"])
+def test_weights_of_another_model_of_the_same_shape_are_refused(masked: Path, refined: Path, tmp_path: Path, file: str) -> None:
+    folder = shutil.copytree(masked, tmp_path / "model")
+    PairModel.load(folder, "cpu")
+    shutil.copy(refined / file, folder / file)
+    with pytest.raises(InputError, match=f"{file} in .* is not the file that the model was saved with") as caught:
+        PairModel.load(folder, "cpu")
+    assert "\n" not in str(caught.value) and "translation.json" in str(caught.value)
+    note(folder, files={})
+    PairModel.load(folder, "cpu")
 
 
 def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from inspect import Signature, signature
+from inspect import Parameter, Signature, signature
 from math import prod
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
@@ -47,6 +47,8 @@ class OneOrMany(Protocol[Options, Answer]):
     each: Callable[..., Iterator[Any]]
 
     @overload
+    def __call__(self, text: None = None, *args: Options.args, **options: Options.kwargs) -> Answer: ...
+    @overload
     def __call__(self, text: str, *args: Options.args, **options: Options.kwargs) -> Answer: ...
     @overload
     def __call__(self, text: list[str] | tuple[str, ...], *args: Options.args, **options: Options.kwargs) -> list[Answer]: ...
@@ -58,13 +60,14 @@ def one_or_many(each: Callable[Concatenate[Sequence[str], Options], Iterator[Ans
     `each` checks everything before its first answer, and writes the files of an answer when it is asked for the next.
     """
 
-    first = next(iter(signature(each).parameters))
+    first, parameter = next(iter(signature(each).parameters.items()))
+    left_out = () if parameter.default is Parameter.empty else parameter.default
 
     @wraps(each)
     def function(*args: Any, **options: Any) -> Answer | list[Answer]:
-        text, rest = (args[0], args[1:]) if args else (options.pop(first, ()), ())
-        if isinstance(text, str):
-            (answer,) = each([text], *rest, **options)
+        text, rest = (args[0], args[1:]) if args else (options.pop(first, left_out), ())
+        if text is None or isinstance(text, str):
+            (answer,) = each(cast(Sequence[str], text) if text is None else [text], *rest, **options)
             return answer
         return list(each(text, *rest, **options))
 

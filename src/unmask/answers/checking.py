@@ -6,7 +6,7 @@ next to nothing on special tokens. So `measure` takes, on up to MOST_POSITIONS p
 
     accuracy       how often the masked token is the model's first choice
     frequent       how often it is the most frequent token of these texts: the accuracy of a model that reads nothing
-    nats           the mean of -log q(token | rest)
+    nats           the mean of -log q(token | rest); a uniform distribution over the V regular tokens has log V
     special mass   the mean probability of special tokens and of outputs that are not tokens
 
 The number of heads and the activation leave every tensor's shape as it is, so a wrong one in config.json loads and computes. With
@@ -31,12 +31,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from unmask.answers.first_look import mean_and_error, worse_than_uniform
 from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import ACTIVATIONS, BertMaskedLM, BertShape
+from unmask.models.function_network import FunctionNetwork
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.weights import LeftOut
 from unmask.options.answers import CheckOptions
 from unmask.options.option import documented
 from unmask.runs.files import user_path
@@ -64,6 +67,7 @@ class OnTexts:
     too_long          texts with more tokens than the model takes
     unknown           share of tokens that the model does not know
     positions         how many were masked, one at a time
+    nats_error        the standard error of `nats`; `uniform`: log V
     doubts            settings of config.json with which the texts would be less likely than with others
     """
 
@@ -78,6 +82,8 @@ class OnTexts:
     frequent: float
     frequent_token: str
     nats: float
+    nats_error: float
+    uniform: float
     special_mass: float
     doubts: tuple[str, ...]
 
@@ -119,15 +125,15 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
         raise InputError(f"none of the {len(texts):,} texts has a token that the model knows ({why}): give texts of its own kind")
     common = Counter(rows[row][place] for row, place in places).most_common(1)[0][0]
     chosen = places[:: ceil(len(places) / MOST_POSITIONS)]
-    right, nats, mass, done = 0, 0.0, 0.0, 0
+    right, mass, each = 0, 0.0, []
     ruled_out = torch.tensor(sorted(special), dtype=torch.long)
     for log_q, gold in _masked_one_by_one(model, rows, chosen):
         right += int((log_q.argmax(-1) == gold).sum())
-        nats -= float(log_q.gather(1, gold[:, None]).sum())
+        each += (-log_q.gather(1, gold[:, None])[:, 0]).tolist()
         mass += float(log_q[:, ruled_out].exp().sum())
-        done += len(gold)
         if progress:
-            progress(done, len(chosen), "masked positions")
+            progress(len(each), len(chosen), "masked positions")
+    nats, nats_error = mean_and_error(each)
     return OnTexts(
         texts=len(rows),
         tokens=tokens,
@@ -139,7 +145,9 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
         accuracy=right / len(chosen),
         frequent=sum(rows[row][place] == common for row, place in chosen) / len(chosen),
         frequent_token=model.token(common),
-        nats=nats / len(chosen),
+        nats=nats,
+        nats_error=nats_error,
+        uniform=log(len(model.regular_ids)),
         special_mass=mass / len(chosen),
         doubts=tuple(doubts(model, rows, places[:: ceil(len(places) / DOUBT_POSITIONS)])),
     )
@@ -173,11 +181,11 @@ def doubts(model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[tupl
         network = BertMaskedLM(shape)
         network.load_state_dict(model.network.state_dict(), assign=True)
         difference = log_probs(MaskedLM(network, model.tokenizer)) - stated
-        error = float(difference.std()) / len(difference) ** 0.5
-        if float(difference.mean()) > ERRORS * error:
+        mean, error = mean_and_error(difference.tolist())
+        if mean > ERRORS * error:
             yield (
                 f"with {name} {value} instead of {getattr(model.network.config, name)} the texts are likelier, by "
-                f"{float(difference.mean()):.2f} nats per token: config.json may state it wrong"
+                f"{mean:.2f} nats per token: config.json may state it wrong"
             )
 
 
@@ -206,6 +214,7 @@ class Check:
     longest        the most tokens of a text, those included; None where nothing limits it
     head           how logits are had at some positions only
     passes_per_second   for texts of 16 tokens
+    left_out       tensors of other heads in the folder, which logits do not need
     on_texts       figures on the user's texts, if any were given
 
     >>> found = unmask.check()
@@ -233,6 +242,7 @@ class Check:
     longest: int | None
     head: str
     passes_per_second: float
+    left_out: tuple[str, ...]
     on_texts: OnTexts | None
     concerns: tuple[str, ...]
 
@@ -256,6 +266,7 @@ class Check:
             ("longest text", "no limit" if self.longest is None else f"{self.longest:,} tokens, those around it included"),
             ("head", self.head),
             ("speed", f"{self.passes_per_second:,.0f} passes a second of {TIMED_TOKENS} tokens"),
+            *(("left out", said) for said in self.left_out),
         ]
         found = self.on_texts
         if found is not None:
@@ -269,7 +280,10 @@ class Check:
                     "masked accuracy",
                     f"{found.accuracy:.1%} of {found.positions:,}; always {found.frequent_token!r}: {found.frequent:.1%}",
                 ),
-                ("masked token", f"{found.nats:.3f} nats; special tokens get {found.special_mass:.2%}"),
+                (
+                    "masked token",
+                    f"{found.nats:.3f} nats, uniform {found.uniform:.3f}; special tokens get {found.special_mass:.2%}",
+                ),
             ]
         return rows
 
@@ -300,6 +314,9 @@ def check(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
     progress: Progress | None = None,
 ) -> Check:
     """The facts of a model as it was read, and what looks wrong; on the user's texts too, if `data` has them.
@@ -311,8 +328,8 @@ def check(
     texts = None if data is None else texts_of(data)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
-        lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device=device, dtype=dtype, rename=rename)
-    loading = [str(warning.message) for warning in raised if issubclass(warning.category, UnmaskWarning)]
+        lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device, dtype, None, rename, lang, shift, mask_token)
+    said = [(warning.category, str(warning.message)) for warning in raised if issubclass(warning.category, UnmaskWarning)]
     found = None if texts is None else measure(lm, texts, progress)
     words = lm.words
     before, after = words.around()
@@ -326,7 +343,7 @@ def check(
     return Check(
         model=lm.name,
         architecture=", ".join([str(getattr(config, "model_type", type(lm.network).__name__)), *shape]),
-        network="unmask's own BERT" if isinstance(lm.network, BertMaskedLM) else f"transformers' {type(lm.network).__name__}",
+        network=_kind(lm.network),
         parameters=sum(weight.numel() for weight in lm.network.parameters()),
         dtype=str(lm.dtype).removeprefix("torch."),
         device=str(lm.device),
@@ -342,15 +359,32 @@ def check(
         outputs=lm.vocab_size,
         unused=len(words.nameless),
         longest=lm.max_length,
-        head="at the positions asked for" if lm.head.position_by_position else "mixes positions, so it runs on all of them",
+        head=_head(lm),
         passes_per_second=_speed(lm),
+        left_out=tuple(message for kind, message in said if issubclass(kind, LeftOut)),
         on_texts=found,
-        concerns=tuple([*loading, *concerns(lm, found)]),
+        concerns=tuple(dict.fromkeys([*(m for kind, m in said if not issubclass(kind, LeftOut)), *concerns(lm, found)])),
     )
+
+
+def _kind(network: nn.Module) -> str:
+    if isinstance(network, BertMaskedLM):
+        return "unmask's own BERT"
+    return "a function" if isinstance(network, FunctionNetwork) else f"transformers' {type(network).__name__}"
+
+
+def _head(model: MaskedLM) -> str:
+    if isinstance(model.network, FunctionNetwork):
+        where = "at all positions"
+    else:
+        where = "at the positions asked for" if model.head.position_by_position else "mixes positions, so it runs on all of them"
+    return f"{where}; logits at a position predict the next token" if model.shift else where
 
 
 def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
     """One sentence for each thing that looks wrong."""
+    if model.left_out:
+        yield model.left_out
     if not any(model.words.around()):
         yield "nothing is put before and after a text: most models were trained with a start and an end token (post_processor)"
     entropy = _masked_entropy(model)
@@ -368,6 +402,9 @@ def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
             f"{found.special_mass:.1%} of the probability is on special tokens and unused outputs: the mask token, the tokenizer "
             "or the head may not be those that it was trained with"
         )
+    worse = worse_than_uniform("the masked tokens", found.nats, found.nats_error, found.uniform)
+    if worse:
+        yield worse
     if found.positions and found.accuracy <= found.frequent + 2 * sqrt(found.frequent * (1 - found.frequent) / found.positions):
         yield (
             f"it is right in {found.accuracy:.1%} of the cases, and always saying {found.frequent_token!r} would be in "
@@ -376,16 +413,19 @@ def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
 
 
 def _masked_entropy(model: MaskedLM) -> float:
-    """Of the second of four blanks."""
+    """Of the second of four blanks; beside a token, for models that divide by the share of tokens (`not_finite`)."""
     before, after = model.words.around()
-    ids = [*before, *[model.mask_id] * 4, *after]
+    ids = [*before, *[model.mask_id] * 4, *(after if before or after else model.regular_ids[:1])]
     log_q = model.logits(torch.tensor([ids]), torch.tensor([[len(before) + 1]]))[0, 0].double().log_softmax(-1)
     return -float((log_q.exp() * log_q).sum())
 
 
 def _speed(model: MaskedLM) -> float:
-    ids = torch.full((ROWS, min(TIMED_TOKENS, model.max_length or TIMED_TOKENS)), model.mask_id)
+    """Of rows that look like texts: one blank among regular tokens."""
+    tokens, some = min(TIMED_TOKENS, model.max_length or TIMED_TOKENS), torch.tensor(model.regular_ids)
+    ids = some[torch.arange(ROWS * tokens) % len(some)].reshape(ROWS, tokens)
     where = torch.ones((ROWS, 1), dtype=torch.long)
+    ids.scatter_(1, where, model.mask_id)
     fastest = float("inf")
     for _ in range(3):
         start = time.perf_counter()

@@ -20,6 +20,7 @@ from torch import Tensor
 from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, for_each, mass_in_words, one_or_many, with_warning
 from unmask.answers.completion import complete
 from unmask.answers.filling import with_gold
+from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
@@ -214,6 +215,9 @@ def compare(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Comparison]:
@@ -232,7 +236,7 @@ def compare(
     if ranked_by not in names:
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
     where = figure_path(figure, len(text), (model, alphabet))
-    lm = as_model(model, device, dtype, rename)
+    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
     questions = for_each(text, lambda one: asked(lm, one, options))
     for question in questions:
         blanks = len(question.cloze.block)
@@ -241,6 +245,7 @@ def compare(
             raise InputError(f"the text {shown!r} has one blank, where all constructions coincide: give more, or use fill")
         if where is not None and blanks != 2:
             raise InputError(f"the figure is of two blanks, and the text has {blanks}: leave the figure out")
+    look_at_first(lm, (question.cloze.ids for question in questions))
     for question, tables in answered(lm, questions, progress):
         derived = dict(zip(names, derive_all(tables, names), strict=True))
         found = Comparison(question.text, derived, ranked_by, lm, question.cloze, question.plan.allowed, top)

@@ -27,6 +27,7 @@ from unmask.answers.asking import (
 )
 from unmask.answers.chain_filling import ChainFilling, ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
+from unmask.answers.first_look import look_at_first
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.joints.deriving import derive
@@ -134,6 +135,9 @@ def fill(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Filling | ChainFilling]:
@@ -152,14 +156,16 @@ def fill(
     """
     options = FillOptions.given(locals())
     construction = None if joint is None else named(joint, "joint").name
-    lm = as_model(model, device, dtype, rename)
+    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
 
     def ask(one: str) -> Asked | ChainQuestion:
         if searches(lm, one, options):
             return ask_chain(lm, one, options)
         return asked(lm, one, options)
 
-    for searched, questions in groupby(for_each(text, ask), lambda question: isinstance(question, ChainQuestion)):
+    everything = for_each(text, ask)
+    look_at_first(lm, (q.cloze.ids if isinstance(q, Asked) else q.readings[0].cloze.ids for q in everything))
+    for searched, questions in groupby(everything, lambda question: isinstance(question, ChainQuestion)):
         if searched:
             yield from (question.answer(progress) for question in questions if isinstance(question, ChainQuestion))
         else:

@@ -34,6 +34,7 @@ from torch import Tensor
 
 from unmask import checks
 from unmask.answers.asking import Alphabet, Model, for_each, letter_ids, one_or_many
+from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
@@ -172,6 +173,9 @@ def mutants(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Mutants]:
@@ -194,9 +198,10 @@ def mutants(
     drawn = figure_path(figure, len(sequence), reads)
     kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
-    lm = as_model(model, device, dtype, rename)
+    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
     allowed = residue_ids(lm, alphabet)
     asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, changes, allowed, force))
+    look_at_first(lm, (question.ids for question in asked))
     for question in asked:
         found = replace(_answer(question, lm, construction, progress if len(sequence) == 1 else None), top=top, by=by)
         yield found

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from unmask.answers.dependence import Dependence
     from unmask.answers.filling import Filling
     from unmask.answers.mutants import Mutants
+    from unmask.tables.profile import Profile
 
 WIDEST = 10
 """The most positions whose matrix fits into 80 columns; for more, the strongest pairs are listed."""
@@ -171,6 +172,33 @@ def _show_dependence(found: Dependence, console: Console) -> None:
         )
 
 
+def dependence(given: dict[str, Any]) -> None:
+    """Print informations of pairs, or measure a profile."""
+    if "profile" not in given:
+        return _answer("dependence", _show_dependence, given)
+    for name in ("text", "file"):
+        if name in given:
+            raise InputError(f"{name} and profile were both given: give one of them")
+    terminal.answered("dependence", given, _show_profile)
+    return None
+
+
+def _show_profile(found: Profile) -> None:
+    console = terminal.console()
+    about = found.about
+    console.print(
+        f"dependence of two blanks by distance, {found.texts:,} texts, {about['candidates']} tokens tried at a site, which hold "
+        f"{about['mass_of_candidates']:.0%} of its probability; nats\n",
+        soft_wrap=True,
+    )
+    table = terminal.table("information", "smaller entropy", "ratio", "pairs", first="distance")
+    for i in [i for i in range(len(found.by_distance)) if i < 8 or (i + 1) & i == 0]:
+        numbers = [terminal.nats(about["information"][i]), terminal.nats(about["smaller_entropy"][i])]
+        table.add_row(str(i + 1), *numbers, terminal.nats(found.by_distance[i]), f"{about['pairs'][i]:,}")
+    console.print(table)
+    console.print(f"\n{len(found.by_distance)} distances in all")
+
+
 def _show_mutants(found: Mutants, console: Console) -> None:
     terminal.print_heading(console, found.sequence)
     console.print(f"{len(found):,} mutants; {found.joint} joint; {len(found.alphabet)} tokens per residue; in nats\n")
@@ -185,7 +213,6 @@ def _show_mutants(found: Mutants, console: Console) -> None:
 
 fill = partial(_answer, "fill", _show_filling)
 compare = partial(_answer, "compare", _show_comparison)
-dependence = partial(_answer, "dependence", _show_dependence)
 mutants = partial(_answer, "mutants", _show_mutants)
 
 

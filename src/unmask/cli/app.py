@@ -21,7 +21,7 @@ from unmask.options import VERBS, table
 
 PRINTED_BY = {
     "answers": ("fill", "compare", "dependence", "mutants", "check"),
-    "runs": ("evaluate", "train", "translate", "serve", "sample", "diagnose", "lab"),
+    "runs": ("evaluate", "frontier", "train", "translate", "serve", "sample", "diagnose", "lab"),
     "score": ("score",),
 }
 """The modules that call the function of a verb and print what it returns, by functions of the verbs' names."""

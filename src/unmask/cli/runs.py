@@ -1,4 +1,4 @@
-"""The commands that make runs and studies: `evaluate`, `sample`, `diagnose`, `train`, `translate`, `serve` and `lab ...`."""
+"""Commands of runs and studies: `evaluate`, `frontier`, `sample`, `diagnose`, `train`, `translate`, `serve` and `lab ...`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from unmask.runs.progress import Progress
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
+    from unmask.evaluation.frontier_table import Frontier
     from unmask.evaluation.table import Evaluation
     from unmask.lab.studies.study import Study, Table
     from unmask.sampling.run.diagnostics import Diagnosis
@@ -59,6 +60,24 @@ def _print_evaluation(found: Evaluation, out: Path) -> None:
         table.add_row(named(row["construction"]).label, *numbers, difference)
     terminal.console().print(table)
     terminal.messages().print(f"\nintervals, rows and figures are in {out}")
+
+
+def frontier(given: dict[str, Any]) -> None:
+    """Print the table."""
+    out = given["out"]
+    terminal.answered("frontier", given, partial(_print_frontier, out))
+
+
+def _print_frontier(out: Any, found: Frontier) -> None:
+    from unmask.evaluation.frontier_table import cells
+
+    table = terminal.table("passes", "nats per token", f"minus {found.best}", first="decoder")
+    for point in found.points:
+        table.add_row(point["decoder"], *cells(point))
+    console = terminal.console(at_least=terminal.USUAL)
+    console.print(found.title(), soft_wrap=True)
+    console.print(table)
+    terminal.messages().print(f"\nrows, table and figure are in {out}")
 
 
 def train(given: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from unmask.errors import InputError
 from unmask.formats import down, up
 from unmask.options.scoring import ScoreOptions
 from unmask.runs.files import user_path
-from unmask.scoring.registry import SCORES
+from unmask.scoring.registry import SCORES, WITH_LAW
 
 if TYPE_CHECKING:
     from unmask.scoring.results import PairScores, Scores
@@ -119,7 +119,7 @@ def _names_a_file(given: str) -> bool:
 
 def _print_definitions() -> None:
     console = terminal.console(at_least=80)
-    for score in SCORES.values():
+    for score in (SCORES[name] for name in (*SCORES, *WITH_LAW)):
         console.print(f"{score.name}: {score.definition}")
         console.print(f"    {score.kind}: {score.why}\n")
 

@@ -24,7 +24,7 @@ from unmask.evaluation.measure import COLUMNS, InBatches, Measurer, Row, about_p
 from unmask.evaluation.pairs import PositionPair, choose_pairs, pairs_as_lines, read_pairs
 from unmask.evaluation.table import Evaluation
 from unmask.joints.registry import PUBLISHED_STEPS, all_named
-from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.masked_lm import MaskedLM, Reading, as_model
 from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.options.option import documented
 from unmask.options.scoring import EvaluateOptions
@@ -176,6 +176,9 @@ def evaluate(
     dtype: str = "auto",
     memory: str | float | None = None,
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of the paper.
@@ -191,14 +194,14 @@ def evaluate(
     if folder is not None:
         refuse_foreign(folder, KIND)
     if isinstance(model, MaskedLM) or engine == "local":
-        lm = as_model(model, device, dtype, rename)
+        lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
         over = support_of(request, lm)
         measurer = Measurer(lm, request.constructions, request.arnold_gokhale_steps, over.joints)
         measurer.rehearse()
         plan = make_plan(request, lm, over, lm.device.type)
         longest = max((len(pair.ids) for pair in plan.pairs), default=0)
         return _run(plan, InBatches(measurer, memory, longest), folder, progress)
-    plan, pool = _on_ray(request, model, device, dtype, rename, workers)
+    plan, pool = _on_ray(request, model, device, dtype, (rename, lang, shift, mask_token), workers)
     return _run(plan, pool, folder, progress)
 
 
@@ -207,7 +210,7 @@ def _on_ray(
     model: str | Path | None,
     device: str,
     dtype: str,
-    rename: Mapping[str, str] | None,
+    reading: Reading,
     workers: int | None,
 ) -> tuple[EvaluationPlan, Engine[PositionPair, list[Row]]]:
     """The driver loads the model on the CPU, to choose the pairs and to know the weights; the workers measure."""
@@ -215,14 +218,14 @@ def _on_ray(
     if device.startswith("cuda") and not ray_has_gpus():
         raise InputError(f"device {device!r} was asked for, but the Ray cluster has no GPU: use device cpu")
     gpu = device.startswith("cuda") or (device == "auto" and ray_has_gpus())
-    lm = as_model(model, "cpu" if gpu or device == "auto" else device, dtype, rename)
+    lm = as_model(model, "cpu" if gpu or device == "auto" else device, dtype, *reading)
     kind = "cuda" if gpu else lm.device.type
     over = support_of(request, lm)
     plan = make_plan(request, lm, over, kind)
     where = None if model is None else os.fspath(model)
     if where is not None and os.path.isdir(folder := os.path.expanduser(where)):
         where = os.path.realpath(folder)
-    loaded = (where, kind, plan.settings["dtype"], rename)
+    loaded = (where, kind, plan.settings["dtype"], *reading)
     make = partial(load_measurer, loaded, request.constructions, request.arnold_gokhale_steps, over.joints)
     return plan, OnRay(make, workers, gpu=gpu)
 

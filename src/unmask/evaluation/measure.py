@@ -140,9 +140,9 @@ class Measurer:
 
 
 def first_pass(model: MaskedLM) -> None:
-    """A pass over a text of blanks: libraries are loaded when a GPU first needs them."""
+    """A pass over a text of one token again and again: libraries are loaded when a GPU first needs them."""
     tokens = min(16, model.max_length or 16)
-    model.logits(torch.full((1, tokens), model.mask_id), torch.tensor([[0, tokens - 1]]))
+    model.logits(torch.full((1, tokens), model.regular_ids[0]), torch.tensor([[0, tokens - 1]]))
 
 
 def load_measurer(model: Sequence[Any], *measured: Any) -> Measurer:

@@ -63,7 +63,7 @@ def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 
             values.append((columns[name]["pair_nll"].to_numpy(float) - product) / 2)
     kinds.append(("", "compatibility"))
     values.append(columns[names[0]]["compatibility"].to_numpy(float))
-    numbers = dict(zip(kinds, _with_intervals(np.array(values), seed, resamples), strict=True))
+    numbers = dict(zip(kinds, with_intervals(np.array(values), seed, resamples), strict=True))
     summary = []
     for name in names:
         row: dict[str, Any] = {"construction": name}
@@ -80,7 +80,7 @@ def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 
     return {"pairs": pairs, "compatibility": numbers["", "compatibility"], "constructions": summary}
 
 
-def _with_intervals(values: Float[np.ndarray, "rows pairs"], seed: int, resamples: int) -> list[dict[str, float | None]]:
+def with_intervals(values: Float[np.ndarray, "rows pairs"], seed: int, resamples: int) -> list[dict[str, float | None]]:
     """Mean of each row, with its bootstrap interval."""
     means = values.mean(-1)
     if values.shape[1] < 2:

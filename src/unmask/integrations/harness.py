@@ -34,6 +34,7 @@ from unmask.options.integrations import HarnessOptions
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import build
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
@@ -298,7 +299,8 @@ class UnmaskLM(LM):
             return [()] * len(alike)
         given = [t for t in range(len(first.ids)) if t not in set(first.sites)]
         target = Target(self.model, first.ids, given=given)
-        steps = self.options.decoding_steps or len(first.sites)
+        bounded = KERNELS[self.options.decoder].bound
+        steps = self.options.decoding_steps or (None if bounded else len(first.sites))
         settings = SampleSettings(
             kernel=self.options.decoder, decoding_steps=steps, decoding_temperature=first.temperature, seed=first.seed
         )

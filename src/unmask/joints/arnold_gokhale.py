@@ -64,7 +64,7 @@ class FamilyRule:
 
     def _set(self, log_q: tuple[Tensor, ...], c: float, log_weight: Sequence[Tensor], log_inverse: Sequence[Tensor]) -> None:
         self.log_q, self.c, self.log_weight, self.log_inverse = log_q, c, log_weight, log_inverse
-        self.inverse = [m.exp() for m in log_inverse]
+        self.weight, self.inverse = ([m.exp() for m in logs] for logs in (log_weight, log_inverse))
 
     @classmethod
     def of_rows(cls, members: Members, marginals: Sequence[Marginals]) -> list[FamilyRule]:
@@ -87,6 +87,14 @@ class FamilyRule:
         for term in over[1:]:
             above += term.sub_(highest).exp_()
         return above.div_(sum_at(self.inverse, index)).log_().add_(highest).add_(self.c)
+
+    def probabilities(self, index: Index, q: Sequence[Tensor]) -> Tensor:
+        """The exponentials of the cells at `index`, over e^c, from those of the tables."""
+        weight = [at(w, index) for w in self.weight]
+        above = q[0] * weight[0]
+        for of_site, w in zip(q[1:], weight[1:], strict=True):
+            above.addcmul_(of_site, w)
+        return above.div_(sum_at(self.inverse, index))
 
     def pair_form(self, tables: Tables) -> PairForm:
         """The same cells as a GPU reads them."""
@@ -117,10 +125,9 @@ def _parts_of_rules(members: Members, marginals: Sequence[Marginals]) -> list[_P
 def plain_step(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
     """One step of eq. 5: the marginals of the rule at `log_mu`, normalised. One read of the tables."""
     rule = FamilyRule(tables, log_mu, member)
-    weight, sums = [w.exp() for w in rule.log_weight], [contexts(tables, t) for t in range(tables.sites)]
+    sums = [contexts(tables, t) for t in range(tables.sites)]
     for index in tiles(tables.shape, tile_size(tables)):
-        parts = [at(q, index).exp().mul_(at(w, index)) for q, w in zip(tables.log_q, weight, strict=True)]
-        cells = torch.stack(parts).sum(0).div_(sum_at(rule.inverse, index))
+        cells = rule.probabilities(index, [at(q, index).exp() for q in tables.log_q])
         for t, total in enumerate(sums):
             at(total, index).add_(cells.sum(t, keepdim=True))
     return tuple(total.log() - sums[0].sum().log() for total in sums)

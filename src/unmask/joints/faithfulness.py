@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from weakref import WeakKeyDictionary
 
 import torch
@@ -25,7 +26,7 @@ from torch import Tensor
 from unmask.errors import InputError
 from unmask.joints.joint import Joint, Rule
 from unmask.joints.rules import PairForm, Stack, pair_form, stacked, triton_serves
-from unmask.joints.tiles import CELLS_ON_CPU, Weights, at, contexts, tile_size, tiles
+from unmask.joints.tiles import CELLS_ON_CPU, Tile, Weights, at, by_threads, contexts
 from unmask.tables.unary import Tables, alike
 
 UNDERFLOW = 1e-28
@@ -77,12 +78,16 @@ _READ: WeakKeyDictionary[Rule, JointReading] = WeakKeyDictionary()
 
 
 def _read_by_tiles(tables: Tables, rules: Sequence[Rule], tile_cells: int | None) -> list[JointReading]:
-    sums = [_Sums(tables, rule) for rule in rules]
-    for index in tiles(tables.shape, tile_cells or tile_size(tables)):
-        q = [Weights(at(table, index)) for table in tables.log_q]
-        for of_rule in sums:
-            of_rule.add(index, q)
-    return [of_rule.reading() for of_rule in sums]
+    def read(part: Sequence[Tile]) -> list[_Sums]:
+        sums = [_Sums(tables, rule) for rule in rules]
+        for index in part:
+            q = [Weights(at(table, index)) for table in tables.log_q]
+            for of_rule in sums:
+                of_rule.add(index, q)
+        return sums
+
+    parts = by_threads(tables.log_q[0], read, tile_cells)
+    return [reduce(_Sums.join, of_rule).reading() for of_rule in zip(*parts, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -105,14 +110,18 @@ def _own_sums(blocks: Sequence[Tables]) -> list[_OwnSums]:
 
 
 def _own_by_tiles(tables: Tables) -> _OwnSums:
-    weight, own = (tuple(contexts(tables, t) for t in range(tables.sites)) for _ in range(2))
-    for index in tiles(tables.shape, tile_size(tables)):
-        for t, table in enumerate(tables.log_q):
-            log_q = at(table, index)
-            q = Weights(log_q)
-            at(weight[t], index).add_(q.weights.sum(t, keepdim=True))
-            at(own[t], index).add_(q.times(log_q, out=q.weights).sum(t, keepdim=True))
-    return _OwnSums(weight, own)
+    def read(part: Sequence[Tile]) -> list[list[Tensor]]:
+        weight, own = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
+        for index in part:
+            for t, table in enumerate(tables.log_q):
+                log_q = at(table, index)
+                q = Weights(log_q)
+                at(weight[t], index).add_(q.weights.sum(t, keepdim=True))
+                at(own[t], index).add_(q.times(log_q, out=q.weights).sum(t, keepdim=True))
+        return [weight, own]
+
+    parts = by_threads(tables.log_q[0], read)
+    return _OwnSums(*(tuple(torch.stack(same).sum(0) for same in zip(*kind, strict=True)) for kind in zip(*parts, strict=True)))
 
 
 def _own_by_triton(blocks: Sequence[Tables]) -> list[_OwnSums]:
@@ -210,30 +219,59 @@ def _log_mass(shape: Sequence[int], rule: Rule, t: int, contexts: Tensor) -> Ten
 
 
 class _Sums:
-    """The sums of one rule: `mass` = sum_{x_t} exp(r - shift), shift = largest r so far, and `cross` = sum_{x_t} q_t r."""
+    """The sums of one rule less its constant, s = r - c: `mass` = sum_{x_t} exp(s - shift), shift = largest s so far, and
+    `cross` = sum_{x_t} q_t s.
+    """
 
     def __init__(self, tables: Tables, rule: Rule) -> None:
-        self.tables, self.rule = tables, rule
+        self.tables, self.rule, self.c = tables, rule, getattr(rule, "c", 0.0)
         self.mass, self.cross = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
         self.shift = torch.full_like(self.mass[0].flatten()[0], torch.finfo(torch.float32).min)
 
-    def add(self, index: tuple[slice, ...], q: Sequence[Weights]) -> None:
-        cells = self.rule(index)
+    def add(self, index: Tile, q: Sequence[Weights]) -> None:
+        cells, work = self._cells(index, q)
         shift = torch.maximum(self.shift, cells.amax())
-        rescale = (self.shift - shift).exp()
-        work = (cells - shift.to(cells.dtype)).exp_()
+        self._rescale(shift)
+        factor = (-shift).exp()
+        if work is None:
+            work, factor = (cells - shift.to(cells.dtype)).exp_(), torch.ones_like(factor)
         for t, mass in enumerate(self.mass):
-            at(mass.mul_(rescale), index).add_(work.sum(t, keepdim=True))
+            at(mass, index).add_(work.sum(t, keepdim=True) * factor)
         for t, cross in enumerate(self.cross):
             at(cross, index).add_(q[t].times(cells, out=work).sum(t, keepdim=True))
+
+    def _cells(self, index: Tile, q: Sequence[Weights]) -> tuple[Tensor, Tensor | None]:
+        """s; and exp(s) where the rule has it from q without loss."""
+        probabilities = getattr(self.rule, "probabilities", None)
+        if probabilities is not None and all(weights.exact for weights in q):
+            found = probabilities(index, [weights.weights for weights in q])
+            least, most = found.aminmax()
+            if least > q[0].tiny and most < torch.inf:
+                return found.log(), found
+        cells = self.rule(index)
+        return cells - self.c if self.c else cells, None
+
+    def _rescale(self, shift: Tensor) -> None:
+        for mass in self.mass:
+            mass.mul_((self.shift - shift).exp())
         self.shift = shift
+
+    def join(self, other: _Sums) -> _Sums:
+        """Add the sums over other tiles."""
+        shift = torch.maximum(self.shift, other.shift)
+        for sums in (self, other):
+            sums._rescale(shift)
+        for own, others in zip((*self.mass, *self.cross), (*other.mass, *other.cross), strict=True):
+            own.add_(others)
+        return self
 
     def reading(self) -> JointReading:
         (own,) = _own_sums([self.tables])
-        log_mass = [self.shift + mass.log() for mass in self.mass]
+        log_mass = [self.c + self.shift + mass.log() for mass in self.mass]
         _repair(self.tables.shape, self.rule, self.mass, log_mass)
         log_z = log_mass[0].logsumexp(tuple(range(log_mass[0].dim())))
-        kl = tuple(_divergence(*parts) for parts in zip(own.own, self.cross, own.weight, log_mass, strict=True))
+        parts = zip(own.own, self.cross, own.weight, log_mass, strict=True)
+        kl = tuple(_divergence(own_t, cross, weight, log_m - self.c) for own_t, cross, weight, log_m in parts)
         return JointReading(
             log_z=float(log_z),
             log_marginals=tuple(m - log_z for m in log_mass),

@@ -42,11 +42,11 @@ from torch import Tensor
 from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.joints.faithfulness import JointReading, read_joints, read_rules
+from unmask.joints.faithfulness import JointReading, read_rules
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.joints.rules import Linear, PairForm, Stack, triton_serves
-from unmask.joints.tiles import Weights, at, tile_size, tiles
+from unmask.joints.tiles import Tile, Weights, at, by_threads
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
@@ -126,12 +126,8 @@ def metrics_of_blocks(
     """The same for the joints of several blocks of one shape, which share launches and transfers on a GPU."""
     tables = [joints[0].tables for joints in blocks]
     places = _places(tables, golds)
-    if len(blocks) == 1:
-        readings = [read_joints(blocks[0], tile_cells)]
-    else:
-        readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks], tile_cells)
-    lines = [_GoldLines(joint, at_gold) for joints, at_gold in zip(blocks, places, strict=True) for joint in joints]
-    numbers = iter(_numbers(lines))
+    readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks], tile_cells)
+    numbers = iter(_numbers([(joint, at_gold) for joints, at_gold in zip(blocks, places, strict=True) for joint in joints]))
     measured = [
         tuple(_joint_metrics(joint, reading, next(numbers)) for joint, reading in zip(joints, of_block, strict=True))
         for joints, of_block in zip(blocks, readings, strict=True)
@@ -143,30 +139,22 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-class _GoldLines:
-    """The cells by which a joint is measured at the gold tokens: for each site, the cells with all others at their gold token."""
-
-    def __init__(self, joint: Joint, places: tuple[int, ...]) -> None:
-        self.joint, self.places = joint, places
-
-    def of(self, t: int) -> tuple[Tensor, Tensor]:
-        """log q_t and the rule along site t."""
-        shape = self.joint.shape
-        line = tuple(slice(0, n) if s == t else slice(p, p + 1) for s, (p, n) in enumerate(zip(self.places, shape, strict=True)))
-        return at(self.joint.tables.log_q[t], line).flatten(), self.joint.rule(line).flatten()
+def _gold_line(joint: Joint, places: tuple[int, ...], t: int) -> tuple[Tensor, Tensor]:
+    """log q_t and the rule along site t, all other sites at their gold token."""
+    line = tuple(slice(0, n) if s == t else slice(p, p + 1) for s, (p, n) in enumerate(zip(places, joint.shape, strict=True)))
+    return at(joint.tables.log_q[t], line).flatten(), joint.rule(line).flatten()
 
 
-def _numbers(lines: Sequence[_GoldLines]) -> list[list[float]]:
+def _numbers(asked: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[float]]:
     """For each joint the rule at the gold cell, then of each site -log of the gold token's probability and the divergence.
 
     All in float64, and in one transfer.
     """
-    by_model = [line.joint.name in SCORED_BY_THE_MODEL for line in lines]
-    sites = range(lines[0].joint.sites)
+    by_model = [joint.name in SCORED_BY_THE_MODEL for joint, _ in asked]
     columns: list[Tensor] = []
-    for t in sites:
-        log_q, rules = (torch.stack(part).double() for part in zip(*(line.of(t) for line in lines), strict=True))
-        gold = torch.tensor([[line.places[t]] for line in lines], device=rules.device)
+    for t in range(asked[0][0].sites):
+        log_q, rules = (torch.stack(part).double() for part in zip(*(_gold_line(*one, t) for one in asked), strict=True))
+        gold = torch.tensor([[places[t]] for _, places in asked], device=rules.device)
         if t == 0:
             columns.append(rules.gather(1, gold))
         log_q, impossible = log_q.log_softmax(1), rules.amax(1, keepdim=True) == -torch.inf
@@ -240,25 +228,34 @@ def _pairs_by_triton(blocks: Sequence[Tables]) -> list[float]:
 
 
 def _pair(tables: Tables, s: int, t: int) -> float:
-    def ratio(index: tuple[slice, ...]) -> Tensor:
+    def ratio(index: Tile) -> Tensor:
         cells = at(tables.log_q[s], index) - at(tables.log_q[t], index)
         return cells.masked_fill_(~cells.isfinite(), -torch.inf)
 
-    over_s, over_t = _log_sums(tables, s), _log_sums(tables, t)
-    for index in tiles(tables.shape, tile_size(tables)):
-        cells = ratio(index)
-        for axis, sums in ((s, over_s), (t, over_t)):
-            part = at(sums, index)
-            torch.logaddexp(part, cells.logsumexp(axis, keepdim=True).double(), out=part)
+    def log_sums(part: Sequence[Tile]) -> list[Tensor]:
+        found = [_log_sums(tables, s), _log_sums(tables, t)]
+        for index in part:
+            cells = ratio(index)
+            for axis, sums in zip((s, t), found, strict=True):
+                here = at(sums, index)
+                torch.logaddexp(here, cells.logsumexp(axis, keepdim=True).double(), out=here)
+        return found
+
+    def squares(part: Sequence[Tile]) -> Tensor:
+        found = torch.zeros((2,), dtype=torch.float64, device=first.device)
+        for index in part:
+            cells = ratio(index)
+            left_out = cells == -torch.inf
+            gap = (cells - at(first, index) - at(second, index)).masked_fill_(left_out, 0)
+            found[0] += gap.square_().sum(dtype=torch.float64)
+            found[1] += cells.numel() - left_out.sum()
+        return found
+
+    parts = by_threads(tables.log_q[0], log_sums)
+    over_s, over_t = (torch.stack(same).logsumexp(0) for same in zip(*parts, strict=True))
     over_both = over_s.logsumexp(t, keepdim=True)
     first, second = (over_s - over_both).to(tables.log_q[0].dtype), over_t.to(tables.log_q[0].dtype)
-    total, count = torch.zeros((2,), dtype=torch.float64, device=first.device)
-    for index in tiles(tables.shape, tile_size(tables)):
-        cells = ratio(index)
-        left_out = cells == -torch.inf
-        gap = (cells - at(first, index) - at(second, index)).masked_fill_(left_out, 0)
-        total += gap.square_().sum(dtype=torch.float64)
-        count += cells.numel() - left_out.sum()
+    total, count = torch.stack(by_threads(tables.log_q[0], squares)).sum(0)
     return float(total / count)
 
 

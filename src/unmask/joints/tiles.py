@@ -5,14 +5,19 @@ A tensor over a block has one axis per site; one that does not depend on a site 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from math import prod
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from unmask.tables.unary import Tables
 
+Result = TypeVar("Result")
+Tile = tuple[slice, ...]
 Index = tuple[slice | Tensor, ...]
 """One entry per axis: all slices (a tile, axes kept), or all integer vectors of one length (single cells)."""
 
@@ -27,12 +32,31 @@ def tile_size(tables: Tables) -> int:
     return CELLS_ON_CPU if tables.log_q[0].device.type == "cpu" else CELLS_ON_GPU
 
 
-def tiles(shape: Sequence[int], cells: int) -> Iterator[tuple[slice, ...]]:
+def tiles(shape: Sequence[int], cells: int) -> Iterator[Tile]:
     """Indices that cover `shape` in runs of its first axis, at most `cells` cells each, but at least one row."""
     rows = max(1, cells // max(1, prod(shape[1:])))
     rest = tuple(slice(0, n) for n in shape[1:])
     for start in range(0, shape[0], rows):
         yield (slice(start, min(start + rows, shape[0])), *rest)
+
+
+def by_threads(table: Tensor, work: Callable[[Sequence[Tile]], Result], cells: int | None = None) -> list[Result]:
+    """`work` on the tiles of consecutive parts of a table, one part per thread of a processor; the results in order.
+
+    A tile is too small to be shared: the operations on it would spend more time waiting for each other than computing.
+    """
+    on_cpu, threads = table.device.type == "cpu", torch.get_num_threads()
+    every = list(tiles(table.shape, cells or (CELLS_ON_CPU if on_cpu else CELLS_ON_GPU)))
+    count = min(threads, len(every)) if on_cpu else 1
+    if count == 1:
+        return [work(every)]
+    ends = [len(every) * i // count for i in range(count + 1)]
+    parts = [every[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    try:
+        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(work, parts))
+    finally:
+        torch.set_num_threads(threads)  # a worker sets its own number, and that of threads to come
 
 
 def at(tensor: Tensor, index: Index) -> Tensor:
@@ -59,9 +83,15 @@ class Weights:
     """
 
     def __init__(self, log_q: Tensor) -> None:
-        self.weights = log_q.exp().clamp_(min=torch.finfo(log_q.dtype).tiny)
+        self.tiny = torch.finfo(log_q.dtype).tiny
+        self.weights = log_q.exp().clamp_(min=self.tiny)
         nothing = log_q == -torch.inf
         self.nothing = nothing if bool(nothing.any()) else None
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether all q are within the range of normal numbers."""
+        return bool(self.weights.amin() > self.tiny)
 
     def times(self, values: Tensor, out: Tensor | None = None) -> Tensor:
         """q values."""

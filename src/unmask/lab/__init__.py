@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from unmask.lab.report import Report
     from unmask.lab.studies.study import Study
 
-__all__ = ["STUDIES", "all", "dependence", "dictionary", "masking", "parallel", "schedule", "study", "stutter"]  # noqa: F822
+__all__ = ["STUDIES", "all", "decoding", "dependence", "dictionary", "masking", "parallel", "schedule", "study", "stutter"]  # noqa: F822
 
 
 @checked

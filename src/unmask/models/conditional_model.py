@@ -5,10 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from unmask.errors import ModelError
 
 
 class ConditionalModel(ABC):
@@ -19,10 +22,12 @@ class ConditionalModel(ABC):
     name         what messages call it
     special_ids  ids below `vocab_size` that are not part of a text
     dtype        number format of the weights; logits come in it, but never narrower than float32
+    folder       where its files are, if it was read from a folder
     max_length   the most tokens that a text may have, special ones included; None: no limit
     """
 
     name: str = "the model"
+    folder: Path | None = None
     vocab_size: int
     mask_id: int
     special_ids: tuple[int, ...] = ()
@@ -84,3 +89,9 @@ class ConditionalModel(ABC):
     def logits_of(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:
         """Logits from last hidden states; see `offers_states`."""
         raise NotImplementedError
+
+    def not_finite(self) -> ModelError:
+        """The error for logits that are not finite, with advice that is not followed yet."""
+        advice = {torch.float32: "load it with dtype float64", torch.float64: "check its config.json and its weights"}
+        what_to_do = advice.get(self.dtype, "load it with dtype float32")
+        return ModelError(f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: {what_to_do}")

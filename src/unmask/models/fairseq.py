@@ -1,7 +1,8 @@
 """A RoBERTa that was trained with fairseq, under the names of transformers.
 
 fairseq keeps a model as a pickle with its training options, which is never opened here. Take the dictionary of tensors out of it
-yourself, if you trust it (docs/bring-your-own-model.md); `roberta_from_fairseq` gives the folder that `unmask` reads.
+yourself, if you trust it (docs/bring-your-own-model.md); `heads_of` finds the number of heads among its options, and
+`roberta_from_fairseq` gives the folder that `unmask` reads.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,8 +37,28 @@ NAMES = {
     r".*lm_head\.": "lm_head.",
 }
 """Regular expressions over fairseq's names, applied in this order."""
+ONLY_AS_HERE = {"activation_fn": "gelu", "encoder_normalize_before": False}
+"""Options of fairseq that no tensor shows, and their values in a RoBERTa."""
 BEFORE, AFTER = ("<s>", "<pad>", "</s>", "<unk>"), ("<mask>",)
 """Tokens that fairseq puts before and after those of its dict.txt."""
+
+
+def heads_of(checkpoint: Mapping[str, Any]) -> int:
+    """The number of attention heads among a checkpoint's options, which lie in `args`, or in `cfg` under `model`.
+
+    Raises InputError for options that would make another network than the one that is written here.
+    """
+    kept = checkpoint.get("args") or (checkpoint.get("cfg") or {}).get("model")
+    options: Mapping[str, Any] = kept if isinstance(kept, Mapping) else vars(kept) if hasattr(kept, "__dict__") else {}
+    heads = options.get("encoder_attention_heads")
+    if heads is None:
+        raise InputError(
+            "the checkpoint has no encoder_attention_heads in args or cfg.model: give the number of heads of its architecture"
+        )
+    for name, value in ONLY_AS_HERE.items():
+        if options.get(name, value) != value:
+            raise InputError(f"the checkpoint has {name} {options[name]!r}, and a RoBERTa has {value!r}: it cannot be converted")
+    return int(heads)
 
 
 def roberta_from_fairseq(
@@ -46,7 +68,7 @@ def roberta_from_fairseq(
 
     tensors   the checkpoint's own, by fairseq's names
     tokens    those of dict.txt, in order: the first word of each line
-    heads     the number of attention heads, which no tensor shows
+    heads     the number of attention heads, which no tensor shows; see `heads_of`
     pattern   a regular expression whose matches are the tokens, unless they are letters; see `vocabulary`
     """
     from safetensors.torch import save_file

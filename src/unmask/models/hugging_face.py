@@ -16,7 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from unmask.errors import InputError, ModelError
+from unmask.models.function_network import refuse_causal
+from unmask.models.model_types import refuse_type
 from unmask.models.source import LOADING, Source, first_line
+from unmask.models.text.loading import refuse_other_vocabulary
+from unmask.models.text.text_tokenizer import refuse_foreign_tokenizer, warn_of_few_tokens
 from unmask.models.weights import (
     read_tensors,
     refuse_misfit,
@@ -29,6 +33,8 @@ from unmask.models.weights import (
 
 COUNTS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.index.json")
+LEARNED, ROTARY = ("absolute", None), ("rotary", "rope")
+"""Values of position_embedding_type that transformers computes; the second only where the architecture has rotary positions."""
 
 
 @contextlib.contextmanager
@@ -68,11 +74,19 @@ def load_causal(name: str) -> tuple[Any, Any]:
         source = Source(name)
         with quiet_transformers():
             safely: dict[str, Any] = {"local_files_only": source.files_only, "trust_remote_code": False}
+            config = _load_config(source)
             tokenizer = AutoTokenizer.from_pretrained(source.name, **safely)
-            network, report = make.from_pretrained(source.name, **safely, output_loading_info=True)
-        refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"], [])
+            network, report = make.from_pretrained(source.name, config=config, **safely, output_loading_info=True)
+        missing, unexpected = report["missing_keys"], report["unexpected_keys"]
+        refuse_misfit(source.name, network.base_model_prefix + ".", missing, unexpected, [], causal=True)
         _refuse_whole_numbers(network, source)
         refuse_non_finite(network, source.name)
+        embeddings = len(network.get_input_embeddings().weight)
+        refuse_foreign_tokenizer(tokenizer, embeddings, source.name, ("bos", "eos"))
+        refuse_other_vocabulary(tokenizer, source)
+        warn_of_few_tokens(tokenizer, embeddings, source.name)
+    except ModelError:
+        raise
     except Exception as error:
         raise ModelError(
             f"causal model {name!r} cannot be loaded ({first_line(error)}): give the name or folder of a causal language model"
@@ -82,6 +96,7 @@ def load_causal(name: str) -> tuple[Any, Any]:
 
 def _load_config(source: Source) -> Any:
     from transformers import AutoConfig
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     for name in ("attn_implementation", "_attn_implementation"):
         if "/" in str(source.config.get(name, "")):
@@ -90,25 +105,44 @@ def _load_config(source: Source) -> Any:
                 "run: take that line out"
             )
     try:
-        return AutoConfig.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
     except Exception as error:
         if "auto_map" in source.config:
             raise ModelError(
                 f"{source.name!r} needs code of its own (auto_map in its config.json), which is never run: "
-                "convert it to an architecture that transformers has"
+                "convert it to an architecture that transformers has, or load it yourself and use unmask.MaskedLM.of"
             ) from None
         if source.local:
-            raise ModelError(
-                f"config.json of {source.name!r} is not understood ({first_line(error)}): name a known model_type in it"
-            ) from None
+            known = source.config.get("model_type") in CONFIG_MAPPING_NAMES
+            remedy = "use the config that the weights were saved with" if known else "name a known model_type in it"
+            raise ModelError(f"config.json of {source.name!r} is not understood ({first_line(error)}): {remedy}") from None
         raise ModelError(
             f"model {source.name!r} is neither a folder here nor reachable on the hub: check the name and the network, "
             "or give a folder"
         ) from None
+    _refuse_ignored_settings(config, source)
+    return config
+
+
+def _refuse_ignored_settings(config: Any, source: Source) -> None:
+    """Raise for settings that transformers had once, and now passes over: the network would be another than the trained one."""
+    positions = getattr(config, "position_embedding_type", None)
+    rotary = any(hasattr(config, name) for name in ("rope_theta", "rope_parameters", "rotary_value"))
+    if positions not in LEARNED and not (rotary and positions in ROTARY):
+        raise ModelError(
+            f"config.json of {source.name!r} says position_embedding_type {positions!r}, which transformers does not compute for "
+            f"{config.model_type}: use a checkpoint with absolute positions"
+        )
+    pruned = getattr(config, "pruned_heads", None)
+    if pruned:
+        raise ModelError(
+            f"config.json of {source.name!r} says pruned_heads {pruned!r}, which transformers does not read any more: save the "
+            "weights with all heads, zeros for those taken out, and pruned_heads {}"
+        )
 
 
 def _refuse_other_kinds(config: Any, source: Source) -> None:
-    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     if getattr(config, "is_encoder_decoder", False):
         raise ModelError(f"{source.name!r} is an encoder-decoder ({config.model_type}): use a masked language model")
@@ -120,19 +154,27 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
             raise ModelError(
                 f"config.json of {source.name!r} says {name} {count!r}: use the config that the weights were saved with"
             )
-    if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+    if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES and config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        if getattr(config, "is_causal", True) is not False:
+            raise ModelError(
+                f"{source.name!r} is a causal model ({config.model_type}): use a masked language model; a network of this "
+                'architecture that was trained to see all tokens has "is_causal": false in its config.json'
+            )
+    elif config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ModelError(f"{source.name!r} is a {config.model_type} model, which has no masked form: use a masked language model")
+    refuse_type(config, source.name)
 
 
 def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype, rename: Mapping[str, str]) -> nn.Module:
-    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
     if source.local and not any(any(source.folder.glob(pattern)) for pattern in WEIGHT_FILES):
         raise ModelError(f"folder {source.name!r} has no weights: put model.safetensors beside config.json")
     if rename and not source.local:
         raise InputError(f"rename is for tensors of a folder, and {source.name!r} is a name on the hub: download it to a folder")
     options: dict[str, Any] = {"state_dict": renamed(read_tensors(source.folder), rename)} if rename else {}
-    kind: Any = MODEL_FOR_MASKED_LM_MAPPING[type(config)]
+    masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
+    kind: Any = (MODEL_FOR_MASKED_LM_MAPPING if masked else MODEL_FOR_CAUSAL_LM_MAPPING)[type(config)]
     try:
         network, report = kind.from_pretrained(
             None if rename else source.name,
@@ -149,6 +191,10 @@ def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype, rename: Map
     misshapen = [str(entry[0]) for entry in report["mismatched_keys"]]
     refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"], misshapen)
     _refuse_whole_numbers(network, source, options.get("state_dict"))
+    if not masked:
+        network.config.use_cache = False
+        tokens = network.get_input_embeddings().num_embeddings
+        refuse_causal(lambda ids: network(input_ids=ids).logits, 0, tokens, network.device, repr(source.name))
     return network
 
 

@@ -64,13 +64,17 @@ def is_pair_model(folder: Path) -> bool:
 
 
 def load_checkpoint(
-    name_or_path: str | Path, device: torch.device, dtype: torch.dtype, rename: Mapping[str, str] | None = None
+    name_or_path: str | Path,
+    device: torch.device,
+    dtype: torch.dtype,
+    rename: Mapping[str, str] | None = None,
+    mask_token: str | None = None,
 ) -> tuple[nn.Module, Any]:
-    """The network in evaluation mode on `device`, and its tokenizer; see `load_network`."""
+    """The network in evaluation mode on `device`, and its tokenizer; see `load_network` and `load_tokenizer`."""
     source = Source(str(name_or_path))
     with LOADING:
         network = load_network(source, device, dtype, rename)
-        return network, load_tokenizer(source)
+        return network, load_tokenizer(source, mask_token)
 
 
 def load_network(source: Source, device: torch.device, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> nn.Module:
@@ -134,10 +138,21 @@ def _new_name(name: str) -> str:
 def longest_text(network: Any, tokenizer: Any) -> int | None:
     """The most tokens a row may have, start and end included; None: no limit.
 
-    RoBERTa and its kin number positions from padding_idx + 1, so their table of 514 positions takes 512 tokens.
+    RoBERTa and its kin number positions from padding_idx + 1, so their table of 514 positions takes 512 tokens. YOSO and
+    Nystromformer number them from 2, in a table that is 2 longer than the list of numbers that they read.
     """
-    table = getattr(getattr(network.base_model, "embeddings", None), "position_embeddings", None)
-    if isinstance(table, nn.Embedding):
-        return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
-    limit = getattr(network.config, "max_position_embeddings", None) or getattr(tokenizer, "model_max_length", None)
+    embeddings = getattr(network.base_model, "embeddings", None)
+    table: Any = getattr(embeddings, "position_embeddings", None)
+    if isinstance(getattr(table, "weight", None), Tensor):
+        padding, numbers = getattr(table, "padding_idx", None), getattr(embeddings, "position_ids", None)
+        rows = len(table.weight) - (0 if padding is None else padding + 1)
+        return rows if numbers is None else min(rows, numbers.shape[-1])
+    config = network.config.get_text_config() if hasattr(network.config, "get_text_config") else network.config
+    limit = getattr(config, "max_position_embeddings", None) or getattr(tokenizer, "model_max_length", None)
     return int(limit) if limit and 0 < limit < UNLIMITED else None
+
+
+def input_size(network: Any) -> int:
+    """The number of token ids that the network takes; Perceiver gives its latents for its embeddings."""
+    weight = getattr(network.get_input_embeddings(), "weight", None)
+    return int(network.config.vocab_size if weight is None else weight.shape[0])

@@ -7,7 +7,6 @@ q_t(x | rest) = softmax f_t(. | rest)[x]. All of `unmask` reads the model throug
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,16 +29,22 @@ from unmask.models.encoder.architectures import find_encoder
 from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.encoder.substitution import Substitution
-from unmask.models.loading import is_pair_model, load_checkpoint, longest_text, resolve_device, resolve_dtype
-from unmask.models.source import LOADING
+from unmask.models.function_network import FunctionHead, FunctionNetwork, ShiftedHead, WholeRowCost, refuse_causal
+from unmask.models.loading import input_size, is_pair_model, load_checkpoint, longest_text, resolve_device, resolve_dtype
+from unmask.models.model_types import left_out, refuse_unusable
+from unmask.models.refusals import refuse_no_mask, refuse_no_tokenizer, refuse_outside
+from unmask.models.source import LOADING, state_of
 from unmask.models.text.blanks import cloze_of
-from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer
+from unmask.models.text.mask_token import with_mask
+from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer, warn_of_few_tokens
 from unmask.runs.fingerprint import fingerprint
 
 logger = logging.getLogger(__name__)
 LARGEST_DIFFERENCE = 1e-3
 """In log-probability, between the fast path and the network's own forward pass, before the fast path is given up."""
 KEPT = 2
+Reading = tuple[Mapping[str, str] | None, str | None, bool, str | None]
+"""How a checkpoint is read: `rename`, `lang`, `shift` and `mask_token` of `MaskedLM.load`."""
 _loaded: OrderedDict[object, MaskedLM] = OrderedDict()
 """Models that were given by name: the KEPT that were used last, shared between threads."""
 
@@ -56,12 +61,20 @@ class MaskedLM(ConditionalModel):
     """
 
     @checked
-    def __init__(self, network: nn.Module, tokenizer: Any, memory_budget: int | None = None, name: str = "the model") -> None:
-        """Wrap a network that is already in memory, which is put in evaluation mode; `memory_budget` as in `load`.
+    def __init__(
+        self,
+        network: nn.Module,
+        tokenizer: Any,
+        memory_budget: int | None = None,
+        name: str = "the model",
+        lang: str | None = None,
+        shift: bool = False,
+    ) -> None:
+        """Wrap a network that is already in memory, which is put in evaluation mode; other arguments as in `load`.
 
         `name`: what messages call it.
         """
-        _refuse_unusable(network, tokenizer)
+        refuse_unusable(network, tokenizer, name)
         if memory_budget is not None:
             checks.whole("memory_budget", memory_budget, 1, checks.MOST_BYTES)
         self.name = name
@@ -70,9 +83,12 @@ class MaskedLM(ConditionalModel):
         first = next(network.parameters())
         self.device, self.dtype = first.device, first.dtype
         self.max_length = longest_text(network, tokenizer)
-        self.input_size: int = network.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
-        refuse_foreign_tokenizer(tokenizer, self.input_size)
-        self.head = head_of(network)
+        self.input_size = input_size(network)
+        refuse_foreign_tokenizer(tokenizer, self.input_size, name)
+        self.shift, calls = shift, isinstance(network, FunctionNetwork)
+        self.head: Any = FunctionHead(network) if isinstance(network, FunctionNetwork) else head_of(network, name, lang)
+        self.head = ShiftedHead(self.head) if shift else self.head
+        self.lang, self.left_out = lang, left_out(network.config, name, lang)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
         self.mask_id = self.words.mask_id
@@ -80,8 +96,8 @@ class MaskedLM(ConditionalModel):
         if not self.regular_ids:
             raise ModelError(f"the tokenizer of {name} has only special tokens: use the one that the model was trained with")
         self.batches = RowBatches(memory_budget or default_budget(self.device))
-        self.cost = RowCost.of(network, self.vocab_size)
-        self.encoder = find_encoder(network)
+        self.cost = (WholeRowCost if calls else RowCost).of(network, self.vocab_size)
+        self.encoder = None if shift or calls else find_encoder(network)
         self._checked_lengths: set[int] = set()
         self._checked_for_one: set[int] = set()
 
@@ -94,6 +110,9 @@ class MaskedLM(ConditionalModel):
         dtype: str | torch.dtype = "auto",
         memory_budget: int | None = None,
         rename: Mapping[str, str] | None = None,
+        lang: str | None = None,
+        shift: bool = False,
+        mask_token: str | None = None,
     ) -> MaskedLM:
         """Load a checkpoint from a folder, or from the hub by name; with no name, the bundled English model.
 
@@ -102,6 +121,10 @@ class MaskedLM(ConditionalModel):
         which half precision cannot hold. Ask for "float16" or "bfloat16" (rounded eight times as coarsely) if speed
         counts more; normalisations, softmax and logits are then still computed in float32. `memory_budget`: bytes for the
         activations of one batch of rows. `rename`: other names for tensors of a folder, {"lm_head": "cls.predictions"}.
+        `lang`: the language of the texts, for XLM and X-MOD.
+
+        Diffusion language models: `shift` if logits at position t - 1 predict the token at t; `mask_token` if the tokenizer does
+        not name its own.
         """
         where = english_model_path() if name_or_path is None else name_or_path
         if is_pair_model(Path(where)):
@@ -111,9 +134,42 @@ class MaskedLM(ConditionalModel):
                 UnmaskWarning,
                 stacklevel=3,
             )
-        network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename)
+        network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename, mask_token)
         widen_output(network)
-        return cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"))
+        model = cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"), lang, shift)
+        model.folder = Path(where) if Path(where).is_dir() else None
+        if model.left_out:
+            warnings.warn(model.left_out, UnmaskWarning, stacklevel=3)
+        warn_of_few_tokens(tokenizer, model.input_size, model.name)
+        return model
+
+    @classmethod
+    @checked
+    def of(
+        cls,
+        function: Callable[..., Any],
+        tokenizer: Any,
+        mask_id: int | None = None,
+        shift: bool = False,
+        device: str | torch.device | None = None,
+        memory_budget: int | None = None,
+        name: str = "the function",
+    ) -> MaskedLM:
+        """Any function from token ids (n, T) to logits (n, T, V), or to an object that has them as `logits`, as a model.
+
+        Use it for networks that need code of their own: load them yourself, and pass the network or a function that calls it.
+        `mask_id`: the id that hides a token; by default the tokenizer's mask token. `shift` as in `load`. `device`: where ids
+        are put; by default where the function's parameters are, or the CPU.
+        """
+        refuse_no_tokenizer(tokenizer)
+        tokenizer = with_mask(tokenizer, mask_id)
+        refuse_no_mask(tokenizer)
+        if isinstance(function, nn.Module):
+            function.eval()
+        network = FunctionNetwork(function, tokenizer, None if device is None else resolve_device(device))
+        model = cls(network, tokenizer, memory_budget, name, shift=shift)
+        refuse_causal(network, model.mask_id, network.outputs, model.device, name)
+        return model
 
     def __repr__(self) -> str:
         return f"MaskedLM({self.name!r}, {self.vocab_size:,} tokens, {str(self.dtype).removeprefix('torch.')} on {self.device})"
@@ -126,8 +182,12 @@ class MaskedLM(ConditionalModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the model: all its weights, and its tokenizer."""
-        return fingerprint(self.network.state_dict(), self.words.serialised())
+        """Identifies the model: its weights, tokenizer, `lang` and `shift`; a function by its logits of a few texts, too."""
+        further = [self.words.serialised() + (self.lang or ""), *(["shift"] if self.shift else [])]
+        if isinstance(self.network, FunctionNetwork):
+            probed = {"probed": self.network.probed(self.mask_id)}
+            return fingerprint(self.network.state_dict() | probed, *further, str(self.mask_id))
+        return fingerprint(self.network.state_dict(), *further)
 
     @checked
     def cloze(self, text: str, positions: Sequence[int] | None = None, targets: Sequence[str] | None = None) -> Cloze:
@@ -159,7 +219,7 @@ class MaskedLM(ConditionalModel):
     @passes()
     def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
-        _refuse_outside(ids, positions, self.input_size)
+        refuse_outside(ids, positions, self.input_size)
         self._refuse_too_long(ids.shape[1])
         ids, positions = ids.to(self.device), positions.to(self.device)
         n, p = positions.shape
@@ -260,7 +320,13 @@ class MaskedLM(ConditionalModel):
             worst = largest if worst is None else torch.maximum(worst, largest)
             yield rows, logits
         if worst is not None and not bool(worst.isfinite()):
-            raise ModelError(f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: load it with dtype float32")
+            raise self.not_finite()
+
+    def not_finite(self) -> ModelError:
+        """As for other models; a network with token dropout divides by the share of tokens that are not masked."""
+        if getattr(self.network.config, "token_dropout", False) and self.dtype not in HALF_TYPES:
+            return ModelError(f"logits of {self.name} are not finite: leave a token unmasked (token_dropout in its config.json)")
+        return super().not_finite()
 
     def _plain(self, text: Tensor, vary: list[int], predict: int) -> Callable[[Tensor], Tensor]:
         """Logits at `predict` by the network's own forward pass, for any architecture."""
@@ -324,62 +390,29 @@ class MaskedLM(ConditionalModel):
             raise InputError(f"the text has {tokens} tokens and the model takes {self.max_length}: shorten the text")
 
 
-def _refuse_unusable(network: object, tokenizer: object) -> None:
-    """Raise if the two are not a model and a tokenizer of transformers, or of our own that are like them."""
-    for what, given, needs in (
-        ("network", network, ("config", "base_model", "get_input_embeddings")),
-        ("tokenizer", tokenizer, ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")),
-    ):
-        if not all(hasattr(given, name) for name in needs):
-            raise InputError(f"{what} {checks.shown(given)} is not one of transformers: give what from_pretrained returns")
-    if getattr(tokenizer, "mask_token_id", None) is None:
-        raise ModelError(f"tokenizer {type(tokenizer).__name__} has no mask token: give that of a masked language model")
-
-
-def _refuse_outside(ids: Tensor, positions: Tensor, input_size: int) -> None:
-    """Raise for token ids and positions that are not there; those on a GPU are not looked at, since that would wait for it."""
-    for name, given in (("ids", ids), ("positions", positions)):
-        if given.dim() != 2 or given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
-            raise InputError(f"{name} {checks.shown(given)} are not rows of whole numbers: give a tensor such as [[3, 4]]")
-    for what, given, size in (("token id", ids, input_size), ("position", positions, ids.shape[1])):
-        if given.device.type == "cpu" and given.numel():
-            for value in given.aminmax():
-                checks.whole(what, value, 0, size - 1)
-    if len(ids) != len(positions):
-        raise InputError(f"{len(ids)} texts and {len(positions)} rows of positions were given: give one row for each text")
-
-
 def as_model(
     model: MaskedLM | str | Path | None = None,
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
 ) -> MaskedLM:
     """The model itself, or the one that its name or folder leads to; None is the bundled English model.
 
-    `device`, `dtype` and `rename` are those of `MaskedLM.load`, and do not touch a model that is given as an object. A model
-    that is given by name is loaded once per process, and a folder whose files have changed is read again.
+    The other arguments are those of `MaskedLM.load`, and do not touch a model that is given as an object. A model that is given
+    by name is loaded once per process, and a folder whose files have changed is read again.
     """
     if isinstance(model, MaskedLM):
         return model
     where = str(english_model_path() if model is None else model)
     with LOADING:
-        key = (_state(where), resolve_device(device), resolve_dtype(dtype), tuple((rename or {}).items()))
+        read = (rename, lang, shift, mask_token)
+        key = (state_of(where), resolve_device(device), resolve_dtype(dtype), tuple((rename or {}).items()), *read[1:])
         if key not in _loaded:
-            _loaded[key] = MaskedLM.load(where, device=device, dtype=dtype, rename=rename)
+            _loaded[key] = MaskedLM.load(where, device, dtype, None, *read)
             while len(_loaded) > KEPT:
                 _loaded.popitem(last=False)
         _loaded.move_to_end(key)
         return _loaded[key]
-
-
-def _state(where: str) -> tuple[object, ...]:
-    """A hub name; or a folder, with the size and date of each of its files."""
-    folder = os.path.expanduser(where)
-    if not os.path.isdir(folder):
-        return (where,)
-    folder = os.path.realpath(folder)
-    files = [entry for entry in os.scandir(folder) if entry.is_file()]
-    above = Path(folder).parent / "vocab.txt"
-    dates = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in files)
-    return (folder, *dates, above.stat().st_mtime_ns if above.is_file() else None)

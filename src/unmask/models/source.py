@@ -21,6 +21,7 @@ import torch
 from unmask.errors import ModelError
 
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+CONVERT = "convert it as docs/bring-your-own-model.md shows (Checkpoints of fairseq)"
 LOADING = threading.RLock()
 """Held while a checkpoint is read."""
 
@@ -39,6 +40,8 @@ class Source:
     def __init__(self, name: str) -> None:
         self.name = os.path.expanduser(name)
         self.local = os.path.isdir(self.name)
+        if os.path.isfile(self.name) and self.name.endswith(".pt"):
+            raise ModelError(f"model {name!r} is a pickle, which may run code when it is opened: {CONVERT}")
         if os.path.isfile(self.name):
             raise ModelError(f"model {name!r} is a file: give the folder that it lies in")
         looks_like_path = self.name.startswith((".", "/", "~", os.sep)) or self.name.count("/") > 1
@@ -62,6 +65,9 @@ class Source:
             return {}
         path = self.folder / "config.json"
         if not path.is_file():
+            pickles = sorted(file.name for file in self.folder.glob("*.pt"))
+            if pickles and (self.folder / "dict.txt").is_file():
+                raise ModelError(f"folder {self.name!r} holds a checkpoint of fairseq ({pickles[0]}, dict.txt): {CONVERT}")
             raise ModelError(f"folder {self.name!r} has no config.json: give a checkpoint saved with save_pretrained")
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
@@ -70,6 +76,18 @@ class Source:
         if not isinstance(config, dict):
             raise ModelError(f"{str(path)!r} is not understood (it holds no JSON object): save the checkpoint again")
         return config
+
+
+def state_of(where: str) -> tuple[object, ...]:
+    """A hub name; or a folder, with the size and date of each of its files."""
+    folder = os.path.expanduser(where)
+    if not os.path.isdir(folder):
+        return (where,)
+    folder = os.path.realpath(folder)
+    files = [entry for entry in os.scandir(folder) if entry.is_file()]
+    above = Path(folder).parent / "vocab.txt"
+    dates = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in files)
+    return (folder, *dates, above.stat().st_mtime_ns if above.is_file() else None)
 
 
 def first_line(error: BaseException) -> str:

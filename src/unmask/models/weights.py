@@ -20,6 +20,12 @@ from unmask.models.source import first_line
 
 UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids", "token_type_ids")
 SHOWN = 3
+VOCABULARY = "vocabulary"
+"""In the metadata of a safetensors file that `unmask train` wrote: `vocabulary_hash` of the model's tokenizer."""
+
+
+class LeftOut(UnmaskWarning):
+    """Tensors of other heads lie beside that of the language model; no logit needs them."""
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
@@ -56,6 +62,33 @@ def stored_types(folder: Path) -> dict[str, torch.dtype]:
         with safe_open(path, "pt") as file:
             found |= {name: file.get_slice(name)[:0].dtype for name in file.keys() if file.get_slice(name).get_shape()}  # noqa: SIM118
     return found
+
+
+def as_safetensors(tensors: dict[str, Tensor], vocabulary: str) -> bytes:
+    """The content of a safetensors file that notes the hash of its vocabulary; equal arguments give equal bytes.
+
+    safetensors writes several entries of metadata in random order, so the second is put in here.
+    """
+    from safetensors.torch import save
+
+    plain = save(tensors, {"format": "pt"})
+    begin = 8 + int.from_bytes(plain[:8], "little")
+    header = json.loads(plain[8:begin])
+    header["__metadata__"][VOCABULARY] = vocabulary
+    written = json.dumps(header, separators=(",", ":")).encode()
+    written += b" " * (-len(written) % 8)
+    return len(written).to_bytes(8, "little") + written + plain[begin:]
+
+
+def noted_vocabulary(folder: Path) -> str | None:
+    """The hash of the vocabulary that the weights of a folder were trained with, if they note it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(folder / "model.safetensors", "pt") as file:
+            return (file.metadata() or {}).get(VOCABULARY)
+    except (SafetensorError, OSError):
+        return None
 
 
 def refuse_whole_numbers(stored: Mapping[str, torch.dtype], wanted: Collection[str], source: str) -> None:
@@ -116,7 +149,12 @@ def renamed(tensors: Mapping[str, Tensor], rename: Mapping[str, str]) -> dict[st
 
 
 def refuse_misfit(
-    source: str, prefix: str, missing: Collection[str], unexpected: Collection[str], misshapen: Collection[str]
+    source: str,
+    prefix: str,
+    missing: Collection[str],
+    unexpected: Collection[str],
+    misshapen: Collection[str],
+    causal: bool = False,
 ) -> None:
     """Raise if tensors are missing, have another shape, or belong to the encoder and have no place in it.
 
@@ -130,11 +168,13 @@ def refuse_misfit(
             f"({_listed(misshapen)}): use the config that the weights were saved with"
         )
     if missing:
-        part = "encoder" if any(name.startswith(prefix) for name in missing) else "masked-language-model head"
+        head = "causal-language-model head" if causal else "masked-language-model head"
+        part = "encoder" if any(name.startswith(prefix) for name in missing) else head
         beside = f", while {len(unexpected)} of the file have no place ({_listed(unexpected)})" if unexpected else ""
         raise ModelError(
             f"{len(missing)} tensors of the {part} of {source!r} are missing ({_listed(missing)}){beside}: "
-            "use a checkpoint saved with that head, or --rename old=new"
+            f"use a checkpoint saved with {'that head' if part == head else 'all of them'}"
+            + ("" if causal else ", or --rename old=new")
         )
     if encoder:
         raise ModelError(
@@ -144,7 +184,7 @@ def refuse_misfit(
     if unexpected:
         warnings.warn(
             f"{len(unexpected)} tensors of {source!r} belong to other heads and are left out ({_listed(unexpected)})",
-            UnmaskWarning,
+            LeftOut,
             stacklevel=2,
         )
 

@@ -3,7 +3,7 @@
 option    one row, and the table of a verb: a frozen dataclass of rows, checked when it is made
 kinds     how a word of the command line becomes a value, and which values are right
 shared    rows that several verbs have
-answers, sampling, scoring, training, translation, lab    the tables
+answers, sampling, scoring, evaluation, training, translation, lab    the tables
 
 The command and its help, the check of a value, the refusal of an option that the chosen method does not read, the arguments in
 a docstring and the tables of docs/cli.md come from these rows. Python's signatures are written out; a test holds them equal.
@@ -24,6 +24,7 @@ VERBS = {
     "dependence": "Measure how much blanks, or tokens, depend on each other: the mutual information of every pair.",
     "mutants": "Log-probabilities of mutants of a sequence, the sum of their single effects, and the difference: epistasis.",
     "evaluate": "Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of the paper.",
+    "frontier": "Nats per token against passes, for every decoder that has a law, beside one token per pass.",
     "score": "Score sentences: pseudo-likelihoods, chain rules over orders, energies, and a normalised log-probability.",
     "sample": "Sample texts by Markov chains or decoders, and say how far to trust them.",
     "diagnose": "Acceptance and novelty, R-hat and effective sample sizes, repetition, and what they mean; writes figures too.",
@@ -37,6 +38,7 @@ VERBS = {
 
 _MODULES = {
     "answers": ("fill", "compare", "dependence", "mutants", "check", "serve"),
+    "evaluation": ("frontier",),
     "sampling": ("sample", "diagnose"),
     "scoring": ("score", "evaluate"),
     "training": ("train",),

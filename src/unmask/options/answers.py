@@ -27,13 +27,26 @@ from unmask.options.kinds import (
     Words,
 )
 from unmask.options.option import grouped, option, output_row
-from unmask.options.shared import ALPHABET, MOST_CANDIDATES, Drawn, Grid, Loaded, Printed, Targets, Texts, grid_row, texts
+from unmask.options.shared import (
+    ALPHABET,
+    LARGEST_SEED,
+    MOST_CANDIDATES,
+    Drawn,
+    Grid,
+    Loaded,
+    Printed,
+    Targets,
+    Texts,
+    grid_row,
+    texts,
+)
 
 Others = Literal["masked", "text"]
 MUTANT_NUMBERS = ("log_prob", "effect", "singles", "epistasis", "interaction")
 MOST_SHOWN = 1_000_000
 MOST_PIECES, MOST_PASSES, MOST_CHANGES = 8, 10**7, 4
-search_row = grouped("Search over the whole vocabulary")
+MOST_SENTENCES = 10**7
+search_row, profile_row = grouped("Search over the whole vocabulary"), grouped("Profile")
 DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
 
 
@@ -101,12 +114,15 @@ class CompareOptions(Printed, Drawn, Loaded, Grid, Targets, Texts):
 class DependenceOptions(Printed, Drawn, Loaded, Grid, Texts):
     """Options of `dependence`."""
 
-    more = "The figure shows the matrix as a heat map."
+    more = "The figure shows the matrix as a heat map. --profile takes a text's place."
     examples = (
         "unmask dependence 'The [MASK] [MASK] at the [MASK].'",
         "unmask dependence 'She put the keys on the table.' --positions 2,4,7 --figure dependence.png",
     )
-    text: Any = texts("Text with [MASK] at two blanks or more, or a whole text.")
+    text: Any = texts("Text with [MASK] at two blanks or more, or a whole text.", required="")
+    profile: Any = profile_row(None, TextFile(), "Measure how blanks depend on each other by distance, on texts, one per line.")
+    sentences: int = profile_row(2000, Whole(1, MOST_SENTENCES), "The most texts to measure on.")
+    seed: int = profile_row(0, Whole(0, LARGEST_SEED), "Seed of the random hidden sets.")
     joint: str = grid_row(DEFAULT_OF_DEPENDENCE, Construction(), DERIVED, "-j")
     others: Others | None = option(
         None,
@@ -119,7 +135,7 @@ class DependenceOptions(Printed, Drawn, Loaded, Grid, Texts):
         Whole(1, MOST_CANDIDATES),
         "Tokens to consider at each position.",
         "-n",
-        otherwise="32 to 256, by how many positions",
+        otherwise="32 to 256, by how many positions; 16 of a profile",
     )
     positions: Sequence[int] | None = option(
         None,
@@ -128,6 +144,7 @@ class DependenceOptions(Printed, Drawn, Loaded, Grid, Texts):
         otherwise="all but special ones",
     )
     force: bool = grid_row(False, Flag(), "Go on where there are more than 200,000 passes.")
+    out: Any = output_row(None, File(), "File for the profile, JSON; least-dependent decoding reads it (--profile).")
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class HarnessOptions(Scoring):
         "refuse", Choice(("refuse", "zero")), "A text without a score: refuse (one line), or zero (probability 0)."
     )
     decoder: str = option("confidence", Choice(tuple(DECODERS)), "What fills the blanks of generated texts")
-    decoding_steps: int | None = like(Sampling, "decoding_steps", otherwise="one per blank")
+    decoding_steps: int | None = like(Sampling, "decoding_steps", otherwise="one per blank, or by the decoder's bound")
     max_gen_toks: int = option(32, Whole(1, LONGEST), "Blanks of a generated text, if the task does not say.")
 
     @classmethod

@@ -15,6 +15,7 @@ from unmask import checks
 from unmask.errors import InputError
 from unmask.joints.registry import all_named, named
 from unmask.runs.files import user_path
+from unmask.sampling.registry import KERNELS
 
 MOST_BLANKS, MOST_DIGITS = 10**6, 9
 """Of a number of a blank; Python refuses to read numbers of thousands of digits."""
@@ -191,6 +192,15 @@ class Words(Kind):
 
     def check(self, name: str, given: Any) -> tuple[str, ...]:
         return tuple(given)
+
+
+class Decoders(Words):
+    """Names of decoders that have a law."""
+
+    def check(self, name: str, given: Any) -> tuple[str, ...]:
+        known = [kernel for kernel, entry in KERNELS.items() if entry.law]
+        names = super().check(name, given)
+        return tuple(checks.one_of(name, one, known) for one in (known if names == ("all",) else names))
 
 
 class ForbiddenWords(Words):

@@ -160,6 +160,20 @@ class Schedule(ModelOptions):
     seed: int = _seed()
 
 
+@dataclass(frozen=True)
+class Decoding(ModelOptions):
+    """What decoders that choose positions before tokens lose, and what bounds it."""
+
+    examples = ("unmask lab decoding", "unmask lab decoding --sites 6 --graph cycle --gammas 0,0.1,0.5")
+    sites: int = _sites(8)
+    fields: str = _fields("-1:1")
+    graph: str = _graph("path")
+    coupling: float = _coupling(0.6)
+    gammas: str = option(
+        "0,0.05,0.1,0.2,0.4,0.8,1.6,3.2", Several(), "Bounds to sweep: numbers with commas, or FIRST:LAST:COUNT."
+    )
+
+
 STUDIES: dict[str, type[StudyOptions]] = {
     "dictionary": Dictionary,
     "masking": Masking,
@@ -167,6 +181,7 @@ STUDIES: dict[str, type[StudyOptions]] = {
     "parallel": Parallel,
     "stutter": Stutter,
     "schedule": Schedule,
+    "decoding": Decoding,
 }
 
 

@@ -29,10 +29,11 @@ EnergyKind = Literal["raw", "norm"]
 Scan = Literal["random", "fixed", "permutation"]
 BlockShape = Literal["window", "scattered"]
 Schedule = Literal["linear", "cosine"]
+Dependence = Literal["profile", "measured"]
 Order = Literal["random", "left-to-right", "right-to-left"]
 
 HOTTEST = 1e6
-MOST_CHAINS, MOST_SWEEPS, LONGEST = 10**6, 10**9, 10**5
+MOST_CHAINS, MOST_SWEEPS, LONGEST, MOST_STEPS = 10**6, 10**9, 10**5, 10**6
 MOST_REFINEMENTS = 1_000
 """Gibbs steps of a refined draw on average; it is not kept, nor reported on, before all of them are done."""
 TEMPERATURE = Real(0, HOTTEST, above=True)
@@ -67,10 +68,10 @@ class Sampling(Options):
     length: tuple[int, ...] = option(
         (12,), Numbers(int, Whole(1, LONGEST), alone=True), "Tokens per text, or several lengths such as 8,12,16.", left_out=None
     )
-    chains: int = option(64, Whole(1, MOST_CHAINS), "How many chains (or texts decoded side by side).")
+    chains: int = option(64, Whole(1, MOST_CHAINS), "Chains, or texts decoded at once.")
     sweeps: int = option(100, Whole(1, MOST_SWEEPS), "How often each chain redraws all of its tokens.")
     seed: int = option(0, Whole(0, LARGEST_SEED), "Seed of all random choices.")
-    burn_in: int = option(0, Whole(0, MOST_SWEEPS), "Sweeps at the beginning that are not kept.")
+    burn_in: int = option(0, Whole(0, MOST_SWEEPS), "First sweeps that are not kept.")
     thin: int = option(1, Whole(1, MOST_SWEEPS), "Keep every n-th sweep.")
     init: tuple[str, ...] = start_row(
         (),
@@ -108,11 +109,29 @@ class Sampling(Options):
     cold: float = moves_row(0.1, TEMPERATURE, "Last temperature.")
     joint: str = blocks_row(DEFAULT_OF_DEPENDENCE, Construction(), f"Construction of pairs: {', '.join(FORMS)}.")
     candidates: int = blocks_row(16, Whole(1, 10**5), "Tokens per position of pairs.")
-    decoding_steps: int = decoding_row(10, Whole(1, 10**6), "Steps to a whole text.")
+    decoding_steps: int | None = decoding_row(
+        None, Whole(1, MOST_STEPS), "Steps to a whole text.", otherwise="10, or as many as a bound needs"
+    )
     schedule: Schedule = decoding_row("linear", Choice(get_args(Schedule)), "How many blanks are left after each step")
     decoding_temperature: float = decoding_row(1.0, Real(0, HOTTEST), "Of the predicted tokens; 0 takes the likeliest.")
-    gamma: float = decoding_row(
-        1.0, Real(0, HOTTEST), "Nats of dependence that one step may lose: more is fewer steps; 0 fills one by one."
+    gamma: float | None = decoding_row(
+        None,
+        Real(0, HOTTEST),
+        "Nats of dependence that one step may lose, instead of a number of steps: more is fewer; 0 fills one by one.",
+        otherwise="the decoder's own",
+    )
+    tau: float | None = decoding_row(
+        None, Real(0, 1), "Probability of the likeliest token from which a blank is filled, instead of steps.", otherwise="0.9"
+    )
+    dependence: Dependence = decoding_row(
+        "profile", Choice(get_args(Dependence)), "How blanks' dependence is known: by a profile, or measured in many passes."
+    )
+    profile: Any = decoding_row(
+        None,
+        File(),
+        "Dependence by distance: a file of `unmask dependence --profile`.",
+        otherwise="the model's own",
+        python="Or a `Profile`.",
     )
     order: Order = decoding_row("random", Choice(get_args(Order)), "In which blanks are filled")
     restart: float = decoding_row(0.1, RESTART, "Of refined draws: the probability of stopping before each Gibbs step.")

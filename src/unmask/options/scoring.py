@@ -24,8 +24,9 @@ from unmask.options.kinds import (
 from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
 from unmask.options.sampling import EnergyKind
 from unmask.options.shared import ALPHABET, ENGINES, LARGEST_SEED, Loaded, Printed, workers
-from unmask.scoring.registry import DEFAULT, SCORES, chosen
+from unmask.scoring.registry import DECODER, DEFAULT, READ, SCORES, chosen
 
+INPUTS = ("text", "jsonl", "csv", "tsv")
 ROWS, UNITS, FORMATS = ("texts", "words", "tokens"), ("nats", "bits"), ("jsonl", "csv", "parquet")
 MOST_EXACT = 16
 """Sites up to which the lattice of revealed sets is offered: 65,535 passes per text."""
@@ -48,10 +49,14 @@ class ScoreNames(Listed):
 class Scoring(Options):
     """What decides the numbers; see `unmask.scoring.batch`."""
 
-    reads: ClassVar[tuple[Reads, ...]] = (Reads("score", {name: score.options for name, score in SCORES.items()}),)
+    reads: ClassVar[tuple[Reads, ...]] = (Reads("score", READ),)
 
     score: tuple[str, ...] = option(
-        DEFAULT, ScoreNames(), f"Names: {', '.join(SCORES)}.", "-s", python="As a list, or with commas between them."
+        DEFAULT,
+        ScoreNames(),
+        f"Names: {', '.join(SCORES)}, {DECODER}NAME@PASSES.",
+        "-s",
+        python="As a list, or with commas between them.",
     )
     long: str = option(
         "refuse", Choice(("refuse", "windows")), "Texts longer than the model: refuse (a row with a reason) or windows."
@@ -68,7 +73,9 @@ class Scoring(Options):
     @classmethod
     def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
         """Several scores, or the one engine."""
-        return chosen(given.get("score", DEFAULT)) if what == "score" else super().chosen(what, given)
+        if what != "score":
+            return super().chosen(what, given)
+        return tuple(name.partition("@")[0] for name in chosen(given.get("score", DEFAULT)))
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ class ScoreOptions(Printed, Loaded, Scoring):
     inputs: list[str] | None = option(
         None,
         Repeated(),
-        "A file with one text per line, or .jsonl; - for standard input; or sentences themselves. "
+        "A file with one text per line, .jsonl, .csv or .tsv; - for standard input; or sentences themselves. "
         "Two sentences are compared token by token.",
         argument=True,
         command_only=True,
@@ -97,12 +104,13 @@ class ScoreOptions(Printed, Loaded, Scoring):
     pairs: Any = option(
         None,
         Files(),
-        "Minimal pairs instead of texts: .jsonl with sentence_good and sentence_bad, EWoK, entity tracking; or a folder.",
+        "Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad, EWoK, entity tracking; or a folder.",
         python="Or mappings.",
     )
     definitions: bool = option(False, Flag(), "Print what each score is, and leave.", command_only=True)
-    input: str | None = option(
-        None, Choice(("text", "jsonl")), "How lines are read: text or jsonl.", otherwise="as the file's name says"
+    input: str | None = option(None, Choice(INPUTS), f"How a file is read: {', '.join(INPUTS)}.", otherwise="as its name says")
+    field: str | None = option(
+        None, Text(), "The column of a table, or the key of JSON lines, that holds the text.", otherwise="text, or sentence"
     )
     rows: str = output_row("texts", Choice(ROWS), "What a row is")
     tokens: bool = output_row(False, Flag(), "Put each text's words and tokens into its row.")

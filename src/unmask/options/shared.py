@@ -34,6 +34,9 @@ class Loaded(Options):
     rename: Mapping[str, str] | None = model_row(
         None, Renames(), "A tensor of the checkpoint that the model has under another name."
     )
+    lang: str | None = model_row(None, Text(), "Language of the texts (XLM, X-MOD).")
+    shift: bool = model_row(False, Flag(), "Logits predict the next position's token.")
+    mask_token: str | None = model_row(None, Text(), "The mask token, if it is not named.")
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,11 @@ class Printed(Options):
     json: bool = output_row(False, Flag(), "Print JSON (keys: docs/cli.md).", command_only=True)
 
 
-def texts(help: str) -> Any:
+def texts(help: str, required: str = "python") -> Any:
     """The row of one text, or of several."""
     typed = "Or -: several from standard input, one per line."
     listed = "Or a list of them, for a list of answers; `.each` gives these one by one."
-    return option(None, Text(), help, required="python", argument=True, command=typed, python=listed)
+    return option(None, Text(), help, required=required, argument=True, command=typed, python=listed)
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,21 @@ from unmask.options.shared import LARGEST_SEED
 from unmask.sampling.registry import KERNELS
 
 AUTOREGRESSIVE = ("greedy", "beam")
+USUAL_STEPS = 10
 DECODERS = tuple(name for name, entry in KERNELS.items() if entry.decodes)
 MARKOV = tuple(name for name, entry in KERNELS.items() if not entry.decodes)
 RANDOM = "random"
+"""A start: tokens drawn uniformly. The decoder of this name is not a start."""
 USUAL = "mask-predict"
 """The decoder where none is named."""
+STARTS = (*(name for name in DECODERS if name != RANDOM), RANDOM)
 lengths_row, start_row, causal_row = map(grouped, ("Lengths", "Start of a kernel", "Causal models"))
 of_sampling = partial(like, Sampling, group="Of single kernels and decoders")
 
 
 def in_steps(decoder: str) -> bool:
     """Whether a decoder takes a number of steps."""
-    return decoder != RANDOM and "decoding_steps" in KERNELS[decoder].options
+    return "decoding_steps" in KERNELS[decoder].options
 
 
 def _read(name: str) -> tuple[str, ...]:
@@ -53,9 +56,14 @@ class Translating(Options):
         otherwise=f"{USUAL}, of a causal model beam",
     )
     kernel: str | None = option(None, Choice(MARKOV), "Instead: a Markov kernel, which moves what --start begins with")
-    steps: int = option(10, Whole(1, 10**6), "Steps of the decoder, or sweeps of the kernel.")
-    start: str = start_row(USUAL, Choice((*DECODERS, RANDOM)), f"A decoder, or {RANDOM}.")
-    start_steps: int = start_row(10, Whole(1, 10**6), "Steps of that decoder.")
+    steps: int | None = option(
+        None,
+        Whole(1, 10**6),
+        "Steps of the decoder, or sweeps of the kernel.",
+        otherwise=f"{USUAL_STEPS}, or as many as a decoder's bound needs",
+    )
+    start: str = start_row(USUAL, Choice(STARTS), f"A decoder, or {RANDOM}: tokens drawn uniformly.")
+    start_steps: int = start_row(USUAL_STEPS, Whole(1, 10**6), "Steps of that decoder.")
     lengths: int = lengths_row(5, Whole(1, 10**4), "How many of the likeliest lengths are decoded.")
     choose: str = lengths_row("raw", Choice(("norm", "raw", "any-order")), "By what the best of them is taken")
     per_token: bool = lengths_row(True, Flag(), "Divide that by the number of tokens.")
@@ -72,6 +80,7 @@ class Translating(Options):
     schedule: str | None = of_sampling("schedule")
     decoding_temperature: float | None = of_sampling("decoding_temperature", otherwise="0")
     gamma: float | None = of_sampling("gamma")
+    tau: float | None = of_sampling("tau")
     order: str | None = of_sampling("order")
     restart: float | None = of_sampling("restart")
 

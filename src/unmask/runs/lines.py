@@ -16,7 +16,7 @@ from unmask.runs.files import reading
 
 FASTA = (".fasta", ".fa", ".faa")
 PACKED = (".gz", ".xz")
-RECORDS = (".jsonl", ".json")
+RECORDS = {".jsonl": "JSON", ".json": "JSON", ".csv": "a table", ".tsv": "a table"}
 STANDARD_INPUT = Path("-")
 """In the place of a file of texts; it can be read once."""
 _BLOCK = 1 << 20
@@ -47,9 +47,9 @@ def kind_of(path: Path) -> str:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file with a text in each; records, whose braces would be read as words, are refused by the file's name."""
-    if kind_of(path) in RECORDS:
-        raise InputError(f"{source_name(path)} holds JSON by its name: give a file with one text per line, such as a .txt")
+    """The lines of a file with a text in each; records, whose marks would be read as words, are refused by the file's name."""
+    if held := RECORDS.get(kind_of(path)):
+        raise InputError(f"{source_name(path)} holds {held} by its name: give a file with one text per line, such as a .txt")
     return numbered_lines(path)
 
 

@@ -16,6 +16,7 @@ CHAIN = ("init", "random_start", "scan", *PROPOSAL)
 METROPOLIS = (*CHAIN, "delayed")
 BLOCKS = (*METROPOLIS, "temperature", "block_shape")
 DECODING = ("decoding_steps", "schedule", "decoding_temperature")
+REVEALING = ("decoding_steps", "decoding_temperature")
 
 TARGET = "The chain leaves exp(-E / T) invariant: E the {energy} energy and what was added to it, T = {temperature:g}."
 PSEUDO_GIBBS = (
@@ -27,6 +28,10 @@ ANCESTRAL = "Independent draws with exact log-probabilities, given each text's o
 REFINED = (
     "Independent draws of the construction family:1,LAMBDA, LAMBDA the restart: the chain rule refined by Gibbs steps; "
     "nothing has to mix. Their log-probabilities are exact for two blanks, and not known for more."
+)
+REVEALED = (
+    "Independent draws with exact log-probabilities (at temperature 0 the law is one text); no chain, so nothing has to mix. "
+    "The law is the decoder's own: blanks that are filled together do not see each other."
 )
 DECODED = "Decoded texts, independent of each other; they are samples of no named distribution."
 
@@ -49,6 +54,9 @@ class Entry:
     conditionals         how many conditionals of a text it draws from at once; None: those of the sites that a step redraws, of
                          a decoder those of all sites
     whole_conditionals   it holds these as whole distributions, whatever is kept
+    law                  of a decoder that chooses positions before it draws their tokens, and so has a law: its sets, in words
+    bound                the option that bounds a set, for decoders that take a bound or a number of passes
+    random_order         its law is given a random order of the blanks
     corrects             it asks the model about tokens that the model sees, which takes training (`train --refinement`)
     """
 
@@ -65,6 +73,9 @@ class Entry:
     mixes: bool = True
     conditionals: int | None = None
     whole_conditionals: bool = False
+    law: str = ""
+    bound: str = ""
+    random_order: bool = False
     corrects: bool = False
 
     def load(self) -> Any:
@@ -75,14 +86,15 @@ class Entry:
         return getattr(import_module(module), name)
 
     def build(self, **available: Any) -> Any:
-        """The kernel or decoder, from those of `available` that its class has fields for."""
+        """The kernel or decoder, from those of `available` that its class has fields for; None stands for the class's default."""
         from dataclasses import fields
 
-        made = self.load()
-        return made(**{field.name: available[field.name] for field in fields(made) if field.name in available})
+        made, known = self.load(), {name: value for name, value in available.items() if value is not None}
+        return made(**{field.name: known[field.name] for field in fields(made) if field.name in known})
 
 
 HERE = "unmask.sampling"
+OWN_LAW = "its own law, with log_prob"
 PI = "exp(-E / temperature)"
 KERNELS: dict[str, Entry] = {
     entry.name: entry
@@ -123,8 +135,27 @@ KERNELS: dict[str, Entry] = {
               "a new text: all blanks predicted, then every token again from the whole text", "nothing named", DECODED,
               ("decoding_steps", "decoding_temperature"), decodes=True, mixes=False, corrects=True),
         Entry("entropy-bound", "entropy-bound", f"{HERE}.decoders.entropy_bound:EntropyBound", "#44AA99",
-              "a new text: the blanks of lowest entropy filled, as many as stay under a bound", "nothing named", DECODED,
-              ("gamma", "decoding_temperature"), decodes=True, mixes=False),
+              "a new text: the blanks of lowest entropy filled, as many as stay under a bound", OWN_LAW, REVEALED,
+              (*REVEALING, "gamma"), decodes=True, mixes=False, bound="gamma",
+              law="the blanks of lowest entropy whose entropies without the largest sum to gamma at most"),
+        Entry("threshold", "confidence threshold", f"{HERE}.decoders.threshold:Threshold", "#DDAA33",
+              "a new text: the blanks filled whose likeliest token is likely enough", OWN_LAW, REVEALED,
+              (*REVEALING, "tau"), decodes=True, mixes=False, bound="tau",
+              law="the blanks whose likeliest token has probability tau or more, at least the surest"),
+        Entry("lowest-entropy", "lowest entropies", f"{HERE}.decoders.lowest_entropy:LowestEntropy", "#BB5566",
+              "a new text: the blanks of lowest entropy filled, equal numbers per step", OWN_LAW, REVEALED,
+              REVEALING, decodes=True, mixes=False, law="the blanks of lowest entropy, equal numbers per pass"),
+        Entry("random", "random sets", f"{HERE}.decoders.random_sets:RandomSets", "#999933",
+              "a new text: random blanks filled, equal numbers per step", OWN_LAW, REVEALED,
+              REVEALING, decodes=True, mixes=False, random_order=True,
+              law="blanks in a random order that the seed draws, equal numbers per pass"),
+        Entry("interleaved", "interleaved", f"{HERE}.decoders.interleaved:Interleaved", "#88CCEE",
+              "a new text: every m-th blank filled, m the number of steps", OWN_LAW, REVEALED,
+              REVEALING, decodes=True, mixes=False, law="every m-th blank, m the number of passes, in bit-reversed order"),
+        Entry("least-dependent", "least dependent", f"{HERE}.decoders.least_dependent:LeastDependent", "#004488",
+              "a new text: blanks filled together that hardly depend on each other", OWN_LAW, REVEALED,
+              (*REVEALING, "gamma", "dependence", "profile"), decodes=True, mixes=False, bound="gamma",
+              law="blanks whose estimated dependence on each other sums to gamma at most, least dependent next"),
     )
 }  # fmt: skip
 

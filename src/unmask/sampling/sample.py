@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unmask.arguments import checked
 from unmask.checks import shown
@@ -62,6 +62,9 @@ def sample(
     schedule: str | None = None,
     decoding_temperature: float | None = None,
     gamma: float | None = None,
+    tau: float | None = None,
+    dependence: str | None = None,
+    profile: Any = None,
     order: str | None = None,
     restart: float | None = None,
     user_terms: Sequence[UserTerm] = (),
@@ -70,6 +73,9 @@ def sample(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
     chains_at_once: int | None = None,
     memory: float | str | None = None,
     progress: Progress | None = None,
@@ -103,7 +109,7 @@ def sample(
 
     run = draw_samples(
         settings,
-        as_model(model, device, dtype, rename),
+        as_model(model, device, dtype, rename, lang, shift, mask_token),
         out,
         name="bundled" if model is None else "in memory" if isinstance(model, MaskedLM) else str(model),
         chains_at_once=chains_at_once,

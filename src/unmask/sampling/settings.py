@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 from unmask.errors import InputError
 from unmask.options.sampling import Sampling
 from unmask.sampling.registry import Entry, entry_of
+from unmask.tables.profile import as_profile
 
 Keeps = Literal["logits", "states", "nothing"]
 
@@ -46,6 +47,14 @@ class SampleSettings(Sampling):
             raise InputError(f"thin {self.thin} leaves no sample of {self.sweeps - self.burn_in} sweeps: thin less")
         if not self.length:
             raise InputError("no length was given: ask for texts of at least one token")
+        if self.profile is not None:
+            object.__setattr__(self, "profile", as_profile("profile", self.profile))
+        bound = self.entry.bound
+        if bound and self.decoding_steps is not None and getattr(self, bound) is not None:
+            raise InputError(
+                f"decoding_steps {self.decoding_steps} and {bound} {getattr(self, bound):g} were both given, and each decides "
+                "the number of steps: leave one out"
+            )
         if any(a >= b for a, b in pairwise(self.delayed)):
             raise InputError(f"delayed acceptance at distances {list(self.delayed)}: give rising numbers, such as 1,3")
 

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
-from unmask.checks import one_of
+from unmask.checks import one_of, whole
 from unmask.errors import InputError
+from unmask.sampling.registry import KERNELS
 
 
 def _one_per_token(sites: int, settings: Any) -> int:
@@ -108,8 +110,20 @@ _ADAPTIVE_ORDERS = {
     "margin": "two likeliest tokens lie furthest apart in probability",
     "open": "distribution has the highest entropy",
 }
-SCORES: dict[str, Score] = {
-    score.name: score
+DECODER = "decoder:"
+"""Before the name of a decoder whose law is the score; @N after it gives the number of passes."""
+USUAL_PASSES, MOST_PASSES = 10, 10**6
+
+
+class Registry(dict[str, Score]):
+    """Scores by name; the laws of decoders, which have any number of passes in their names, are made when they are asked for."""
+
+    def __missing__(self, name: str) -> Score:
+        return law_of(name)
+
+
+SCORES: dict[str, Score] = Registry(
+    (score.name, score)
     for score in (
         Score(
             "pll",
@@ -205,11 +219,52 @@ SCORES: dict[str, Score] = {
             page_refusal="takes minutes for one text",
         ),
     )
-}
+)
 
 DEFAULT = next(iter(SCORES))
 DEFAULT_OF_HARNESS = "any_order"
 """A probability: answers of the LM Evaluation Harness are compared by it."""
+
+
+WITH_LAW = {f"{DECODER}{name}": ("seed",) if entry.random_order else () for name, entry in KERNELS.items() if entry.law}
+READ = {name: score.options for name, score in SCORES.items()} | WITH_LAW
+"""The options that each score reads, by the name without a number of passes."""
+
+
+def decoder_of(name: str) -> tuple[str, int | None]:
+    """The decoder and the number of passes of a score such as decoder:interleaved@4; None: as many as its default needs."""
+    decoder, at, passes = name.removeprefix(DECODER).partition("@")
+    if decoder in KERNELS and KERNELS[decoder].decodes and not KERNELS[decoder].law:
+        raise InputError(
+            f"score {name}: {decoder} has no law that can be computed, because it does not choose positions before it draws "
+            f"their tokens; use one of {', '.join(WITH_LAW)}"
+        )
+    one_of("score", f"{DECODER}{decoder}", WITH_LAW)
+    number = int(passes) if passes.isascii() and passes.isdigit() else passes
+    return decoder, whole(f"the number of passes of score {DECODER}{decoder}", number, 1, MOST_PASSES) if at else None
+
+
+def _passes_of_law(steps: int | None, sites: int, settings: Any) -> int:
+    return min(sites, steps or USUAL_PASSES)
+
+
+@cache
+def law_of(name: str) -> Score:
+    """The score that is the law of a decoder."""
+    decoder, steps = decoder_of(name)
+    entry = KERNELS[decoder]
+    bound = f"the default {entry.bound}" if entry.bound else f"{USUAL_PASSES} passes"
+    return Score(
+        name,
+        f"law of the decoder {decoder}: a pass reveals {entry.law}, each token with log q(x_i | what was revealed before), "
+        f"{bound if steps is None else f'{steps} passes' if steps > 1 else '1 pass'}, {_REGULAR}",
+        True,
+        "positions are chosen from the revealed tokens only, so each pass is a conditional probability of the tokens it reveals",
+        Family("unmask.scoring.decoder_laws:score_laws", partial(_passes_of_law, steps)),
+        by_token=True,
+        options=WITH_LAW[f"{DECODER}{decoder}"],
+        extra=_SPECIAL,
+    )
 
 
 def families(names: Iterable[str]) -> dict[Family, list[str]]:
@@ -258,4 +313,11 @@ def chosen(score: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
     given = [part.strip() for part in score.split(",")] if isinstance(score, str) else list(score)
     if not given or given == [""]:
         raise InputError(f"no score was asked for: name one or more of {', '.join(SCORES)}")
-    return tuple(dict.fromkeys(one_of("score", name, SCORES) for name in given))
+    return tuple(dict.fromkeys(_known(name) for name in given))
+
+
+def _known(name: object) -> str:
+    """The name of a score; of a decoder's law, any number of passes."""
+    if isinstance(name, str) and name.startswith(DECODER):
+        return law_of(name).name
+    return one_of("score", name, [*SCORES, *WITH_LAW])

@@ -25,7 +25,7 @@ from unmask.scoring.texts import Encoded, Item, batch_of, encode
 
 if TYPE_CHECKING:
     from unmask.models.conditional_model import ConditionalModel
-    from unmask.models.masked_lm import MaskedLM
+    from unmask.models.masked_lm import MaskedLM, Reading
 
 CHUNK_TEXTS = {"cpu": 512, "cuda": 8192}
 CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
@@ -150,7 +150,7 @@ class RayPool:
     device: str
     dtype: str
     workers: int | None
-    rename: Mapping[str, str] | None = None
+    reading: Reading = (None, None, False, None)
 
 
 def run_in_folder(
@@ -207,7 +207,7 @@ def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
 def _worker(pool: RayPool, settings: ScoreSettings, shape: RowShape) -> Callable[[list[Prepared]], TextRows]:
     from unmask.models.masked_lm import MaskedLM
 
-    model = MaskedLM.load(pool.model, device=pool.device, dtype=pool.dtype, rename=pool.rename)
+    model = MaskedLM.load(pool.model, pool.device, pool.dtype, None, *pool.reading)
     return lambda chunk: score_chunk(model, chunk, settings, shape)
 
 

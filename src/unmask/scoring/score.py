@@ -42,6 +42,7 @@ def score(
     unit: str = "nats",
     long: str = "refuse",
     input: str | None = None,
+    field: str | None = None,
     exact_tokens: int | None = None,
     orders: int | None = None,
     joint: str | None = None,
@@ -57,6 +58,9 @@ def score(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
     sink: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Progress | None = None,
 ) -> Scores | PairScores:
@@ -80,18 +84,18 @@ def score(
         raise InputError(f"tokens within rows and rows per {rows[:-1]} were both asked for: choose one")
     if engine == "ray" and out is None:
         raise InputError("engine ray needs an out folder, where its workers' rows are kept: give one")
-    if input is not None and not isinstance(texts, Path):
-        raise InputError(f"input {input} says how a file is read, and no file was given: leave it out")
+    for name, value in (("input", input), ("field", field)):
+        if value is not None and not isinstance(texts, Path):
+            raise InputError(f"{name} {value} says how a file is read, and no file was given: leave it out")
     check_format(format, tokens, on_stream=False)
     if out is not None:
         files = texts if isinstance(texts, Path) else None
         refuse_foreign(output_folder("out", out, (files, pairs, model)), KIND)
-    json_lines = None if input is None else input == "jsonl"
     listed = None if pairs is None else list(pairs_of(pairs))
     given: Texts | list[Item] = (
         [sentence for pair in listed or () for sentence in (pair.good, *pair.bad)] if texts is None else texts
     )
-    source = items_again(given, json_lines, keep=out is not None)
+    source = items_again(given, input, field, keep=out is not None)
     total, identity = count_and_hash(source) if not isinstance(source, Iterator) else (0, "")
     if not total and not isinstance(source, Iterator):
         raise InputError(NO_TEXT)
@@ -102,8 +106,8 @@ def score(
             raise InputError("engine ray loads the model in its workers: give it by name or folder")
         start_ray()
         device = device if device != "auto" else "cuda" if ray_has_gpus() else "cpu"
-        pool = RayPool(_absolute(model), device, dtype, workers, rename)
-    lm = as_model(model, "cpu" if pool is not None else device, dtype, rename)
+        pool = RayPool(_absolute(model), device, dtype, workers, (rename, lang, shift, mask_token))
+    lm = as_model(model, "cpu" if pool is not None else device, dtype, rename, lang, shift, mask_token)
     if out is None:
         kept: list[dict[str, Any]] = []
         take = kept.append if sink is None else sink

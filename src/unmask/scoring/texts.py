@@ -1,6 +1,7 @@
 """Texts to score: read from lines or mappings, and as the model's tokens.
 
-Lines hold one text each, or JSON with a text, with a target between words, or with a minimal pair:
+Lines hold one text each. Records, which are JSON objects or the rows of a table (.csv, .tsv) below its header, hold a text, a
+target between words, or a minimal pair:
 
     {"text": "..."}                                      optional "id", which comes back with the row
     {"before": "...", "target": "...", "after": "..."}   the target is scored, the words around it are context
@@ -17,6 +18,7 @@ BERT's. Tables with one row per word go by spaces, as reading-time corpora do: "
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,12 +33,14 @@ from unmask.runs.files import parse_json, user_path
 from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, source_name
 from unmask.scoring.batch import TextBatch
 
-JSON_LINES = (".jsonl", ".ndjson", ".json")
+BY_NAME = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+"""How a file is read by default: as its name ends; any other, and standard input, as one text per line."""
 JOINED_TO_THE_LEFT = tuple(".,;:!?)]}%'’”")
 GOOD, BAD = "sentence_good", "sentence_bad"
 EMPTY_BOX = "nothing"
 Texts = str | Path | Iterable[str | Mapping[str, Any]]
 """One text, a file, standard input (`Path("-")`), or texts and mappings."""
+BLANK_LINE: Mapping[str, Any] = {"text": ""}
 EMPTY = "the text is empty"
 """The reason of a blank line, which is not a failure."""
 
@@ -60,11 +64,13 @@ class SentencePair:
     phenomenon: str | None = None
 
 
-def items_again(texts: Texts | Iterable[Item], json_lines: bool | None = None, keep: bool = False) -> Iterable[Item]:
+def items_again(
+    texts: Texts | Iterable[Item], input: str | None = None, field: str | None = None, keep: bool = False
+) -> Iterable[Item]:
     """Returns re-iterable items, or a one-shot iterator if `texts` is one and `keep` is false."""
     if isinstance(texts, Path) and texts != STANDARD_INPUT:
-        return FileItems(texts, json_lines)
-    once = items_of(texts, json_lines)
+        return FileItems(texts, input, field)
+    once = items_of(texts, input, field)
     return list(once) if keep or isinstance(texts, str | Sequence) else once
 
 
@@ -73,22 +79,28 @@ class FileItems:
     """The items of a file, read again each time."""
 
     path: Path
-    json_lines: bool | None = None
+    input: str | None = None
+    field: str | None = None
 
     def __iter__(self) -> Iterator[Item]:
-        return items_of(self.path, self.json_lines)
+        return items_of(self.path, self.input, self.field)
 
 
-def items_of(source: Texts | Iterable[Item], json_lines: bool | None = None) -> Iterator[Item]:
+def items_of(source: Texts | Iterable[Item], input: str | None = None, field: str | None = None) -> Iterator[Item]:
     """Items of a file (a `Path`), of standard input (`Path("-")`), of one text (a string), or of texts and mappings.
 
-    `json_lines`: how lines are read; by default as the file's name says, and standard input as plain text.
+    `input`: text, jsonl, csv or tsv; by default as the file's name says. `field`: the column, or the key, that holds the text.
     """
     if isinstance(source, Path):
-        as_json = kind_of(source) in JSON_LINES if json_lines is None else json_lines
-        for number, line in numbered_lines(user_path(source, "texts")):
-            where = f"{source_name(source)} line {number}"
-            yield _item(_parsed(line, where), where) if as_json else Item(line)
+        path, kind = user_path(source, "texts"), input or BY_NAME.get(kind_of(source), "text")
+        if kind == "text" and field is not None:
+            raise InputError(
+                f"{source_name(source)} is read as one text per line, without fields: leave field out, or name an input"
+            )
+        if kind == "text":
+            yield from (Item(line) for _, line in numbered_lines(path))
+        else:
+            yield from (_item(value, where, field) for where, value in _records(path, kind))
         return
     for number, given in enumerate([source] if isinstance(source, str) else source, 1):
         if isinstance(given, str | Item):
@@ -115,16 +127,43 @@ def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> I
         else:
             files = [path]
         for file in files:
-            for line_number, line in numbered_lines(file):
-                where = f"{source_name(file)} line {line_number}"
+            for where, value in _records(file, BY_NAME.get(kind_of(file), "jsonl")):
                 default_set = "pairs" if file == STANDARD_INPUT else file.name.split(".")[0]
-                if line.strip() and (pair := _pair(_parsed(line, where), where, default_set)) is not None:
+                if value is not BLANK_LINE and (pair := _pair(value, where, default_set)) is not None:
                     yield pair
+
+
+def _records(path: Path, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(place as messages name it, record) of a file of JSON objects, or of a table: a header, and a row per record."""
+    if kind == "jsonl":
+        for number, line in numbered_lines(path):
+            where = f"{source_name(path)} line {number}"
+            yield where, _parsed(line, where)
+        return
+    rows = csv.reader((line + "\n" for _, line in numbered_lines(path)), delimiter="\t" if kind == "tsv" else ",", strict=True)
+    names: list[str] = []
+    try:
+        for row in rows:
+            where = f"{source_name(path)} line {rows.line_num}"
+            if not row:
+                continue
+            if not names:
+                names = [name.strip() for name in row]
+                continue
+            if len(row) != len(names):
+                raise InputError(
+                    f"{where} has {len(row)} cells and the header {len(names)}: put a text with a separator in quotes"
+                )
+            yield where, dict(zip(names, row, strict=True))
+    except csv.Error as error:
+        raise InputError(
+            f"{source_name(path)} line {rows.line_num} is not {kind} ({error}): double the quotes inside a text in quotes"
+        ) from None
 
 
 def _parsed(line: str, where: str) -> Mapping[str, Any]:
     if not line.strip():
-        return {"text": ""}
+        return BLANK_LINE
     try:
         value = parse_json(line)
     except ValueError as error:
@@ -134,9 +173,13 @@ def _parsed(line: str, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _item(value: Mapping[str, Any], where: str) -> Item:
+def _item(value: Mapping[str, Any], where: str, field: str | None = None) -> Item:
     name = value.get("id")
     known = None if name is None else str(name)
+    if field is not None and value is not BLANK_LINE:
+        if field not in value:
+            raise InputError(f"{where} has no field {field!r} (its fields are {_keys(value)}): name one of them")
+        return Item(_string(value, field, where), None, known)
     if "target" in value:
         before, target, after = (_string(value, key, where, "") for key in ("before", "target", "after"))
         left = before + _space(before, target)
@@ -144,7 +187,10 @@ def _item(value: Mapping[str, Any], where: str) -> Item:
     for key in ("text", "sentence"):
         if key in value:
             return Item(_string(value, key, where), None, known)
-    raise InputError(f"{where} has no key 'text' (its keys are {_keys(value)}): give text, or before, target and after")
+    raise InputError(
+        f"{where} has no field 'text' (its fields are {_keys(value)}): give text, or before, target and after; "
+        "for a file, field (--field) names another"
+    )
 
 
 def _pair(value: Mapping[str, Any], where: str, default_set: str) -> SentencePair | None:
@@ -157,7 +203,7 @@ def _pair(value: Mapping[str, Any], where: str, default_set: str) -> SentencePai
     if "options" in value:
         return _options(value, where, default_set)
     if missing := [key for key in (GOOD, BAD) if key not in value]:
-        raise InputError(f"{where} has no key {missing[0]!r} (its keys are {_keys(value)}): give {GOOD} and {BAD}")
+        raise InputError(f"{where} has no field {missing[0]!r} (its fields are {_keys(value)}): give {GOOD} and {BAD}")
     phenomenon = value.get("phenomenon", value.get("linguistics_term"))
     return SentencePair(
         Item(_string(value, GOOD, where)),

@@ -34,6 +34,9 @@ def serve(
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve a page that shows joints, dependence, chains and scores of one model, until Ctrl-C.
@@ -52,7 +55,9 @@ def serve(
 
     listening = listening_socket(host, port)
     try:
-        app, desk = create_app(as_model(model, device, dtype, rename), runs, host, None if model is None else str(model))
+        app, desk = create_app(
+            as_model(model, device, dtype, rename, lang, shift, mask_token), runs, host, None if model is None else str(model)
+        )
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/"
         server = PageServer(app, desk)

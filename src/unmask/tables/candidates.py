@@ -32,7 +32,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
 from unmask.tables.kept import kept_with_first
-from unmask.tables.support import regular_tokens
+from unmask.tables.support import regular_tokens, token_sets
 from unmask.tables.unary import alike, masked_logits, pass_count, rows_at_once
 
 SMALL_VOCABULARY = 64
@@ -249,16 +249,13 @@ def _largest(sites: int, most: int, passes: int, cells: int) -> int:
 
 
 def _given_sets(candidates: Sequence[Sequence[int]], regular: Tensor, sites: int) -> tuple[Tensor, ...]:
-    if len(candidates) != sites:
-        raise InputError(f"{len(candidates)} candidate sets for {sites} blanks: give one set per blank")
     known = set(regular.tolist())
-    for t, tokens in enumerate(candidates):
-        wrong = [i for i in checks.wholes(f"the candidates of blank {t + 1}", tokens) if i not in known]
-        if wrong:
-            raise InputError(f"candidate {wrong[0]} of blank {t + 1} is not a regular token of the model: take it out")
-        if not tokens or len(set(tokens)) != len(tokens):
-            raise InputError(f"the candidates of blank {t + 1} are empty or name a token twice: name each token once")
-    return tuple(torch.tensor(list(tokens), device=regular.device) for tokens in candidates)
+
+    def check(blank: int, token: int) -> None:
+        if token not in known:
+            raise InputError(f"candidate {token} of blank {blank} is not a regular token of the model: take it out")
+
+    return tuple(tokens.to(regular.device) for tokens in token_sets("candidate", candidates, sites, check))
 
 
 SPEED = 50e9
@@ -290,7 +287,7 @@ def _measured(model: ConditionalModel, tokens: int) -> float:
     """Seconds per pass of one small batch; one core is counted as two, so that one thread and two give the same answers."""
     kind, threads = model.device.type, torch.get_num_threads()
     rows = ROWS.get(kind, ROWS["cuda"])
-    ids = torch.full((rows, tokens), model.mask_id, device=model.device)
+    ids = regular_tokens(model)[:1].repeat(rows, tokens)
     where = torch.zeros((rows, 1), dtype=torch.long, device=model.device)
     if kind != "cpu":
         start = time.perf_counter()

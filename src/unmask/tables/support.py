@@ -10,12 +10,15 @@ at each step of it: over the regular tokens, or over an alphabet where one is gi
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import log
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask import checks
+from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 
 
@@ -31,6 +34,24 @@ def outside(model: ConditionalModel, support: Int[Tensor, " s"]) -> Int[Tensor, 
     left = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
     left[support.to(model.device)] = False
     return left.nonzero().flatten()
+
+
+def token_sets(
+    what: str, given: Sequence[Tensor | Sequence[int]], sites: int, check: Callable[[int, int], object]
+) -> list[Int[Tensor, " n"]]:
+    """The sets of tokens of a user, one per blank, each token once; `check` raises if blank b, from 1 on, cannot have token i."""
+    if len(given) != sites:
+        raise InputError(f"{len(given)} {what} sets for {sites} blanks: give one set per blank")
+    found = []
+    for blank, tokens in enumerate(given, 1):
+        name = f"the {what}s of blank {blank}"
+        ids = checks.wholes(name, tokens)
+        for token in ids:
+            check(blank, token)
+        if not ids or len(set(ids)) < len(ids):
+            raise InputError(f"{name} are empty or name a token twice: name each token once")
+        found.append(torch.tensor(ids))
+    return found
 
 
 def lost_nats(logits: Float[Tensor, "*n V"], outside: Int[Tensor, " r"], log_total: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:

@@ -27,11 +27,11 @@ from torch import Tensor
 from unmask import checks
 from unmask.arguments import checked
 from unmask.cloze import Cloze
-from unmask.errors import InputError, ModelError
+from unmask.errors import InputError
 from unmask.models.batching import triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.tables.support import lost_nats, outside, regular_tokens
+from unmask.tables.support import lost_nats, outside, regular_tokens, token_sets
 
 Item = TypeVar("Item")
 ROWS = 256
@@ -115,23 +115,14 @@ def unary_tables(
         raise InputError(f"the cloze has {len(cloze.ids)} tokens and the model takes {model.max_length}: shorten the text")
     if dtype is not None and not dtype.is_floating_point:
         raise InputError(f"dtype {dtype} does not hold log-probabilities: give torch.float32 or torch.float64")
-    sites, size = len(cloze.block), model.vocab_size
-    sets = None if candidates is None else _token_sets("candidate", candidates, sites, size)
-    over = None if support is None else _token_sets("support", support, sites, size)
-    return tables_of(model, [cloze], [sets], dtype, progress, [over])[0]
 
+    def sets(what: str, given: Sequence[Tensor | Sequence[int]] | None) -> list[Tensor] | None:
+        def check(blank: int, token: int) -> int:
+            return checks.whole(f"the {what}s of blank {blank}", token, 0, model.vocab_size - 1)
 
-def _token_sets(what: str, given: Sequence[Tensor | Sequence[int]], sites: int, vocabulary: int) -> list[Tensor]:
-    if len(given) != sites:
-        raise InputError(f"{len(given)} {what} sets for {sites} blanks: give one set per blank")
-    found = []
-    for number, tokens in enumerate(given, 1):
-        name = f"the {what}s of blank {number}"
-        ids = [checks.whole(name, i, 0, vocabulary - 1) for i in checks.wholes(name, tokens)]
-        if not ids or len(set(ids)) < len(ids):
-            raise InputError(f"{name} are empty or name a token twice: name each token once")
-        found.append(torch.tensor(ids))
-    return found
+        return None if given is None else token_sets(what, given, len(cloze.block), check)
+
+    return tables_of(model, [cloze], [sets("candidate", candidates)], dtype, progress, [sets("support", support)])[0]
 
 
 def tables_of(
@@ -160,10 +151,19 @@ def tables_of(
         for logits in masked_logits(model, clozes, [count >= ENOUGH for count in counts])
     ]
     passes.add(len(clozes))
-    blocks = [_Block(cloze, sets, logits) for cloze, sets, logits in zip(clozes, axes, masked, strict=True)]
+
+    def kind(i: int) -> object:
+        rows, sizes = _rows_of_a_batch(model, len(clozes[i].ids)), [len(axis) for axis in axes[i]]
+        large = prod(sizes) // min(sizes) >= rows
+        return i if large else (len(clozes[i].ids), tuple(map(id, axes[i])))
+
+    groups = alike(range(len(clozes)), kind)
+    blocks = [_Blocks([clozes[i] for i in group], axes[group[0]], torch.stack([masked[i] for i in group])) for group in groups]
     _ask(model, [question for block in blocks for question in block.questions], passes)
-    masses = iter(torch.stack([mass for block in blocks for mass in block.masses]).tolist() if blocks else ())
-    return [block.tables([next(masses) for _ in block.masses], model.token) for block in blocks]
+    masses = iter(torch.cat([block.masses.flatten() for block in blocks]).tolist() if blocks else ())
+    made = [table for block in blocks for table in block.tables(masses, model.token)]
+    found = dict(zip((i for group in groups for i in group), made, strict=True))
+    return [found[i] for i in range(len(clozes))]
 
 
 def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze], alone: Sequence[bool] = ()) -> list[Tensor]:
@@ -239,11 +239,12 @@ class _Passes:
 class _Question:
     """log q(x_t | x_given; the block's other positions masked), for all values of `given`: rows to ask, a table to fill.
 
+    It is asked of several clozes of one length and with the same candidates; rows and tables of one come after those of another.
     The tables have k axes; an axis that is neither t nor in `given` has size 1, and those of mass and total also at t.
     """
 
-    def __init__(self, cloze: Cloze, axes: tuple[_Axis, ...], t: int, given: list[int], dtype: torch.dtype) -> None:
-        self.ids, self.vary, self.predict = cloze.ids, [cloze.block[s] for s in given], cloze.block[t]
+    def __init__(self, clozes: Sequence[Cloze], axes: tuple[_Axis, ...], t: int, given: list[int], dtype: torch.dtype) -> None:
+        self.clozes, self.given = clozes, given
         self.t, self.axis, self.tokens = t, axes[t], axes[t].tokens
         self.values = (
             torch.cartesian_prod(*[axes[s].tokens for s in given]).reshape(-1, len(given))
@@ -252,8 +253,9 @@ class _Question:
         )
         self.shape = [len(axes[s]) if s in given else 1 for s in range(len(axes))]
         before = prod(len(axes[s]) for s in given if s < t)
-        self.log_q = torch.empty((before, len(axes[t]), len(self.values) // before), dtype=dtype, device=self.tokens.device)
-        self.total = torch.empty(len(self.values), dtype=dtype, device=self.tokens.device)
+        shape = (len(clozes) * before, len(axes[t]), len(self.values) // before)
+        self.log_q = torch.empty(shape, dtype=dtype, device=self.tokens.device)
+        self.total = torch.empty(len(clozes) * len(self.values), dtype=dtype, device=self.tokens.device)
         self.mass = torch.zeros_like(self.total)
 
     def answer(self, rows: slice, logits: Tensor) -> None:
@@ -278,55 +280,68 @@ class _Question:
         if not self.axis.all:
             self.mass[rows] = mass
 
-    def texts(self, rows: slice) -> Tensor:
-        """The rows written out, as token ids."""
-        values = self.values[rows]
-        texts = torch.tensor(self.ids, device=values.device).repeat(len(values), 1)
-        texts[:, self.vary] = values
-        return texts
+    def texts(self, rows: slice) -> tuple[Tensor, Tensor]:
+        """The rows written out, as token ids, and the position that each predicts."""
+        number = torch.arange(rows.start, rows.stop, device=self.tokens.device)
+        which = number // len(self.values)
+        texts, vary, predict = (part[which] for part in self._places)
+        return texts.scatter_(1, vary, self.values[number % len(self.values)]), predict
 
-    def answers(self) -> tuple[Tensor, Tensor, Tensor]:
-        """log q, its log mass inside the candidates, and its logits' total."""
-        cells = self.log_q.reshape([*self.shape[: self.t], len(self.tokens), *self.shape[self.t + 1 :]])
-        return cells, self.mass.reshape(self.shape), self.total.reshape(self.shape)
+    @cached_property
+    def _places(self) -> tuple[Tensor, Tensor, Tensor]:
+        device, blocks = self.tokens.device, [cloze.block for cloze in self.clozes]
+        vary = torch.tensor([[block[s] for s in self.given] for block in blocks], dtype=torch.long, device=device)
+        ids, predict = [cloze.ids for cloze in self.clozes], [[block[self.t]] for block in blocks]
+        return torch.tensor(ids, device=device), vary, torch.tensor(predict, device=device)
+
+    def answers(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Of each cloze log q, its log mass inside the candidates, and its logits' total."""
+        cells = [*self.shape[: self.t], len(self.tokens), *self.shape[self.t + 1 :]]
+        parts = ((self.log_q, cells), (self.mass, self.shape), (self.total, self.shape))
+        return list(zip(*(part.reshape(len(self.clozes), *shape).unbind() for part, shape in parts), strict=True))
 
 
-class _Block:
-    """The questions of one block, and the tables that their answers make."""
+class _Blocks:
+    """The questions of blocks of one length and with the same candidates, and the tables that their answers make."""
 
-    def __init__(self, cloze: Cloze, axes: tuple[_Axis, ...], logits: Tensor) -> None:
+    def __init__(self, clozes: Sequence[Cloze], axes: tuple[_Axis, ...], logits: Tensor) -> None:
         k = len(axes)
         self.axes = axes
-        self.log_masked, self.masses = [], list[Tensor]()
-        for axis, row in zip(axes, logits, strict=True):
-            inside = axis.inside(row)
-            total, log_m = inside.double().logsumexp(-1), inside[axis.tokens]
-            self.log_masked.append(log_m.log_softmax(-1))
+        self.log_masked, masses = [], list[Tensor]()
+        for axis, rows in zip(axes, logits.unbind(1), strict=True):
+            inside = axis.inside(rows)
+            total, log_m = inside.double().logsumexp(-1), inside[:, axis.tokens]
+            self.log_masked.append(log_m.log_softmax(-1).unbind())
             held = torch.zeros_like(total) if axis.all else (log_m.double().logsumexp(-1) - total).clamp(max=0)
-            self.masses += [held, -lost_nats(row.double(), axis.outside, row.double().logsumexp(-1))]
+            masses += [held, -lost_nats(rows.double(), axis.outside, rows.double().logsumexp(-1))]
+        self.masses = torch.stack(masses, 1)
 
         def question(t: int, given: Iterable[int]) -> _Question:
-            return _Question(cloze, axes, t, list(given), logits.dtype)
+            return _Question(clozes, axes, t, list(given), logits.dtype)
 
         self.filled = [question(t, [s for s in range(k) if s != t]) for t in range(k)]
         revealed = [given for size in range(1, k - 1) for given in combinations(range(k), size)]
         self.between = {(given, t): question(t, given) for given in revealed for t in range(k) if t not in given}
         self.questions = [*self.filled, *self.between.values()]
 
-    def tables(self, masses: Sequence[float], label: Callable[[int], str]) -> Tables:
-        log_q, log_inside, log_total = zip(*(question.answers() for question in self.filled), strict=True)
+    def tables(self, masses: Iterator[float], label: Callable[[int], str]) -> Iterator[Tables]:
+        """Those of each block; `masses` has the numbers of `self.masses`."""
+        filled = list(zip(*(question.answers() for question in self.filled), strict=True))
         between = {place: question.answers() for place, question in self.between.items()}
-        return Tables(
-            candidates=tuple(axis.tokens for axis in self.axes),
-            log_q=log_q,
-            log_inside=log_inside,
-            log_total=log_total,
-            log_masked=tuple(self.log_masked),
-            log_masked_inside=tuple(masses[0::2]),
-            log_masked_support=tuple(masses[1::2]),
-            log_between={place: q + mass for place, (q, mass, _) in between.items()},
-            label=label,
-        )
+        for i, answers in enumerate(filled):
+            log_q, log_inside, log_total = zip(*answers, strict=True)
+            own = [next(masses) for _ in range(2 * len(self.axes))]
+            yield Tables(
+                candidates=tuple(axis.tokens for axis in self.axes),
+                log_q=log_q,
+                log_inside=log_inside,
+                log_total=log_total,
+                log_masked=tuple(rows[i] for rows in self.log_masked),
+                log_masked_inside=tuple(own[0::2]),
+                log_masked_support=tuple(own[1::2]),
+                log_between={place: found[i][0] + found[i][1] for place, found in between.items()},
+                label=label,
+            )
 
 
 def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passes) -> None:
@@ -334,27 +349,28 @@ def _ask(model: ConditionalModel, questions: Sequence[_Question], passes: _Passe
 
     NaN logits raise an error at the end, so that a GPU is waited for once.
     """
-    for members in alike(questions, lambda question: len(question.ids)):
+    for members in alike(questions, lambda question: len(question.clozes[0].ids)):
         group = [questions[i] for i in members]
-        at_once = rows_at_once(model, len(group[0].ids))
-        small = [question for question in group if len(question.values) < min(at_once, ENOUGH)]
-        together = small if len({question.ids for question in small}) > 1 else []
+        length = len(group[0].clozes[0].ids)
+        small = [question for question in group if len(question.values) < _rows_of_a_batch(model, length)]
+        several = any(len(question.clozes) > 1 for question in small) or len({question.clozes[0].ids for question in small}) > 1
+        together = small if several else []
         shared = {id(question) for question in together}
         for question in [q for q in group if id(q) not in shared]:
-            for rows, logits in model.unchecked_substitutions(question.ids, question.vary, question.values, question.predict):
+            cloze = question.clozes[0]
+            vary, predict = [cloze.block[s] for s in question.given], cloze.block[question.t]
+            for rows, logits in model.unchecked_substitutions(cloze.ids, vary, question.values, predict):
                 question.answer(rows, logits)
                 passes.add(len(logits))
-        for batch in _batches(together, at_once):
-            texts = torch.cat([question.texts(rows) for question, rows in batch])
+        for batch in _batches(together, rows_at_once(model, length)):
+            texts, places = (torch.cat(part) for part in zip(*(q.texts(rows) for q, rows in batch), strict=True))
             sizes = [rows.stop - rows.start for _, rows in batch]
-            predict = torch.tensor([question.predict for question, _ in batch], device=texts.device)
-            logits = model.logits(texts, predict.repeat_interleave(torch.tensor(sizes, device=texts.device))[:, None])[:, 0]
+            logits = model.logits(texts, places)[:, 0]
             for (question, rows), part in zip(batch, logits.split(sizes), strict=True):
                 question.answer(rows, part)
             passes.add(len(texts))
     if questions and bool(torch.cat([question.total + question.mass for question in questions]).isnan().any()):
-        dtype = str(model.dtype).removeprefix("torch.")
-        raise ModelError(f"logits of {model.name} are not finite in {dtype}: load it with dtype float32")
+        raise model.not_finite()
 
 
 def _batches(questions: Sequence[_Question], at_once: int) -> Iterator[list[tuple[_Question, slice]]]:
@@ -363,8 +379,8 @@ def _batches(questions: Sequence[_Question], at_once: int) -> Iterator[list[tupl
     free = at_once
     for question in questions:
         start = 0
-        while start < len(question.values):
-            rows = slice(start, min(len(question.values), start + free))
+        while start < len(question.total):
+            rows = slice(start, min(len(question.total), start + free))
             batch.append((question, rows))
             free -= rows.stop - start
             start = rows.stop
@@ -373,6 +389,11 @@ def _batches(questions: Sequence[_Question], at_once: int) -> Iterator[list[tupl
                 batch, free = [], at_once
     if batch:
         yield batch
+
+
+def _rows_of_a_batch(model: ConditionalModel, tokens: int) -> int:
+    """Rows with which a question passes by itself."""
+    return min(rows_at_once(model, tokens), ENOUGH)
 
 
 def rows_at_once(model: ConditionalModel, tokens: int) -> int:

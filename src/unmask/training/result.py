@@ -24,7 +24,9 @@ from torch import Tensor
 
 from unmask.errors import InputError, UnmaskError
 from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.models.text.word_pieces import config_to_save
+from unmask.models.weights import as_safetensors
 from unmask.runs.files import as_json, read_bytes, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
 from unmask.training.prepare import Prepared
@@ -258,15 +260,14 @@ class TrainingRun:
 
 def export_model(out: Path, model: BertMaskedLM, tokenizer: Tokenizer, settings: TrainSettings, card: str, half: bool) -> None:
     """Write config.json, model.safetensors, tokenizer.json, tokenizer_config.json and README.md, each whole."""
-    from safetensors.torch import save
-
     dtype = torch.float16 if half else torch.float32
     remedy = "the checkpoint under training/ is intact; make room, and give the same command again with --resume"
     causal = settings.objective == "causal"
     write_json(out / "config.json", config_json(model, tokenizer, dtype, causal), remedy)
     write_atomically(out / "tokenizer.json", tokenizer.to_str(), remedy)
     write_json(out / "tokenizer_config.json", config_to_save(settings.max_length, causal), remedy)
-    write_atomically(out / "model.safetensors", save(weights_to_save(model, dtype), {"format": "pt"}), remedy)
+    stored = as_safetensors(weights_to_save(model, dtype), vocabulary_hash(tokenizer.get_vocab()))
+    write_atomically(out / "model.safetensors", stored, remedy)
     write_atomically(out / "README.md", card.encode("utf-8", "backslashreplace"), remedy)  # paths need not be UTF-8
 
 

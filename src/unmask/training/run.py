@@ -167,12 +167,12 @@ def train(
             settings=settings,
         )
         card = model_card(made, prepared, _command(given, read, held.source), licence, on)
+        if prepared.pairs and settings.objective == "masked":
+            known, seed = prepared.pairs, seed_for(settings.seed, 2)
+            fit_length_head(trainer.model, known.layout, known.sources, known.targets, seed).save(folder)
+        export_model(folder, trainer.model, prepared.tokenizer, settings, card, half)
         if prepared.pairs:
             prepared.pairs.layout.save(folder, settings.objective, prepared.tokenizer.get_vocab(), settings.corrects)
-            if settings.objective == "masked":
-                known, seed = prepared.pairs, seed_for(settings.seed, 2)
-                fit_length_head(trainer.model, known.layout, known.sources, known.targets, seed).save(folder)
-        export_model(folder, trainer.model, prepared.tokenizer, settings, card, half)
         if made.finished:
             write_json(own / "finished.json", {"step": step, **dataclasses.asdict(figures)})
             if not keep_checkpoints:

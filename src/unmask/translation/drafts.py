@@ -74,6 +74,7 @@ class PairModel:
         network.bert.unseen = layout.pad
         widen_output(network)
         model = MaskedLM(network, spelling.tokenizer, name=str(folder))
+        model.folder = folder
         return cls(model, layout, spelling, LengthHead.load(folder).to(model.device), corrects)
 
     @cached_property
@@ -94,6 +95,7 @@ class PairModel:
             network, cut = self.model.network, self.layout.source_length - room
             assert isinstance(network, BertMaskedLM)
             model = MaskedLM(network.without_positions(room, room + cut), self.model.tokenizer, name=self.model.name)
+            model.folder = self.model.folder
             layout = replace(self.layout, source_length=room, max_length=self.layout.max_length - cut)
             self._rooms[room] = replace(self, model=model, layout=layout)
         return self._rooms[room]

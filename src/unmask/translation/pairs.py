@@ -16,7 +16,6 @@ the logarithm of how often each length was seen. The head is small and is stored
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +27,11 @@ from torch.nn import functional
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertEncoder, BertMaskedLM
-from unmask.models.loading import PAIR_FILE, is_pair_model
+from unmask.models.loading import PAIR_FILE, WEIGHTS, is_pair_model
+from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.models.weights import read_file, refuse_whole_numbers
 from unmask.runs.files import read_object, write_atomically, write_json
-from unmask.runs.fingerprint import content_hash
+from unmask.runs.fingerprint import file_hash
 
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
 OWN_TOKENIZER = "put the tokenizer.json back that the model was trained with"
@@ -81,10 +81,11 @@ class PairLayout:
         return (*self.room(source), *[self.mask] * length, self.end)
 
     def save(self, folder: Path, objective: str, vocabulary: Mapping[str, int], corrects: bool = False) -> None:
-        """Write the layout, whose tokenizer it is, and whether the model was trained to correct what it sees."""
+        """Write the layout, whether the model was trained to correct what it sees, and which vocabulary and files are its own."""
         lengths = {"source_length": self.source_length, "max_length": self.max_length}
-        noted = {**lengths, "objective": objective, "corrects": corrects, "vocabulary": _hash_of(vocabulary)}
-        write_json(folder / PAIR_FILE, noted)
+        kept = {name: file_hash(folder / name) for name in (WEIGHTS, LENGTHS_FILE) if (folder / name).is_file()}
+        noted = {**lengths, "objective": objective, "corrects": corrects, "vocabulary": vocabulary_hash(vocabulary)}
+        write_json(folder / PAIR_FILE, {**noted, "files": kept})
 
 
 def is_causal_pair_model(folder: Path) -> bool:
@@ -110,13 +111,21 @@ def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout
     missing = next((token for token in SPECIAL if token not in vocabulary), None)
     if missing is not None:
         raise InputError(f"the tokenizer in {str(folder)!r} lacks {missing!r}: {OWN_TOKENIZER}")
-    if trained_with != _hash_of(vocabulary):
+    if trained_with != vocabulary_hash(vocabulary):
         raise InputError(f"the tokenizer in {str(folder)!r} has other tokens than the model was trained with: {OWN_TOKENIZER}")
+    _refuse_other_files(folder, noted.get("files"))
     return PairLayout(source_length, max_length, *(vocabulary[token] for token in SPECIAL)), objective, corrects
 
 
-def _hash_of(vocabulary: Mapping[str, int]) -> str:
-    return content_hash(json.dumps(sorted(vocabulary.items())))
+def _refuse_other_files(folder: Path, noted: object) -> None:
+    """Refuse weights that were not written together: another model's head for the length fits any model of this shape."""
+    known = noted if isinstance(noted, dict) else {}
+    for name in (WEIGHTS, LENGTHS_FILE):
+        if name in known and (folder / name).is_file() and file_hash(folder / name) != known[name]:
+            raise InputError(
+                f"{name} in {str(folder)!r} is not the file that the model was saved with: put it back, or, if you changed it "
+                f'yourself, take "{name}" out of {PAIR_FILE}'
+            )
 
 
 class LengthHead(nn.Module):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unmask.errors import InputError
-from unmask.options.translation import AUTOREGRESSIVE, MARKOV, RANDOM, USUAL, Translating, in_steps
+from unmask.options.translation import AUTOREGRESSIVE, MARKOV, RANDOM, USUAL, USUAL_STEPS, Translating, in_steps
 from unmask.sampling.registry import entry_of
 from unmask.sampling.settings import SampleSettings
 
@@ -21,7 +21,7 @@ class TranslateSettings(Translating):
         super().__post_init__()
         if self.decoder is not None and self.kernel is not None:
             raise InputError(f"decoder {self.decoder} and kernel {self.kernel} were both given: leave one out")
-        if self.moves and self.start_steps != type(self).start_steps and not in_steps(self.start):
+        if self.moves and self.start_steps != type(self).start_steps and (self.start == RANDOM or not in_steps(self.start)):
             raise InputError(f"start_steps was given, which start {self.start} does not use: leave it out")
         if not self.autoregressive:
             _ = self.sampling, self.starting
@@ -70,13 +70,13 @@ class TranslateSettings(Translating):
         return {"method": self.method, **{name: getattr(self, name) for name in DECIDED}, "options": self.options}
 
 
-def _sampling(name: str, steps: int, energy: str, seed: int, options: dict[str, Any]) -> SampleSettings:
+def _sampling(name: str, steps: int | None, energy: str, seed: int, options: dict[str, Any]) -> SampleSettings:
     """Tokens are the likeliest ones, unless a temperature says otherwise."""
     entry, chosen = entry_of(name), dict(options)
     if not entry.decodes:
-        chosen["sweeps"] = steps
+        chosen["sweeps"] = steps or USUAL_STEPS
     if "decoding_steps" in entry.options:
-        chosen["decoding_steps"] = steps
+        chosen["decoding_steps"] = steps or (None if entry.bound else USUAL_STEPS)
     if "decoding_temperature" in entry.options:
         chosen.setdefault("decoding_temperature", 0.0)
     return SampleSettings.given(kernel=name, energy=energy, seed=seed, **chosen)

@@ -60,6 +60,7 @@ def translate(
     schedule: str | None = None,
     decoding_temperature: float | None = None,
     gamma: float | None = None,
+    tau: float | None = None,
     order: str | None = None,
     restart: float | None = None,
     reference: Texts | None = None,

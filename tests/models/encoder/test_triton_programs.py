@@ -16,10 +16,12 @@ if not os.environ.get("TRITON_INTERPRET"):
 
 from transformers.models.eurobert.modeling_eurobert import EuroBertRMSNorm
 
-from unmask.models.encoder import triton_programs
+from unmask.models import batching
+from unmask.models.encoder import fused_linear, triton_programs
 from unmask.models.encoder.layers import Turn
 from unmask.models.encoder.relative import Relative
-from unmask.models.encoder.triton_programs import add_norm, linear_activated, short_attention, turned
+from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
+from unmask.models.masked_lm import MaskedLM
 
 
 def turn_of(length: int, width: int) -> Turn:
@@ -65,8 +67,20 @@ def test_short_attention_turns_shares_heads_and_keeps_to_its_window(length: int)
     assert (short_attention(queries, keys, values, heads, None, window) - expected).abs().max() > 0.1
 
 
+@pytest.mark.parametrize("length, window", [(21, 3), (70, 20), (70, None)])
+def test_long_attention_keeps_to_its_window(length: int, window: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_programs, "TILE", 16)
+    stacked = torch.randn(2, length, 128, generator=torch.Generator().manual_seed(length))
+    queries, keys, values = stacked.split([64, 32, 32], -1)
+    places = torch.arange(length)
+    near = (places[:, None] - places).abs() <= (length if window is None else window)
+    expected = attention(queries, keys, values, 4, near)
+    torch.testing.assert_close(long_attention(queries, keys, values, 4, window), expected, rtol=1e-4, atol=1e-5)
+    assert (long_attention(queries, keys, values, 4, 4) - expected).abs().max() > 0.01
+
+
 @pytest.mark.parametrize("length", [5, 21])
-def test_short_attention_adds_what_distances_do(length: int) -> None:
+def test_attention_adds_what_distances_do(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(length)
     heads, width = 4, 64
     queries, keys, values = torch.randn(3, 3, length, width)
@@ -79,9 +93,11 @@ def test_short_attention_adds_what_distances_do(length: int) -> None:
             parts = queries[:, i] * maps[0](at) + keys[:, j] * maps[1](at)
             by_definition[:, :, i, j] = parts.unflatten(-1, (heads, -1)).sum(-1) / (3 * width / heads) ** 0.5
     expected = attention(queries / 3**0.5, keys, values, heads, by_definition)
-    found = short_attention(queries, keys, values, heads, relative=relative)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    assert (short_attention(queries, keys, values, heads) - expected).abs().max() > 0.1
+    monkeypatch.setattr(triton_programs, "TILE", 16)
+    for attend in (short_attention, long_attention):
+        found = attend(queries, keys, values, heads, relative=relative)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        assert (attend(queries, keys, values, heads) - expected).abs().max() > 0.1
 
 
 def test_turned_is_a_product_of_complex_numbers() -> None:
@@ -142,3 +158,29 @@ def test_gates_are_within_the_product(linear: nn.Linear, name: str, activation: 
     without = nn.Linear(24, 48, bias=False).requires_grad_(False)
     first, second = without(x).chunk(2, -1)
     torch.testing.assert_close(linear_activated(without, name, x, gates=True), activation(first) * second, rtol=1e-5, atol=1e-5)
+
+
+def counted(patch: pytest.MonkeyPatch, name: str) -> list[None]:
+    """One item for each call of that program from here on."""
+    calls, program = [], getattr(triton_programs, name)
+    patch.setattr(triton_programs, name, lambda *given, **named: calls.append(None) or program(*given, **named))
+    return calls
+
+
+def test_a_network_runs_by_programs(make_network, make_word_tokenizer, fast_architecture, linear, monkeypatch) -> None:
+    heads = {"n_heads": 2} if fast_architecture == "distilbert" else {"num_attention_heads": 2}
+    network = make_network(fast_architecture, **heads)
+    model = MaskedLM(network, make_word_tokenizer())
+    rows = torch.tensor([[2, 5, 7, 4, 13, 4, 14, 6, 9, 11, 30, 3], [2, 5, 7, 8, 13, 4, 14, 6, 9, 11, 31, 3]])
+    with torch.no_grad():
+        exact = network(input_ids=rows).logits[:, [5, 6]].log_softmax(-1)
+        monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
+        monkeypatch.setattr(fused_linear, "MANY", 1)
+        monkeypatch.setattr(triton_programs, "serves", lambda *_: True)
+        network.half()
+        launched = [counted(monkeypatch, name) for name in ("short_attention", "add_norm", "linear_activated")]
+        both = model.logits_of(model.states(rows, torch.tensor([[5, 6]] * 2)).flatten(0, 1)).float().unflatten(0, (2, 2))
+        one = model.logits_of(model.states(rows, torch.tensor([[5]] * 2))[:, 0]).float()
+    assert launched[0] and launched[1] and bool(launched[2]) == (fast_architecture != "albert")  # its GELU is another
+    for found, expected in ((both, exact), (one, exact[:, 0])):
+        assert 0 < (expected.exp() * (expected - found.log_softmax(-1))).sum(-1).max() < 0.02

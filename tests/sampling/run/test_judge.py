@@ -1,13 +1,15 @@
 """A causal model as judge: its score by hand, and what it refuses."""
 
 import json
+import shutil
+import warnings
 
 import numpy as np
 import pytest
 import torch
 from test_sample_command import unmask
 
-from unmask.errors import InputError, ModelError
+from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.judge import CausalJudge, judge_run
 from unmask.sampling.run.result import load_run
@@ -42,9 +44,40 @@ def test_the_score_is_the_mean_of_the_conditionals(causal_folder, tiny):
 def test_a_judge_that_looks_ahead_is_refused(tiny_folder):
     with pytest.raises(InputError, match="looks ahead"):
         CausalJudge(str(tiny_folder), "cpu")
-    with pytest.raises(ModelError, match="cannot be loaded") as caught:
+    with pytest.raises(ModelError, match="does not exist") as caught:
         CausalJudge("/nowhere/at/all", "cpu")
     assert "\n" not in str(caught.value)
+
+
+def test_a_judge_with_a_foreign_tokenizer_is_refused_or_reported(causal_folder, tiny, tmp_path):
+    """Texts of which it knows no word, of which the tokenizer leaves nothing, and tokens that mean others."""
+    draw_samples(SampleSettings(chains=2, sweeps=2, length=(6,)), tiny, tmp_path / "run")
+    folder, file = shutil.copytree(causal_folder, tmp_path / "judge"), tmp_path / "judge" / "tokenizer.json"
+    own = json.loads(file.read_text())
+
+    def judged(rule):
+        file.write_text(json.dumps(rule))
+        return unmask("diagnose", tmp_path / "run", "--judge", folder)
+
+    unknown = own | {"model": own["model"] | {"vocab": {f"{t}x" if i > 4 else t: i for t, i in own["model"]["vocab"].items()}}}
+    nothing = own | {"normalizer": {"type": "Replace", "pattern": {"Regex": "."}, "content": ""}}
+    for rule, told in ((unknown, "tokens are unknown"), (nothing, "they have no token")):
+        refused = judged(rule)
+        assert refused.exit_code == 2 and refused.output.count("\n") == 1
+        assert "cannot read the texts" in refused.output and told in refused.output
+    assert (
+        not (tmp_path / "run" / "diagnostics.json").exists() or "judge" not in (tmp_path / "run" / "diagnostics.json").read_text()
+    )
+    run, judge = load_run(tmp_path / "run"), CausalJudge(str(causal_folder), "cpu")
+    with torch.no_grad():
+        judge.network.transformer.wte.weight.mul_(30)
+    with pytest.warns(UnmaskWarning, match="worse than a uniform distribution over its tokens"):
+        judge_run(judge, run)
+    with torch.no_grad():
+        judge.network.transformer.wte.weight.mul_(1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnmaskWarning)
+        judge_run(judge, run)
 
 
 def test_runs_are_judged_by_their_last_texts_and_starts(causal_folder, tiny, tiny_folder, tmp_path):

@@ -25,8 +25,9 @@ those of a tile by the members of its pair follow each other, while it is still 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import e, log2
 
 import torch
@@ -35,7 +36,7 @@ from torch import Tensor
 
 from unmask.joints.rules import triton_serves
 from unmask.joints.solver.members import LOWEST, REACH, Members, Site
-from unmask.joints.tiles import at, contexts, tile_size, tiles
+from unmask.joints.tiles import Tile, at, by_threads, contexts, tile_size, tiles
 from unmask.tables.unary import Tables
 
 
@@ -113,65 +114,102 @@ def log_ratio(flows: Float[Tensor, "2 m n"]) -> Float[Tensor, "m n"]:
 
 
 def _by_tiles(tables: Tables, v: Site, u: Site) -> Tensor:
-    log_a, log_b = tables.log_q
-    sums = [(_LinearSums if alpha == 1 else _Sums)(v, u, i, log_a.dtype) for i, alpha in enumerate(v.alpha.flatten().tolist())]
-    buffers = [log_a.new_empty((0,))] * 4
-    for index in tiles(tables.shape, tile_size(tables)):
-        tile_a, tile_b = log_a[index], log_b[index]
-        if buffers[0].shape != tile_a.shape:
-            buffers = [torch.empty_like(tile_a, memory_format=torch.contiguous_format) for _ in range(4)]
-        a, b, k, work = buffers
-        _exp(tile_a, a)
-        _exp(tile_b, b)
-        for member in sums:
-            member.add(index[0], a, b, k, work)
-    return torch.stack([torch.cat([member.new_v(), member.new_u]) for member in sums])
+    swept = by_threads(tables.log_q[0], partial(_swept, tables.log_q, v, u))
+    into, out, back = torch.stack([columns for _, columns in swept]).sum(0)
+    return torch.cat([(into + v.added * back).log() - out.log(), torch.cat([near_u for near_u, _ in swept], 1)], 1)
 
 
-class _Sums:
-    """The sums of one member's sweep, tile by tile: u of its rows at once, v in the end."""
-
-    def __init__(self, v: Site, u: Site, member: int, dtype: torch.dtype) -> None:
-        self.v, self.u, self.dtype = v.member(member), u.member(member), dtype
-        self.restarts = self.u.restarts
-        self.scale_v, self.into_v, self.out_v = (x[0].to(dtype) for x in (self.v.scale, self.v.into, self.v.out))
-        self.new_u = torch.empty_like(self.u.near[0])
-        self.above, self.below, self.restarted = torch.zeros((3, len(self.into_v)), dtype=torch.float64, device=v.near.device)
-
-    def add(self, rows: slice, a: Tensor, b: Tensor, k: Tensor, work: Tensor) -> None:
-        old = self.u.part(rows)
-        torch.add(old.scale[0].to(self.dtype)[:, None], self.scale_v[None, :], out=k).reciprocal_()
-        above = torch.mul(a, k, out=work).mv(self.into_v).double()
-        below = torch.mul(b, k, out=work).mv(self.out_v).double()
-        if self.restarts:
-            above += old.added[0] * work.mv(self.scale_v)
-        self.new_u[rows] = above.log_() - below.log_()
-        new = old.moved(self.new_u[None, rows])
-        scale, into, out = (x[0].to(self.dtype) for x in (new.scale, new.into, new.out))
-        torch.add(scale[:, None], self.scale_v[None, :], out=k).reciprocal_()
-        self.above += torch.mul(b, k, out=work).T.mv(into).double()
-        self.below += torch.mul(a, k, out=work).T.mv(out).double()
-        if self.restarts:
-            self.restarted += work.T.mv(scale).double()
-
-    def new_v(self) -> Tensor:
-        return (self.above + self.v.added[0] * self.restarted).log() - self.below.log()
+def _swept(log_q: Sequence[Tensor], v: Site, u: Site, part: Sequence[Tile]) -> tuple[Tensor, Tensor]:
+    """Of some rows the new log u, and what they add to the three sums of every column."""
+    flows, columns = PairFlows.over(log_q[0], u, v, part), v.near.new_zeros((3, *v.near.shape))
+    room, first = [torch.empty_like(flows.k) for _ in range(2)], part[0][0].start
+    near = u.near[:, first : part[-1][0].stop].clone()
+    for index in part:
+        a, b = (_exp(table[index], to[: index[0].stop - index[0].start]) for table, to in zip(log_q, room, strict=True))
+        into, out, back = flows.of_rows(a, b, index[0])
+        old = u.part(index[0])
+        new = (into + old.added * back).log_().sub_(out.log_())
+        near[:, index[0].start - first : index[0].stop - first] = new
+        columns += flows.of_columns(a, b, old.moved(new.clamp_min(-REACH[a.dtype])))
+    return near, columns
 
 
-class _LinearSums(_Sums):
-    """The same with alpha = 1, where k, `scale` and `out` are constants: u = A into_v + .., v = B^T into_u + .. ."""
+def row_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n"]:
+    """The two sums over y for every x, in float64, for each member; the tables hold probabilities."""
 
-    def add(self, rows: slice, a: Tensor, b: Tensor, k: Tensor, work: Tensor) -> None:
-        old = self.u.part(rows)
-        row = (a.mv(self.into_v).double() + old.added[0] * self.v.scale[0, 0]) / self.v.out[0, 0]
-        self.new_u[rows] = row.log()
-        into = (self.u.keep[0] * row + old.added[0]) * self.u.scale[0, 0]
-        self.above += (into.to(self.dtype) @ b).double()
+    def sums(part: Sequence[Tile]) -> Tensor:
+        flows = PairFlows.over(a, u, v, part)
+        return torch.cat([flows.of_rows(a[index], b[index], index[0]) for index in part], 2)
 
-    def new_v(self) -> Tensor:
-        return (self.above + self.v.added[0] * self.u.scale[0, 0]).log() - self.u.out[0, 0].log()
+    into, out, back = torch.cat(by_threads(a, sums), 2)
+    return torch.stack([into + u.added * back, out])
 
 
-def _exp(x: Tensor, out: Tensor) -> None:
+def column_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n"]:
+    """The two sums over x for every y."""
+
+    def sums(part: Sequence[Tile]) -> Tensor:
+        flows = PairFlows.over(a, u, v, part)
+        return sum((flows.of_columns(a[index], b[index], u.part(index[0])).double() for index in part), torch.zeros(()))
+
+    into, out, back = torch.stack(by_threads(a, sums)).sum(0)
+    return torch.stack([into + v.added * back, out])
+
+
+class PairFlows:
+    """Three sums over a tile for each member, from which the marginal of one blank follows: into, out and back in
+
+        u = (into + added_u back) / out,    into = sum_y k A into_v,    out = sum_y k B out_v,    back = sum_y k B scale_v ,
+
+    and the same for v with A and B exchanged. With alpha = 1 k is the same everywhere, and the sums are multiplied by it.
+    """
+
+    @classmethod
+    def over(cls, table: Tensor, u: Site, v: Site, part: Sequence[Tile]) -> PairFlows:
+        """With room for one of these tiles of a table."""
+        return cls(u, v, *(table.new_empty((part[0][0].stop - part[0][0].start, table.shape[1])) for _ in range(2)))
+
+    def __init__(self, u: Site, v: Site, k: Tensor, work: Tensor) -> None:
+        self.k, self.work = k, work
+        self.constant, self.restarts = (u.alpha == 1).flatten().tolist(), (u.kappa > 0).flatten().tolist()
+        self.u, self.v, self.of_v = u.scale.to(k.dtype), v.scale.to(k.dtype), self._terms(v)
+        self.row_sums, self.column_sums = (k.new_zeros((3, len(u.near), size)) for size in k.shape)
+
+    def _terms(self, site: Site) -> list[Sequence[Tensor]]:
+        return [x.to(self.k.dtype).unbind() for x in (site.into, site.out, site.scale)]
+
+    def of_rows(self, a: Tensor, b: Tensor, rows: slice) -> Float[Tensor, "3 m x"]:
+        """The sums over y, in float64, for some rows."""
+        sums = self.row_sums[:, :, : len(a)]
+        self._add(sums, a, b, self.u[:, rows], self.of_v, torch.mv)
+        return sums.double()
+
+    def of_columns(self, a: Tensor, b: Tensor, u: Site) -> Float[Tensor, "3 m y"]:
+        """The sums over the x of `u`."""
+        self._add(self.column_sums, b, a, u.scale.to(self.k.dtype), self._terms(u), _from_left)
+        return self.column_sums
+
+    def _add(
+        self, sums: Tensor, p: Tensor, q: Tensor, u: Tensor, other: Sequence[Sequence[Tensor]], times: Callable[..., Tensor]
+    ) -> None:
+        k, work = self.k[: len(p)], self.work[: len(p)]
+        for i, (into, out, scale) in enumerate(zip(*other, strict=True)):
+            constant = self.constant[i]
+            if not constant:
+                torch.add(u[i, :, None], self.v[i], out=k)
+            times(p if constant else torch.div(p, k, out=work), into, out=sums[0, i])
+            cells = q if constant else torch.div(q, k, out=work)
+            times(cells, out, out=sums[1, i])
+            if self.restarts[i]:
+                times(cells, scale, out=sums[2, i])
+            if constant:
+                sums[:, i] /= u[i, 0] + self.v[i, 0]
+
+
+def _from_left(cells: Tensor, vector: Tensor, out: Tensor) -> Tensor:
+    return torch.mv(cells.T, vector, out=out)
+
+
+def _exp(x: Tensor, out: Tensor) -> Tensor:
     """e^x as 2^(x log2 e), on a CPU more than twice as fast as torch's exp; off by 2e-6 of itself at x = -20 in float32."""
-    torch.mul(x, log2(e), out=out).exp2_()
+    return torch.mul(x, log2(e), out=out).exp2_()

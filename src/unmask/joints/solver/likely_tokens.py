@@ -33,8 +33,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from unmask.joints.rules import Stack, aligned_zeros, triton_serves
+from unmask.joints.solver.flow_sweep import column_flows, row_flows
 from unmask.joints.solver.members import Members, Site
-from unmask.joints.tiles import tile_size, tiles
+from unmask.joints.tiles import Tile, by_threads
 from unmask.tables.unary import Tables
 
 LIKELY = 128
@@ -195,20 +196,17 @@ class LikelyTokens:
         """N and D of the likely tokens of both blanks, in float64."""
         s = self.strips
         if triton_serves(*self.members.blocks):
-            from unmask.joints.triton.pair_flows import column_flows, row_flows
+            from unmask.joints.triton import pair_flows
 
             row_a, row_b, column_a, column_b = self.stacks
-            rows = row_flows(row_a, row_b, likely_u, v, logs=False).unbind()
-            return rows, column_flows(column_a, column_b, u, likely_v, logs=False).unbind()
-        parts = []
+            from_x = pair_flows.row_flows(row_a, row_b, likely_u, v, logs=False).unbind()
+            return from_x, pair_flows.column_flows(column_a, column_b, u, likely_v, logs=False).unbind()
+        rows, columns = [], []
         for block, which in self.members.by_block():
             of_u, of_v, x, y = (site.rows(which) for site in (u, v, likely_u, likely_v))
-            k = _inverse_sum(x.scale.to(s.row_a.dtype), of_v.scale.to(s.row_a.dtype))
-            rows = _flows_from(s.row_a[block] * k, s.row_b[block] * k, x, of_v)
-            k = _inverse_sum(of_u.scale.to(s.row_a.dtype), y.scale.to(s.row_a.dtype))
-            parts.append((*rows, *_flows_from((s.column_b[block] * k).mT, (s.column_a[block] * k).mT, y, of_u)))
-        into_x, from_x, into_y, from_y = (torch.cat(part) for part in zip(*parts, strict=True))
-        return (into_x, from_x), (into_y, from_y)
+            rows.append(row_flows(s.row_a[block], s.row_b[block], x, of_v))
+            columns.append(column_flows(s.column_a[block], s.column_b[block], of_u, y))
+        return torch.cat(rows, 1).unbind(), torch.cat(columns, 1).unbind()
 
     def _newton(self, u: Site, v: Site, rows: tuple[Tensor, ...], columns: tuple[Tensor, ...]) -> Tensor:
         """Log u and log v of the likely tokens, given what flows to them from the rest, N, and to the rest, D."""
@@ -274,15 +272,6 @@ class LikelyTokens:
 
 def _inverse_sum(u: Tensor, v: Tensor) -> Tensor:
     return (u[:, :, None] + v[:, None, :]).reciprocal_()
-
-
-def _flows_from(p: Tensor, q: Tensor, own: Site, other: Site) -> tuple[Tensor, Tensor]:
-    """N and D of the likely tokens of one blank, in float64; p and q are its own table and the other, times k."""
-    incoming = _times(p, other.into.to(p.dtype)).double()
-    if not own.restarts:
-        return incoming, q.sum(2, dtype=torch.float64)
-    back = own.added * _times(q, other.scale.to(p.dtype)).double()
-    return incoming + back, _times(q, other.out.to(p.dtype)).double()
 
 
 class _Flows:
@@ -365,16 +354,19 @@ def _survey(blocks: Sequence[Tables]) -> list[Measures]:
 
 def _survey_by_tiles(tables: Tables) -> Measures:
     log_a, log_b = tables.log_q
-    sums, both_sums = [], []
-    columns, both_columns = (torch.zeros(log_a.shape[1], dtype=torch.float64, device=log_a.device) for _ in range(2))
-    for index in tiles(tables.shape, tile_size(tables)):
-        a, b = log_a[index].exp(), log_b[index].exp()
-        sums.append(a.sum(1))
-        columns += b.sum(0)
-        both = a.mul_(b)
-        both_sums.append(both.sum(1))
-        both_columns += both.sum(0)
-    return (torch.cat(sums), torch.cat(both_sums)), (columns, both_columns)
+
+    def survey(part: Sequence[Tile]) -> tuple[Tensor, Tensor]:
+        rows, columns = [], torch.zeros((2, log_a.shape[1]), dtype=torch.float64, device=log_a.device)
+        for index in part:
+            a, b = log_a[index].exp(), log_b[index].exp()
+            both = a * b
+            rows.append(torch.stack([a.sum(1), both.sum(1)]))
+            columns += torch.stack([b.sum(0), both.sum(0)])
+        return torch.cat(rows, 1), columns
+
+    of_rows, of_columns = zip(*by_threads(log_a, survey), strict=True)
+    (mean_x, closed_x), (mean_y, closed_y) = torch.cat(of_rows, 1), torch.stack(of_columns).sum(0)
+    return (mean_x, closed_x), (mean_y, closed_y)
 
 
 def taken_whole(tokens: int) -> bool:

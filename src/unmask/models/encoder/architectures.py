@@ -162,7 +162,7 @@ ARCHITECTURES = {
 def find_encoder(network: Any) -> Encoder | None:
     """The parts of `network`'s encoder, or None if its type has no description or its parts are not as described."""
     config = network.config
-    described = ARCHITECTURES.get(getattr(config, "model_type", None))
+    described = ARCHITECTURES.get(getattr(config, "model_type", ""))
     relative = getattr(config, "position_embedding_type", "absolute") not in ("absolute", "rotary")
     if described is None or relative or getattr(config, "is_decoder", False):
         return None
@@ -214,7 +214,7 @@ def _encoder(network: Any, described: Architecture) -> Encoder:
     first_norm = None
     if described.before:
         first_norm = layers[0].attention_norm
-        after = [*(layer.attention_norm for layer in layers[1:]), attrgetter(described.final_norm)(base)]
+        after = [*(layer.attention_norm for layer in layers[1:]), _part(base, described.final_norm)]
         layers = [changed(layer, attention_norm=layer.norm, norm=norm) for layer, norm in zip(layers, after, strict=True)]
     embeddings = getattr(base, "embeddings", None)
     position = getattr(embeddings, "position_embeddings", None)
@@ -223,7 +223,7 @@ def _encoder(network: Any, described: Architecture) -> Encoder:
         word=network.get_input_embeddings(),
         position=position,
         token_type=getattr(embeddings, "token_type_embeddings", None),
-        embedding_norm=described.embedding_norm and attrgetter(described.embedding_norm)(base),
+        embedding_norm=_part(base, described.embedding_norm),
         projection=_or_none(base, described.projection),
         layers=tuple(layers),
         first_norm=first_norm,
@@ -271,9 +271,13 @@ def _window(module: Any) -> int | None:
     return window
 
 
+def _part(base: Any, name: str | None) -> Any:
+    return None if name is None else attrgetter(name)(base)
+
+
 def _or_none(base: Any, name: str | None) -> Any:
     try:
-        return name and attrgetter(name)(base)
+        return _part(base, name)
     except AttributeError:
         return None
 

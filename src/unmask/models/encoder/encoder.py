@@ -3,7 +3,7 @@
 Embedding   e_j = P N(c word[x_j] + position[j + offset] + type[0])          (P: ELECTRA's and ALBERT's projection, else 1)
 Layers      see `layers`
 
-c is 1, except in networks with token dropout (ESM): there a mask's embedding is 0 and c = 0.88 / (1 - share of masks in the text).
+c is 1, except in networks with token dropout (ESM): there a mask's embedding is 0 and c = 0.88 / (1 - share of masks in a text).
 An `Encoder` holds the network's own modules, never copies of their weights, so that a network that is trained further stays in
 step.
 """

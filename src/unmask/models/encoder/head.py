@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,8 +20,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unmask.errors import ModelError
+from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.encoder.fused_linear import HALF_TYPES
+from unmask.models.model_types import FreshPass, language_input
+from unmask.models.source import first_line
 
 logger = logging.getLogger(__name__)
 TENSOR_CORE_ROWS = 64
@@ -28,11 +32,14 @@ BIAS_COLUMNS = 8
 """Columns beside a weight that hold its bias: three in use, and as many as keep lines aligned."""
 MANY = 2048
 """Rows from which a bias within the product is faster than one that is added."""
+WEIGHT_READERS = ("mobilebert",)
+"""Types whose head multiplies by the output layer's weight itself, which keeps its number format."""
 
 
-def head_of(network: nn.Module) -> OwnHead | PositionedHead:
-    """The head of a network, at chosen positions."""
-    return OwnHead(network) if isinstance(network, BertMaskedLM) else PositionedHead(network)
+def head_of(network: nn.Module, name: str, lang: str | None) -> OwnHead | PositionedHead:
+    """The head of a network, at chosen positions; `name` and `lang` as in `MaskedLM`."""
+    language = language_input(network.config, name, lang)
+    return OwnHead(network) if isinstance(network, BertMaskedLM) else PositionedHead(network, name, language)
 
 
 class OwnHead:
@@ -63,29 +70,46 @@ class PositionedHead:
     Logits come out in float32 or wider. The lock makes calls from several threads take turns.
     """
 
-    def __init__(self, network: nn.Module) -> None:
-        self.network = network
+    def __init__(self, network: nn.Module, name: str, language: Callable[[Tensor], dict[str, Tensor]]) -> None:
+        """`name`: what messages call the model; `language`: see `language_input`."""
+        self.network, self.name, self._language = network, name, language
         self.encoder: Any = network.base_model
         if self.encoder is network:
             raise ModelError(f"{type(network).__name__} has no encoder below its head: use a BERT-like checkpoint")
-        self._lock = threading.Lock()
+        self._lock, self._fresh = threading.Lock(), FreshPass(network)
         self.position_by_position = True
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
-        if not self.position_by_position:
-            return _rows_at(self.everywhere(ids), positions)
+        return self._at(ids, positions) if self.position_by_position else _rows_at(self.everywhere(ids), positions)
+
+    def _at(self, ids: Tensor, positions: Tensor) -> Tensor:
         with self._lock:
             hook = self.encoder.register_forward_hook(lambda _encoder, _inputs, output: _gathered(output, positions))
             try:
-                return _widened(self.network(input_ids=ids).logits)
+                return self._pass(ids)
             finally:
                 hook.remove()
 
     def everywhere(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T V"]:
-        """Logits at all positions: the network as it is."""
+        """Logits at all positions: the network as it is. Perceiver has some for positions after the text, which are cut off."""
         with self._lock:
-            return _widened(self.network(input_ids=ids).logits)
+            return self._pass(ids)[:, : ids.shape[1]]
+
+    def _pass(self, ids: Int[Tensor, "n T"]) -> Tensor:
+        """The network's logits, as if these texts were its first."""
+        try:
+            with self._fresh(ids.shape[1]):
+                return _widened(self.network(input_ids=ids, **self._language(ids)).logits)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            dtype = next(self.network.parameters()).dtype
+            advice = "load it with dtype float32" if dtype in HALF_TYPES else "correct its config.json, or use another model"
+            raise ModelError(
+                f"{self.name} cannot pass a text of {ids.shape[1]} tokens in {str(dtype)[6:]}: transformers' "
+                f"{type(self.network).__name__} fails ({first_line(error)}); {advice}"
+            ) from error
 
     @torch.no_grad()
     def logits_width(self, mask_id: int) -> int:
@@ -95,7 +119,7 @@ class PositionedHead:
         """
         ids = torch.tensor([[mask_id, 0, mask_id]], device=next(self.network.parameters()).device)
         wanted = torch.tensor([[2, 0]], device=ids.device)
-        whole, kept = self.everywhere(ids), self(ids, wanted)
+        whole, kept = self.everywhere(ids), self._at(ids, wanted)
         expected = _rows_at(whole, wanted)
         self.position_by_position = kept.shape == expected.shape and torch.allclose(kept, expected, atol=1e-3, rtol=1e-2)
         if not self.position_by_position:
@@ -175,6 +199,8 @@ def extended(weight: Float[Tensor, "m d"], bias: Float[Tensor, " n"]) -> Float[T
 def widen_output(network: Any) -> None:
     """Give a half-precision network an output layer whose results are float32, if it has a plain linear one."""
     output = network.get_output_embeddings()
+    if network.config.model_type in WEIGHT_READERS:
+        return
     if isinstance(output, nn.Linear) and output.weight.dtype in HALF_TYPES:
         network.set_output_embeddings(Float32Output.of(output))
 

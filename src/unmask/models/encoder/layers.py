@@ -116,7 +116,8 @@ class Layer:
         """softmax(Q K^T / sqrt(e)) V per head, over the keys that are `seen` and within the window."""
         length, window = keys.shape[1], self.window if self.window is not None and self.window < keys.shape[1] - 1 else None
         width, scale = queries.shape[2] // self.heads, None
-        if self.fused and seen is None and half_precision_on_gpu(queries) and length <= SHORT and width in HEAD_WIDTHS:
+        programs = self.fused and seen is None and half_precision_on_gpu(queries) and width in HEAD_WIDTHS
+        if programs and length <= SHORT:
             from unmask.models.encoder.triton_programs import short_attention
 
             return short_attention(queries, keys, values, self.heads, turn, window, self.relative)
@@ -124,6 +125,10 @@ class Layer:
             if self._early(queries):
                 queries, scale = queries * width**-0.5, 1.0
             queries, keys = self._turned(queries, turn), self._turned(keys, turn)
+        if programs and (window is not None or self.relative is not None):
+            from unmask.models.encoder.triton_programs import long_attention
+
+            return long_attention(queries, keys, values, self.heads, window, self.relative)
         query, key, value = (x.unflatten(-1, (-1, width)).transpose(1, 2) for x in (queries, keys, values))
         if key.shape[1] < self.heads:
             key, value = (x.repeat_interleave(self.heads // x.shape[1], 1) for x in (key, value))
@@ -191,7 +196,9 @@ class Layer:
         weight = self.attention_out.weight
         texts = [torch.zeros((1, length, len(weight)), dtype=weight.dtype, device=weight.device) for length in KINDS]
         many = Stream(texts[0][:, 0].expand(MANY, -1), texts[0][:, 0].expand(MANY, -1))
-        turns = [self.rotary and self.rotary.turn(torch.arange(len(x[0]), device=x.device), x.dtype) for x in texts]
+        turns = [
+            None if self.rotary is None else self.rotary.turn(torch.arange(len(x[0]), device=x.device), x.dtype) for x in texts
+        ]
         return [
             *(partial(self, Stream(x, x), None, turn) for x, turn in zip(texts, turns, strict=True)),
             partial(self.after_attention, many, many.normed.new_zeros(MANY, self.attention_out.in_features)),

@@ -3,8 +3,8 @@
     score_ij = (q_i . k_j + q_i . P_(i-j) + k_j . R_(i-j)) / sqrt(parts e)
 
 with P = W_k' D and R = W_q' D for a table D of distances, far ones in buckets; `parts` counts the terms that a network has.
-A text of T tokens has 2T - 1 distances. q_i . P_d for all of them is a line of a matrix in which score_ij stands i places to the left
-of the line before, so the term of all pairs is the same memory, read with another step.
+A text of T tokens has 2T - 1 distances. The products q_i . P_d with all of them are line i of a matrix. That of (i, j) lies one
+column further left on each line, so the term of all pairs is the same memory read with another step.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class Substitution:
         own = self.encoder.embed(values, self.vary, Masks(self.masks + own_masks, self.length))
         places = self._places(own_masks)
         total = filled(self.embedded.total, own.total, places)
-        projected = (filled(x, y, places) for x, y in zip(self.projected, first.project(own.normed), strict=True))
-        mixed = first.attend(*projected, turn=self.turns[first.rotary])
+        query, key, value = (filled(x, y, places) for x, y in zip(self.projected, first.project(own.normed), strict=True))
+        mixed = first.attend(query, key, value, turn=self.turns[first.rotary])
         stream = first.after_attention(Stream(total, total), mixed)
         for layer in between:
             stream = layer(stream, turn=self.turns[layer.rotary])

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer, normalizers
 
 from unmask.errors import ModelError
 from unmask.models.source import Source, first_line
+from unmask.models.text.mask_token import with_mask
 from unmask.models.text.text_tokenizer import core_of
 from unmask.models.text.vocabulary import (
     SPELLINGS,
@@ -28,40 +29,52 @@ from unmask.models.text.vocabulary import (
     special_tokens,
     tokenizer_config,
     tokenizer_from_vocabulary,
+    vocabulary_hash,
 )
+from unmask.models.weights import noted_vocabulary
 
 FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
-OWN_CLASSES = ("EsmTokenizer", "BertJapaneseTokenizer", "RoFormerTokenizer")
-"""Classes of transformers with a rule of their own for a vocab.txt."""
-WORD_PIECES = ("bert", "distilbert", "electra", "mobilebert", "convbert", "megatron-bert", "squeezebert")
-"""Architectures whose vocab.txt holds word pieces."""
+BYTES = "PerceiverTokenizer"
+"""The class of transformers that needs no file."""
+LETTERS = "EsmTokenizer"
+"""The class whose letters are read with names that are not in brackets."""
+WORD_PIECES = (
+    *("BertTokenizer", "ConvBertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "ErnieTokenizer"),
+    *("LayoutLMTokenizer", "MobileBertTokenizer", "RoCBertTokenizer", "SqueezeBertTokenizer", "TapasTokenizer"),
+)
+"""Classes with BERT's rule for a vocab.txt."""
 ADVICE = "make tokenizer.json with the rule that the model was trained with (docs/bring-your-own-model.md)"
 
 
-def load_tokenizer(source: Source) -> Any:
-    """The tokenizer of a folder or a hub name; refused if it cannot be the model's."""
-    tokenizer = _load(source)
+def load_tokenizer(source: Source, mask_token: str | None = None) -> Any:
+    """The tokenizer of a folder or a hub name; refused if it cannot be the model's. `mask_token`: its mask, if it names none."""
+    tokenizer = with_mask(_load(source, mask_token), mask_token=mask_token)
     if tokenizer.mask_token_id is None:
-        raise ModelError(f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer")
-    _refuse_other_mask(tokenizer, source)
-    if source.local:
-        _refuse_other_vocabulary(tokenizer, source)
+        raise ModelError(
+            f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer, or name the mask "
+            "token (--mask-token)"
+        )
+    if mask_token is None:
+        _refuse_other_mask(tokenizer, source)
+    if tokenizer(2 * tokenizer.mask_token, verbose=False)["input_ids"].count(tokenizer.mask_token_id) != 2:
+        raise ModelError(f"the tokenizer of {source.name!r} does not read {tokenizer.mask_token!r} as its mask token: {ADVICE}")
+    refuse_other_vocabulary(tokenizer, source)
     _refuse_lost_capitals(tokenizer, source)
     return tokenizer
 
 
-def _load(source: Source) -> Any:
+def _load(source: Source, mask_token: str | None) -> Any:
     if source.local:
         kind = source.config.get("model_type")
         found = read_folder_tokenizer(source.folder) if kind == "bert" else None
         if found is None and not any(any(source.folder.glob(pattern)) for pattern in FILES_WITH_A_RULE):
-            found = _from_vocabulary(source, str(kind))
+            found = _from_vocabulary(source, _class_of(tokenizer_config(source), str(kind)))
         if found is not None:
             return found
-    return _by_transformers(source)
+    return _by_transformers(source, mask_token)
 
 
-def _by_transformers(source: Source) -> Any:
+def _by_transformers(source: Source, mask_token: str | None) -> Any:
     """The tokenizer that transformers makes of a folder or a hub name, or the folder's tokenizer.json as it is.
 
     A class of transformers (BertTokenizer, AlbertTokenizer) keeps the vocabulary of tokenizer.json and rebuilds the rest; a
@@ -84,11 +97,13 @@ def _by_transformers(source: Source) -> Any:
         built = core_of(tokenizer)
         try:
             if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
-                return as_it_is(Tokenizer.from_file(str(path)), tokenizer_config(source))
+                mask = {} if mask_token is None else {"mask_token": mask_token}
+                return as_it_is(Tokenizer.from_file(str(path)), {**tokenizer_config(source), **mask})
         except Exception as error:
             tokenizer, failed = None, first_line(error)
     if tokenizer is None:
-        raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): save it beside the model")
+        remedy = "save it again, with save_pretrained" if source.local else "give a model that has one"
+        raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): {remedy}")
     return tokenizer
 
 
@@ -118,16 +133,29 @@ def vocabulary_file(folder: Path) -> Path | None:
     return beside if beside.is_file() else above if above.is_file() else None
 
 
-def _from_vocabulary(source: Source, kind: str) -> FolderTokenizer | None:
-    """The tokenizer of a bare vocab.txt, or None if transformers has its own rule for it."""
+def _class_of(config: Mapping[str, Any], kind: str) -> str:
+    """The class that tokenizer_config.json names, or else that transformers has for the architecture; empty if neither does."""
+    named = config.get("tokenizer_class")
+    if not named and kind != "bert":
+        from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
+
+        named = TOKENIZER_MAPPING_NAMES.get(kind)
+    return str(named or ("BertTokenizer" if kind == "bert" else "")).removesuffix("Fast")
+
+
+def _from_vocabulary(source: Source, rule: str) -> FolderTokenizer | None:
+    """The tokenizer of a bare vocab.txt, or None if the class `rule` of transformers has its own rule for it."""
     path = vocabulary_file(source.folder)
+    if rule == BYTES:
+        return None
     if path is None:
         raise ModelError(f"folder {source.name!r} has no tokenizer: put tokenizer.json (or vocab.txt) beside the weights")
     config = tokenizer_config(source)
-    if kind == "esm" or str(config.get("tokenizer_class", "")).removesuffix("Fast") in OWN_CLASSES:
-        return None
     tokens = read_vocabulary(path)
-    if kind not in WORD_PIECES and not are_letters(tokens):
+    if rule not in WORD_PIECES and (rule == LETTERS or not are_letters(tokens)):
+        if _reads_vocabularies(rule):
+            return None
+        kind = source.config.get("model_type")
         raise ModelError(f"{str(path)!r} does not say how a text is cut, and nor does the architecture {kind}: {ADVICE}")
     given, lower = given_special_tokens(config), config.get("do_lower_case")
     tokenizer = tokenizer_from_vocabulary(tokens, None, lower, given, config.get("model_max_length"))
@@ -139,9 +167,27 @@ def _from_vocabulary(source: Source, kind: str) -> FolderTokenizer | None:
     return tokenizer
 
 
+def _reads_vocabularies(rule: str) -> bool:
+    """Whether a class of transformers makes a tokenizer of a vocab.txt alone."""
+    from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
+
+    made: Any = tokenizer_class_from_name(rule) if rule else None
+    return {"vocab.txt"} == set(getattr(made, "vocab_files_names", {}).values()) - {"tokenizer.json"}
+
+
 def _refuse_other_mask(tokenizer: Any, source: Source) -> None:
-    """[MASK] put beside a vocabulary that has <mask>: the model never saw that id."""
+    """[MASK] put beside a vocabulary that has <mask>, which the model never saw; or another mask than the one that ESM zeroes."""
     vocabulary = tokenizer.get_vocab()
+    stated = source.config.get("mask_token_id")
+    if source.config.get("token_dropout") and isinstance(stated, int) and stated != tokenizer.mask_token_id:
+        raise ModelError(
+            f"config.json of {source.name!r} says mask_token_id {stated}, and {tokenizer.mask_token!r} of its tokenizer has id "
+            f"{tokenizer.mask_token_id}: use the tokenizer that the model was trained with, or correct mask_token_id"
+        )
+    core = core_of(tokenizer)
+    named = given_special_tokens(tokenizer_config(source)).get("mask") if source.local else None
+    if core is not None and named == tokenizer.mask_token and named in core.get_vocab(with_added_tokens=False):
+        return
     for spelling in SPELLINGS["mask"]:
         if spelling in vocabulary and vocabulary[spelling] != tokenizer.mask_token_id:
             raise ModelError(
@@ -150,10 +196,18 @@ def _refuse_other_mask(tokenizer: Any, source: Source) -> None:
             )
 
 
-def _refuse_other_vocabulary(tokenizer: Any, source: Source) -> None:
-    """A vocabulary file beside the weights that gives other ids."""
+def refuse_other_vocabulary(tokenizer: Any, source: Source) -> None:
+    """A vocabulary file beside the weights that gives other ids, or weights that were trained with another vocabulary."""
+    if not source.local:
+        return
     listed = _listed_ids(source.folder)
     known = tokenizer.get_vocab()
+    trained = noted_vocabulary(source.folder)
+    if trained is not None and vocabulary_hash(known) != trained:
+        raise ModelError(
+            f"the tokenizer of {source.name!r} has other tokens, or other ids, than the model was trained with: put its "
+            "tokenizer.json back"
+        )
     other = [(token, i) for token, i in listed.items() if token and known.get(token) != i]
     if other:
         token, i = other[0]

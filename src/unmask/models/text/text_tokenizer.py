@@ -37,6 +37,9 @@ UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, except tab and line ends, and halves of surrogate pairs."""
 LONGEST_WORD = 100_000
 """Characters without a space. Longer than the longest protein, and than a text of a model in a script without spaces."""
+PADDED_TO = (64, 128)
+FEW_UNUSED, SHARE_UNUSED = 8, 0.02
+"""Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
 CHARACTERS_PER_TOKEN = 1_000
 """No text that a model can take has more on average."""
 
@@ -202,6 +205,8 @@ class TextTokenizer:
         """A description of the tokens."""
         if self.by_character:
             return "letters"
+        if len(self.regular_tokens) == 256 and all(len(token) == 1 for token in self.regular_tokens):
+            return "bytes"
         if self.byte_level:
             return "byte-level pieces"
         if self.spaces_in_tokens:
@@ -270,14 +275,30 @@ def core_of(tokenizer: Any) -> Tokenizer | None:
     return getattr(tokenizer, "backend_tokenizer", None)
 
 
-def refuse_foreign_tokenizer(tokenizer: Any, vocab_size: int) -> None:
-    """Raise when the tokenizer has a regular token or a mask token that a model of `vocab_size` tokens does not know."""
-    ignored = set(tokenizer.all_special_ids) - {tokenizer.mask_token_id}
-    beyond = sorted((i, token) for token, i in tokenizer.get_vocab().items() if i >= vocab_size and i not in ignored)
+def refuse_foreign_tokenizer(tokenizer: Any, embeddings: int, name: str, used: Sequence[str] = ("mask",)) -> None:
+    """Raise when the tokenizer has a token that a model of `embeddings` tokens does not know.
+
+    `used`: the special tokens that a text needs. A model may lack the others.
+    """
+    ignored = set(tokenizer.all_special_ids) - {getattr(tokenizer, f"{special}_token_id") for special in used}
+    beyond = sorted((i, token) for token, i in tokenizer.get_vocab().items() if i >= embeddings and i not in ignored)
     if beyond:
         raise ModelError(
-            f"{len(beyond)} tokens of the tokenizer, {beyond[0][1]!r} first, are unknown to the model, which has {vocab_size}: "
-            "use the tokenizer that the model was trained with"
+            f"{len(beyond)} tokens of the tokenizer of {name!r}, {beyond[0][1]!r} first, are unknown to the model, which has "
+            f"{embeddings}: use the tokenizer that the model was trained with"
+        )
+
+
+def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
+    """Warn when the tokenizer has far fewer tokens than the model: it may be another model's."""
+    tokens = len(set(tokenizer.get_vocab().values()))
+    padded = any(embeddings == -(-tokens // multiple) * multiple for multiple in PADDED_TO)
+    if embeddings - tokens > max(FEW_UNUSED, SHARE_UNUSED * embeddings) and not padded:
+        warnings.warn(
+            f"the tokenizer of {name!r} has {tokens:,} tokens and the model {embeddings:,} embeddings: if it is another model's, "
+            "the numbers mean nothing; unmask check --data with texts of your own shows it",
+            UnmaskWarning,
+            stacklevel=4,
         )
 
 

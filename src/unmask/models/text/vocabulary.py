@@ -27,6 +27,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from unmask.errors import InputError, ModelError
 from unmask.models.source import Source, first_line
+from unmask.runs.fingerprint import content_hash
 
 NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 BERT_CLASSES = ("BertTokenizer", "BertTokenizerFast")
@@ -230,6 +231,11 @@ def read_vocabulary(path: Path) -> list[str]:
     while tokens and not tokens[-1]:
         tokens.pop()
     return tokens
+
+
+def vocabulary_hash(vocabulary: Mapping[str, int]) -> str:
+    """Identifies the tokens and their ids; folders that `unmask train` writes note it."""
+    return content_hash(json.dumps(sorted(vocabulary.items())))
 
 
 def is_bracketed(token: str) -> bool:

@@ -20,6 +20,8 @@ from torch import Tensor
 
 from unmask.sampling.kernels.proposal import Proposal
 
+CERTAIN_ROWS = 256
+"""Conditionals whose entropies are computed at once where logits are kept, so that little besides them is held."""
 InCalls = Callable[[Hashable, Callable[..., Any], Sequence[Tensor], Sequence[Tensor]], Any]
 """A function of rows, called for some of them at a time: a name for it, the function, its arguments with a row for each, and
 those that all rows share."""
@@ -106,16 +108,21 @@ class Conditionals:
         logits = self.in_calls("head", self.logits_of, (self.kept,), ())
         return self.proposal.log_weights(logits, self.support[self.sites])
 
-    def entropy(self) -> Float[Tensor, " m"]:
-        """Of the model's own distribution over the allowed tokens, untempered and uncut, in nats."""
-        logits_of, plain = self.logits_of, Proposal()
+    def certainty(self) -> Float[Tensor, "2 m"]:
+        """Entropy (nats) and largest probability of the model's own distribution over the allowed tokens, not tempered or cut."""
+        logits_of = self.logits_of
 
         def answer(kept: Tensor, sites: Tensor, support: Tensor) -> Tensor:
-            log_q = plain.log_weights(logits_of(kept), support[sites])
-            return torch.special.entr(log_q.exp()).sum(-1)
+            logits = logits_of(kept)
+            wide = torch.promote_types(logits.dtype, torch.float32)
+            q = torch.where(support[sites], logits, -torch.inf).softmax(-1, dtype=wide)
+            return torch.stack([torch.special.entr(q).sum(-1), q.amax(-1)], 1).double()
 
-        found: Tensor = self.in_calls("entropy", answer, (self.kept, self.sites), (self.support,))
-        return found
+        if self.in_calls is not _at_once:
+            found: Tensor = self.in_calls("certainty", answer, (self.kept, self.sites), (self.support,))
+            return found.T
+        parts = zip(self.kept.split(CERTAIN_ROWS), self.sites.split(CERTAIN_ROWS), strict=True)
+        return torch.cat([answer(kept, sites, self.support) for kept, sites in parts]).T
 
     def _asked(self, what: Literal["draw", "at"], uniform_or_tokens: Tensor) -> Drawn:
         proposal, greedy, logits_of = self.proposal, self.greedy, self.logits_of

@@ -8,14 +8,16 @@ and the judge shows it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskWarning
 from unmask.models.hugging_face import load_causal
 from unmask.models.loading import resolve_device
 
@@ -51,6 +53,7 @@ class CausalJudge:
         """Nats per token of each text; NaN for a text without a token to predict. Texts of one length go together."""
         found = np.full(len(texts), np.nan)
         bare = [self.words(text, add_special_tokens=False)["input_ids"] for text in texts]
+        self._refuse_unread(texts, [i for ids in bare for i in ids])
         by_length: dict[int, list[int]] = {}
         for place, ids in enumerate(bare):
             by_length.setdefault(len(ids), []).append(place)
@@ -59,6 +62,15 @@ class CausalJudge:
                 part = places[start : start + AT_ONCE]
                 found[part] = self._scores([[*self.before, *bare[place], *self.after] for place in part])
         return found
+
+    def _refuse_unread(self, texts: Sequence[str], ids: Sequence[int]) -> None:
+        """Most tokens of the texts are unknown, or the texts have none."""
+        unknown = sum(i == self.words.unk_token_id for i in ids)
+        if any(text.strip() for text in texts) and 2 * unknown >= len(ids):
+            what = f"{unknown:,} of {len(ids):,} tokens are unknown" if ids else "they have no token"
+            raise InputError(
+                f"judge {self.name!r} cannot read the texts ({what}): give a causal model of their kind, with its own tokenizer"
+            )
 
     def _scores(self, ids: list[list[int]]) -> NDArray[np.float64]:
         if len(ids[0]) < 2:
@@ -74,11 +86,17 @@ def judge_run(judge: CausalJudge, run: SampleRun) -> dict[str, float | str | Non
     texts = list(run.last["text"])
     texts = texts[:: max(1, -(-len(texts) // MOST_TEXTS))]
     started = not run.settings.entry.decodes and "text" in run.starts
-    return {
-        "name": judge.name,
-        "samples": _mean(judge(texts)),
-        "starts": _mean(judge(list(run.starts["text"])[:MOST_TEXTS])) if started else None,
-    }
+    samples = _mean(judge(texts))
+    starts = _mean(judge(list(run.starts["text"])[:MOST_TEXTS])) if started else None
+    known, uniform = [nats for nats in (samples, starts) if nats is not None], log(len(judge.words))
+    if known and min(known) > uniform:
+        warnings.warn(
+            f"judge {judge.name!r} predicts the texts worse than a uniform distribution over its tokens ({min(known):.1f} nats, "
+            f"uniform {uniform:.1f}): it may have another model's tokenizer, or the texts are not of its kind",
+            UnmaskWarning,
+            stacklevel=2,
+        )
+    return {"name": judge.name, "samples": samples, "starts": starts}
 
 
 def _mean(scores: NDArray[np.float64]) -> float | None:

@@ -1,0 +1,231 @@
+"""The frontier of passes against nats: every decoder with a law as a language model on held-out texts.
+
+    nats per token of a decoder at n passes = mean over texts of -log law(x) / L        (`unmask.sampling.decoders.revealing`)
+
+Texts have L tokens, all masked at the start, and q runs over the regular tokens at temperature 1, so each law sums to 1 over the
+texts of L tokens: the numbers are computed, not estimated, and comparable. References fill one token per pass: the surest first,
+in a random order (of each text's own, from the seed), from left to right. Differences are from the best of them, text by text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from unmask.arguments import checked
+from unmask.errors import InputError
+from unmask.evaluation.datasets import read_texts
+from unmask.evaluation.frontier_table import Frontier
+from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.options.evaluation import FrontierOptions
+from unmask.options.option import documented
+from unmask.runs.fingerprint import content_hash
+from unmask.runs.folder import RunFolder, refuse_foreign
+from unmask.runs.outputs import output_folder
+from unmask.runs.progress import Progress
+from unmask.sampling.decoders.lowest_entropy import LowestEntropy
+from unmask.sampling.decoders.random_sets import RandomSets
+from unmask.sampling.decoders.revealing import RevealingDecoder, Seen, law, lowest
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.registry import KERNELS
+from unmask.sampling.target import Target, blank_template, check_length
+from unmask.tables.profile import Profile, as_profile
+from unmask.tables.revealing import CPU_LOGITS, GPU_LOGITS
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+KIND = "frontier"
+SAME_CONTENT = {"model": "weights", "data": "data_sha256"}
+
+
+@dataclass(frozen=True)
+class LeftToRight(RevealingDecoder):
+    """One token per pass, from left to right: the order of causal models."""
+
+    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
+        place = torch.arange(seen.blank.shape[1], dtype=torch.float64, device=seen.blank.device)
+        return lowest(place.expand(seen.blank.shape), seen.blank, torch.ones_like(seen.blank[:, 0], dtype=torch.long))
+
+
+SEQUENTIAL: Mapping[str, type[RevealingDecoder]] = {
+    "surest first": LowestEntropy,
+    "random order": RandomSets,
+    "left to right": LeftToRight,
+}
+"""One token per pass."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A decoder at a number of passes; `passes` None: one token per pass."""
+
+    decoder: str
+    passes: int | None
+
+    def build(self, target: Target, passes: Passes, profile: Profile | None) -> RevealingDecoder:
+        """The decoder for texts of the target's length."""
+        if self.passes is None:
+            return SEQUENTIAL[self.decoder](target, passes, decoding_steps=target.sites)
+        entry = KERNELS[self.decoder]
+        given = {"profile": profile} if "profile" in entry.options else {}
+        made: RevealingDecoder = entry.build(target=target, passes=passes, decoding_steps=self.passes, **given)
+        return made
+
+
+@documented(FrontierOptions)
+@checked
+def frontier(
+    data: str | os.PathLike[str] | Sequence[str],
+    *,
+    model: MaskedLM | str | Path | None = None,
+    decoders: Sequence[str] | None = None,
+    passes: Sequence[int] = (2, 4, 8, 16),
+    length: int = 16,
+    first: bool = False,
+    sentences: int = 256,
+    profile: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    seed: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    rename: Mapping[str, str] | None = None,
+    lang: str | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
+    progress: Progress | None = None,
+) -> Frontier:
+    """Nats per token against passes, for every decoder that has a law, beside one token per pass.
+
+    >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
+    >>> unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8).to_frame()["decoder"].tolist()
+    ['interleaved', 'surest first', 'random order', 'left to right']
+    """
+    asked = FrontierOptions.given(locals())
+    folder = None if out is None else output_folder("out", out, (data, profile, model))
+    if folder is not None:
+        refuse_foreign(folder, KIND)
+    points = [Point(name, n) for name in asked.decoders or with_law() for n in sorted(set(asked.passes)) if n < length]
+    points += [Point(name, None) for name in SEQUENTIAL]
+    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
+    known = None if profile is None else as_profile("profile", profile)
+    texts = [text.text for text in read_texts(data)]
+    ids, skipped = pieces(lm, texts, length, first, sentences)
+    settings = {
+        "model": "bundled" if model is None else lm.name if isinstance(model, MaskedLM) else os.fspath(model),
+        "weights": lm.fingerprint,
+        "dtype": str(lm.dtype).removeprefix("torch."),
+        "device": lm.device.type,
+        "data": str(data) if isinstance(data, str | os.PathLike) else f"{len(texts)} given texts",
+        "data_sha256": content_hash("\n".join(texts)),
+        "length": length,
+        "first": first,
+        "sentences": sentences,
+        "decoders": list(dict.fromkeys(point.decoder for point in points if point.passes is not None)),
+        "passes": sorted({point.passes for point in points if point.passes is not None}),
+        "profile": None if known is None else known.to_dict(),
+        "seed": seed,
+    }
+    measured = partial(_rows, lm, ids, points, known, seed, progress)
+    if folder is None:
+        return Frontier(settings, _frame([row for rows in measured(set()) for row in rows]), skipped)
+    with RunFolder(folder, KIND, settings, model=lm.fingerprint, same_content=SAME_CONTENT) as kept:
+        columns = _columns()
+        done = {(row["decoder"], row["asked"], row["text"]) for row in kept.rows(columns).to_pylist()}
+        for rows in measured(done):
+            kept.store(rows, columns)
+        found = Frontier(settings, kept.rows(columns).to_pandas(), skipped)
+        found.save(kept.path)
+    return found
+
+
+def with_law() -> list[str]:
+    """The decoders that have a law."""
+    return [name for name, entry in KERNELS.items() if entry.law]
+
+
+def pieces(
+    model: MaskedLM, texts: Sequence[str], length: int, first: bool, most: int
+) -> tuple[Int[Tensor, "n T"], dict[str, int]]:
+    """Texts of exactly `length` tokens (with `first`: the first tokens of longer ones, too), and why others were left out."""
+    before, after = model.around()
+    check_length(model, length + len(before) + len(after))
+    special, found, skipped = {*model.special_ids, model.mask_id}, list[list[int]](), dict[str, int]()
+    for text in texts:
+        if len(found) == most:
+            break
+        why = None
+        try:
+            inside = model.words.encode(text)
+        except InputError:
+            why, inside = "cannot be read", []
+        inside = inside[len(before) : len(inside) - len(after)]
+        if why is None and (len(inside) < length or (len(inside) > length and not first)):
+            why = "of another length"
+        elif why is None and special & set(inside[:length]):
+            why = "with special or unknown tokens"
+        if why is not None:
+            skipped[why] = skipped.get(why, 0) + 1
+        else:
+            found.append([*before, *inside[:length], *after])
+    if not found:
+        more = "" if first else ", or take the first tokens of longer ones (first)"
+        raise InputError(f"data has no text of {length} tokens: give other texts or another length{more}")
+    return torch.tensor(found, device=model.device), skipped
+
+
+def _rows(
+    model: MaskedLM,
+    ids: Int[Tensor, "n T"],
+    points: Sequence[Point],
+    profile: Profile | None,
+    seed: int,
+    progress: Progress | None,
+    done: set[tuple[str, int | None, int]],
+) -> Iterator[list[dict[str, Any]]]:
+    """Rows of the points and texts that are not done, a batch of texts at a time."""
+    before, after = model.around()
+    length = ids.shape[1] - len(before) - len(after)
+    target, runs = Target(model, blank_template(model, length)), Passes(model, keeps="logits")
+    budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS
+    at_once = max(1, budget // (4 * model.vocab_size * length))
+    total, made = len(ids) * sum(point.passes or length for point in points), 0
+    for point in points:
+        decoder = point.build(target, runs, profile)
+        pending = [text for text in range(len(ids)) if (point.decoder, point.passes, text) not in done]
+        made += (len(ids) - len(pending)) * (point.passes or length)
+        for start in range(0, len(pending), at_once):
+            some = pending[start : start + at_once]
+            found = law(decoder, ids[some], ChainStreams(seed, some, model.device).at(0, 0))
+            numbers = zip(some, (-found.log_q.sum(1)).tolist(), found.passes.tolist(), strict=True)
+            yield [
+                {"decoder": point.decoder, "asked": point.passes, "text": text, "passes": made_passes, "nats": nats}
+                for text, nats, made_passes in numbers
+            ]
+            made += len(some) * (point.passes or length)
+            if progress:
+                progress(made, total, "passes")
+
+
+def _columns() -> pyarrow.Schema:
+    import pyarrow
+
+    kinds = {"decoder": pyarrow.string(), "asked": pyarrow.int64(), "text": pyarrow.int64()}
+    return pyarrow.schema({**kinds, "passes": pyarrow.int64(), "nats": pyarrow.float64()})
+
+
+def _frame(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+    import pyarrow
+
+    frame: pandas.DataFrame = pyarrow.Table.from_pylist(list(rows), _columns()).to_pandas()
+    return frame

@@ -1,0 +1,110 @@
+"""The dependence profile of a model: how much two blanks depend on each other, by their distance.
+
+    f(d) = (mean of I_ij at |i - j| = d) / (mean of min(H_i, H_j) at d)       over texts and random revealed sets
+    estimate: I_ij = f(|i - j|) min(H_i, H_j)
+
+I_ij is the mutual information of two blanks, H_i the entropy of one, in nats. One pass gives all entropies, so that the estimate
+makes no passes of its own. A model's own profile is the file `FILE` in its folder. Nothing here imports torch before an estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unmask import checks
+from unmask.errors import InputError
+from unmask.runs.files import read_object, user_path, write_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unmask.models.conditional_model import ConditionalModel
+
+FILE = "dependence_profile.json"
+KEYS = ("by_distance", "fingerprint", "texts")
+MEASURE = "measure one with unmask dependence --profile"
+LARGEST = 1e3
+
+
+@dataclass(frozen=True)
+class Profile:
+    """f by distance, from 1 on; the fingerprint of the model that it was measured on; the number of texts; and how and when.
+
+    >>> profile = unmask.Profile.of(unmask.MaskedLM.load())
+    >>> profile.by_distance[0] > profile.by_distance[5]
+    True
+    """
+
+    by_distance: tuple[float, ...]
+    fingerprint: str
+    texts: int
+    about: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Profile:
+        """Read a file."""
+        return cls.of_values(read_object(user_path(path), KEYS, MEASURE), f"profile {str(path)!r}")
+
+    @classmethod
+    def of_values(cls, stored: Mapping[str, Any], name: str) -> Profile:
+        """From what a file holds; `name` is what messages call it."""
+        if missing := [key for key in KEYS if key not in stored]:
+            raise InputError(f"{name} lacks {missing[0]!r}: {MEASURE}")
+        values = stored["by_distance"]
+        if isinstance(values, str) or not isinstance(values, Iterable) or not (values := tuple(values)):
+            raise InputError(f"{name} has no values by distance: {MEASURE}")
+        return cls(
+            tuple(checks.real(f"a value of {name}", value, 0, LARGEST) for value in values),
+            str(stored["fingerprint"]),
+            checks.whole(f"the number of texts of {name}", stored["texts"], 1, 10**12),
+            dict(stored.get("about") or {}),
+        )
+
+    @classmethod
+    def of(cls, model: ConditionalModel) -> Profile | None:
+        """The model's own, from its folder; None if it has none."""
+        path = None if model.folder is None else model.folder / FILE
+        return cls.load(path) if path is not None and path.is_file() else None
+
+    def save(self, path: str | Path) -> None:
+        """Write a file."""
+        write_json(Path(path), self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of its file."""
+        return asdict(self)
+
+    def check(self, model: ConditionalModel) -> None:
+        """Refuse another model than the one it was measured on."""
+        known = getattr(model, "fingerprint", None)
+        if known is not None and known != self.fingerprint:
+            raise InputError(
+                f"the profile was measured on model {self.fingerprint}, and this is {known}: {MEASURE} on this model"
+            )
+
+    def estimate(self, entropy: Tensor, positions: Tensor) -> Tensor:
+        """I_ij (n, F, F) of sites at `positions` (F) with these entropies (n, F); 0 on the diagonal."""
+        import torch
+
+        distance = (positions.unsqueeze(0) - positions.unsqueeze(1)).abs()
+        if (longest := int(distance.max())) > len(self.by_distance):
+            raise InputError(
+                f"the profile has {len(self.by_distance)} distances, and the text has blanks {longest} tokens apart: "
+                f"{MEASURE} on longer texts, or give a shorter text"
+            )
+        table = torch.tensor((0.0, *self.by_distance), dtype=entropy.dtype, device=entropy.device)
+        return table[distance] * torch.minimum(entropy.unsqueeze(1), entropy.unsqueeze(2))
+
+
+def as_profile(name: str, given: object) -> Profile:
+    """A profile, its file, or what its file holds."""
+    if isinstance(given, Profile):
+        return given
+    if isinstance(given, Mapping):
+        return Profile.of_values(given, name)
+    if isinstance(given, str | Path):
+        return Profile.load(given)
+    raise InputError(f"{name} {checks.shown(given)} is not a profile: give its file")

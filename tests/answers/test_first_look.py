@@ -1,0 +1,91 @@
+"""The look at a model's first text: its number by a plain loop, one warning per model, silence for models that are read right."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import warnings
+from math import log
+
+import pytest
+import torch
+
+import unmask
+from unmask.answers.first_look import ROWS, _surprise, look_at_first
+from unmask.errors import UnmaskWarning
+from unmask.models.bundled import english_model_path
+from unmask.models.masked_lm import MaskedLM
+
+TEXT = "The old man is walking with his [MASK] along the river."
+OTHERS = [
+    "She drank a cup of [MASK] in the morning.",
+    "Der alte Mann ging mit seinem [MASK] am Fluss entlang.",
+    "def square(x): return [MASK] * x  # of a number",
+    "WHY IS THE [MASK] ON THE TABLE ?",
+]
+
+
+@pytest.fixture
+def shuffled(tmp_path):
+    """The bundled model with another model's tokenizer: the same tokens, other ids."""
+    folder = shutil.copytree(english_model_path(), tmp_path / "english")
+    rule = json.loads((folder / "tokenizer.json").read_text())
+    tokens = sorted(rule["model"]["vocab"], key=rule["model"]["vocab"].get)
+    regular = tokens[5:]
+    random.Random(0).shuffle(regular)
+    rule["model"]["vocab"] = {token: i for i, token in enumerate([*tokens[:5], *regular])}
+    (folder / "tokenizer.json").write_text(json.dumps(rule))
+    return folder
+
+
+def warned(call) -> list[str]:
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", UnmaskWarning)
+        call()
+    return [str(warning.message) for warning in raised if "worse than a uniform" in str(warning.message)]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda model: unmask.fill(TEXT, model=model),
+        lambda model: unmask.fill(TEXT.replace("[MASK]", "[WORD]"), model=model, passes=20),
+        lambda model: unmask.compare(TEXT.replace("old", "[MASK]"), model=model, candidates=8),
+        lambda model: unmask.dependence(TEXT.replace("[MASK]", "dog"), model=model, positions=[2, 3], candidates=8),
+        lambda model: unmask.mutants(
+            TEXT.replace("[MASK]", "dog"), model=model, positions=[3], alphabet=["man", "dog", "cat"], force=True
+        ),
+    ],
+    ids=["fill", "search", "compare", "dependence", "mutants"],
+)
+def test_another_models_tokenizer_is_reported_once(shuffled, ask):
+    model = MaskedLM.load(shuffled)
+    (told,) = warned(lambda: ask(model))
+    assert "uniform 9.0" in told and "tokenizer" in told and "unmask check --data" in told and "\n" not in told
+    assert warned(lambda: ask(model)) == []
+
+
+@pytest.mark.parametrize("text", [TEXT, *OTHERS])
+def test_a_model_that_is_read_right_says_nothing(text):
+    assert warned(lambda: look_at_first(model := MaskedLM.load(), [model.cloze(text).ids])) == []
+
+
+def test_a_text_that_shows_little_is_left_to_the_next(shuffled):
+    model = MaskedLM.load(shuffled)
+    assert warned(lambda: unmask.fill("A [MASK].", model=model)) == []
+    assert len(warned(lambda: unmask.fill(["A [MASK].", TEXT], model=model, candidates=4))) == 1
+
+
+def test_the_number_is_that_of_plain_passes(english):
+    ids = english.cloze(TEXT).ids
+    shown = [place for place, i in enumerate(ids) if i not in english.special_ids]
+    expected = []
+    for first in range(ROWS):
+        masked = shown[: len(shown) // ROWS * ROWS][first::ROWS]
+        row = torch.tensor([[english.mask_id if place in masked else i for place, i in enumerate(ids)]])
+        with torch.no_grad():
+            log_q = english.network(input_ids=row).logits[0].double().log_softmax(-1)
+        expected += [-float(log_q[place, ids[place]]) for place in masked]
+    found = _surprise(english, ids, shown)
+    assert found == pytest.approx(expected, abs=1e-4) and sum(found) / len(found) < log(8187) / 2

@@ -1,0 +1,93 @@
+"""KL(p || law) of a rule is its expected total correlation; informations of pairs do not bound it."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import random_tables
+
+from unmask.lab.correlation import Entropies
+from unmask.lab.dynamics import product_conditional
+from unmask.lab.model import ising
+from unmask.lab.revealing import (
+    agreement,
+    decoded,
+    entropy_bound,
+    even_parity,
+    every,
+    least_dependent,
+    lowest_entropy,
+    one_pass,
+)
+from unmask.lab.schedules import kl, unmasking_law
+
+RULES = {
+    "one pass": one_pass,
+    "interleaved": every(2),
+    "two lowest": lowest_entropy(2),
+    "entropy bound": entropy_bound(0.4),
+    "least dependent": least_dependent(0.1),
+    "one by one": lowest_entropy(1),
+}
+
+
+@settings(max_examples=40, deadline=None)
+@given(random_tables(2.5), st.sampled_from(sorted(RULES)))
+def test_the_divergence_is_the_expected_total_correlation(model, name):
+    """To 1e-12, for sets that depend on the values revealed; the bound by entropies holds."""
+    found = decoded(model, RULES[name])
+    assert found.law.sum() == pytest.approx(1, abs=1e-12)
+    assert kl(model.p, found.law) == pytest.approx(found.cost, abs=1e-12)
+    assert -1e-12 < found.cost <= found.bound + 1e-12
+    assert 1 - 1e-9 < found.passes < model.space.sites + 1e-9
+
+
+def test_a_rule_that_peeks_has_no_such_law():
+    """Negative control: sets chosen by the hidden values of the text; the product does not sum to 1."""
+    model = ising(0.7, np.array([0.3, -0.2, 0.1]), "path")
+    fixed = [unmasking_law(model, order) for order in (((0,), (1,), (2,)), ((0, 1, 2),))]
+    peeking = np.maximum(*fixed)
+    assert abs(peeking.sum() - 1) > 1e-2
+    assert kl(model.p, fixed[0]) == pytest.approx(0, abs=1e-12)
+
+
+def test_known_cases():
+    model = ising(0.6, np.array([0.3, -0.2, 0.1, 0.4]), "path")
+    product = decoded(model, one_pass)
+    assert product.law == pytest.approx(product_conditional(model.space, model.p, (0, 1, 2, 3)), abs=1e-14)
+    assert product.passes == pytest.approx(1) and product.cost == pytest.approx(
+        Entropies(model).total_correlation(range(4)), abs=1e-12
+    )
+    single = decoded(model, lowest_entropy(1))
+    assert single.passes == pytest.approx(4) and single.law == pytest.approx(model.p, abs=1e-12)
+    independent = ising(0.0, np.array([0.3, -0.2, 0.1, 0.4]), "path")
+    free = decoded(independent, least_dependent(0.0))
+    assert free.passes == pytest.approx(1) and abs(free.cost) < 1e-12 < 0.1 < free.bound
+
+
+def test_alternate_sites_of_a_chain_are_free_after_their_neighbours():
+    model = ising(0.9, np.zeros(5), "path")
+    entropies = Entropies(model)
+    assert entropies.total_correlation((1, 3), (0, 2, 4)) == pytest.approx(0, abs=1e-12)
+    found = decoded(model, every(2))
+    assert found.passes == pytest.approx(2) and found.cost == pytest.approx(entropies.total_correlation((0, 2, 4)), abs=1e-12)
+
+
+def test_pairs_that_are_independent_with_total_correlation():
+    """Even parity: all pairs are independent. Agreement: all pairs are, given the third. Neither triple is free."""
+    parity, agreeing = Entropies(even_parity()), Entropies(agreement())
+    for a, b in combinations(range(3), 2):
+        assert parity.mutual_information(a, b) == pytest.approx(0, abs=1e-12)
+        assert agreeing.mutual_information(a, b, {0, 1, 2} - {a, b}) == pytest.approx(0, abs=1e-12)
+    assert parity.total_correlation(range(3)) == pytest.approx(np.log(2), abs=1e-12)
+    assert agreeing.total_correlation(range(3)) == pytest.approx(2 * np.log(2), abs=1e-12)
+    fooled = decoded(even_parity(), least_dependent(0.0))
+    assert (
+        fooled.passes == pytest.approx(1)
+        and fooled.law.sum() == pytest.approx(1)
+        and kl(even_parity().p, fooled.law) == pytest.approx(np.log(2), abs=1e-12)
+    )
+    careful = decoded(even_parity(), entropy_bound(0.1))
+    assert careful.passes == pytest.approx(3) and abs(careful.cost) < 1e-12

@@ -1,0 +1,201 @@
+"""Folders whose files do not belong together, or whose config asks for what nobody computes: refused, or reported in one line.
+
+Beside each stands a healthy folder that loads without a word.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import GPT2Config, GPT2LMHeadModel
+
+import unmask
+from unmask.errors import ModelError, UnmaskWarning
+from unmask.models.hugging_face import load_causal
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.weights import as_safetensors, noted_vocabulary
+
+
+def refusal(folder, load=MaskedLM.load) -> str:
+    with pytest.raises(ModelError) as caught:
+        load(str(folder))
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 450
+    return str(caught.value)
+
+
+def silently(folder, load=MaskedLM.load):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnmaskWarning)
+        return load(str(folder))
+
+
+def reconfigure(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.fixture
+def damaged(checkpoint, tmp_path):
+    """damaged(kind, **settings): a copy of the small checkpoint of that kind, its config changed."""
+
+    def make(kind, **settings):
+        folder = shutil.copytree(checkpoint(kind), tmp_path / f"{kind}{len(list(tmp_path.iterdir()))}")
+        reconfigure(folder, **settings)
+        return folder
+
+    return make
+
+
+def test_settings_that_transformers_ignores_are_refused(damaged, any_architecture):
+    healthy = {"position_embedding_type": "rotary" if any_architecture == "esm" else "absolute", "pruned_heads": {}}
+    silently(damaged(any_architecture, **healthy))
+    for value in ("relative_key", "relative_key_query"):
+        said = refusal(damaged(any_architecture, position_embedding_type=value))
+        assert f"position_embedding_type {value!r}" in said and any_architecture in said and "absolute" in said
+    said = refusal(damaged(any_architecture, pruned_heads={"0": [1]}))
+    assert "pruned_heads {'0': [1]}" in said and "all heads" in said
+
+
+def test_rotary_positions_of_a_network_that_has_none_are_refused(damaged):
+    assert "'rotary'" in refusal(damaged("roberta", position_embedding_type="rotary"))
+
+
+def test_the_setting_would_have_been_passed_over(checkpoint, tmp_path):
+    """The negative control: transformers reads relative_key and computes absolute positions."""
+    from transformers import AutoModelForMaskedLM
+
+    folder = shutil.copytree(checkpoint("roberta"), tmp_path / "roberta")
+    rows = torch.tensor([[2, 5, 4, 7, 3]])
+    with torch.no_grad():
+        before = AutoModelForMaskedLM.from_pretrained(folder)(input_ids=rows).logits
+        reconfigure(folder, position_embedding_type="relative_key", pruned_heads={"0": [1]})
+        after = AutoModelForMaskedLM.from_pretrained(folder)(input_ids=rows).logits
+    assert torch.equal(before, after), "refuse no longer what transformers has learned to compute"
+
+
+def save(folder, network, tokenizer):
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_a_tokenizer_of_far_fewer_tokens_is_reported_with_both_numbers(make_network, make_word_tokenizer, tmp_path, kind):
+    tokenizer = make_word_tokenizer()
+    size = len(tokenizer)
+    folder = save(tmp_path / "foreign", make_network(kind, vocab_size=3 * size), tokenizer)
+    with pytest.warns(UnmaskWarning, match=f"has {size} tokens and the model {3 * size} embeddings.*unmask check --data"):
+        MaskedLM.load(folder)
+    assert any(f"{3 * size} embeddings" in concern for concern in unmask.check(folder).concerns)
+    for rows in (size, size + 7, -(-size // 64) * 64, -(-size // 128) * 128):
+        silently(save(tmp_path / str(rows), make_network(kind, vocab_size=rows), tokenizer))
+
+
+def test_another_mask_than_a_network_with_token_dropout_zeroes_is_refused(damaged):
+    silently(damaged("esm", mask_token_id=4))
+    silently(damaged("bert", mask_token_id=7))
+    said = refusal(damaged("esm", mask_token_id=7))
+    assert "mask_token_id 7" in said and "'[MASK]'" in said and "id 4" in said
+
+
+def test_two_masks_in_a_vocabulary_load_once_one_is_named(make_network, tmp_path):
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<mask>", "the", "cat", "sat"]
+    make_network("bert", vocab_size=len(tokens)).save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens))
+    assert "name it as mask_token" in refusal(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"mask_token": "<mask>"}))
+    assert silently(tmp_path).mask_id == 5
+
+
+def causal_network(vocab_size: int) -> GPT2LMHeadModel:
+    shape = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32, "bos_token_id": 2, "eos_token_id": 3}
+    return GPT2LMHeadModel(GPT2Config(vocab_size=vocab_size, **shape))
+
+
+def test_a_causal_folder_with_a_foreign_tokenizer(make_word_tokenizer, make_byte_tokenizer, tmp_path):
+    words, pieces = make_word_tokenizer(), make_byte_tokenizer()
+    size = len(words)
+    silently(save(tmp_path / "own", causal_network(size), words), load_causal)
+    said = refusal(save(tmp_path / "larger", causal_network(size), pieces), load_causal)
+    assert f"unknown to the model, which has {size}" in said and "trained with" in said
+    smaller = save(tmp_path / "smaller", causal_network(4 * size), words)
+    with pytest.warns(UnmaskWarning, match=f"{size} tokens and the model {4 * size} embeddings"):
+        load_causal(str(smaller))
+    reconfigure(tmp_path / "own", pruned_heads={"0": [1]})
+    assert "pruned_heads" in refusal(tmp_path / "own", load_causal)
+
+
+def test_a_causal_head_that_is_missing_gets_no_advice_for_masked_models(make_word_tokenizer, tmp_path):
+    network = causal_network(len(make_word_tokenizer()))
+    folder = save(tmp_path / "model", network, make_word_tokenizer())
+    stored = {name: tensor for name, tensor in load_file(folder / "model.safetensors").items() if "ln_f" not in name}
+    save_file(stored, folder / "model.safetensors", {"format": "pt"})
+    said = refusal(folder, load_causal)
+    assert "are missing (transformer.ln_f.* (2))" in said and "rename" not in said and "masked" not in said
+
+
+TEXTS = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(30)]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """trained[objective]: a folder that `unmask train` wrote."""
+    small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16, "segment_lengths": "16", "batch_tokens": 128}
+    made, folder = {}, tmp_path_factory.mktemp("trained")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnmaskWarning)
+        for name in ("masked", "causal"):
+            options = {**small, "steps": 1, "valid_share": 0.2, "device": "cpu", "objective": name, "cache": folder / "cache"}
+            made[name] = unmask.train(TEXTS, out=folder / name, **options).out
+    return made
+
+
+@pytest.mark.parametrize("objective, load", [("masked", MaskedLM.load), ("causal", load_causal)])
+def test_weights_of_unmask_train_know_their_vocabulary(trained, tmp_path, objective, load):
+    folder = shutil.copytree(trained[objective], tmp_path / "model")
+    silently(folder, load)
+    rule = json.loads((folder / "tokenizer.json").read_text())
+    ids = rule["model"]["vocab"]
+    first, second = [token for token, i in ids.items() if i in (30, 31)]
+    ids[first], ids[second] = ids[second], ids[first]
+    (folder / "tokenizer.json").write_text(json.dumps(rule))
+    said = refusal(folder, load)
+    assert "other tokens, or other ids, than the model was trained with" in said and "tokenizer.json" in said
+    weights = load_file(folder / "model.safetensors")
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    silently(folder, load)
+
+
+def test_a_file_that_notes_its_vocabulary_holds_the_same_tensors_and_bytes(tmp_path):
+    tensors = {"b.weight": torch.randn(3, 5), "a": torch.randn(7).half()}
+    contents = {as_safetensors(tensors, "0123456789abcdef") for _ in range(20)}
+    assert len(contents) == 1
+    (tmp_path / "model.safetensors").write_bytes(contents.pop())
+    found = load_file(tmp_path / "model.safetensors")
+    assert found.keys() == tensors.keys() and all(torch.equal(found[name], tensors[name]) for name in tensors)
+    assert noted_vocabulary(tmp_path) == "0123456789abcdef" and noted_vocabulary(tmp_path / "none") is None
+
+
+def test_fairseq_folders_and_files_name_the_page(tmp_path):
+    (tmp_path / "checkpoint_best.pt").write_bytes(b"a pickle")
+    assert "no config.json" in refusal(tmp_path)
+    (tmp_path / "dict.txt").write_text("L 1\n")
+    said = refusal(tmp_path)
+    assert "checkpoint_best.pt, dict.txt" in said and "docs/bring-your-own-model.md" in said
+    assert "docs/bring-your-own-model.md" in refusal(tmp_path / "checkpoint_best.pt")
+
+
+def test_advice_is_not_what_was_done_already(checkpoint, tmp_path):
+    """A known model_type with nonsense beside it; a broken tokenizer.json that does lie beside the model."""
+    folder = shutil.copytree(checkpoint("albert"), tmp_path / "albert")
+    (folder / "tokenizer.json").write_text("{}")
+    assert refusal(folder).endswith("save it again, with save_pretrained")
+    reconfigure(folder, hidden_size="many")
+    assert "name a known model_type" not in refusal(folder)
+    reconfigure(folder, model_type="no-such-type")
+    assert "name a known model_type" in refusal(folder)

@@ -1,0 +1,258 @@
+"""Types of transformers that need more than token ids, or cannot be right: one small model each (all types: test_model_types)."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import processors
+from transformers import AutoModelForMaskedLM, FunnelTokenizer, MPNetTokenizer
+
+import tiny_types
+import unmask
+from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.models.masked_lm import MaskedLM
+from unmask.tables.candidates import seconds_per_pass
+
+PAGE = Path(__file__).parents[2] / "docs" / "bring-your-own-model.md"
+LONG, SHORT = 40, 8
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """folder(kind): a tiny checkpoint, made once."""
+    made = {}
+
+    def make(kind):
+        return made.setdefault(kind, tiny_types.tiny_folder(kind, tmp_path_factory.mktemp(kind)) if kind not in made else None)
+
+    return make
+
+
+def in_memory(kind, **changes) -> MaskedLM:
+    return MaskedLM(tiny_types.tiny_network(kind, **changes).double(), tiny_types.tiny_tokenizer(kind))
+
+
+def text_of(tokens: int) -> torch.Tensor:
+    ids = 5 + torch.arange(tokens)[None] % (len(tiny_types.VOCABULARY) - 5)
+    ids[0, [0, 3, -1]] = torch.tensor([2, 4, 3])
+    return ids
+
+
+def log_q(model: MaskedLM, ids: torch.Tensor) -> torch.Tensor:
+    return model.logits(ids, torch.tensor([[3]])).log_softmax(-1)
+
+
+def direct(kind: str, ids: torch.Tensor, inputs: dict[str, torch.Tensor] | None = None, **changes) -> torch.Tensor:
+    """At the blank, by a network that has seen no other text."""
+    with torch.no_grad():
+        network = tiny_types.tiny_network(kind, **changes).double()
+        return network(input_ids=ids, **(inputs or {})).logits[:, 3:4].log_softmax(-1)
+
+
+@pytest.mark.parametrize(("kind", "changes"), [("big_bird", {}), ("reformer", {"num_buckets": None})])
+def test_a_pass_does_not_depend_on_those_before_it(kind, changes):
+    """BigBird kept full attention after a short text, Reformer the number of buckets of its first one."""
+    model = in_memory(kind, **changes)
+    for tokens in (SHORT, LONG, SHORT, 30, LONG):
+        torch.testing.assert_close(log_q(model, text_of(tokens)), direct(kind, text_of(tokens), **changes), atol=1e-12, rtol=0)
+    stale = tiny_types.tiny_network(kind, **changes).double()
+    with torch.no_grad():
+        for tokens in (SHORT, LONG):
+            after = stale(input_ids=text_of(tokens)).logits[:, 3:4].log_softmax(-1)
+    assert float((after - direct(kind, text_of(LONG), **changes)).abs().max()) > 1e-3, "the trap is there"
+
+
+def test_reformer_without_a_seed_gives_one_answer_and_leaves_other_random_numbers_alone():
+    model = in_memory("reformer", hash_seed=None)
+    torch.manual_seed(7)
+    first = log_q(model, text_of(LONG))
+    drawn = torch.rand(3)
+    torch.manual_seed(7)
+    assert torch.equal(drawn, torch.rand(3)) and torch.equal(first, log_q(model, text_of(LONG)))
+    torch.testing.assert_close(first, direct("reformer", text_of(LONG), hash_seed=0), atol=1e-12, rtol=0)
+    apart = direct("reformer", text_of(LONG), hash_seed=None) - direct("reformer", text_of(LONG), hash_seed=None)
+    assert float(apart.abs().max()) > 0.1, "the trap is there"
+
+
+def test_esm_with_token_dropout_is_checked_and_timed_on_texts(folder):
+    """A row of masks only divides by zero there."""
+    found = unmask.check(folder("esm"))
+    assert found.passes_per_second > 0 and not any("finite" in line for line in found.concerns)
+    with pytest.raises(ModelError, match="not finite: leave a token unmasked .*token_dropout"):
+        MaskedLM.load(folder("esm")).logits(torch.full((1, 6), 4), torch.tensor([[1]]))
+    bare = tiny_types.tiny_tokenizer()
+    bare.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
+    found = unmask.check(MaskedLM(tiny_types.tiny_network("esm"), bare))
+    assert found.around == ((), ()) and found.passes_per_second > 0
+    assert 0 < seconds_per_pass(MaskedLM.load(folder("esm")), 16) < 10
+
+
+@pytest.mark.parametrize(
+    ("dtype", "advice"), [("float16", "dtype float32"), ("float32", "dtype float64"), ("float64", "check its config.json")]
+)
+def test_advice_on_numbers_that_are_not_finite_is_not_followed_yet(dtype, advice):
+    model = MaskedLM(tiny_types.tiny_network("ernie").to(getattr(torch, dtype)), tiny_types.tiny_tokenizer())
+    with torch.no_grad():
+        model.network.cls.predictions.bias[7] = torch.nan
+    with pytest.raises(ModelError, match=f"not finite in {dtype}: .*{advice}"):
+        model.logits(text_of(SHORT), torch.tensor([[3]]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "longest"),
+    [("ibert", 47), ("nystromformer", 48), ("yoso", 48), ("roberta", 47), ("mpnet", 46), ("esm", 48), ("xlm", 48)],
+)
+def test_the_longest_text(kind, longest):
+    model = in_memory(kind)
+    assert model.max_length == longest and log_q(model, text_of(longest)).isfinite().all()
+    with pytest.raises(InputError, match=f"{longest + 1} tokens and the model takes {longest}"):
+        log_q(model, text_of(longest + 1))
+
+
+def test_the_longest_text_of_a_model_of_text_and_images():
+    assert in_memory("modernvbert").max_length == tiny_types.POSITIONS
+
+
+def test_a_language_that_the_model_is_told(folder):
+    ids = text_of(SHORT)
+    with pytest.warns(UnmaskWarning, match=r"the language of the text \(langs\), and is given none: .* one of de, en, fr"):
+        without = MaskedLM.load(folder("xlm"), dtype="float64")
+    english, german = (MaskedLM.load(folder("xlm"), dtype="float64", lang=lang) for lang in ("en", "de"))
+    torch.testing.assert_close(log_q(english, ids), direct("xlm", ids, {"langs": torch.ones_like(ids)}), atol=1e-12, rtol=0)
+    assert len({float(log_q(model, ids)[0, 0, 7]) for model in (without, english, german)}) == 3
+    assert len({model.fingerprint for model in (without, english, german)}) == 3
+    with pytest.raises(InputError, match="lang 'xx' is not a language of .*: use one of de, en, fr"):
+        MaskedLM.load(folder("xlm"), lang="xx")
+    for kind in ("ernie", "bert"):
+        with pytest.raises(InputError, match=rf"\({kind}\) takes no language: leave it out"):
+            unmask.fill("the [MASK] sat", folder(kind), lang="en")
+    assert any("is given none" in line for line in unmask.check(without).concerns)
+    found = [unmask.fill("the [MASK] sat", folder("xlm"), lang=lang).completions[0].log_prob for lang in ("en", "de", "en")]
+    assert found[0] == found[2] != found[1]
+
+
+def test_languages_without_names_are_numbers():
+    model = MaskedLM(tiny_types.tiny_network("xlm", lang2id={}), tiny_types.tiny_tokenizer(), lang="2")
+    assert log_q(model, text_of(SHORT)).isfinite().all()
+
+
+def test_the_adapters_of_a_language():
+    ids, network = text_of(SHORT), tiny_types.tiny_network("xmod", default_language=None).double()
+    with pytest.raises(ModelError, match="no valid default_language in its config.json: name one of en_XX, de_DE"):
+        MaskedLM(network, tiny_types.tiny_tokenizer())
+    model = MaskedLM(network, tiny_types.tiny_tokenizer(), lang="de_DE")
+    torch.testing.assert_close(log_q(model, ids), direct("xmod", ids, default_language="de_DE"), atol=1e-12, rtol=0)
+    assert float((log_q(model, ids) - direct("xmod", ids)).abs().max()) > 0.01
+
+
+@pytest.mark.parametrize(("kind", "what"), [("layoutlm", "bbox"), ("roc_bert", "pronunciation"), ("tapas", "table")])
+def test_inputs_that_are_left_out_are_named(folder, kind, what):
+    with pytest.warns(UnmaskWarning, match=rf"\({kind}\) was trained with .*{what}.*, and is given none"):
+        MaskedLM.load(folder(kind))
+    concerns = unmask.check(folder(kind)).concerns
+    assert sum(what in line for line in concerns) == 1
+
+
+def test_what_transformers_cannot_compute_is_refused(folder):
+    with pytest.raises(ModelError, match="only as a CUDA kernel .*, and gives zeros without it: use another model"):
+        MaskedLM.load(folder("mra"))
+
+
+@pytest.mark.parametrize("named", tiny_types.REFUSED_SETTINGS)
+def test_settings_that_are_refused(named, tmp_path):
+    changes, words = tiny_types.REFUSED_SETTINGS[named]
+    kind = re.match("`([^`]+)`", named[0])[1]
+    with pytest.raises(ModelError) as caught:
+        MaskedLM.load(tiny_types.tiny_folder(kind, tmp_path, **changes))
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_nystromformers_landmarks_would_mix_the_texts_of_a_batch():
+    """What the refusal is for: with 8 tokens and landmarks of 16, two texts are read as one."""
+    network = tiny_types.tiny_network("nystromformer", num_landmarks=4, segment_means_seq_len=16)
+    with torch.no_grad():
+        first = network(input_ids=torch.cat([text_of(SHORT), text_of(SHORT)])).logits[0]
+        other = network(input_ids=torch.cat([text_of(SHORT), text_of(SHORT).flip(1)])).logits[0]
+    assert float((first - other).abs().max()) > 1e-3
+
+
+def test_half_precision_runs_or_says_what_to_do(folder):
+    half, whole = (MaskedLM.load(folder("mobilebert"), dtype=dtype) for dtype in ("float16", "float32"))
+    assert float((log_q(half, text_of(SHORT)) - log_q(whole, text_of(SHORT))).abs().max()) < 0.1
+    with pytest.raises(ModelError, match="in bfloat16: transformers' FNetForMaskedLM fails .*; load it with dtype float32"):
+        MaskedLM.load(folder("fnet"), dtype="bfloat16")
+
+
+def test_an_exception_of_a_pass_is_one_line_with_the_setting(tmp_path):
+    folder = tiny_types.tiny_folder("fnet", tmp_path, use_tpu_fourier_optimizations=True)
+    with pytest.raises(ModelError, match="3 tokens in float32: .* fails .*tpu_short_seq_length.*correct its config.json"):
+        MaskedLM.load(folder)
+
+
+def test_bytes(folder):
+    """Perceiver's tokenizer has no file but tokenizer_config.json."""
+    model = MaskedLM.load(folder("perceiver"), dtype="float64")
+    cloze = model.cloze("the c[MASK]t sat")
+    assert model.decode(cloze.ids) == ["[CLS]", *"the c", "[MASK]", *"t sat", "[SEP]"]
+    with torch.no_grad():
+        network = AutoModelForMaskedLM.from_pretrained(folder("perceiver"), dtype=torch.float64).eval()
+        padded = torch.nn.functional.pad(torch.tensor([cloze.ids]), (0, tiny_types.POSITIONS - len(cloze.ids)))
+        seen = (torch.arange(tiny_types.POSITIONS) < len(cloze.ids)).long()[None]
+        expected = network(input_ids=padded, attention_mask=seen).logits[:, list(cloze.block)].log_softmax(-1)
+    found = model.logits(torch.tensor([cloze.ids]), torch.tensor([cloze.block])).log_softmax(-1)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    assert unmask.check(model).tokenizer == "bytes"
+
+
+PIECES = "the cat ##s sat un ##able on mat . ,".split()
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"), [("ernie", None), ("ernie", {"tokenizer_class": "ErnieTokenizer"}), ("nomic_bert", None), ("tapas", None)]
+    + [("roberta", {"tokenizer_class": "BertTokenizerFast"}), ("roc_bert", None), ("layoutlm", None)],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+def test_a_vocabulary_of_word_pieces_is_enough(kind, config, tmp_path):
+    tiny_types.tiny_network(kind).save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join([*tiny_types.SPECIALS, *PIECES]))
+    if config is not None:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    model = MaskedLM.load(tmp_path)
+    assert model.decode(model.words.encode("The cats, [MASK].")) == ["[CLS]", *"the cat ##s ,".split(), "[MASK]", ".", "[SEP]"]
+
+
+@pytest.mark.parametrize(("kind", "made"), [("funnel", FunnelTokenizer), ("mpnet", MPNetTokenizer)])
+def test_a_vocabulary_that_another_class_reads(kind, made, tmp_path):
+    names = ["<pad>", "<unk>", "<cls>", "<sep>", "<mask>"] if kind == "funnel" else ["<s>", "<pad>", "</s>", "[UNK]", "<mask>"]
+    tiny_types.tiny_network(kind).save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join([*names, *PIECES]))
+    model, theirs = MaskedLM.load(tmp_path), made.from_pretrained(tmp_path)
+    assert model.words.encode("the cats [MASK].") == theirs(f"the cats {theirs.mask_token}.")["input_ids"]
+    assert model.decode(model.words.encode("the cats"))[1:-1] == ["the", "cat", "##s"]
+
+
+def test_a_tokenizer_that_does_not_read_its_mask_is_refused(folder, tmp_path, monkeypatch):
+    """TAPAS's own class cuts [MASK] into three tokens."""
+    from unmask.models.text import loading
+
+    monkeypatch.setattr(loading, "WORD_PIECES", ())
+    copied = shutil.copytree(folder("tapas"), tmp_path / "tapas")
+    (copied / "tokenizer.json").unlink()
+    (copied / "tokenizer_config.json").unlink()
+    (copied / "vocab.txt").write_text("\n".join(tiny_types.VOCABULARY))
+    with pytest.raises(ModelError, match=r"does not read '\[MASK\]' as its mask token"):
+        MaskedLM.load(copied)
+
+
+def test_the_page_has_the_outcome_of_every_type():
+    page = PAGE.read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")]
+    outcomes = {row[0]: sorted(row[1].replace("`", "").split(", ")) for row in rows if row[0].startswith(("works", "refused:"))}
+    assert outcomes == {outcome: sorted(kinds.split()) for outcome, kinds in tiny_types.OUTCOMES.items()}
+    for setting, why in tiny_types.REFUSED_SETTINGS:
+        assert [setting, why] in rows
