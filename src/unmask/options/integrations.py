@@ -30,14 +30,11 @@ class OneScore(ScoreNames):
 
 
 @dataclass(frozen=True)
-class HarnessOptions(Scoring):
-    """What decides the answers to the harness."""
+class HarnessOptions(Loaded, Scoring):
+    """What decides the answers to the harness, which calls the model `pretrained`."""
 
     reads = (*Scoring.reads, Reads("decoder", DECODERS))
 
-    pretrained: Any = like(Loaded, "model")
-    device: str = like(Loaded, "device", default="auto")
-    dtype: str = like(Loaded, "dtype", default="auto")
     score: tuple[str, ...] = like(Scoring, "score", kind=OneScore(), default=DEFAULT_OF_HARNESS, otherwise="")
     unscored: str = option(
         "refuse", Choice(("refuse", "zero")), "A text without a score: refuse (one line), or zero (probability 0)."
