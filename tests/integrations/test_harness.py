@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from importlib.metadata import EntryPoint
 from itertools import product
@@ -171,9 +172,6 @@ def test_tokens_that_carry_their_space(spaced_folder):
     items = [{"before": "The old", "target": "dog", "after": after} for after in ("", "", "sat.")]
     scored = [row["any_order"] for row in unmask.score(items, "any_order", model=model)]
     assert [value for value, _ in found] == pytest.approx(scored, abs=1e-5)
-    [text] = UnmaskLM(model).generate_until([asked("The old", {"max_gen_toks": 2})], disable_tqdm=True)
-    [(_, greedy)] = UnmaskLM(model).loglikelihood([asked("The old", f" {text}")], disable_tqdm=True)
-    assert text and isinstance(greedy, bool)
 
 
 def test_a_long_context_loses_its_left(colours):
@@ -298,6 +296,12 @@ def test_errors_of_the_command_are_one_line(monkeypatch, capsys):
         main()
     [line] = capsys.readouterr().err.splitlines()
     assert end.value.code == 2 and line.startswith("error: score 'guess'")
+
+
+def test_without_the_harness_the_command_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lm_eval.api.registry", None)
+    with pytest.raises(InputError, match=r"which is not installed: pip install 'unmask\[lm-eval\]'"):
+        register()
 
 
 def test_the_page_names_every_setting():
