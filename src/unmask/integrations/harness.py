@@ -50,6 +50,8 @@ HARNESS_DEVICE = "cuda:0"
 """What `lm_eval` asks for if nobody does; on a machine without a GPU it means the CPU."""
 LOGITS = {"cpu": 2**26, "cuda": 2**31}
 """Bytes of logits that a step of a decoder may hold."""
+KEPT = 10_000
+"""Decoded texts that are remembered: answers of one length to one question have the same blanks."""
 UNREAD = ("top_p", "top_k", "num_beams", "min_p", "repetition_penalty")
 """Settings of samplers that change what a causal model writes, and that decoders of blanks do not have."""
 Answer = TypeVar("Answer")
@@ -282,6 +284,8 @@ class UnmaskLM(LM):
 
     def _write(self, asked: Sequence[Blanks]) -> list[tuple[int, ...]]:
         """The tokens that the decoder puts at the sites of each text; equal texts are decoded once."""
+        if len(self._written) > KEPT:
+            self._written.clear()
         alike: dict[Hashable, list[Blanks]] = {}
         for blanks in dict.fromkeys(asked):
             if blanks not in self._written:
