@@ -44,14 +44,6 @@ class Cloze:
         if self.gold is not None and len(self.gold) != len(self.block):
             raise InputError(f"{len(self.gold)} gold tokens for {len(self.block)} blanks: give one token per blank")
 
-    @classmethod
-    def blanked(cls, ids: Sequence[int], block: Sequence[int], mask_id: int) -> Cloze:
-        """A whole text with blanks at `block`, whose tokens are the gold ones."""
-        masked = list(ids)
-        for position in block:
-            masked[position] = mask_id
-        return cls(tuple(masked), tuple(block), tuple(ids[position] for position in block))
-
     def filled(self, values: Sequence[int]) -> tuple[int, ...]:
         """The text's ids with `values` in the block."""
         ids, tokens = list(self.ids), checks.wholes("values", values)
@@ -60,3 +52,11 @@ class Cloze:
         for position, value in zip(self.block, tokens, strict=True):
             ids[position] = checks.whole("token id", value, 0, checks.MOST_TOKENS)
         return tuple(ids)
+
+
+def blanked(ids: Sequence[int], block: Sequence[int], mask_id: int) -> Cloze:
+    """A whole text with blanks at `block`, whose tokens are the gold ones."""
+    masked = list(ids)
+    for position in block:
+        masked[position] = mask_id
+    return Cloze(tuple(masked), tuple(block), tuple(ids[position] for position in block))

@@ -32,7 +32,7 @@ from unmask.answers.asking import Alphabet, Model, allowed_tokens, for_each, one
 from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
-from unmask.cloze import Cloze
+from unmask.cloze import Cloze, blanked
 from unmask.errors import InputError
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.registry import DEFAULT_OF_DEPENDENCE
@@ -121,7 +121,7 @@ def pair_cloze(cloze: Cloze, a: int, b: int, others: Others) -> Cloze:
     block = (cloze.block[a], cloze.block[b])
     if cloze.gold is None or others == "masked":
         return Cloze(cloze.ids, block, None if cloze.gold is None else (cloze.gold[a], cloze.gold[b]))
-    return Cloze.blanked(cloze.filled(cloze.gold), block, cloze.ids[block[0]])
+    return blanked(cloze.filled(cloze.gold), block, cloze.ids[block[0]])
 
 
 class _CandidateSets:

@@ -37,7 +37,7 @@ from unmask.answers.asking import Alphabet, Model, for_each, letter_ids, one_or_
 from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
-from unmask.cloze import Cloze
+from unmask.cloze import blanked
 from unmask.errors import InputError
 from unmask.formats import excerpt
 from unmask.joints.deriving import derive
@@ -219,7 +219,7 @@ def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progre
     done = 0
     for start in range(0, len(sets), TOGETHER):
         group = sets[start : start + TOGETHER]
-        clozes = [Cloze.blanked(wanted.ids, [wanted.where[place - 1] for place in places], model.mask_id) for places in group]
+        clozes = [blanked(wanted.ids, [wanted.where[place - 1] for place in places], model.mask_id) for places in group]
         axes = [[axis] * len(places) for places in group]
         tables = tables_of(model, clozes, axes, dtype=torch.float64, supports=axes)
         for places, table in zip(group, tables, strict=True):

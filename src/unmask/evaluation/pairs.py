@@ -21,7 +21,7 @@ from typing import Any, get_args
 import numpy as np
 
 from unmask.checks import whole
-from unmask.cloze import Cloze
+from unmask.cloze import Cloze, blanked
 from unmask.errors import InputError, UnmaskError
 from unmask.evaluation.datasets import Text
 from unmask.options.scoring import Scheme
@@ -55,7 +55,7 @@ class PositionPair:
 
     def cloze(self, mask_id: int) -> Cloze:
         """The text with the pair blanked."""
-        return Cloze.blanked(self.ids, self.block, mask_id)
+        return blanked(self.ids, self.block, mask_id)
 
 
 @dataclass(frozen=True)
