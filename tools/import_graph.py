@@ -31,6 +31,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("scoring",),
     ("translation",),
     ("evaluation", "training", "lab"),
+    ("integrations",),
     ("serving",),
     ("cli",),
 )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from unmask.evaluation.frontier import frontier
     from unmask.evaluation.frontier_table import Frontier
     from unmask.evaluation.table import Evaluation
+    from unmask.integrations.pipeline import pipeline
     from unmask.joints.deriving import derive, derive_all
     from unmask.joints.joint import Joint
     from unmask.joints.metrics import block_metrics
@@ -85,6 +86,7 @@ _HOME = {
     "frontier": "unmask.evaluation.frontier",
     "lab": "unmask.lab",
     "mutants": "unmask.answers.mutants",
+    "pipeline": "unmask.integrations.pipeline",
     "sample": "unmask.sampling.sample",
     "score": "unmask.scoring.score",
     "serve": "unmask.serving.server",
@@ -132,6 +134,7 @@ __all__ = [
     "frontier",
     "lab",
     "mutants",
+    "pipeline",
     "sample",
     "score",
     "serve",

@@ -145,6 +145,8 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
             {"sequence": "the cat sat", "positions": [2], "alphabet": ["cat", "dog"], **work},
         ),
         "conditionals": (unmask.conditionals, {"text": two, "model": lm}),
+        "pipeline": (unmask.pipeline, {"model": lm}),
+        "pipeline of a text": (unmask.pipeline(model=lm).__call__, {"inputs": two, "top_k": 2}),
         "check": (unmask.check, {"model": lm, "progress": begun}),
         "score": (unmask.score, {"texts": ["the cat sat"], "model": lm, "progress": begun}),
         "score log_prob": (

@@ -68,3 +68,50 @@ def test_a_missing_key_is_told_with_its_line(pieces, tmp_path):
         unmask.score(pairs=file, model=pieces)
     with pytest.raises(InputError, match="does not exist"):
         unmask.score(pairs=tmp_path / "nowhere.jsonl", model=pieces)
+
+
+EWOK = {
+    "Domain": "social-relations", "ConceptA": "dog", "ConceptB": "cat", "ContextType": "direct",
+    "Context1": "The dog ran.", "Context2": "The cat ran.", "Target1": "A dog sat.", "Target2": "A cat sat.",
+}  # fmt: skip
+BOXES = {"input_prefix": "The dog sat. The dog", "options": [" sat.", " ran.", " walks."], "numops": 2}
+
+
+def test_ewok_files_are_read_as_they_are(pieces, tmp_path):
+    (tmp_path / "social.jsonl").write_text(json.dumps(EWOK) + "\n")
+    found = unmask.score(pairs=tmp_path, score="pll,energy_norm", model=pieces)
+    items = [{"before": EWOK[context], "target": EWOK["Target1"]} for context in ("Context1", "Context2")]
+    good, bad = unmask.score(items, "pll", model=pieces)
+    [row] = found.rows
+    assert (row["good_pll"], row["bad_pll"]) == (good["pll"], bad["pll"]) != (None, None)
+    assert row["set"] == "social-relations" and row["sentence_bad"] == "The cat ran. A dog sat."
+    assert row["pll_correct"] == row["energy_norm_correct"] == float(good["pll"] > bad["pll"])
+
+
+def test_entity_tracking_files_are_read_as_they_are(pieces, tmp_path):
+    """The first option is the right one, and has to beat all others; boxes with nothing in them are left out."""
+    empty = BOXES | {"options": [" nothing.", " ran."]}
+    turned = BOXES | {"options": BOXES["options"][::-1]}
+    (tmp_path / "regular.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (BOXES, empty, turned)))
+    found = unmask.score(pairs=tmp_path / "regular.jsonl", score="pll,energy_norm", model=pieces)
+    items = [{"before": BOXES["input_prefix"], "target": option} for option in BOXES["options"]]
+    scored = [row["pll"] for row in unmask.score(items, "pll", model=pieces)]
+    assert [row["set"] for row in found.rows] == ["regular_2_ops"] * 2
+    for row, (good, *others) in zip(found.rows, (scored, scored[::-1]), strict=True):
+        assert (row["good_pll"], row["bad_pll"]) == (good, max(others))
+        assert row["pll_correct"] == row["energy_norm_correct"] == float(good > max(others))
+        assert row["bad_energy_norm"] == pytest.approx(-max(others))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (EWOK | {"Target1": None}, "'target' is None, not text"),
+        ({key: value for key, value in EWOK.items() if key != "Context2"}, "'Context2' is None, not text"),
+        (BOXES | {"options": [" sat."]}, "'options' is .*: give a list of two texts or more, the right one first"),
+        ({"options": [" sat.", " ran."]}, "'input_prefix' is None, not text"),
+    ],
+)
+def test_wrong_lines_of_published_files(pieces, line, message):
+    with pytest.raises(InputError, match=message):
+        unmask.score(pairs=[line], model=pieces)

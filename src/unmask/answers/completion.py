@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 class Completion:
     """One filling of the blanks: its tokens, the whole text, and its log-probability under the joint and the product.
 
-    Both are given that every blank lies in its candidate set. `spans` are the places of the tokens in `text`, and `is_gold`
-    says that these are the tokens that stood in the blanks.
+    Both are given that every blank lies in its candidate set. `spans` are the places of the tokens in `text`, `is_gold`
+    says that these are the tokens that stood in the blanks, and `ids` are the tokens as numbers.
 
     >>> unmask.fill("She drank a cup of [MASK].").completions[0].tokens
     ('tea',)
@@ -55,6 +55,7 @@ class Completion:
     product_log_prob: float
     spans: tuple[tuple[int, int], ...]
     is_gold: bool = False
+    ids: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """One entry of `completions` in JSON."""
@@ -91,7 +92,7 @@ def complete(model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: flo
         start += len(text[start:stop]) - len(text[start:stop].lstrip())
         spans.append((start, stop))
     tokens = tuple(model.token(value) for value in values)
-    return Completion(tokens, text, log_prob, product_log_prob, tuple(spans), tuple(values) == cloze.gold)
+    return Completion(tokens, text, log_prob, product_log_prob, tuple(spans), tuple(values) == cloze.gold, tuple(values))
 
 
 def marked_html(completion: Completion) -> str:

@@ -104,7 +104,7 @@ class ScoreOptions(Printed, Loaded, Scoring):
     pairs: Any = option(
         None,
         Files(),
-        "Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad, or a folder of .jsonl files.",
+        "Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad, EWoK, entity tracking; or a folder.",
         python="Or mappings.",
     )
     definitions: bool = option(False, Flag(), "Print what each score is, and leave.", command_only=True)

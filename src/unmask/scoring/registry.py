@@ -58,6 +58,7 @@ class Score:
     flags         further columns of yes or no, after those
     inexact       printed below values whose flag `exact` is no
     page_refusal  why the page does not offer it; empty if it does
+    in_minicons   its name there, where it has one
     """
 
     name: str
@@ -74,6 +75,7 @@ class Score:
     flags: tuple[str, ...] = ()
     inexact: str = ""
     page_refusal: str = ""
+    in_minicons: str = ""
 
     @property
     def kind(self) -> str:
@@ -132,6 +134,7 @@ SCORES: dict[str, Score] = Registry(
             unknown=True,
             by_token=True,
             windows=True,
+            in_minicons="original",
         ),
         Score(
             "pll_word",
@@ -142,6 +145,7 @@ SCORES: dict[str, Score] = Registry(
             unknown=True,
             by_token=True,
             windows=True,
+            in_minicons="within_word_l2r",
         ),
         *(
             Score(name, f"E(x) = {what}; lower is better", False, _UNNORMALISED, _RANGES, by_token=True, windows=True, better=-1)
@@ -218,6 +222,8 @@ SCORES: dict[str, Score] = Registry(
 )
 
 DEFAULT = next(iter(SCORES))
+DEFAULT_OF_HARNESS = "any_order"
+"""A probability: answers of the LM Evaluation Harness are compared by it."""
 
 
 WITH_LAW = {f"{DECODER}{name}": ("seed",) if entry.random_order else () for name, entry in KERNELS.items() if entry.law}

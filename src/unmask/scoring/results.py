@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """Rows that a notebook shows."""
+BETWEEN = " | "
+"""Between several bad sentences of one good one."""
 NORMAL_95 = 1.959963984540054
 
 
@@ -194,20 +196,23 @@ def _places(first: list[str], second: list[str]) -> list[tuple[int | None, int |
 
 
 def compare_pairs(pairs: Sequence[SentencePair], rows: Sequence[dict[str, Any]], names: Sequence[str], unit: str) -> PairScores:
-    """Pairs and the rows of their sentences: good, bad, good, bad, ..."""
-    compared = []
-    for number, pair in enumerate(pairs):
-        good, bad = rows[2 * number], rows[2 * number + 1]
+    """Pairs and the rows of their sentences: good, bad, good, bad, ...; of several bad ones, the best is compared."""
+    compared, waiting = [], iter(rows)
+    for pair in pairs:
+        good, *bad = (next(waiting) for _ in (pair.good, *pair.bad))
         row: dict[str, Any] = {
             "set": pair.set,
             "phenomenon": pair.phenomenon,
-            "sentence_good": pair.good,
-            "sentence_bad": pair.bad,
+            "sentence_good": pair.good.text,
+            "sentence_bad": BETWEEN.join(item.text for item in pair.bad),
         }
         for name in names:
-            row |= {f"good_{name}": good[name], f"bad_{name}": bad[name]}
-            row[f"{name}_correct"] = _correct(good[name], bad[name], SCORES[name].better, pair.good == pair.bad)
-        compared.append(row | {"reason": good["reason"] or bad["reason"]})
+            better = SCORES[name].better
+            values = [one[name] for one in bad]
+            rival = None if None in values else max(values, key=lambda value: better * value)
+            row |= {f"good_{name}": good[name], f"bad_{name}": rival}
+            row[f"{name}_correct"] = _correct(good[name], rival, better, pair.good in pair.bad)
+        compared.append(row | {"reason": next((one["reason"] for one in (good, *bad) if one["reason"]), None)})
     return PairScores(tuple(names), unit, compared)
 
 

@@ -23,7 +23,7 @@ from unmask.scoring.registry import DEFAULT
 from unmask.scoring.results import PairScores, Scores, compare_pairs
 from unmask.scoring.rows import RowShape, check_format
 from unmask.scoring.run import RayPool, count_and_hash, run_in_folder, stream
-from unmask.scoring.texts import Texts, items_again, pairs_of
+from unmask.scoring.texts import Item, Texts, items_again, pairs_of
 
 KIND = "score"
 NO_TEXT = "there is no text to score: give at least one"
@@ -92,7 +92,9 @@ def score(
         files = texts if isinstance(texts, Path) else None
         refuse_foreign(output_folder("out", out, (files, pairs, model)), KIND)
     listed = None if pairs is None else list(pairs_of(pairs))
-    given: Texts = [sentence for pair in listed or () for sentence in (pair.good, pair.bad)] if texts is None else texts
+    given: Texts | list[Item] = (
+        [sentence for pair in listed or () for sentence in (pair.good, *pair.bad)] if texts is None else texts
+    )
     source = items_again(given, input, field, keep=out is not None)
     total, identity = count_and_hash(source) if not isinstance(source, Iterator) else (0, "")
     if not total and not isinstance(source, Iterator):

@@ -6,6 +6,8 @@ target between words, or a minimal pair:
     {"text": "..."}                                      optional "id", which comes back with the row
     {"before": "...", "target": "...", "after": "..."}   the target is scored, the words around it are context
     {"sentence_good": "...", "sentence_bad": "..."}      optional "UID" (the set) and "phenomenon" or "linguistics_term"
+    {"Context1": ..., "Context2": ..., "Target1": ...}   EWoK: Target1 is scored, after Context1 and after Context2
+    {"input_prefix": "...", "options": [...]}            entity tracking: the options are scored, the first is the right one
 
 The parts of a target's text are joined by one space, except where a part brings its own space or the next begins with a mark
 that follows a word directly.
@@ -35,6 +37,7 @@ BY_NAME = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv
 """How a file is read by default: as its name ends; any other, and standard input, as one text per line."""
 JOINED_TO_THE_LEFT = tuple(".,;:!?)]}%'’”")
 GOOD, BAD = "sentence_good", "sentence_bad"
+EMPTY_BOX = "nothing"
 Texts = str | Path | Iterable[str | Mapping[str, Any]]
 """One text, a file, standard input (`Path("-")`), or texts and mappings."""
 BLANK_LINE: Mapping[str, Any] = {"text": ""}
@@ -53,15 +56,17 @@ class Item:
 
 @dataclass(frozen=True)
 class SentencePair:
-    """Two sentences of which the first is the acceptable one, the set that they belong to, and its phenomenon if known."""
+    """An acceptable sentence, one or more that are not, the set that they belong to, and its phenomenon if known."""
 
-    good: str
-    bad: str
+    good: Item
+    bad: tuple[Item, ...]
     set: str
     phenomenon: str | None = None
 
 
-def items_again(texts: Texts, input: str | None = None, field: str | None = None, keep: bool = False) -> Iterable[Item]:
+def items_again(
+    texts: Texts | Iterable[Item], input: str | None = None, field: str | None = None, keep: bool = False
+) -> Iterable[Item]:
     """Returns re-iterable items, or a one-shot iterator if `texts` is one and `keep` is false."""
     if isinstance(texts, Path) and texts != STANDARD_INPUT:
         return FileItems(texts, input, field)
@@ -81,7 +86,7 @@ class FileItems:
         return items_of(self.path, self.input, self.field)
 
 
-def items_of(source: Texts, input: str | None = None, field: str | None = None) -> Iterator[Item]:
+def items_of(source: Texts | Iterable[Item], input: str | None = None, field: str | None = None) -> Iterator[Item]:
     """Items of a file (a `Path`), of standard input (`Path("-")`), of one text (a string), or of texts and mappings.
 
     `input`: text, jsonl, csv or tsv; by default as the file's name says. `field`: the column, or the key, that holds the text.
@@ -98,8 +103,8 @@ def items_of(source: Texts, input: str | None = None, field: str | None = None) 
             yield from (_item(value, where, field) for where, value in _records(path, kind))
         return
     for number, given in enumerate([source] if isinstance(source, str) else source, 1):
-        if isinstance(given, str):
-            yield Item(given)
+        if isinstance(given, str | Item):
+            yield Item(given) if isinstance(given, str) else given
         elif isinstance(given, Mapping):
             yield _item(given, f"text {number}")
         else:
@@ -111,7 +116,8 @@ def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> I
     given = [source] if isinstance(source, str | Path) else source
     for number, entry in enumerate(given, 1):
         if isinstance(entry, Mapping):
-            yield _pair(entry, f"pair {number}", "pairs")
+            if (pair := _pair(entry, f"pair {number}", "pairs")) is not None:
+                yield pair
             continue
         path = user_path(entry, "pairs")
         if path.is_dir():
@@ -122,8 +128,9 @@ def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> I
             files = [path]
         for file in files:
             for where, value in _records(file, BY_NAME.get(kind_of(file), "jsonl")):
-                if value is not BLANK_LINE:
-                    yield _pair(value, where, "pairs" if file == STANDARD_INPUT else file.name.split(".")[0])
+                default_set = "pairs" if file == STANDARD_INPUT else file.name.split(".")[0]
+                if value is not BLANK_LINE and (pair := _pair(value, where, default_set)) is not None:
+                    yield pair
 
 
 def _records(path: Path, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -186,16 +193,36 @@ def _item(value: Mapping[str, Any], where: str, field: str | None = None) -> Ite
     )
 
 
-def _pair(value: Mapping[str, Any], where: str, default_set: str) -> SentencePair:
+def _pair(value: Mapping[str, Any], where: str, default_set: str) -> SentencePair | None:
+    """The pair of a line; None for a line of entity tracking with an empty box, which its authors leave out."""
+    if "Context1" in value:
+        right, wrong = (
+            {"before": _string(value, key, where), "target": value.get("Target1")} for key in ("Context1", "Context2")
+        )
+        return SentencePair(_item(right, where), (_item(wrong, where),), str(value.get("Domain", default_set)))
+    if "options" in value:
+        return _options(value, where, default_set)
     if missing := [key for key in (GOOD, BAD) if key not in value]:
         raise InputError(f"{where} has no field {missing[0]!r} (its fields are {_keys(value)}): give {GOOD} and {BAD}")
     phenomenon = value.get("phenomenon", value.get("linguistics_term"))
     return SentencePair(
-        _string(value, GOOD, where),
-        _string(value, BAD, where),
+        Item(_string(value, GOOD, where)),
+        (Item(_string(value, BAD, where)),),
         str(value.get("UID", default_set)),
         None if phenomenon is None else str(phenomenon),
     )
+
+
+def _options(value: Mapping[str, Any], where: str, default_set: str) -> SentencePair | None:
+    options = value["options"]
+    if not isinstance(options, list) or len(options) < 2 or not all(isinstance(option, str) for option in options):
+        raise InputError(f"{where}: 'options' is {options!r}: give a list of two texts or more, the right one first")
+    if any(EMPTY_BOX in option for option in options):
+        return None
+    before = _string(value, "input_prefix", where)
+    items = [_item({"before": before, "target": option}, where) for option in options]
+    operations = f"_{value['numops']}_ops" if "numops" in value else ""
+    return SentencePair(items[0], tuple(items[1:]), default_set + operations)
 
 
 def _string(value: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:

@@ -1,0 +1,349 @@
+"""A masked language model in the LM Evaluation Harness: `lm_eval --model unmask --model_args pretrained=...,score=any_order`.
+
+    loglikelihood          log p(continuation | context, its number of tokens): the continuation's tokens are the sites of the
+                           score, the words before it, and after it where the context has a [MASK], are held fixed
+    loglikelihood_rolling  the score of the text; of one longer than the model in windows (`unmask.scoring.masked_ranges`), by
+                           scores without windows block by block, each given as many tokens before it as the model takes:
+                           log p(x) = sum over blocks b of log p(x_b | tokens before x_b)
+    generate_until         `max_gen_toks` blanks after the context, or the [MASK]s in it, filled by a decoder; cut at `until`
+
+"Greedy" is the harness's word for a continuation that `generate_until` would write, given its number of tokens.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any, NamedTuple, TypeVar
+from zlib import crc32
+
+import torch
+from lm_eval.api.model import LM
+from lm_eval.models.utils import normalize_gen_kwargs
+from tqdm import tqdm
+
+from unmask.checks import one_of, whole
+from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.text.text_tokenizer import BLANK, shortened
+from unmask.options.integrations import HarnessOptions
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.registry import KERNELS
+from unmask.sampling.run.advance import build
+from unmask.sampling.settings import SampleSettings
+from unmask.sampling.target import Target
+from unmask.scoring.batch import ScoreSettings
+from unmask.scoring.registry import DEFAULT, SCORES
+from unmask.scoring.run import score_texts
+from unmask.scoring.texts import Encoded, Item, encode
+
+logger = logging.getLogger(__name__)
+AUTO = 512
+"""Requests at once with `--batch_size auto`: they are sorted by length, so most of them share their passes."""
+HARNESS_DEVICE = "cuda:0"
+"""What `lm_eval` asks for if nobody does; on a machine without a GPU it means the CPU."""
+LOGITS = {"cpu": 2**26, "cuda": 2**31}
+"""Bytes of logits that a step of a decoder may hold."""
+KEPT = 10_000
+"""Decoded texts that are remembered: answers of one length to one question have the same blanks."""
+UNREAD = ("top_p", "top_k", "num_beams", "min_p", "repetition_penalty")
+"""Settings of samplers that change what a causal model writes, and that decoders of blanks do not have."""
+Answer = TypeVar("Answer")
+
+
+class Blanks(NamedTuple):
+    """A text to decode, the places that are filled, and how."""
+
+    ids: tuple[int, ...]
+    sites: tuple[int, ...]
+    temperature: float = 0.0
+    seed: int = 0
+    until: tuple[str, ...] = ()
+
+
+class UnmaskLM(LM):
+    """The model `unmask` of the harness; arguments are those of `HarnessOptions` and the harness's own."""
+
+    def __init__(
+        self, pretrained: Any = None, batch_size: int | str = 1, max_batch_size: int | None = None, **model_args: Any
+    ) -> None:
+        super().__init__()
+        for name in model_args:
+            one_of("model_args", name, ["pretrained", *(name for name in HarnessOptions.signature() if name != "model")])
+        if str(model_args.get("device")) == HARNESS_DEVICE and not torch.cuda.is_available():
+            del model_args["device"]
+        asked = self.options = HarnessOptions.given(model_args, model=pretrained)
+        automatic = str(batch_size).startswith("auto")
+        self.at_once = max_batch_size or AUTO if automatic else whole("batch_size", int(batch_size), 1, 10**9)
+        self.model: MaskedLM = as_model(
+            pretrained, asked.device, asked.dtype, asked.rename, asked.lang, asked.shift, asked.mask_token
+        )
+        self._device = self.model.device
+        self.score = SCORES[self.options.score[0]]
+        self.settings = self.options.part(ScoreSettings, long="windows")
+        self._written: dict[Blanks, tuple[int, ...]] = {}
+
+    @property
+    def tokenizer_name(self) -> str:
+        """The model's name: requests are cached by it."""
+        return self.model.name
+
+    def get_model_info(self) -> dict[str, Any]:
+        """For the harness's record of results."""
+        size = sum(weight.numel() for weight in self.model.network.parameters())
+        return {
+            "model_num_parameters": size,
+            "model_dtype": str(self.model.dtype),
+            "model_sha": self.model.fingerprint,
+            "score": self.score.name,
+            "score_definition": self.score.definition,
+        }
+
+    def chat_template(self, chat_template: bool | str = False) -> str | None:
+        """Raises if a template is asked for: masked models have none."""
+        if chat_template:
+            raise InputError("a chat template was asked for, and a masked model has none: leave out --apply_chat_template")
+        return None
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """Raises."""
+        raise InputError("a chat was given, and a masked model has no chat template: leave out --apply_chat_template")
+
+    def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        """The score of each continuation, and whether `generate_until` would write it."""
+
+        def answers(texts: Sequence[Encoded]) -> list[tuple[float, bool]]:
+            asked = [Blanks(self._masked(text), text.sites) for text in texts]
+            return [
+                (value, written == tuple(text.ids[t] for t in text.sites))
+                for text, value, written in zip(texts, self._scores(texts), self._write(asked), strict=True)
+            ]
+
+        return self._in_parts("loglikelihood", requests, self.continuation, answers, _shape, (-inf, False), disable_tqdm)
+
+    def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:
+        """The score of each text."""
+
+        def answers(texts: Sequence[Sequence[Encoded]]) -> list[float]:
+            values = iter(self._scores([block for blocks in texts for block in blocks]))
+            return [sum(next(values) for _ in blocks) for blocks in texts]
+
+        return self._in_parts(
+            "loglikelihood_rolling", requests, self.blocks, answers, lambda blocks: _shape(blocks[0]), -inf, disable_tqdm
+        )
+
+    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+        """The words that a decoder writes, up to the first of the texts `until`."""
+
+        def answers(asked: Sequence[Blanks]) -> list[str]:
+            return [self._cut(blanks, tokens) for blanks, tokens in zip(asked, self._write(asked), strict=True)]
+
+        drawn: Counter[Blanks] = Counter()
+
+        def prepare(context: str, gen_kwargs: Mapping[str, Any]) -> Blanks:
+            blanks = self.blanks(context, gen_kwargs)
+            drawn[blanks] += 1  # a request that is repeated is another draw
+            return blanks._replace(seed=blanks.seed + drawn[blanks] - 1) if blanks.temperature else blanks
+
+        def shape(blanks: Blanks) -> Any:
+            return len(blanks.ids), blanks.sites
+
+        return self._in_parts("generate_until", requests, prepare, answers, shape, None, disable_tqdm)
+
+    def continuation(self, context: str, continuation: str) -> Encoded:
+        """The continuation's tokens as sites: after the context, or in place of its [MASK]; what is too long loses its left."""
+        if context.count(BLANK) > 1:
+            raise InputError(
+                f"the context {shortened(context)} has {context.count(BLANK)} blanks: put one {BLANK} where the answer goes"
+            )
+        if not continuation.strip():
+            raise InputError(f"the continuation of {shortened(context)} is empty: give a task whose answers have words")
+        before, blank, after = context.partition(BLANK)
+        if blank:
+            continuation = continuation.strip()
+        target = (len(before), len(before) + len(continuation))
+        text = encode(self.model.words, Item(before + continuation + after, target))
+        return self._checked(text, self._cut_context(text))
+
+    def blocks(self, text: str) -> list[Encoded]:
+        """The whole text, or the blocks by which one is scored that is too long for a score without windows."""
+        whole_text = encode(self.model.words, Item(text))
+        limit = self.model.max_length
+        if limit is None or len(whole_text.ids) <= limit or self.score.windows:
+            return [self._checked(whole_text, whole_text)]
+        width = (limit - whole_text.regular.count(False)) // 2
+        found = []
+        for first in range(0, len(whole_text.sites), width):
+            sites = whole_text.sites[first : first + width]
+            here = [t for t, own in enumerate(whole_text.regular) if not own or t <= sites[-1]]
+            found.append(self._cut_context(_kept(replace(whole_text, sites=sites), here)))
+        self._checked(whole_text, found[0])
+        return found
+
+    def blanks(self, context: str, gen_kwargs: Mapping[str, Any]) -> Blanks:
+        """The text that a decoder fills: the context with its own blanks, or with `max_gen_toks` blanks after it."""
+        asked: dict[str, Any] = dict(normalize_gen_kwargs(dict(gen_kwargs), self.options.max_gen_toks))
+        temperature = float(asked["temperature"]) if asked["do_sample"] else 0.0
+        if unread := [name for name in UNREAD if temperature and asked.get(name) not in (None, 0, 1, 1.0)]:
+            raise InputError(
+                f"the task samples with {unread[0]}={asked[unread[0]]}, which decoders of blanks do not have: "
+                f"give --gen_kwargs do_sample=False, or {unread[0]}=1"
+            )
+        words, limit = self.model.words, self.model.max_length
+        before, after = words.around()
+        ids = words.encode(context)[len(before) :] if context.strip() else after
+        held = ids[: len(ids) - len(after)]
+        if words.mask_id not in held:
+            count = asked["max_gen_toks"]
+            if limit is not None and count > limit - len(before) - len(after):
+                raise InputError(
+                    f"the task asks for max_gen_toks={count} tokens and the model takes {limit}: give --gen_kwargs max_gen_toks=N"
+                )
+            room = None if limit is None else limit - len(before) - len(after) - count
+            held = [*(held if room is None else held[max(0, len(held) - room) :]), *[words.mask_id] * count]
+        ids = [*before, *held, *after]
+        if limit is not None and len(ids) > limit:
+            raise InputError(f"the text {shortened(context)} has {len(ids)} tokens and the model takes {limit}: shorten it")
+        sites = tuple(t for t, token in enumerate(ids) if token == words.mask_id)
+        return Blanks(tuple(ids), sites, temperature, int(asked.get("seed", 0)), tuple(asked["until"]))
+
+    def _checked(self, whole_text: Encoded, text: Encoded) -> Encoded:
+        """The text; raises if its score cannot exist."""
+        limit = self.model.max_length
+        if limit is not None and len(text.ids) > limit and not self.score.windows:
+            raise InputError(f"{len(text.sites)} tokens are to be scored and the model takes {limit}: give shorter ones")
+        if whole_text.unknown and not self.score.unknown:
+            raise InputError(
+                f"it has a word that the model does not know, which is outside the support of {self.score.name}: "
+                f"give score={DEFAULT}, or unscored=zero"
+            )
+        return text
+
+    def _cut_context(self, text: Encoded) -> Encoded:
+        """The text without as many tokens as it is too long: those furthest left of the sites, then those furthest right."""
+        limit = self.model.max_length
+        if limit is None or len(text.ids) <= limit:
+            return text
+        left = [t for t in range(text.sites[0]) if text.regular[t]]
+        right = [t for t in range(len(text.ids) - 1, text.sites[-1], -1) if text.regular[t]]
+        dropped = set([*left, *right][: len(text.ids) - limit])
+        return _kept(text, [t for t in range(len(text.ids)) if t not in dropped])
+
+    def _in_parts(
+        self,
+        name: str,
+        requests: Sequence[Any],
+        prepare: Callable[..., Any],
+        answers: Callable[[Sequence[Any]], list[Answer]],
+        shape: Callable[[Any], Any],
+        unscored: Answer | None,
+        quiet: bool,
+    ) -> list[Answer]:
+        """The answers in the requests' order; all are read before the first pass, and those of each part go to the cache."""
+        found: dict[int, Answer] = {}
+        ready: dict[int, Any] = {}
+        reasons: list[str] = []
+        for place, request in enumerate(requests):
+            try:
+                ready[place] = prepare(*request.args)
+            except InputError as error:
+                reasons.append(f"request {place + 1} of {len(requests)} ({getattr(request, 'task_name', None) or name}): {error}")
+                if unscored is None or self.options.unscored == "refuse":
+                    raise InputError(reasons[0]) from None
+                found[place] = unscored
+        if reasons:
+            logger.warning("%d of %d requests have no score and count as impossible: %s", len(reasons), len(requests), reasons[0])
+        order = sorted(ready, key=lambda place: shape(ready[place]))
+        with tqdm(total=len(ready), desc=f"unmask {name}", disable=quiet) as bar:
+            for first in range(0, len(order), self.at_once):
+                part = order[first : first + self.at_once]
+                for place, answer in zip(part, answers([ready[place] for place in part]), strict=True):
+                    found[place] = answer
+                    self.cache_hook.add_partial(name, requests[place].args, answer)
+                bar.update(len(part))
+        return [found[place] for place in range(len(requests))]
+
+    def _scores(self, texts: Sequence[Encoded]) -> list[float]:
+        values = []
+        for found in score_texts(self.model, texts, self.settings):
+            value = found.values[self.score.name]
+            if value is None and self.options.unscored == "refuse":
+                raise InputError(f"a text has no score ({found.reason}): give unscored=zero, or another score")
+            values.append(-inf if value is None else self.score.better * value)
+        return values
+
+    def _masked(self, text: Encoded) -> tuple[int, ...]:
+        sites = set(text.sites)
+        return tuple(self.model.mask_id if t in sites else token for t, token in enumerate(text.ids))
+
+    def _write(self, asked: Sequence[Blanks]) -> list[tuple[int, ...]]:
+        """The tokens that the decoder puts at the sites of each text; equal texts are decoded once."""
+        if len(self._written) > KEPT:
+            self._written.clear()
+        alike: dict[Hashable, list[Blanks]] = {}
+        for blanks in dict.fromkeys(asked):
+            if blanks not in self._written:
+                alike.setdefault((len(blanks.ids), blanks.sites, blanks.temperature, blanks.seed), []).append(blanks)
+        for some in alike.values():
+            at_once = max(1, LOGITS[self.model.device.type] // (4 * self.model.vocab_size * len(some[0].sites)))
+            for first in range(0, len(some), at_once):
+                part = some[first : first + at_once]
+                self._written.update(zip(part, self._decoded(part), strict=True))
+        return [self._written[blanks] for blanks in asked]
+
+    def _decoded(self, alike: Sequence[Blanks]) -> Iterable[tuple[int, ...]]:
+        """The tokens of texts with blanks at the same sites; each text's random choices depend on itself and the seed alone."""
+        first = alike[0]
+        limit = self.model.max_length
+        if limit is not None and len(first.ids) > limit:
+            return [()] * len(alike)
+        given = [t for t in range(len(first.ids)) if t not in set(first.sites)]
+        target = Target(self.model, first.ids, given=given)
+        bounded = KERNELS[self.options.decoder].bound
+        steps = self.options.decoding_steps or (None if bounded else len(first.sites))
+        settings = SampleSettings(
+            kernel=self.options.decoder, decoding_steps=steps, decoding_temperature=first.temperature, seed=first.seed
+        )
+        numbers = [crc32(repr(blanks.ids).encode()) for blanks in alike]
+        rng = ChainStreams(first.seed, numbers, self.model.device).at(0, 0)
+        texts = torch.tensor([blanks.ids for blanks in alike], device=self.model.device)
+        made: Any = build(settings, target, Passes(self.model))
+        state, _ = decode(made, len(alike), rng, texts)
+        return map(tuple, state.ids[:, list(first.sites)].tolist())
+
+    def _cut(self, blanks: Blanks, tokens: Sequence[int]) -> str:
+        """The text of the tokens, without what stands before them, up to the first of `until`."""
+        words = self.model.words
+        filled = list(blanks.ids)
+        for site, token in zip(blanks.sites, tokens, strict=True):
+            filled[site] = token
+        before, whole_text = words.text(filled[: blanks.sites[0]]), words.text(filled[: blanks.sites[-1] + 1])
+        together = blanks.sites[-1] - blanks.sites[0] + 1 == len(blanks.sites) and whole_text.startswith(before)
+        text = whole_text[len(before) :] if together else words.text(tokens)
+        for stop in filter(None, blanks.until):
+            text = text.split(stop)[0]
+        return text.strip()
+
+
+def _shape(text: Encoded) -> tuple[int, int]:
+    return len(text.ids), len(text.sites)
+
+
+def _kept(text: Encoded, positions: Sequence[int]) -> Encoded:
+    """The text with some of its positions only."""
+    place = {t: new for new, t in enumerate(positions)}
+    return Encoded(
+        tuple(text.ids[t] for t in positions),
+        tuple(text.shown[t] for t in positions),
+        tuple(text.regular[t] for t in positions),
+        tuple(text.spans[t] for t in positions),
+        tuple(bisect_left(positions, text.word_end[t]) for t in positions),
+        tuple(place[t] for t in text.sites),
+        text.unknown,
+    )
