@@ -78,9 +78,12 @@ WORKS_AS = {
 """What the annotation of a parameter that takes the value must say; arrays, lists and mappings are as good as their items."""
 RECORDS = {"ChainFilling", "Check", "Comparison", "Completion", "Dependence", "Diagnosis", "Evaluation", "Filling", "Joint"}
 RECORDS |= {"Mutants", "PairScores", "SampleRun", "Scores", "Tables", "TrainingRun", "Translations", "Construction"}
+RECORDS |= {"Frontier", "Profile"}
 """Made by functions: users read them and call their methods, but do not make them."""
 SECONDS, SLOW = 10, 0.3
 ENGINE = {
+    "check",
+    "estimate",
     "log_tile",
     "logits_of",
     "multiplications",
@@ -90,7 +93,7 @@ ENGINE = {
     "substitutions",
     "unchecked_substitutions",
 }
-"""Methods of a MaskedLM that its callers in the library share work through, in their inner loops."""
+"""Methods of a MaskedLM, and of a Profile, that the library calls in its inner loops."""
 
 SMALL_STUDY: dict[str, Any] = {"sites": 3, "couplings": "0.1", "table_couplings": "0.1", "k": "1", "adaptive_k": 1, "fits": 2}
 SMALL_STUDY |= {"samples": 20, "slow_sites": 2, "learn_sites": 2, "orders": 2, "slots": 2, "repair_slots": 2, "steps": 1}
@@ -132,6 +135,9 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     }
     pair_model = unmask.train(**{**trains, **pairs, "buckets": None, "steps": 1, "out": folder / "pairs"}).out
     translated = unmask.translate(["the cat"], model=pair_model, steps=1, lengths=1)
+    profile = folder / "profile.json"
+    profile.write_text('{"by_distance": [0.2, 0.1], "fingerprint": "x", "texts": 9}')
+    held_out = {"data": ["the cat sat", "a dog sat"], "model": lm, "length": 3, "decoders": ["random"]}
     work = {"model": lm, "progress": begun}
     asks = {"text": two, **work}
     found: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -157,6 +163,11 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "sample": (unmask.sample, {"model": lm, "chains": 2, "sweeps": 2, "length": 3, "progress": begun}),
         "diagnose": (unmask.diagnose, {"run": run}),
         "evaluate": (unmask.evaluate, {"data": str(texts), "model": lm, "pairs": 2, "joints": "product", "progress": begun}),
+        "frontier": (unmask.frontier, {**held_out, "passes": [2], "progress": begun}),
+        "Frontier.save": (unmask.frontier(**held_out, passes=[2]).save, {"folder": folder / "frontier"}),
+        "Profile.load": (unmask.Profile.load, {"path": profile}),
+        "Profile.of": (unmask.Profile.of, {"model": lm}),
+        "Profile.save": (unmask.Profile.load(profile).save, {"path": folder / "profile-again.json"}),
         "train": (unmask.train, {**trains, "steps": 2, "out": folder / "new", "progress": begun}),
         "translate": (unmask.translate, {"texts": ["the cat"], "model": pair_model, "progress": begun}),
         "serve": (unmask.serve, {"model": model, "port": 0, "device": "cpu", "ready": begun}),
@@ -168,6 +179,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "Cloze": (unmask.Cloze, {"ids": (2, 4, 6, 3), "block": (1,)}),
         "Cloze.filled": (cloze.filled, {"values": gold}),
         "MaskedLM": (unmask.MaskedLM, {"network": lm.network, "tokenizer": lm.tokenizer}),
+        "MaskedLM.of": (unmask.MaskedLM.of, {"function": lm.network, "tokenizer": lm.tokenizer, "mask_id": lm.mask_id}),
         "MaskedLM.load": (unmask.MaskedLM.load, {"name_or_path": model}),
         "MaskedLM.cloze": (lm.cloze, {"text": two}),
         "MaskedLM.cloze at positions": (lm.cloze, {"text": "the cat sat", "positions": [2]}),

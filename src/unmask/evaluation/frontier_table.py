@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from unmask.arguments import checked
 from unmask.evaluation.table import with_intervals
 from unmask.runs.files import write_atomically, write_json, write_table
 from unmask.runs.fingerprint import provenance
@@ -140,6 +141,7 @@ class Frontier:
             figure.legend(frameon=False, fontsize=9, loc="outside right center")
         return figure
 
+    @checked
     def save(self, folder: Path) -> None:
         """Write results.parquet, frontier.md, frontier.json and frontier.png."""
         table, numbers, image, rows = (folder / name for name in FILES)

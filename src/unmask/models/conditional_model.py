@@ -36,6 +36,11 @@ class ConditionalModel(ABC):
     max_length: int | None = None
 
     @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the weights, by which files that belong to a model know it; empty: unknown."""
+        return ""
+
+    @cached_property
     def input_size(self) -> int:
         """How many ids a text may have, the mask's among them: 0 to `input_size` - 1."""
         return max(self.vocab_size, self.mask_id + 1)

@@ -15,7 +15,6 @@ from unmask import checks
 from unmask.errors import InputError
 from unmask.joints.registry import all_named, named
 from unmask.runs.files import user_path
-from unmask.sampling.registry import KERNELS
 
 MOST_BLANKS, MOST_DIGITS = 10**6, 9
 """Of a number of a blank; Python refuses to read numbers of thousands of digits."""
@@ -198,6 +197,8 @@ class Decoders(Words):
     """Names of decoders that have a law."""
 
     def check(self, name: str, given: Any) -> tuple[str, ...]:
+        from unmask.sampling.registry import KERNELS
+
         known = [kernel for kernel, entry in KERNELS.items() if entry.law]
         names = super().check(name, given)
         return tuple(checks.one_of(name, one, known) for one in (known if names == ("all",) else names))

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask import checks
+from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.runs.files import read_object, user_path, write_json
+from unmask.runs.outputs import output_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,12 +46,13 @@ class Profile:
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
+    @checked
     def load(cls, path: str | Path) -> Profile:
         """Read a file."""
-        return cls.of_values(read_object(user_path(path), KEYS, MEASURE), f"profile {str(path)!r}")
+        return cls._of_values(read_object(user_path(path), KEYS, MEASURE), f"profile {str(path)!r}")
 
     @classmethod
-    def of_values(cls, stored: Mapping[str, Any], name: str) -> Profile:
+    def _of_values(cls, stored: Mapping[str, Any], name: str) -> Profile:
         """From what a file holds; `name` is what messages call it."""
         if missing := [key for key in KEYS if key not in stored]:
             raise InputError(f"{name} lacks {missing[0]!r}: {MEASURE}")
@@ -66,12 +69,17 @@ class Profile:
     @classmethod
     def of(cls, model: ConditionalModel) -> Profile | None:
         """The model's own, from its folder; None if it has none."""
+        from unmask.models.conditional_model import ConditionalModel
+
+        if not isinstance(model, ConditionalModel):
+            raise InputError(f"model {checks.shown(model)} is not a model: load one with unmask.MaskedLM.load")
         path = None if model.folder is None else model.folder / FILE
         return cls.load(path) if path is not None and path.is_file() else None
 
+    @checked
     def save(self, path: str | Path) -> None:
         """Write a file."""
-        write_json(Path(path), self.to_dict())
+        write_json(output_file("path", path), self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of its file."""
@@ -79,8 +87,7 @@ class Profile:
 
     def check(self, model: ConditionalModel) -> None:
         """Refuse another model than the one it was measured on."""
-        known = getattr(model, "fingerprint", None)
-        if known is not None and known != self.fingerprint:
+        if (known := model.fingerprint) and known != self.fingerprint:
             raise InputError(
                 f"the profile was measured on model {self.fingerprint}, and this is {known}: {MEASURE} on this model"
             )
@@ -104,7 +111,7 @@ def as_profile(name: str, given: object) -> Profile:
     if isinstance(given, Profile):
         return given
     if isinstance(given, Mapping):
-        return Profile.of_values(given, name)
+        return Profile._of_values(given, name)
     if isinstance(given, str | Path):
         return Profile.load(given)
     raise InputError(f"{name} {checks.shown(given)} is not a profile: give its file")
