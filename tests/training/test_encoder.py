@@ -146,7 +146,7 @@ def test_pairs_are_drawn_alike_and_values_from_the_model(model) -> None:  # type
     with torch.no_grad():
         law = model(input_ids=ids[None, :5].long()).logits[0, 1].masked_fill(VOCABULARY.special, -torch.inf).softmax(-1)
     seen = torch.bincount(pairs.x2[first].long(), minlength=VOCABULARY.size) / len(first)
-    assert ((seen - law).abs() < 5 * (law * (1 - law) / len(first)).sqrt() + 1e-9).all()
+    assert ((seen - law).abs() < 5 * (law * (1 - law) / len(first)).sqrt() + 2 / len(first)).all()  # a rare token may come once
 
 
 CPU = torch.device("cpu")

@@ -154,7 +154,7 @@ def enough(seen: Counter, cases: int) -> None:
 
 
 def test_two_hundred_cases_without_a_false_claim():
-    enough(sweep(250), 200)
+    enough(sweep(300), 200)
 
 
 @pytest.mark.slow

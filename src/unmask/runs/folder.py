@@ -186,7 +186,7 @@ class RunFolder:
                 before, now = f"{before} ({stored.get(content)})", f"{now} ({self.settings.get(content)})"
             if before != now:
                 raise InputError(
-                    f"{str(self.path)!r} holds a run with {name} {_show(before)}, not {_show(now)}: "
+                    f"{str(self.path)!r} holds a run with {name if name.isidentifier() else repr(name)} {_show(before)}, not {_show(now)}: "
                     "give the same settings to continue it, or another --out folder"
                 )
 

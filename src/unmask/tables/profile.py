@@ -18,7 +18,6 @@ from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.runs.files import read_object, user_path, write_json
-from unmask.runs.outputs import output_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,7 +78,7 @@ class Profile:
     @checked
     def save(self, path: str | Path) -> None:
         """Write a file."""
-        write_json(output_file("path", path), self.to_dict())
+        write_json(user_path(path), self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of its file."""
