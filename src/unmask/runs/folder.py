@@ -185,8 +185,9 @@ class RunFolder:
                     continue
                 before, now = f"{before} ({stored.get(content)})", f"{now} ({self.settings.get(content)})"
             if before != now:
+                shown = name if name.isidentifier() else repr(name)
                 raise InputError(
-                    f"{str(self.path)!r} holds a run with {name if name.isidentifier() else repr(name)} {_show(before)}, not {_show(now)}: "
+                    f"{str(self.path)!r} holds a run with {shown} {_show(before)}, not {_show(now)}: "
                     "give the same settings to continue it, or another --out folder"
                 )
 
