@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from unmask.evaluation.datasets import read_texts
-from unmask.evaluation.frontier import SEQUENTIAL, Point, pieces, with_law
+from unmask.evaluation.frontier import SEQUENTIAL, Point, pieces
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.fingerprint import provenance
 from unmask.sampling.decoders.decoder import decode
@@ -39,7 +39,7 @@ from unmask.sampling.decoders.lowest_entropy import LowestEntropy
 from unmask.sampling.decoders.revealing import law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.registry import KERNELS, with_law
 from unmask.sampling.run.judge import CausalJudge
 from unmask.sampling.run.text_statistics import distinct, stutters
 from unmask.sampling.target import Target, blank_template

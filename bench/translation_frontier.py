@@ -32,13 +32,13 @@ from translation_analysis import bootstrap, lines
 
 import unmask
 from unmask.answers.profile import profile_of
-from unmask.evaluation.frontier import SEQUENTIAL, Point, with_law
+from unmask.evaluation.frontier import SEQUENTIAL, Point
 from unmask.evaluation.frontier_table import against_best, cells
 from unmask.runs.fingerprint import content_hash
 from unmask.sampling.decoders.revealing import RevealingDecoder, law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.registry import KERNELS, with_law
 from unmask.sampling.target import Target
 from unmask.tables.profile import FILE, Profile
 from unmask.tables.revealing import CPU_LOGITS, GPU_LOGITS

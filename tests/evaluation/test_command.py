@@ -122,7 +122,7 @@ def test_texts_that_are_skipped_are_counted(tiny_folder, tmp_path):
     )
     assert done.exit_code == 0
     assert (
-        "1 texts skipped: fewer than two regular tokens" in done.stderr and "1 texts skipped: more than 16 tokens" in done.stderr
+        "1 text skipped: fewer than two regular tokens" in done.stderr and "1 text skipped: more than 16 tokens" in done.stderr
     )
 
 

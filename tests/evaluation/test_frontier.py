@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 import unmask
 from unmask.cli.app import app
 from unmask.errors import InputError
-from unmask.evaluation.frontier import SEQUENTIAL, LeftToRight, pieces, with_law
+from unmask.evaluation.frontier import SEQUENTIAL, LeftToRight, pieces
 from unmask.evaluation.frontier_table import Frontier
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.revealing import law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.registry import with_law
 from unmask.sampling.target import Target
 
 TEXTS = ["The dog saw the small bird.", "A man is on the boat.", "Two men are in a park.", "He is here."]
@@ -120,7 +121,9 @@ def test_random_orders_do_not_depend_on_the_batch(found):
 
 def test_what_is_refused(tmp_path):
     for message, given in {
-        "decoders 'mask-predict' is unknown": {"decoders": ["mask-predict"]},
+        "mask-predict has no law that can be computed": {"decoders": ["mask-predict"]},
+        "decoders 'fastest' is unknown": {"decoders": ["fastest"]},
+        "passes 7, 9: none is below the length, 7": {"passes": [7, 9]},
         "passes 0 is out of range": {"passes": [0]},
         "length 1 is out of range": {"length": 1},
         "data has no text of 9 tokens": {"length": 9},

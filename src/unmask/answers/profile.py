@@ -127,6 +127,7 @@ def profile_of(
         "measured": datetime.now(UTC).date().isoformat(),
         "unmask": __version__,
         "data": name,
+        "dtype": str(model.dtype).removeprefix("torch."),
         "candidates": tried,
         "seed": seed,
         "skipped_texts": skipped,

@@ -36,8 +36,7 @@ def evaluate(given: dict[str, Any]) -> None:
     """Print the table, and what was left out."""
     out, screen = given["out"], terminal.messages()
     found = terminal.answered("evaluate", given, partial(_print_evaluation, out=out))
-    for reason, count in found.skipped.items():
-        screen.print(f"{count} texts skipped: {reason}")
+    _print_skipped(found)
     if found.failed:
         screen.print(
             f"{len(found.failed)} of {found.pairs} pairs failed, the first with {found.failed[0]['reason']}: "
@@ -64,8 +63,12 @@ def _print_evaluation(found: Evaluation, out: Path) -> None:
 
 def frontier(given: dict[str, Any]) -> None:
     """Print the table."""
-    out = given["out"]
-    terminal.answered("frontier", given, partial(_print_frontier, out))
+    _print_skipped(terminal.answered("frontier", given, partial(_print_frontier, given["out"])))
+
+
+def _print_skipped(found: Evaluation | Frontier) -> None:
+    for reason, count in found.skipped.items():
+        terminal.messages().print(f"{count} {'text' if count == 1 else 'texts'} skipped: {reason}")
 
 
 def _print_frontier(out: Any, found: Frontier) -> None:

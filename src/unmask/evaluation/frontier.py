@@ -37,7 +37,7 @@ from unmask.sampling.decoders.random_sets import RandomSets
 from unmask.sampling.decoders.revealing import RevealingDecoder, Seen, law, lowest
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.registry import KERNELS, with_law
 from unmask.sampling.target import Target, blank_template, check_length
 from unmask.tables.profile import Profile, as_profile
 from unmask.tables.revealing import CPU_LOGITS, GPU_LOGITS
@@ -117,9 +117,12 @@ def frontier(
     if folder is not None:
         refuse_foreign(folder, KIND)
     points = [Point(name, n) for name in asked.decoders or with_law() for n in sorted(set(asked.passes)) if n < length]
+    if not points:
+        raise InputError(f"passes {', '.join(map(str, asked.passes))}: none is below the length, {length}: give smaller numbers")
+    reads_profile = any("profile" in KERNELS[point.decoder].options for point in points)
     points += [Point(name, None) for name in SEQUENTIAL]
     lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
-    known = None if profile is None else as_profile("profile", profile)
+    known = Profile.of(lm) if profile is None and reads_profile else None if profile is None else as_profile("profile", profile)
     texts = [text.text for text in read_texts(data)]
     ids, skipped = pieces(lm, texts, length, first, sentences)
     settings = {
@@ -148,11 +151,6 @@ def frontier(
         found = Frontier(settings, kept.rows(columns).to_pandas(), skipped)
         found.save(kept.path)
     return found
-
-
-def with_law() -> list[str]:
-    """The decoders that have a law."""
-    return [name for name, entry in KERNELS.items() if entry.law]
 
 
 def pieces(

@@ -103,8 +103,8 @@ class Frontier:
 
     def title(self) -> str:
         """The texts and the model, in a line."""
-        kept = self.settings
-        return f"{self.texts:,} texts of {kept['length']} tokens of {Path(kept['data']).name}, model {kept['model']}"
+        kept, texts = self.settings, "1 text" if self.texts == 1 else f"{self.texts:,} texts"
+        return f"{texts} of {kept['length']} tokens of {Path(kept['data']).name}, model {kept['model']}"
 
     def figure(self) -> Figure:
         """Nats per token against passes; bars are the intervals of the differences."""

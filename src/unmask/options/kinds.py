@@ -197,11 +197,12 @@ class Decoders(Words):
     """Names of decoders that have a law."""
 
     def check(self, name: str, given: Any) -> tuple[str, ...]:
-        from unmask.sampling.registry import KERNELS
+        from unmask.sampling.registry import refuse_no_law, with_law
 
-        known = [kernel for kernel, entry in KERNELS.items() if entry.law]
         names = super().check(name, given)
-        return tuple(checks.one_of(name, one, known) for one in (known if names == ("all",) else names))
+        for one in names:
+            refuse_no_law(f"{name} {one}", one)
+        return tuple(checks.one_of(name, one, with_law()) for one in (with_law() if names == ("all",) else names))
 
 
 class ForbiddenWords(Words):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unmask.checks import one_of
+from unmask.errors import InputError
 
 PROPOSAL = ("proposal_temperature", "top_k", "nucleus")
 CHAIN = ("init", "random_start", "scan", *PROPOSAL)
@@ -158,6 +159,20 @@ KERNELS: dict[str, Entry] = {
               law="blanks whose estimated dependence on each other sums to gamma at most, least dependent next"),
     )
 }  # fmt: skip
+
+
+def with_law() -> list[str]:
+    """The decoders that have a law."""
+    return [name for name, entry in KERNELS.items() if entry.law]
+
+
+def refuse_no_law(given: str, decoder: str) -> None:
+    """Refuse a decoder whose law cannot be computed; `given` is the argument with its value, as messages name it."""
+    if decoder in KERNELS and KERNELS[decoder].decodes and not KERNELS[decoder].law:
+        raise InputError(
+            f"{given}: {decoder} has no law that can be computed, because it does not choose positions before it draws their "
+            f"tokens; use one of {', '.join(with_law())}"
+        )
 
 
 def entry_of(kernel: object) -> Entry:

@@ -19,7 +19,7 @@ from typing import Any
 
 from unmask.checks import one_of, whole
 from unmask.errors import InputError
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.registry import KERNELS, refuse_no_law
 
 
 def _one_per_token(sites: int, settings: Any) -> int:
@@ -234,11 +234,7 @@ READ = {name: score.options for name, score in SCORES.items()} | WITH_LAW
 def decoder_of(name: str) -> tuple[str, int | None]:
     """The decoder and the number of passes of a score such as decoder:interleaved@4; None: as many as its default needs."""
     decoder, at, passes = name.removeprefix(DECODER).partition("@")
-    if decoder in KERNELS and KERNELS[decoder].decodes and not KERNELS[decoder].law:
-        raise InputError(
-            f"score {name}: {decoder} has no law that can be computed, because it does not choose positions before it draws "
-            f"their tokens; use one of {', '.join(WITH_LAW)}"
-        )
+    refuse_no_law(f"score {name}", decoder)
     one_of("score", f"{DECODER}{decoder}", WITH_LAW)
     number = int(passes) if passes.isascii() and passes.isdigit() else passes
     return decoder, whole(f"the number of passes of score {DECODER}{decoder}", number, 1, MOST_PASSES) if at else None

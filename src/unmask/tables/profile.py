@@ -85,7 +85,12 @@ class Profile:
         return asdict(self)
 
     def check(self, model: ConditionalModel) -> None:
-        """Refuse another model than the one it was measured on."""
+        """Refuse another model than the one it was measured on.
+
+        The same weights in another number format have another fingerprint, so only those of one format are compared.
+        """
+        if self.about.get("dtype", "float32") != str(model.dtype).removeprefix("torch."):
+            return
         if (known := model.fingerprint) and known != self.fingerprint:
             raise InputError(
                 f"the profile was measured on model {self.fingerprint}, and this is {known}: {MEASURE} on this model"

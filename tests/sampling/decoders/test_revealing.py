@@ -264,7 +264,8 @@ def test_profiles_that_do_not_fit_are_refused(tmp_path):
         log_law(short)
     target.model.fingerprint = "this"
     with pytest.raises(InputError, match="the profile was measured on model that, and this is this: measure"):
-        of(LeastDependent, target, profile=Profile((0.5,), "that", 1))
+        of(LeastDependent, target, profile=Profile((0.5,), "that", 1, {"dtype": "float64"}))
+    of(LeastDependent, target, profile=Profile((0.5,), "that", 1, {"dtype": "float16"}))  # the same weights, perhaps
     for content, wrong in (("[]", "not an object"), ("{}", "lacks 'by_distance'"), ("{", "damaged"),
                            ('{"by_distance": [], "fingerprint": "a", "texts": 1}', "has no values"),
                            ('{"by_distance": [-1], "fingerprint": "a", "texts": 1}', "out of range")):  # fmt: skip
