@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -32,7 +32,7 @@ class Answer(Generic[Result]):
     more: bool = False
 
 
-Engine = Callable[[Sequence[Item]], Iterator[Answer[Result]]]
+Engine = Callable[[Iterable[Item]], Iterator[Answer[Result]]]
 """Answers every item once."""
 
 
@@ -42,10 +42,11 @@ class OnRay(Generic[Item, Result]):
     def __init__(self, make_work: Callable[[], Callable[[Item], Result]], workers: int | None = None, gpu: bool = False) -> None:
         self.make_work, self.workers, self.gpu = make_work, workers, gpu
 
-    def __call__(self, items: Sequence[Item]) -> Iterator[Answer[Result]]:
+    def __call__(self, items: Iterable[Item]) -> Iterator[Answer[Result]]:
         """Answers as they arrive."""
         import ray
 
+        items = list(items)
         unanswered = set(range(len(items)))
         try:
             for row in self._answers(items).iter_rows() if items else ():
