@@ -18,6 +18,7 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
 import torch
 
 from unmask.errors import InputError, UnmaskError
@@ -89,11 +90,12 @@ def scored(
     settings: ScoreSettings,
     shape: RowShape,
     progress: Callable[[int], Progress | None] = lambda _: None,
-    ahead: bool = True,
+    ahead: bool = False,
 ) -> Iterator[tuple[list[Prepared], TextScores]]:
     """The chunks with their scores; `progress(n)` reports texts after the n that went before.
 
-    A GPU passes one chunk while its caller uses the numbers of the one before, and while the next is read, if `ahead`.
+    ahead   ask for the passes of a chunk before the numbers of the one before are read: a GPU is busy with them while the
+            caller uses those numbers, and while the next chunk is read
     """
     behind: tuple[list[Prepared], Callable[[], TextScores]] | None = None
     done = 0
@@ -104,7 +106,7 @@ def scored(
         if behind is not None:
             yield behind[0], behind[1]()
         behind = chunk, begun
-        if not ahead or model.device.type != "cuda":
+        if not ahead:
             yield chunk, begun()
             behind = None
     if behind is not None:
@@ -122,7 +124,8 @@ def stream(
     """The rows chunk by chunk, in this process."""
     work = chunks(model, enumerate(items, 1), settings, model.device.type)
     done = 0
-    for chunk, scores in scored(model, work, settings, shape, _among(progress, 0, total), not isinstance(items, Iterator)):
+    ahead = model.device.type == "cuda" and not isinstance(items, Iterator)
+    for chunk, scores in scored(model, work, settings, shape, _among(progress, 0, total), ahead):
         yield shape.rows(model.words, chunk, scores, settings)
         done += len(chunk)
         if progress:
@@ -153,12 +156,11 @@ def run_in_folder(
 ) -> None:
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
     columns = shape.columns(settings)
-    done = bytearray(total + 1)
+    marks = np.zeros(total + 1, dtype=bool)
     for part in folder.parts():
-        for number in read_rows([part], columns)["item"].to_numpy():
-            done[number] = 1
-    already = sum(done)
-    pending = ((number, item) for number, item in enumerate(items, 1) if not done[number])
+        marks[read_rows([part], columns)["item"].to_numpy()] = True
+    already, done = int(marks.sum()), marks.tobytes()
+    pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not done[number])
     device = (model.device if pool is None else torch.device(pool.device)).type
     work = chunks(model, pending, settings, device)
     finished = 0
@@ -166,7 +168,7 @@ def run_in_folder(
         progress(already, total, TEXTS)
     with _Writer(folder, columns) as write:
         if pool is None:
-            for chunk, scores in scored(model, work, settings, shape, _among(progress, already, total)):
+            for chunk, scores in scored(model, work, settings, shape, _among(progress, already, total), device == "cuda"):
                 write(shape.table(model.words, chunk, scores, settings), chunk[0].number)
         else:
             for table, first, texts in _on_ray(pool, work, settings, shape):
