@@ -51,8 +51,7 @@ def score(given: dict[str, Any]) -> None:
     elif not from_file and out is None:
         _print_sentences(found, rows)
     if not lines:
-        by_pair = isinstance(found, unmask.PairScores)
-        for number, reason in enumerate((row["reason"] for row in found.rows), 1) if by_pair else found.reasons():
+        for number, reason in found.reasons():
             seen.note(number, reason)
     seen.report_missing("pair" if asked.pairs else "text")
     if out is not None:

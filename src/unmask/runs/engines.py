@@ -32,7 +32,7 @@ class Answer(Generic[Result]):
     more: bool = False
 
 
-Engine = Callable[[Iterable[Item]], Iterator[Answer[Result]]]
+Engine = Callable[[Sequence[Item]], Iterator[Answer[Result]]]
 """Answers every item once."""
 
 

@@ -69,9 +69,9 @@ class TextBatch:
 
     def to(self, device: torch.device) -> TextBatch:
         """The same on another device; a GPU is not waited for."""
-        parts = (self.ids, self.sites, self.regular, self.word_end)
+        parts = [self.ids, self.sites, self.regular, self.word_end]
         if device.type == "cuda":
-            parts = tuple(part if part.is_cuda else part.pin_memory() for part in parts)
+            parts = [part if part.is_cuda else part.pin_memory() for part in parts]
         return TextBatch(*(part.to(device, non_blocking=True) for part in parts))
 
     def part(self, rows: slice | list[int]) -> TextBatch:

@@ -162,6 +162,10 @@ class PairScores:
             found.append({"score": name, "level": "all", "name": "all", **share([row[f"{name}_correct"] for row in self.rows])})
         return found
 
+    def reasons(self) -> Iterator[tuple[int, str | None]]:
+        """The number of each pair, from 1, and why one of its sentences lacks a number (None: none does)."""
+        return enumerate((row["reason"] for row in self.rows), 1)
+
     def __len__(self) -> int:
         return len(self.rows)
 
