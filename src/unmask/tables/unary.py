@@ -101,7 +101,7 @@ class Tables:
     @property
     def log_mass(self) -> float:
         """Log of the mass that the product joint over the whole vocabulary puts on the candidate sets."""
-        return sum(self.log_masked_inside) + sum(self.log_masked_support)
+        return min(0.0, sum(self.log_masked_inside) + sum(self.log_masked_support))
 
 
 @checked
