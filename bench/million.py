@@ -10,8 +10,8 @@ bare     the encoder's plain forward pass over as many rows of each length as th
          of a length with many rows, MOST_BATCHES batches are passed and the rest counted at their rate
 passes   the same rows through the encoder as `unmask score` runs it, the head at the masked position and log q included
 score    `unmask.score` from the file to scores.parquet, after a call with WARM of its texts. The share is its rate by bare's
-killed   `unmask score` on the command line, killed without warning when two fifths are on the disk, and the same command again;
-         its scores.parquet must have the bytes of the run before
+killed   the same call in a process that is killed without warning when two fifths are on the disk, and once more in another;
+         scores.parquet must have the bytes of the run before
 ray      `unmask.score(engine="ray")` with two workers on this machine, or one per GPU, if Ray is installed
 
 Equal texts of one chunk are scored once, so their rows count once. `--model`: a folder or a name; tiny (one layer of width 32)
@@ -48,7 +48,7 @@ from unmask.scoring.score import score
 
 FEWEST_WORDS, MOST_WORDS, MOST_LETTERS = 3, 8, 56
 WARM = 4096
-MOST_BATCHES = 20
+MOST_BATCHES = 8
 CPU_TOKENS = 2**12
 SIZES = {
     "tiny": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64},
@@ -116,8 +116,9 @@ def straight(options: argparse.Namespace) -> dict[str, Any]:
     """One process: `unmask.score` end to end, then the bare encoder on the same rows."""
     begun = time.perf_counter()
     model = as_model(options.model, options.device, options.dtype)
-    warm = list(islice((line for _, line in numbered_lines(options.file)), WARM if model.device.type == "cuda" else 64))
-    score(warm, "pll", model=model)
+    if not options.only_score:
+        warm = islice((line for _, line in numbered_lines(options.file)), WARM if model.device.type == "cuda" else 64)
+        score(list(warm), "pll", model=model)
     ready = time.perf_counter() - begun
     found: dict[str, Any] = {"loading_and_warming_s": ready, "device": _device(model), "dtype": str(model.dtype)[6:]}
     asked = {"model": options.model, "device": options.device, "dtype": options.dtype, "format": "parquet"}
@@ -129,7 +130,7 @@ def straight(options: argparse.Namespace) -> dict[str, Any]:
     found["memory_samples"] = memory.samples
     if model.device.type == "cuda":
         found["gpu_peak_mb"] = torch.cuda.max_memory_allocated() // 2**20
-    if options.engine == "local":
+    if options.engine == "local" and not options.only_score:
         rows = rows_by_length(options.out, model)
         found["rows"] = sum(rows.values())
         found["bare_s"], found["passes_s"] = encoder_seconds(model, rows)
@@ -191,11 +192,9 @@ def _seconds(way: Any, ids: torch.Tensor, times: int) -> float:
 
 
 def killed_and_resumed(options: argparse.Namespace, expected: Path) -> dict[str, Any]:
-    """The command killed when two fifths of the parts are there, and run again."""
+    """A process killed when two fifths of the parts are there, and another that goes on."""
     out, parts = options.work / "killed", len(list((expected / "parts").iterdir()))
-    command = [sys.executable, "-m", "unmask", "score", str(options.file), "--score", "pll", "--out", str(out)]
-    command += ["--format", "parquet", "--device", options.device, "--dtype", options.dtype]
-    command += ["--model", options.model] if options.model else []
+    command = _command(options, out, "--only-score")
     with open(options.work / "killed.log", "w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
         while process.poll() is None and len(list((out / "parts").glob("*.parquet"))) < max(1, parts * 2 // 5):
@@ -220,10 +219,14 @@ def on_ray(options: argparse.Namespace, expected: Path) -> dict[str, Any]:
     return {"workers": workers, "score_s": found["score_s"], "memory_mb": found["memory_mb"], "largest_difference": float(apart)}
 
 
-def _child(options: argparse.Namespace, out: Path, *more: str) -> dict[str, Any]:
+def _command(options: argparse.Namespace, out: Path, *more: str) -> list[str]:
     command = [sys.executable, __file__, "--run", str(options.file), "--out", str(out), "--device", options.device]
-    command += ["--dtype", options.dtype, *(["--model", options.model] if options.model else []), *more]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, env=os.environ | {"PYTHONWARNINGS": "ignore"})
+    return [*command, "--dtype", options.dtype, *(["--model", options.model] if options.model else []), *more]
+
+
+def _child(options: argparse.Namespace, out: Path, *more: str) -> dict[str, Any]:
+    quiet = os.environ | {"PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(_command(options, out, *more), stdout=subprocess.PIPE, check=True, text=True, env=quiet)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -287,9 +290,9 @@ def main(options: argparse.Namespace) -> None:
 
         lengths = pandas.read_parquet(whole / "scores.parquet", columns=["length"])["length"]
         found |= {"lines": len(lengths), "tokens": int(lengths.sum())}
-        if not options.only_score:
+        if not options.only_whole:
             found["killed"] = killed_and_resumed(options, whole)
-        if find_spec("ray") and not options.only_score:
+        if find_spec("ray") and not options.only_whole:
             found["ray"] = on_ray(options, whole)
         print(report(found), flush=True)
         if options.json:
@@ -307,7 +310,8 @@ if __name__ == "__main__":
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--only-score", action="store_true", help="without the kill, and without Ray")
+    parser.add_argument("--only-whole", action="store_true", help="without the kill, and without Ray")
+    parser.add_argument("--only-score", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--engine", default="local", help=argparse.SUPPRESS)

@@ -146,3 +146,15 @@ def test_what_is_missing_is_counted_without_the_rows(pieces, tmp_path):
         found = unmask.score(tmp_path / "texts.txt", "pll", model=pieces, out=out)
         assert list(found.reasons()) == [(1, None), (2, "the text is empty")]
         assert out is None or "rows" not in vars(found)
+
+
+@pytest.mark.gpu
+def test_a_gpu_gives_the_rows_of_a_processor_chunk_after_chunk(pieces_folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(run.CHUNK_TEXTS, "cuda", 16)
+    file, out = tmp_path / "texts.txt", tmp_path / "run"
+    file.write_text("".join(f"{text}\n" for text in ["a dog", "", "The cats sat.", "The unplayed dog ran."] * 20))
+    expected = unmask.score(file, "pll", model=pieces_folder, device="cpu").rows
+    found = unmask.score(file, "pll", model=pieces_folder, device="cuda", out=out, format="parquet").rows
+    assert len(list((out / "parts").iterdir())) == 5
+    assert [{**row, "pll": None} for row in found] == [{**row, "pll": None} for row in expected]
+    assert [row["pll"] for row in found] == pytest.approx([row["pll"] for row in expected], abs=1e-4, nan_ok=True)
