@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,7 +24,8 @@ from unmask.scoring.texts import Encoded, Item, batch_of, encode
 
 if TYPE_CHECKING:
     from unmask.models.conditional_model import ConditionalModel
-    from unmask.models.masked_lm import MaskedLM, Reading
+    from unmask.models.masked_lm import MaskedLM
+    from unmask.models.workers import WorkersModel
 
 CHUNK_TEXTS = {"cpu": 512, "cuda": 8192}
 CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
@@ -142,17 +142,6 @@ def stream(
             progress(done, total, TEXTS)
 
 
-@dataclass(frozen=True)
-class RayPool:
-    """How chunks are scored on Ray: every worker loads the model by itself."""
-
-    model: str | None
-    device: str
-    dtype: str
-    workers: int | None
-    reading: Reading = (None, None, False, None)
-
-
 def run_in_folder(
     folder: RunFolder,
     model: MaskedLM,
@@ -161,7 +150,8 @@ def run_in_folder(
     shape: RowShape,
     format: str,
     total: int,
-    pool: RayPool | None = None,
+    model_of_workers: WorkersModel | None = None,
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
@@ -173,25 +163,25 @@ def run_in_folder(
     finished = 0
     if progress:
         progress(already, total, TEXTS)
-    if pool is None:
+    if model_of_workers is None:
         for chunk in work:
             rows = score_chunk(model, chunk, settings, shape, _among_all(progress, already + finished, total))
-            folder.store(rows, columns, _name(chunk))
+            folder.store(rows, columns, _name(rows))
             finished += len(chunk)
     else:
-        waiting = list(work)
-        engine = OnRay(partial(_worker, pool, settings, shape), pool.workers, pool.device.startswith("cuda"))
+        engine = OnRay(partial(_worker, model_of_workers, settings, shape), workers, model_of_workers.gpu)
         failed: list[str] = []
-        for answer in engine(waiting):
+        answers = 0
+        for answers, answer in enumerate(engine(work), 1):  # noqa: B007
             if answer.result is None:
                 failed.append(answer.failure or "no reason was given")
                 continue
-            folder.store(answer.result, columns, _name(waiting[answer.place]))
-            finished += len(waiting[answer.place])
+            folder.store(answer.result, columns, _name(answer.result))
+            finished += len({row["item"] for row in answer.result})
             if progress:
                 progress(already + finished, total, TEXTS)
         if failed:
-            raise UnmaskError(f"{len(failed)} of {len(waiting)} chunks failed ({failed[0]}): the same command tries them again")
+            raise UnmaskError(f"{len(failed)} of {answers} chunks failed ({failed[0]}): the same command tries them again")
     tables = (read_rows([part], columns) for part in folder.parts())
     write_rows(folder.path / f"scores.{format}", tables, columns, format)
 
@@ -204,11 +194,9 @@ def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
     return count, whole.hexdigest()[:16]
 
 
-def _worker(pool: RayPool, settings: ScoreSettings, shape: RowShape) -> Callable[[list[Prepared]], TextRows]:
-    from unmask.models.masked_lm import MaskedLM
-
-    model = MaskedLM.load(pool.model, pool.device, pool.dtype, None, *pool.reading)
-    return lambda chunk: score_chunk(model, chunk, settings, shape)
+def _worker(model: WorkersModel, settings: ScoreSettings, shape: RowShape) -> Callable[[list[Prepared]], TextRows]:
+    lm = model.load()
+    return lambda chunk: score_chunk(lm, chunk, settings, shape)
 
 
 def _among_all(progress: Progress | None, before: int, all_texts: int) -> Progress | None:
@@ -223,5 +211,5 @@ def _among_all(progress: Progress | None, before: int, all_texts: int) -> Progre
     return None if progress is None else report
 
 
-def _name(chunk: Sequence[Prepared]) -> str:
-    return f"part-{chunk[0].number:09d}"
+def _name(rows: TextRows) -> str:
+    return f"part-{rows[0]['item']:09d}"
