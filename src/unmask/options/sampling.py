@@ -22,7 +22,7 @@ from unmask.options.kinds import (
     Whole,
 )
 from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
-from unmask.options.shared import LARGEST_SEED, Loaded, Printed
+from unmask.options.shared import LARGEST_SEED, ON_RAY, Loaded, Printed, SharedWork
 from unmask.sampling.registry import KERNELS
 
 EnergyKind = Literal["raw", "norm"]
@@ -138,9 +138,10 @@ class Sampling(Options):
 
 
 @dataclass(frozen=True)
-class SampleOptions(Printed, Loaded, Sampling):
+class SampleOptions(Printed, SharedWork, Loaded, Sampling):
     """Options of `sample`."""
 
+    reads = (*Sampling.reads, ON_RAY)
     examples = (
         "unmask sample --template 'The [MASK] sat on the [MASK].' --chains 8 --sweeps 50 --seed 1",
         "unmask sample --kernel mask-predict --length 12 --chains 16 --sweeps 1 --out texts",

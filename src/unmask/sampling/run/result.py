@@ -221,6 +221,10 @@ class SweepRows(NamedTuple):
     log_probs: Float[Tensor, " n"] | None
     passes: Int[Tensor, " n"]
 
+    def on_host(self) -> SweepRows:
+        """The same in this process's memory."""
+        return SweepRows(*(value.cpu() if isinstance(value, Tensor) else value for value in self))
+
 
 def table_of(rows: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
     """The samples as samples.parquet has them."""
