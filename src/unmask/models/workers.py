@@ -36,9 +36,7 @@ def refuse_loaded(model: object) -> None:
         raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
 
 
-def for_workers(
-    model: MaskedLM | str | Path | None, device: str, dtype: str, reading: Reading
-) -> tuple[MaskedLM, WorkersModel]:
+def for_workers(model: MaskedLM | str | Path | None, device: str, dtype: str, reading: Reading) -> tuple[MaskedLM, WorkersModel]:
     """Starts or joins Ray; the model on this process's CPU, for everything but the work, and as its workers load it."""
     refuse_loaded(model)
     assert not isinstance(model, MaskedLM)

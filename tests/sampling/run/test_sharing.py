@@ -1,12 +1,8 @@
-"""Chains shared out among workers: the samples, the files and the resumption of a run in one process.
-
-`Here` is an engine like `OnRay` in this process, whose workers die when a drawn number says so.
-"""
+"""Chains shared out among workers: the samples, the files and the resumption of a run in one process."""
 
 from __future__ import annotations
 
 import os
-import random
 import signal
 from dataclasses import replace
 
@@ -14,7 +10,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from tests.ray_workers import workers
+from tests.ray_workers import Here, workers
 
 import unmask
 from unmask.errors import InputError, UnmaskError
@@ -35,34 +31,6 @@ SETTINGS = {
     "gibbs": {"kernel": "gibbs", "length": (4,), "chains": 4, "sweeps": 6, "random_start": True},
     "ancestral": {"kernel": "ancestral", "length": (4,), "chains": 5, "sweeps": 3},
 }
-
-
-class Here:
-    """Answers shares in turn, each by its own worker; a worker that dies before its answer is replaced."""
-
-    def __init__(self, make_work, workers=None, gpu=False, rest=None, most=None):
-        self.make_work, self.rest, self.size, self.deaths = make_work, rest, workers or 3, 0
-        self.luck = random.Random(4)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def __call__(self, items):
-        going = [(place, item, self.make_work()) for place, item in enumerate(items)]
-        while going:
-            place, item, work = going.pop(self.luck.randrange(len(going)))
-            result = work(item)
-            if self.luck.random() < 0.25:
-                self.deaths += 1
-                going.append((place, item, self.make_work()))
-                continue
-            rest = self.rest(item, result)
-            if rest is not None:
-                going.append((place, rest, work))
-            yield Answer(place, result, more=rest is not None)
 
 
 @pytest.fixture
