@@ -154,7 +154,7 @@ class EvaluateOptions(Printed, SharedWork, Loaded):
     memory: Any = model_row(
         None,
         Memory(),
-        "What the run (on Ray: each worker) may keep on the device, such as 20GB or 0.5; as many pairs as fit are measured at once.",
+        "What the run, or each worker, may keep on the device, such as 20GB or 0.5; as many pairs as fit are measured at once.",
         otherwise="half of a GPU's free memory; one pair at a time on a CPU",
     )
     out: Any = output_row(

@@ -107,5 +107,5 @@ ON_RAY = Reads("engine", {"local": (), "ray": ("workers",)})
 class SharedWork(Options):
     """Where the work is done; `reads` of its verbs has ON_RAY."""
 
-    engine: str = model_row("local", Choice(ENGINES), "local (this process), or ray: shared out among workers.")
+    engine: str = model_row("local", Choice(ENGINES), "local or ray (cluster).")
     workers: int | None = model_row(None, Whole(1, MOST_WORKERS), "Workers on Ray.", otherwise="one per GPU, or per two CPUs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from unmask.checks import one_of
 from unmask.options.kinds import Choice, File, Flag, Real, Text, TextFile, Whole
@@ -47,7 +47,7 @@ METHODS |= {"decoder greedy": (), "decoder beam": ("beam", "penalty")}
 class Translating(Options):
     """Everything that decides which translations come out; see `unmask.translation.settings`."""
 
-    reads = (Reads("", METHODS),)
+    reads: ClassVar[tuple[Reads, ...]] = (Reads("", METHODS),)
 
     decoder: str | None = option(
         None,

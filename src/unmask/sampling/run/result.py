@@ -223,7 +223,8 @@ class SweepRows(NamedTuple):
 
     def on_host(self) -> SweepRows:
         """The same in this process's memory."""
-        return SweepRows(*(value.cpu() if isinstance(value, Tensor) else value for value in self))
+        log_probs = None if self.log_probs is None else self.log_probs.cpu()
+        return self._replace(ids=self.ids.cpu(), energies=self.energies.cpu(), log_probs=log_probs, passes=self.passes.cpu())
 
 
 def table_of(rows: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
