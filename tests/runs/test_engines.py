@@ -110,7 +110,7 @@ def test_a_cluster_that_cannot_be_reached_is_one_line(monkeypatch, address, why)
     monkeypatch.setenv("RAY_ADDRESS", address)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(
-        InputError, match=rf"RAY_ADDRESS '{address}' leads to no Ray cluster that can be joined \(.*{why}.*\): start one"
+        InputError, match=rf"RAY_ADDRESS '{address}' cannot be joined as a Ray cluster \(.*{why}.*\): start one"
     ) as error:
         start_ray()
     assert "\n" not in str(error.value)
