@@ -225,8 +225,8 @@ def start_ray() -> None:
         if address is None:
             raise UnmaskError(f"Ray does not start on this machine ({_last_line(error)}): use --engine local") from None
         raise InputError(
-            f"RAY_ADDRESS {address!r} cannot be joined as a Ray cluster ({_last_line(error)}): start one there (ray start --head) "
-            "with the same version of Ray and the same token, or unset it to use this machine"
+            f"RAY_ADDRESS {address!r} cannot be joined as a Ray cluster ({_last_line(error)}): start one there (ray start "
+            "--head) with the same version of Ray and the same token, or unset it to use this machine"
         ) from None
 
 
