@@ -169,7 +169,8 @@ class OnRay(Generic[Item, Result]):
         worker, task = self._busy.pop(ready[0])
         try:
             return worker, task, ray.get(ready[0])
-        except ray.exceptions.RayActorError as error:
+        except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError) as error:
+            ray.kill(worker)  # one that was only out of reach
             if task is None and (lost := self._lost + 1) >= LOST:
                 raise UnmaskError(f"{lost} Ray workers died before they began ({_last_line(error)}): see their logs") from None
             self._lost += task is None
