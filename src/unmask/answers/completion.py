@@ -43,7 +43,7 @@ class RuleName(str):
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"a search over the whole vocabulary has no table of the joint, so no {name}: give candidates=32 to fill"
+            f"a search over the whole vocabulary has no table of the joint, so no {name}: give candidates to fill"
         )
 
 
