@@ -123,7 +123,7 @@ class OneByOne:
 
 def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_tried_again(pieces_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "OnRay", OneByOne)
-    monkeypatch.setattr("unmask.scoring.score.start_ray", lambda: None)
+    monkeypatch.setattr("unmask.models.workers.start_ray", lambda: None)
     monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"
     file.write_text("".join(f"{text}\n" for text in ["a dog", "", "The cats sat."] * 40))

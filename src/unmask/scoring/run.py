@@ -12,14 +12,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import torch
 
 from unmask.errors import InputError, UnmaskError
 from unmask.runs.engines import OnRay
@@ -34,7 +32,8 @@ from unmask.scoring.together import TEXTS, TextScores, begin
 if TYPE_CHECKING:
     import pyarrow
 
-    from unmask.models.masked_lm import MaskedLM, Reading
+    from unmask.models.masked_lm import MaskedLM
+    from unmask.models.workers import WorkersModel
 
 CHUNK_TEXTS = {"cpu": 512, "cuda": 8192}
 CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
@@ -132,17 +131,6 @@ def stream(
             progress(done, total, TEXTS)
 
 
-@dataclass(frozen=True)
-class RayPool:
-    """How chunks are scored on Ray: every worker loads the model by itself."""
-
-    model: str | None
-    device: str
-    dtype: str
-    workers: int | None
-    reading: Reading = (None, None, False, None)
-
-
 def run_in_folder(
     folder: RunFolder,
     model: MaskedLM,
@@ -151,7 +139,8 @@ def run_in_folder(
     shape: RowShape,
     format: str,
     total: int,
-    pool: RayPool | None = None,
+    model_of_workers: WorkersModel | None = None,
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
@@ -161,17 +150,17 @@ def run_in_folder(
         marks[read_rows([part], columns)["item"].to_numpy()] = True
     already, done = int(marks.sum()), marks.tobytes()
     pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not done[number])
-    device = (model.device if pool is None else torch.device(pool.device)).type
+    device = model.device.type if model_of_workers is None else model_of_workers.device
     work = chunks(model, pending, settings, device)
     finished = 0
     if progress:
         progress(already, total, TEXTS)
     with _Writer(folder, columns) as write:
-        if pool is None:
+        if model_of_workers is None:
             for chunk, scores in scored(model, work, settings, shape, _among(progress, already, total), device == "cuda"):
                 write(shape.table(model.words, chunk, scores, settings), chunk[0].number)
         else:
-            for table, first, texts in _on_ray(pool, work, settings, shape):
+            for table, first, texts in _on_ray(model_of_workers, workers, work, settings, shape):
                 write(table, first)
                 finished += texts
                 if progress:
@@ -207,7 +196,7 @@ class _Writer:
 
 
 def _on_ray(
-    pool: RayPool, work: Iterable[list[Prepared]], settings: ScoreSettings, shape: RowShape
+    model: WorkersModel, workers: int | None, work: Iterable[list[Prepared]], settings: ScoreSettings, shape: RowShape
 ) -> Iterator[tuple[pyarrow.Table, int, int]]:
     """Tables as they come, the number of each one's first text, and how many texts it has."""
     sent: dict[int, tuple[int, int]] = {}
@@ -217,7 +206,7 @@ def _on_ray(
             sent[place] = chunk[0].number, len(chunk)
             yield [(text.number, text.item) for text in chunk]
 
-    engine = OnRay(partial(_worker, pool, settings, shape), pool.workers, pool.device.startswith("cuda"))
+    engine = OnRay(partial(_worker, model, settings, shape), workers, model.gpu)
     failed: list[str] = []
     for answer in engine(texts()):
         if answer.result is None:
@@ -236,15 +225,13 @@ def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
     return count, whole.hexdigest()[:16]
 
 
-def _worker(pool: RayPool, settings: ScoreSettings, shape: RowShape) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
-    from unmask.models.masked_lm import MaskedLM
-
-    model = MaskedLM.load(pool.model, pool.device, pool.dtype, None, *pool.reading)
+def _worker(model: WorkersModel, settings: ScoreSettings, shape: RowShape) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
+    lm = model.load()
 
     def table(texts: list[tuple[int, Item]]) -> pyarrow.Table:
-        chunk = prepared(model, texts)
-        ((_, scores),) = scored(model, [chunk], settings, shape)
-        return shape.table(model.words, chunk, scores, settings)
+        chunk = prepared(lm, texts)
+        ((_, scores),) = scored(lm, [chunk], settings, shape)
+        return shape.table(lm.words, chunk, scores, settings)
 
     return table
 
