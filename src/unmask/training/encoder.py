@@ -214,8 +214,7 @@ class PackedBert:
         self.eps = float(model.config.layer_norm_eps)
         if model.config.hidden_act != "gelu" or model.config.type_vocab_size < 1:
             raise ValueError("PackedBert covers BERT with gelu and a type embedding")
-        compiler = torch.compile(dynamic=False, options=compile_options())
-        wrap: Callable[[Any], Any] = compiler if compile else lambda f: f
+        wrap: Callable[[Any], Any] = torch.compile(dynamic=False, options=compile_options()) if compile else lambda f: f
         self._embed, self._layer = wrap(embed), wrap(encoder_layer)
         self._head, self._head_loss = wrap(head), wrap(head_loss)
         e = model.bert.embeddings

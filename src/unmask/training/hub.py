@@ -23,9 +23,8 @@ def refuse_unpushable(name: str) -> None:
         if not (owner and rest):
             raise HFValidationError
     except HFValidationError:
-        raise InputError(
-            f"push_to {name!r} is not a name on the hub: give OWNER/NAME of letters, digits, '-', '_' and '.'"
-        ) from None
+        wanted = "give OWNER/NAME of letters, digits, '-', '_' and '.'"
+        raise InputError(f"push_to {name!r} is not a name on the hub: {wanted}") from None
     if constants.HF_HUB_OFFLINE:
         raise InputError(f"push_to {name!r} needs the network, and HF_HUB_OFFLINE forbids it: unset it, or leave out --push-to")
     if get_token() is None:
@@ -43,6 +42,4 @@ def push(folder: Path, name: str, private: bool) -> None:
     except Exception as error:  # of the library, of its HTTP client, of the system
         said = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
         again = f'hf upload {name} {folder} . --exclude "{OWN}"'
-        raise UnmaskError(
-            f"the model in {str(folder)!r} is whole, but it was not pushed to {name} ({said}): try `{again}`"
-        ) from None
+        raise UnmaskError(f"{name} was not pushed ({said}): the model is whole in {str(folder)!r}, try `{again}`") from None

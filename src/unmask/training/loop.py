@@ -97,7 +97,7 @@ class Trainer:
         self.optimisers = make_optimisers(
             self.model, settings.optimiser, settings.lr, settings.weight_decay, (0.9, settings.beta2), sharded
         )
-        self.losses = processes.reduced(self.model, self._losses)
+        self.losses = processes.reduced(self.model, self._losses, compile)
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.slots = {p.length: self._slots(processes.rows(settings.batch_tokens // p.length), p) for p in self.plan.packed}
         self.log_unigram = log_unigram(prepared, self.vocabulary, self.objective.causal)

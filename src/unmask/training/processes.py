@@ -88,8 +88,8 @@ class Processes:
         dist.all_reduce(found, dist.ReduceOp.MAX)
         return int(found)
 
-    def reduced(self, model: nn.Module, loss: Callable[..., Any]) -> Callable[..., Any]:
-        """`loss`, whose gradients by the parameters of `model` are averaged over the processes."""
+    def reduced(self, model: nn.Module, loss: Callable[..., Any], compiled: bool) -> Callable[..., Any]:
+        """`loss`, whose gradients by the parameters of `model` are averaged over the processes; parts of it may be `compiled`."""
         if self.alone:
             return loss
 
@@ -103,12 +103,12 @@ class Processes:
 
         wrapped = nn.parallel.DistributedDataParallel(Loss(), broadcast_buffers=False, gradient_as_bucket_view=True)
 
-        def call(*given: Any) -> Any:
-            # Stages are compiled one by one; they are not to be cut again at the edges of gradient buckets.
+        def whole_parts(*given: Any) -> Any:
+            """Torch would cut what it compiles at the edges of gradient buckets; each stage is small enough."""
             with torch._dynamo.config.patch(optimize_ddp=False):
                 return wrapped(*given)
 
-        return call
+        return whole_parts if compiled else wrapped
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
@@ -203,7 +203,7 @@ def _meet(device: str, size: int) -> Processes:
     if dist.is_initialized():
         raise InputError("torch.distributed is initialised already: leave this to unmask.train")
     local = int(os.environ.get("LOCAL_RANK", 0))
-    on = _device_of(device, local)
+    on = device_of(device, local)
     try:
         store, rank, size = next(dist.rendezvous("env://", timeout=MEETING))
         store.set(f"unmask/here/{rank}", "")
@@ -218,7 +218,7 @@ def _meet(device: str, size: int) -> Processes:
     return Processes(on, rank, size, local, store)
 
 
-def _device_of(device: str, local: int) -> torch.device:
+def device_of(device: str, local: int) -> torch.device:
     """The GPU with the process' number on its machine, or the CPU."""
     on = resolve_device(device)
     if on.type == "cpu":

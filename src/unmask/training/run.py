@@ -37,6 +37,8 @@ from unmask.training.validation import Validation
 from unmask.translation.pairs import fit_length_head
 
 Name = str | os.PathLike[str]
+NOT_OF_THE_MODEL = ("corpus", "parallel", "progress", "resume", "push_to", "private")
+"""Arguments that the command on a model card states in another way, or not at all."""
 MORE = "give more --epochs or more text"
 SEGMENTS = (24, 64)
 """Lengths that lines are cut to by default, beside --max-length."""
@@ -296,9 +298,7 @@ def _command(given: Mapping[str, Any], read: Sequence[TextSource], held: TextSou
         words += ["--parallel", *(_where(side) for side in Parallel.of(given["parallel"]).sides)]
     for name, parameter in inspect.signature(train).parameters.items():
         value, option = given[name], f"--{name.replace('_', '-')}"
-        if name in ("corpus", "parallel", "progress", "resume", "push_to", "private") or _spelled(value) == _spelled(
-            parameter.default
-        ):
+        if name in NOT_OF_THE_MODEL or _spelled(value) == _spelled(parameter.default):
             continue
         if isinstance(value, bool):
             words.append(option if value else f"--no-{name}")
