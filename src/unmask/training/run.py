@@ -119,6 +119,8 @@ def train(
     folder = output_folder("out", out, (corpus, parallel, distil, tokenizer, init, valid))
     if push_to is not None:
         refuse_unpushable(push_to)
+    elif private:
+        raise InputError("private was given without push_to: give --push-to OWNER/NAME, or leave it out")
     with joined(device) as processes:
         on, progress = processes.device, progress if processes.leads else None
         processes.refuse_others({name: _spelled(value) for name, value in given.items() if name != "progress"} | versions(on))
