@@ -96,12 +96,12 @@ class TrainOptions(Printed, Training):
     more = (
         "Writes a folder that `unmask fill --model OUT` and Hugging Face's AutoModelForMaskedLM load (a causal one: "
         "`unmask diagnose --judge OUT` and AutoModelForCausalLM), with a model card. "
-        "Ctrl-C leaves a checkpoint; --resume continues from there with the same numbers."
+        "Ctrl-C leaves a checkpoint; --resume continues from there with the same numbers. "
+        "On several GPUs: torchrun --nproc-per-node N -m unmask train with the same options."
     )
     examples = (
         "unmask train corpus.txt --out model",
         "unmask train --parallel sources.txt targets.txt --out translator --size small --epochs 10",
-        "torchrun --nproc-per-node 2 -m unmask train corpus.txt --out model",
     )
     reads = (*Training.reads, Reads("", {TEXTS: ("weight", "valid", "segment_lengths"), PAIRS: ("distil", *PAIRS_ONLY)}))
     corpus: Any = option(

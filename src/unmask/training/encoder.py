@@ -109,7 +109,7 @@ def _norm(x: Float[Tensor, "*n D"], w: Affine, eps: float) -> Float[Tensor, "*n 
     return F.layer_norm(x.to(w.weight.dtype), w.weight.shape, w.weight, w.bias, eps).to(x.dtype)
 
 
-def _dropped(x: Float[Tensor, "R L D"], share: float, rows: Rows | None) -> Float[Tensor, "R L D"]:
+def _dropped(x: Float[Tensor, "R L D"], share: float, rows: Rows | None = None) -> Float[Tensor, "R L D"]:
     """x with a share of its numbers dropped; `rows` says which of a batch they are, if not all: the same are dropped then."""
     if not share:
         return x

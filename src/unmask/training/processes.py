@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from unmask.errors import InputError, ProcessError, UnmaskError
 from unmask.models.loading import resolve_device
-from unmask.runs.fingerprint import provenance
+from unmask.runs.fingerprint import content_hash, provenance
 from unmask.training.packing import Rows
 
 MEETING = timedelta(minutes=10)
@@ -38,8 +38,8 @@ WORK = timedelta(days=7)
 """How long it waits for them later, for example until the first has tokenised a corpus; one that dies is noticed at once."""
 SAME = "start all processes with the same command, files and versions"
 MOST_SHOWN = 60
-CLOSED = ("gloo", "nccl", "closed by peer", "reset by peer", "broken pipe", "connection refused")
-"""Parts of messages, in small letters, by which torch reports that another process is gone."""
+CLOSED = ("closed by peer", "reset by peer", "broken pipe", "connection refused", "pair closure", "remote process exit")
+"""Parts of messages, in small letters, by which gloo and NCCL report that another process is gone."""
 
 
 @dataclass(frozen=True)
@@ -146,11 +146,10 @@ class Processes:
         """Raise if `what`, values by name, is not the same in all processes."""
         if self.alone:
             return
-        first, *others = self._gathered({name: " ".join(str(value).split()) for name, value in what.items()})
+        first, *others = self._gathered({name: _short(value) for name, value in what.items()})
         for rank, other in enumerate(others, 1):
             for name in (name for name in [*first, *other] if first.get(name) != other.get(name)):
-                there, here = (_shown(values.get(name)) for values in (other, first))
-                message = f"process {rank} has {name} {there}, and process 0 {here}: {SAME}"
+                message = f"process {rank} has {name} {other.get(name)}, and process 0 {first.get(name)}: {SAME}"
                 raise InputError(message) if self.leads else ProcessError(message, quiet=True)
 
     def _gathered(self, value: Any) -> list[Any]:
@@ -169,6 +168,8 @@ class Processes:
                 f"another process of {self.size} has ended, and the run with it: "
                 "add --resume to the same command to continue from the last checkpoint"
             )
+        if isinstance(error, dist.DistError):
+            return ProcessError(f"the processes do not reach each other ({_first_line(error)}): check the network and the GPUs")
         plain = isinstance(error, UnmaskError | OSError | MemoryError | torch.OutOfMemoryError)
         return ProcessError(_of(self.rank, _text(error))) if plain and not self.leads else error
 
@@ -212,7 +213,7 @@ def _meet(device: str, size: int) -> Processes:
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=WORK)
     except (RuntimeError, ValueError) as error:
         raise InputError(
-            f"process {os.environ.get('RANK')} of {size} does not reach the others ({str(error).splitlines()[0][:160]}): "
+            f"process {os.environ.get('RANK')} of {size} does not reach the others ({_first_line(error)}): "
             "start them all by one torchrun command"
         ) from None
     return Processes(on, rank, size, local, store)
@@ -250,13 +251,18 @@ def _is_loss(error: Exception) -> bool:
 def _text(error: Exception | None) -> str:
     if error is None or isinstance(error, UnmaskError):
         return str(error or "")
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {_first_line(error)}"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0][:160]
 
 
 def _of(rank: int, text: str) -> str:
     return f"in process {rank}: {text}" if rank else text
 
 
-def _shown(value: str | None) -> str:
-    text = "unset" if value in (None, "None") else str(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
+def _short(value: object) -> str:
+    """A value in a few words; of a long one its beginning and its hash."""
+    text = "unset" if value in (None, "None") else " ".join(str(value).split())
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN // 2]}... ({content_hash(text)})"
