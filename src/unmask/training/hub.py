@@ -14,7 +14,8 @@ def refuse_unpushable(name: str) -> None:
     """Raise InputError if nothing can be pushed to `name`: no library, no such name, offline, or no token."""
     try:
         from huggingface_hub import constants, get_token
-        from huggingface_hub.utils import HFValidationError, validate_repo_id
+        from huggingface_hub.errors import HFValidationError
+        from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
     except ImportError:
         raise InputError(f"push_to {name!r} needs huggingface_hub: pip install huggingface_hub, or leave it out") from None
     try:

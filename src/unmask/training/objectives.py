@@ -73,7 +73,8 @@ class Task(NamedTuple):
 
     def part(self, first: int, stop: int) -> Task:
         """The task of some rows, with the divisor of all."""
-        return Task(*(value[first:stop] for value in self[:-1]), self.total)
+        shown, asked, answer, weight = (value[first:stop] for value in self[:4])
+        return Task(shown, asked, answer, weight, self.total)
 
 
 def hide(

@@ -26,6 +26,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 
 from unmask.errors import InputError, ProcessError, UnmaskError
 from unmask.models.loading import resolve_device
@@ -206,7 +207,7 @@ def _meet(device: str, size: int) -> Processes:
     local = int(os.environ.get("LOCAL_RANK", 0))
     on = device_of(device, local)
     try:
-        store, rank, size = next(dist.rendezvous("env://", timeout=MEETING))
+        store, rank, size = next(rendezvous("env://", timeout=MEETING))
         store.set(f"unmask/here/{rank}", "")
         store.wait([f"unmask/here/{other}" for other in range(size)], MEETING)
         backend = "gloo" if on.type == "cpu" else "cpu:gloo,cuda:nccl"
@@ -224,7 +225,7 @@ def device_of(device: str, local: int) -> torch.device:
     on = resolve_device(device)
     if on.type == "cpu":
         return on
-    if on.index is not None:
+    if device not in ("auto", "cuda"):
         raise InputError(f"device {device!r} is one GPU, and there are several processes: give --device cuda, one GPU for each")
     count, needed = torch.cuda.device_count(), int(os.environ.get("LOCAL_WORLD_SIZE", local + 1))
     if needed > count:
