@@ -192,6 +192,29 @@ def test_a_checkpoint_moves_between_numbers_of_processes(shared: Path, one: Path
     assert curve(out)[-1] == pytest.approx(curve(one)[-1], rel=1e-4)
 
 
+SHARES = """if True:
+    import torch
+    from unmask.training.optimisers import make_optimisers, whole_states
+    from unmask.training.processes import joined
+
+    with joined("cpu") as processes:
+        model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(6)))
+        plain, sharded = (make_optimisers(model, "muon", 0.1, 0.0, (0.9, 0.9), apart) for apart in (False, True))
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        for optimiser in [*plain, *sharded]:
+            optimiser.step()
+        print([len(optimiser.state) for optimiser in plain], [len(optimiser.optim.state) for optimiser in sharded])
+        print([sorted(states["state"]) for states in whole_states(sharded, processes.leads)])
+"""
+
+
+def test_sharded_states_are_shared_out_and_gathered(tmp_path: Path) -> None:
+    ended = together([["-c", SHARES]] * 2, tmp_path)
+    assert ended.codes == [0, 0], ended.told
+    assert ended.printed == ["[6, 6] [3, 3]\n[[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]]\n", "[6, 6] [3, 3]\n[]\n"]
+
+
 def wait_for(there: Any, run: Any) -> None:
     deadline = time.monotonic() + 60
     while not there() and time.monotonic() < deadline and all(process.is_alive() for process in run.processes):

@@ -83,12 +83,15 @@ def together(commands: Sequence[Sequence[object]], folder: Path, places: Sequenc
 
 
 def _command(environment: dict[str, str], words: list[str], out: str, err: str, place: str) -> None:
-    """`unmask` with these words, in a process of its own."""
+    """`unmask` with these words, or a program after `-c`, in a process of its own."""
     os.chdir(place)
     os.environ.update(environment)
     for number, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))
+    if words[0] == "-c":
+        exec(words[1], {})
+        return
     sys.argv = ["unmask", *words]
     from unmask.__main__ import main
 
