@@ -155,18 +155,36 @@ class Reads:
 
 
 @dataclass(frozen=True)
+class Fold:
+    """Options that a help shows only beside one that is typed with --help: `typed`, such as "--size NAME".
+
+    what   what they are about
+    """
+
+    typed: str
+    what: str
+    names: tuple[str, ...]
+
+    def opened(self, given: Collection[str]) -> bool:
+        """Whether its option is among those that were typed."""
+        return self.typed.split()[0][2:].replace("-", "_") in given
+
+
+@dataclass(frozen=True)
 class Options:
     """The options of a verb, each checked when the object is made.
 
     more          what its help says after the first line
     examples      two command lines that its help ends with
     reads         which of its options only some methods read
+    folds         which of its options a help shows only on demand
     python_only   arguments of the function that are no options
     """
 
     more: ClassVar[str] = ""
     examples: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[tuple[Reads, ...]] = ()
+    folds: ClassVar[tuple[Fold, ...]] = ()
     python_only: ClassVar[Mapping[str, str]] = {"progress": "Called with (done, in all, what is counted)."}
 
     def __post_init__(self) -> None:
@@ -215,6 +233,7 @@ class Options:
         """The rows that a help shows where these options stand beside --help, and lines that say what it leaves out.
 
         Where there are many methods: the rows that all of them read, or, of methods that are named, those that only some read.
+        The rows of a fold that is opened, or those of none.
         """
         shown, lines = list(cls.declared()), []
         for reads in [reads for reads in cls.reads if reads.many]:
@@ -231,6 +250,15 @@ class Options:
             lines.append(
                 f"These are the options that {f'{reads.what} '.lstrip()}{', '.join(chosen)} reads beside those of --help alone."
             )
+        folded = [fold for fold in cls.folds if fold.opened(given)] or cls.folds
+        names = {name for fold in folded for name in fold.names}
+        if any(fold.opened(given) for fold in cls.folds):
+            unread = {row.name for row in shown for r in cls.reads if not set(r.users(row.name)) & set(cls.chosen(r.what, given))}
+            shown = [row for row in shown if row.name in names - unread]
+            lines.append(f"These are the options of {' and '.join(f.what for f in folded)}, beside those of --help alone.")
+        elif folded:
+            shown = [row for row in shown if row.name not in names]
+            lines.append(f"More options: add {', '.join(f'{f.typed} ({f.what})' for f in folded)} to --help.")
         return shown, lines
 
     @classmethod

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from unmask.options.kinds import Choice, File, Files, Flag, Numbers, Real, Renames, Text, TwoFiles, Weights, Whole
-from unmask.options.option import Options, Reads, grouped, option, output_row
+from unmask.options.option import Fold, Options, Reads, grouped, option, output_row
 from unmask.options.shared import LARGEST_SEED, Printed
 
 ObjectiveName = Literal["masked", "causal"]
@@ -16,8 +16,18 @@ OptimiserName = Literal["muon", "adamw"]
 Precision = Literal["auto", "float32", "bfloat16"]
 MANY = 10**9
 """More steps, rows or tokens than anyone waits for."""
-MASKED_ONLY = ("masking", "replacement", "loss", "compatibility", "compatibility_rows", "mask_source", "refinement")
+MASKING = ("masking", "replacement", "loss", "compatibility", "compatibility_rows")
 PAIRS_ONLY = ("mask_source", "refinement")
+MASKED_ONLY = (*MASKING, *PAIRS_ONLY)
+SHAPE_AND_STEPS = (
+    *("layers", "width", "heads", "vocab", "rename", "optimiser", "lr", "warmup", "batch_tokens"),
+    *("weight_decay", "beta2", "clip", "precision", "dropout"),
+)
+TEXTS_AND_VALIDATION = (
+    *("weight", "field", "max_length", "segment_lengths", "buckets"),
+    *("valid_share", "valid_max_tokens", "valid_every"),
+)
+DEVICE_AND_CHECKPOINTS = ("checkpoint_every", "keep_checkpoints", "shard_optimiser", "compile", "cache")
 PLAIN_MASKING, PAIRS_MASKING = "uniform:0.05-0.45", "uniform:0-1"
 """Where none is given. In translations every number of masked tokens is equally likely, none and all included."""
 MOST_TOKENS = 1 << 24
@@ -27,6 +37,7 @@ optimisation_row, validation_row, run_row = map(grouped, ("Optimisation", "Valid
 
 
 BY_SIZE = {"left_out": None, "otherwise": "by --size"}
+BY_BOTH = {"left_out": None, "otherwise": "by --size and the data"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,7 @@ class Training(Options):
     layers: int = shape_row(6, Whole(1, 1024), "Encoder layers.", **BY_SIZE)
     width: int = shape_row(256, Whole(1, 1 << 16), "Hidden size.", **BY_SIZE)
     heads: int = shape_row(4, Whole(1, 1 << 10), "Attention heads.", **BY_SIZE)
-    vocab: int = shape_row(8192, Whole(1, MOST_TOKENS), "Tokens of the vocabulary, where a tokenizer is trained.", **BY_SIZE)
+    vocab: int = shape_row(8192, Whole(1, MOST_TOKENS), "Tokens of the vocabulary, where a tokenizer is trained.", **BY_BOTH)
     max_length: int = cut_row(128, Whole(8, 1 << 16), "Longest text in tokens, start and end tokens included.")
     segment_lengths: tuple[int, ...] = cut_row(
         (24, 64, 128),
@@ -54,8 +65,8 @@ class Training(Options):
         left_out=None,
         otherwise="--max-length",
     )
-    objective: ObjectiveName = objective_row(
-        "masked", Choice(get_args(ObjectiveName)), "masked, or causal: a model of the next token, of the same shape."
+    objective: ObjectiveName = option(
+        "masked", Choice(get_args(ObjectiveName)), "masked, or causal (of the next token)."
     )
     masking: str = objective_row(
         PLAIN_MASKING,
@@ -74,8 +85,8 @@ class Training(Options):
     )
     lr: float = optimisation_row(4e-3, Real(0, 10, above=True), "Peak learning rate.", **BY_SIZE)
     warmup: int = optimisation_row(500, Whole(0, MANY), "Steps of rising learning rate; at most a tenth of all steps.")
-    steps: int = optimisation_row(0, Whole(0, MANY), "Optimisation steps; 0 takes them from --epochs.")
-    batch_tokens: int = optimisation_row(65536, Whole(8, MANY), "Tokens of each step.", **BY_SIZE)
+    steps: int = optimisation_row(0, Whole(0, MANY), "Optimisation steps.", otherwise="those of --epochs")
+    batch_tokens: int = optimisation_row(65536, Whole(8, MANY), "Tokens of each step.", **BY_BOTH)
     weight_decay: float = optimisation_row(0.01, Real(0, 1), "Weight decay of matrices.")
     beta2: float = optimisation_row(0.98, Real(0, 0.999999, above=True), "AdamW's second beta.")
     clip: float = optimisation_row(1.0, Real(0, 1e6, above=True), "Largest norm of the gradient.")
@@ -83,9 +94,17 @@ class Training(Options):
         "auto", Choice(get_args(Precision)), "Of matrix products: float32, bfloat16, or auto (bfloat16 on a GPU)."
     )
     seed: int = option(0, Whole(0, LARGEST_SEED), "Seed of weights, order and masks.")
-    dropout: float = optimisation_row(0.0, Real(0, 0.9), "Share of each layer's output that training drops.")
+    dropout: float = optimisation_row(
+        0.0,
+        Real(0, 0.9),
+        "Share of each layer's output that training drops.",
+        left_out=None,
+        otherwise="by the epochs; 0 with --steps or --init",
+    )
     label_smoothing: float = optimisation_row(0.0, Real(0, 0.9), "Share of each answer spread over the vocabulary.")
-    mask_source: float = objective_row(0.0, Real(0, 0.9), "Rate at which source tokens are masked, too.")
+    mask_source: float = objective_row(
+        0.0, Real(0, 0.9), "Rate at which source tokens are masked, too.", otherwise="0.1; 0 with --steps or --init"
+    )
     refinement: float = objective_row(0.0, Real(0, 1e3), "Weight of learning to correct one's own one-step output.")
 
 
@@ -94,16 +113,24 @@ class TrainOptions(Printed, Training):
     """Options of `train`."""
 
     more = (
-        "Writes a folder that `unmask fill --model OUT` and Hugging Face's AutoModelForMaskedLM load (a causal one: "
-        "`unmask diagnose --judge OUT` and AutoModelForCausalLM), with a model card. "
+        "Settings that are left out are chosen for the data and the device, and printed first. Writes a folder that "
+        "`unmask --model OUT` and Hugging Face's transformers load, with a model card. "
         "Ctrl-C leaves a checkpoint; --resume continues from there with the same numbers. "
         "On several GPUs: torchrun --nproc-per-node N -m unmask train with the same options."
     )
     examples = (
         "unmask train corpus.txt --out model",
-        "unmask train --parallel sources.txt targets.txt --out translator --size small --epochs 10",
+        "unmask train --parallel sources.txt targets.txt --out translator",
     )
     reads = (*Training.reads, Reads("", {TEXTS: ("weight", "valid", "segment_lengths"), PAIRS: ("distil", *PAIRS_ONLY)}))
+    folds = (
+        Fold("--objective NAME", "masking and loss", (*MASKING, "label_smoothing")),
+        Fold(PAIRS, "pairs", ("distil", *PAIRS_ONLY)),
+        Fold("--size NAME", "shape and optimisation", SHAPE_AND_STEPS),
+        Fold("--valid FILE", "texts and validation", TEXTS_AND_VALIDATION),
+        Fold("--device NAME", "device and checkpoints", DEVICE_AND_CHECKPOINTS),
+        Fold("--push-to NAME", "the written model", ("half", "licence", "private")),
+    )
     corpus: Any = option(
         None,
         Files(),
@@ -118,13 +145,15 @@ class TrainOptions(Printed, Training):
     field: str = option("text", Text(), "Field of a .jsonl line that holds the text.")
     size: str = shape_row(
         "auto",
-        Choice(("auto", "tiny", "small", "base")),
-        "Default shape: tiny, small, base, or auto (tiny on a CPU, small on a GPU).",
+        Choice(("auto", "mini", "tiny", "small", "medium", "base")),
+        "Default shape: mini, tiny, small, medium, base, or auto (by the data and the device).",
     )
     tokenizer: Any = shape_row(None, File(), "A tokenizer.json, or a model folder, to use instead of training one.")
     init: Any = shape_row(None, File(), "A model folder to start from; its shape and tokenizer are taken with its weights.")
     rename: Mapping[str, str] | None = shape_row(None, Renames(), "A tensor of --init that the model has under another name.")
-    epochs: float = optimisation_row(3.0, Real(0, 1e6, above=True), "Passes over the corpus, where --steps is 0.")
+    epochs: float | None = optimisation_row(
+        None, Real(0, 1e6, above=True), "Passes over the corpus, where --steps is 0.", otherwise="by the data; 3 with --init"
+    )
     valid: Any = validation_row(None, File(), "Held-out text.", otherwise="a share of the corpus")
     valid_share: float = validation_row(0.02, Real(0, 1), "Share of the corpus' lines held out, where there is no --valid.")
     valid_max_tokens: int | None = validation_row(None, Whole(3, 1 << 20), "Validate on segments of at most this many tokens.")

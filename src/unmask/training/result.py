@@ -29,6 +29,7 @@ from unmask.models.text.word_pieces import config_to_save
 from unmask.models.weights import as_safetensors
 from unmask.runs.files import as_json, read_bytes, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
+from unmask.training.choosing import in_words
 from unmask.training.prepare import Prepared
 from unmask.training.settings import TrainSettings, config_json, weights_to_save
 from unmask.training.validation import Validation
@@ -47,18 +48,27 @@ class RunLog:
         self.path, self.steps, self.progress, self.writes = path, steps, progress, writes
         self.training = self.validation = ""
         self.began = time.monotonic()
+        self.first: tuple[int, float] | None = None
         if writes and path.exists():  # steps that a killed run logged after its last checkpoint are made again
             kept = [as_json(record, indent=None) + "\n" for record in read_log(path) if record["step"] <= start]
             write_atomically(path, "".join(kept))
 
     def trained(self, step: int, loss: float, penalty: float, rate: float, tokens_per_second: float) -> None:
         """The mean training loss since the last note, and the mean compatibility penalty if there is one."""
-        self.training = f"training, {tokens_per_second:,.0f} tokens/s, loss {loss:.3f}"
+        self.training = f"training, {tokens_per_second:,.0f} tokens/s, loss {loss:.3f}{self._left(step)}"
         record = {"step": step, "loss": round(loss, 5), "lr": rate, "tokens_per_second": round(tokens_per_second)}
         if penalty:
             self.training += f", incompatibility {penalty:.2f}"
             record["compatibility"] = round(penalty, 5)
         self._note(record)
+
+    def _left(self, step: int) -> str:
+        """How long the rest takes at the speed since the first note, which may have waited for a compiler."""
+        first, now = self.first, time.monotonic()
+        self.first = first or (step, now)
+        if first is None or step <= first[0]:
+            return ""
+        return f", {in_words((self.steps - step) * (now - first[1]) / (step - first[0]))} left"
 
     def validated(self, step: int, figures: Validation) -> None:
         """The validation figures."""

@@ -18,20 +18,21 @@ from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.text.word_pieces import load_word_pieces
 from unmask.options.option import documented
-from unmask.options.training import MANY, PAIRS_MASKING, PLAIN_MASKING, TrainOptions
+from unmask.options.training import PAIRS_MASKING, PLAIN_MASKING, TrainOptions
 from unmask.runs.files import read_object, reading, user_path, write_atomically, write_json
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
+from unmask.training.choosing import BYTES_PER_TOKEN, Data, choose_shape, planned, settle
 from unmask.training.corpus import Given, TextSource, sources
 from unmask.training.hub import push, refuse_unpushable
 from unmask.training.loop import Pace, Trainer, run_steps
-from unmask.training.packing import BatchPlan, seed_for
+from unmask.training.packing import seed_for
 from unmask.training.prepare import Held, Parallel, Prepared, Side, prepare, prepare_parallel
-from unmask.training.processes import Processes, joined, versions
+from unmask.training.processes import joined, versions
 from unmask.training.result import CheckpointFolder, RunLog, TrainingRun, export_model, model_card
-from unmask.training.settings import Start, TrainSettings, choose_shape, refuse_what_does_not_fit
+from unmask.training.settings import Start, TrainSettings, refuse_what_does_not_fit
 from unmask.training.token_store import cache_folder, default_cache
 from unmask.training.validation import Validation
 from unmask.translation.pairs import fit_length_head
@@ -77,12 +78,12 @@ def train(
     lr: float | None = None,
     warmup: int = 500,
     steps: int = 0,
-    epochs: float = 3.0,
+    epochs: float | None = None,
     batch_tokens: int | None = None,
     weight_decay: float = 0.01,
     beta2: float = 0.98,
     clip: float = 1.0,
-    dropout: float = 0.0,
+    dropout: float | None = None,
     label_smoothing: float = 0.0,
     precision: str = "auto",
     seed: int = 0,
@@ -130,10 +131,14 @@ def train(
             start = None if init is None else Start.read(user_path(init, "init"), objective == "causal", rename)
             if rename and not start:
                 raise InputError("rename was given without a model to start from: give --init, or leave it out")
+            read = [] if corpus is None else sources(corpus, weight, field)
+            data = Data(
+                sum(source.size for source in (pairs.sides if pairs else read)) / BYTES_PER_TOKEN, pairs is not None, on.type
+            )
             asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab, "batch_tokens": batch_tokens, "lr": lr}
             settings = options.part(
                 TrainSettings,
-                **choose_shape(size, on, asked, start.shape if start else None, str(init)),
+                **choose_shape(size, data, asked, start.shape if start else None, str(init)),
                 segment_lengths=_segment_lengths(segment_lengths, max_length, parallel is not None),
                 buckets=_lengths("buckets", (max_length,) if buckets is None else buckets),
                 masking=masking if masking is not None else PAIRS_MASKING if pairs and objective == "masked" else PLAIN_MASKING,
@@ -141,7 +146,6 @@ def train(
             )
             pace = Pace(valid_every, checkpoint_every, max_minutes)
             refuse_what_does_not_fit(settings, on, processes.size, shard_optimiser)
-            read = [] if corpus is None else sources(corpus, weight, field)
             held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
             kept = default_cache() if cache is None else cache_folder(output_folder("cache", cache))
             spelling = _tokenizer(tokenizer, start, folder if resume else None)
@@ -153,7 +157,8 @@ def train(
         with processes.agreed():
             if start:
                 start.refuse_other_sizes(max_length, max(prepared.tokenizer.get_vocab().values()) + 1)
-            settings = _settle(settings, prepared, epochs, processes)
+            data = dataclasses.replace(data, tokens=prepared.tokens)
+            settings = settle(settings, prepared.packed, data, given, processes)
         identity = {
             **settings.to_dict(),
             "init": start.weights if start else None,
@@ -178,7 +183,7 @@ def train(
             log = RunLog(own / "log.jsonl", settings.steps, done, progress, processes.leads)
             epochs = settings.steps / trainer.plan.steps_per_epoch
             if progress:
-                progress(done, settings.steps, planned(settings, epochs, prepared.tokens, done))
+                progress(done, settings.steps, planned(settings, data, epochs, given, done))
             status, step, figures = run_steps(trainer, prepared.valid, checkpoints, pace, log, done)
             made = TrainingRun(
                 out=folder,
@@ -214,12 +219,6 @@ def _write(made: TrainingRun, model: BertMaskedLM, prepared: Prepared, card: str
         known.layout.save(made.out, settings.objective, prepared.tokenizer.get_vocab(), settings.corrects)
     if made.finished:
         write_json(made.out / "training" / "finished.json", {"step": made.step, **dataclasses.asdict(made.validation)})
-
-
-def planned(settings: TrainSettings, epochs: float, tokens: int, done: int) -> str:
-    """The length of a run, in words."""
-    after = f", of which {done:,} are done" if done else ""
-    return f"{settings.steps:,} steps of {settings.batch_tokens:,} tokens{after}: {epochs:.3g} epochs of {tokens:,} tokens"
 
 
 def warn_of_unlearned(made: TrainingRun) -> None:
@@ -265,14 +264,6 @@ def _tokenizer(given: Name | None, start: Start | None, resumed: Path | None) ->
     except InputError:
         raise InputError(f"{str(file)!r} is damaged: delete it and give the same command again, which makes it again") from None
     return file
-
-
-def _settle(settings: TrainSettings, prepared: Prepared, epochs: float, processes: Processes) -> TrainSettings:
-    """Steps from epochs if --steps is 0, and a warm-up of at most a tenth of the steps."""
-    plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
-    processes.refuse_few_rows(min(plan.rows), max(p.length for p in plan.packed))
-    steps = settings.steps or min(MANY, max(1, round(epochs * plan.steps_per_epoch)))
-    return dataclasses.replace(settings, steps=steps, warmup=min(settings.warmup, max(1, steps // 10)))
 
 
 def _segment_lengths(given: str | Sequence[int] | None, max_length: int, parallel: bool) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """The settings of a run that decide its numbers, and its network: a BERT drawn from the seed, or that of a folder to start from.
 
-Equal settings and data give equal weights on one kind of device. `choose_shape` fills in a preset, or the shape of a model to
-start from; `refuse_what_does_not_fit` compares it with the memory.
+Equal settings and data give equal weights on one kind of device. `choosing` fills in those that are not given;
+`refuse_what_does_not_fit` compares the shape with the memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -24,7 +24,7 @@ from unmask.models.hugging_face import load_causal
 from unmask.models.loading import load_checkpoint
 from unmask.models.source import Source
 from unmask.models.text.word_pieces import special_id
-from unmask.options.training import MASKED_ONLY, MOST_TOKENS, PAIRS_ONLY, Training
+from unmask.options.training import MASKED_ONLY, PAIRS_ONLY, Training
 from unmask.runs.fingerprint import fingerprint
 from unmask.training.masking import parse_replacement, parse_scheme
 
@@ -79,43 +79,6 @@ class TrainSettings(Training):
         given = {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
         left_out = (*(() if self.objective == "masked" else MASKED_ONLY), *(() if self.parallel else ("parallel", *PAIRS_ONLY)))
         return {k: v for k, v in given.items() if k not in left_out}
-
-
-class Preset(NamedTuple):
-    """A shape, with the batch and the learning rate that suit it."""
-
-    layers: int
-    width: int
-    heads: int
-    vocab: int
-    batch_tokens: int
-    lr: float
-
-
-SIZES = {
-    "tiny": Preset(2, 128, 2, 4096, 2048, 4e-3),
-    "small": Preset(6, 256, 4, 8192, 65536, 4e-3),
-    "base": Preset(12, 768, 12, 28672, 65536, 1e-3),
-}
-TRAINED_VOCAB = (64, MOST_TOKENS)
-"""Least and most tokens of a tokenizer that is trained; --init takes the model's own number instead."""
-FIXED_BY_A_MODEL = ("layers", "width", "heads", "vocab")
-
-
-def choose_shape(
-    size: str, device: torch.device, given: dict[str, Any], init: dict[str, int] | None, name: str = ""
-) -> dict[str, Any]:
-    """Every field of a preset: as `given`, else as in the model to start from (`init`, at `name`), else as in the size."""
-    preset = SIZES[("small" if device.type == "cuda" else "tiny") if size == "auto" else size]
-    chosen = preset._asdict()
-    for option, value in given.items():
-        fixed = init[option] if init and option in FIXED_BY_A_MODEL else None
-        if fixed is not None and value not in (None, fixed):
-            raise InputError(f"{option} {value} was given, but {name} has {fixed}: leave out --{option}, or --init")
-        chosen[option] = value if value is not None else chosen[option] if fixed is None else fixed
-    if init is None:
-        checks.whole("vocab", chosen["vocab"], *TRAINED_VOCAB)
-    return chosen
 
 
 def refuse_what_does_not_fit(settings: TrainSettings, device: torch.device, processes: int = 1, sharded: bool = False) -> None:

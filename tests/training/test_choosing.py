@@ -1,0 +1,179 @@
+"""Settings that follow from the data and the device: the rule, and a plain command that learns by it."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import unmask
+from unmask.errors import InputError, UnmaskWarning
+from unmask.training.choosing import SIZES, Data, choose_shape, in_words, planned, seconds, settle
+from unmask.training.packing import PackedRows
+from unmask.training.settings import TrainSettings
+
+ASKED = dict.fromkeys(("layers", "width", "heads", "vocab", "batch_tokens", "lr"))
+LEFT_OUT: dict[str, Any] = {
+    **ASKED, "size": "auto", "init": None, "tokenizer": None, "epochs": None, "steps": 0, "dropout": None, "mask_source": None,
+}  # fmt: skip
+
+
+def chosen(tokens: int, device: str, pairs: bool = True, **given: Any) -> tuple[TrainSettings, Data, float]:
+    """The settings of a corpus of this many tokens, and its epochs."""
+    data, asked = Data(tokens, pairs, device), {**LEFT_OUT, **given}
+    causal = {"objective": asked.pop("objective")} if "objective" in asked else {}
+    named = {name: asked[name] for name in ("dropout", "mask_source", "steps") if asked[name]}
+    shape = choose_shape(asked["size"], data, {name: asked[name] for name in ASKED}, None)
+    rows = PackedRows(128, np.zeros((max(1, tokens // 128), 128), np.uint16), tokens // 32, tokens)
+    made = settle(TrainSettings(**shape, **named, **causal, parallel=pairs), [rows], data, asked)
+    return made, data, made.steps / (len(rows.ids) // (made.batch_tokens // 128))
+
+
+PAIRS_28_000 = 920_000
+"""About the tokens of 28,000 pairs of captions."""
+
+
+def test_pairs_of_captions_on_a_gpu_get_the_settings_of_the_benchmark() -> None:
+    made, data, epochs = chosen(PAIRS_28_000, "cuda")
+    assert (made.layers, made.width, made.heads, made.vocab, made.batch_tokens, made.lr) == (6, 384, 6, 8192, 16384, 2.5e-3)
+    assert (made.dropout, made.mask_source) == (0.2, 0.1) and epochs == pytest.approx(48, abs=0.5)
+    assert 2600 < made.steps < 2750 and made.warmup == made.steps // 10
+    assert 60 < seconds(made, made.steps, data.device) < 180
+
+
+@pytest.mark.parametrize(
+    ("tokens", "device", "pairs", "size", "vocab", "batch", "epochs", "dropout"),
+    [
+        (3_000, "cpu", True, "mini", 256, 512, 80, 0.2),
+        (5_000, "cuda", False, "mini", 256, 512, 48, 0.2),
+        (50_000, "cuda", True, "tiny", 512, 512, 48, 0.2),
+        (PAIRS_28_000, "cpu", True, "tiny", 4096, 2048, 10.9, 0.1),
+        (500_000, "cuda", False, "small", 4096, 8192, 48, 0.2),
+        (4_000_000, "cpu", False, "tiny", 4096, 2048, 3, 0.0),
+        (20_000_000, "cuda", True, "medium", 8192, 16384, 10, 0.1),
+        (100_000_000, "cuda", False, "small", 8192, 65536, 3, 0.0),
+    ],
+)
+def test_the_rule(
+    tokens: int, device: str, pairs: bool, size: str, vocab: int, batch: int, epochs: float, dropout: float
+) -> None:
+    made, data, found = chosen(tokens, device, pairs)
+    assert data.size == size and made.width == SIZES[size].width
+    assert (made.vocab, made.batch_tokens, made.dropout) == (vocab, batch, dropout)
+    assert found == pytest.approx(epochs, rel=0.02) and made.steps >= 400
+
+
+def test_more_text_never_has_a_smaller_model_or_fewer_steps() -> None:
+    for device in ("cpu", "cuda"):
+        made = [chosen(tokens, device)[0] for tokens in (4_000, 30_000, 200_000, 1_000_000, 8_000_000, 60_000_000)]
+        for name in ("width", "vocab", "batch_tokens"):
+            values = [getattr(one, name) for one in made]
+            assert values == sorted(values), name
+        seen = [one.steps * one.batch_tokens for one in made]
+        assert seen == sorted(seen)
+
+
+def test_a_causal_model_is_asked_for_every_token_and_sees_half_of_the_epochs() -> None:
+    made, _, epochs = chosen(PAIRS_28_000, "cuda", objective="causal")
+    assert epochs == pytest.approx(24, abs=0.5) and made.dropout == 0.3 and "mask_source" not in made.to_dict()
+    assert chosen(500_000, "cuda", False, objective="causal")[0].dropout == 0.2
+
+
+def test_what_is_given_wins() -> None:
+    given = {
+        "layers": 3,
+        "width": 96,
+        "heads": 4,
+        "vocab": 700,
+        "batch_tokens": 640,
+        "lr": 0.5,
+        "dropout": 0.4,
+        "mask_source": 0.3,
+    }
+    made, _, epochs = chosen(PAIRS_28_000, "cuda", **given, epochs=2.0)
+    assert {name: getattr(made, name) for name in given} == given and epochs == pytest.approx(2, rel=0.01)
+    assert chosen(PAIRS_28_000, "cuda", dropout=0.0)[0].dropout == 0.0
+    assert chosen(5_000, "cpu", epochs=1.0)[0].steps == 9
+
+
+def test_a_run_of_given_steps_or_from_a_model_has_neither_dropout_nor_masked_sources() -> None:
+    made = chosen(PAIRS_28_000, "cuda", steps=50)[0]
+    assert (made.steps, made.dropout, made.mask_source) == (50, 0.0, 0.0)
+    made, _, epochs = chosen(PAIRS_28_000, "cuda", init="somewhere")
+    assert (made.dropout, made.mask_source) == (0.0, 0.0) and epochs == pytest.approx(3, rel=0.02)
+
+
+def test_a_named_size_has_its_own_vocabulary_and_batch() -> None:
+    made = chosen(20_000, "cuda", size="tiny")[0]
+    assert (made.vocab, made.batch_tokens) == (4096, 2048)
+    with pytest.raises(InputError, match="shorter than one batch"):
+        chosen(20_000, "cuda", size="small")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [(3, "less than a minute"), (60, "about 1 minute"), (400, "about 7 minutes"), (3 * 3600, "about 3 hours")],
+)
+def test_durations(given: float, said: str) -> None:
+    assert in_words(given) == said
+
+
+def test_the_plan_names_only_what_was_chosen() -> None:
+    made, data, epochs = chosen(PAIRS_28_000, "cuda", width=192, heads=3)
+    length, options, expect = planned(made, data, epochs, {**LEFT_OUT, "width": 192, "heads": 3}).splitlines()
+    assert re.fullmatch(r"2,\d{3} steps of 16,384 tokens: 4\d.* epochs of 920,000 tokens, about \d minutes?", length)
+    assert "--layers 6 --vocab 8192 --batch-tokens 16384 --lr 0.0025 --dropout 0.2 --mask-source 0.1 --steps 2" in options
+    assert "--width" not in options and "--heads" not in options and expect.startswith("expect ")
+    assert "--layers" not in planned(made, data, epochs, {**LEFT_OUT, "init": "somewhere"})
+
+
+WORDS = ["ka lo", "mi ru", "te so", "ni pa", "ku la", "mo ri"]
+
+
+def reversed_pairs(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Sources of two to four words, and their translations: the last word first, each by its entry in a dictionary."""
+    draw = random.Random(seed)
+    there, back = [word.split()[0] for word in WORDS], dict(word.split() for word in WORDS)
+    sources = [draw.choices(there, k=draw.randint(2, 4)) for _ in range(count)]
+    return [" ".join(s) for s in sources], [" ".join(back[word] for word in reversed(s)) for s in sources]
+
+
+def share_right(model: Path) -> float:
+    sources, wanted = reversed_pairs(40, seed=1)
+    found = unmask.translate(sources, model=model, lengths=1, steps=4, device="cpu").texts
+    return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)
+
+
+def test_a_plain_command_learns_to_translate_and_the_former_settings_did_not(tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    given: dict[str, Any] = {"parallel": reversed_pairs(300), "cache": tmp_path / "cache", "valid_share": 0.05, "device": "cpu"}
+    before = {"size": "tiny", "batch_tokens": 1024, "epochs": 3.0, "dropout": 0.0, "mask_source": 0.0}
+    made = unmask.train(out=tmp_path / "plain", **given)
+    assert made.learned and made.settings.width == 64 and made.settings.steps >= 400
+    assert share_right(made.out) > 0.8
+    with pytest.warns(UnmaskWarning, match="the model has .*learned"):
+        former = unmask.train(out=tmp_path / "former", **before, **given)
+    assert share_right(former.out) < 0.2
+
+
+def test_the_chosen_options_given_one_by_one_make_the_same_weights_and_so_does_a_resumed_run(tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    told: list[str] = []
+    given: dict[str, Any] = {"parallel": reversed_pairs(200), "cache": tmp_path / "cache", "valid_share": 0.05, "device": "cpu"}
+    plain = {**given, "out": tmp_path / "plain", "epochs": 7.0}
+    assert unmask.train(**plain, max_minutes=0.0, progress=lambda done, total, what="": told.append(what)).status == "paused"
+    made = unmask.train(**plain, resume=True)
+    assert made.finished and made.settings.dropout == 0.1
+    said = next(line for what in told for line in what.splitlines() if line.startswith("chosen "))
+    options = {name.replace("-", "_"): float(value) for name, value in re.findall(r"--([\w-]+) (\S+)", said)}
+    numbers = {name: value if name in ("lr", "dropout", "mask_source") else int(value) for name, value in options.items()}
+    again = unmask.train(out=tmp_path / "again", **given, **numbers)
+    assert again.settings == made.settings
+    first, second = load_file(made.out / "model.safetensors"), load_file(again.out / "model.safetensors")
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
