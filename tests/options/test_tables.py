@@ -205,7 +205,7 @@ def test_an_argument_that_must_be_given_has_no_default():
 def shown(*words: str) -> set[str]:
     done = CliRunner().invoke(app, [*words, "--help"])
     assert done.exit_code == 0 and "<bool>" not in done.output
-    return set(re.findall(r"^│ (--[\w-]+)", done.output, re.MULTILINE)) - {"--help"}
+    return set(re.findall(r"^│ (?:[ *]  )?(--[\w-]+)", done.output, re.MULTILINE)) - {"--help"}
 
 
 def test_a_help_has_the_options_of_all_methods_or_those_that_a_named_one_reads():
@@ -217,7 +217,29 @@ def test_a_help_has_the_options_of_all_methods_or_those_that_a_named_one_reads()
     assert everywhere == {row.flags[0] for row in rows.declared()}
 
 
-@pytest.mark.parametrize("words", ["sample", "sample --kernel mh", "score", "score --score any_order,pair", "translate"])
+def test_a_help_of_folds_has_every_option_somewhere_and_names_what_opens_them():
+    rows, alone = table("train"), CliRunner().invoke(app, ["train", "--help"]).output
+    assert all(fold.typed.split()[0] in alone and fold.what in " ".join(alone.split()) for fold in rows.folds)
+    opened = [shown("train", *FOLDS[fold.typed]) for fold in rows.folds]
+    assert all(len(one) == len(fold.names) for one, fold in zip(opened, rows.folds, strict=True))
+    assert not shown("train") & set().union(*opened)
+    assert shown("train").union(*opened) == {row.flags[0].split("/")[0] for row in rows.declared() if not row.argument}
+    assert shown("train", "--objective", "causal") == {"--label-smoothing"}
+
+
+FOLDS = {
+    "--objective NAME": ("--objective", "masked"),
+    "--parallel SOURCE TARGET": ("--parallel", "a", "b"),
+    "--size NAME": ("--size", "tiny"),
+    "--valid FILE": ("--valid", "texts.txt"),
+    "--device NAME": ("--device", "cpu"),
+    "--push-to NAME": ("--push-to", "someone/model"),
+}
+ONE_SCREEN = ["sample", "sample --kernel mh", "score", "score --score any_order,pair", "translate", "train"]
+ONE_SCREEN += [" ".join(["train", *words]) for words in FOLDS.values()]
+
+
+@pytest.mark.parametrize("words", ONE_SCREEN)
 def test_a_help_is_one_screen(words):
     assert len(CliRunner().invoke(app, [*words.split(), "--help"]).output.splitlines()) < 70
 

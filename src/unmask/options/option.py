@@ -196,10 +196,10 @@ class Options:
     @classmethod
     @cache
     def declared(cls) -> tuple[Row, ...]:
-        """All rows: arguments, then those of each group together, the model's and the output's last."""
+        """All rows: arguments, those of no group, then each group together, the model's and the output's last."""
         rows = [replace(f.metadata["row"], name=f.name) for f in fields(cls) if "row" in f.metadata]
         groups = list(dict.fromkeys(row.group for row in rows))
-        places = {group: len(groups) + (MODEL, OUTPUT).index(group) for group in (MODEL, OUTPUT)}
+        places = {"": -1, MODEL: len(groups), OUTPUT: len(groups) + 1}
         return tuple(sorted(rows, key=lambda row: (not row.argument, places.get(row.group, groups.index(row.group)))))
 
     @classmethod

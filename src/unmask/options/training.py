@@ -65,9 +65,7 @@ class Training(Options):
         left_out=None,
         otherwise="--max-length",
     )
-    objective: ObjectiveName = option(
-        "masked", Choice(get_args(ObjectiveName)), "masked, or causal (of the next token)."
-    )
+    objective: ObjectiveName = option("masked", Choice(get_args(ObjectiveName)), "masked, or causal (of the next token).")
     masking: str = objective_row(
         PLAIN_MASKING,
         Text(),
