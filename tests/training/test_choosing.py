@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import unmask
 from unmask.errors import InputError, UnmaskWarning
 from unmask.training.choosing import SIZES, Data, choose_shape, in_words, planned, seconds, settle
 from unmask.training.packing import PackedRows
+from unmask.training.result import RunLog
 from unmask.training.settings import TrainSettings
 
 ASKED = dict.fromkeys(("layers", "width", "heads", "vocab", "batch_tokens", "lr"))
@@ -116,6 +118,13 @@ def test_a_named_size_has_its_own_vocabulary_and_batch() -> None:
         chosen(20_000, "cuda", size="small")
 
 
+def test_the_page_has_the_sizes() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    for name, preset in SIZES.items():
+        numbers = " | ".join(f"{value:,}" for value in preset)
+        assert f"| `{name}` | {numbers} |" in page
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [(3, "less than a minute"), (60, "about 1 minute"), (400, "about 7 minutes"), (3 * 3600, "about 3 hours")],
@@ -131,6 +140,18 @@ def test_the_plan_names_only_what_was_chosen() -> None:
     assert "--layers 6 --vocab 8192 --batch-tokens 16384 --lr 0.0025 --dropout 0.2 --mask-source 0.1 --steps 2" in options
     assert "--width" not in options and "--heads" not in options and expect.startswith("expect ")
     assert "--layers" not in planned(made, data, epochs, {**LEFT_OUT, "init": "somewhere"})
+
+
+def test_a_log_says_how_long_the_rest_takes_at_the_speed_after_the_first_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, told = [0.0], []
+    monkeypatch.setattr("unmask.training.result.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    log = RunLog(tmp_path / "log.jsonl", 1000, progress=lambda done, total, what="": told.append(what))
+    for step, now in ((50, 300.0), (100, 320.0), (500, 480.0)):
+        clock[0] = now
+        log.trained(step, 2.0, 0.0, 1e-3, 1e4)
+    assert [what.rpartition(", ")[2] for what in told] == ["loss 2.000", "about 6 minutes left", "about 3 minutes left"]
 
 
 WORDS = ["ka lo", "mi ru", "te so", "ni pa", "ku la", "mo ri"]

@@ -44,8 +44,11 @@ MASKED_SOURCE = 0.1
 RATES = {"cuda": 5e13, "cpu": 1.5e10}
 """Multiplications per second: of a GPU of today in bfloat16, of one thread of a CPU in float32."""
 STEP_SECONDS = {"cuda": 0.012, "cpu": 0.01}
-"""The least time of a step, and of the first steps of all, which compile the model on a GPU."""
+"""Of a step, besides."""
 START_SECONDS = {"cuda": 40.0, "cpu": 0.0}
+"""Of the first steps, besides: a GPU's model is compiled."""
+ASKED = 0.25
+"""The share of tokens that a masked model is asked for."""
 
 
 class Preset(NamedTuple):
@@ -159,12 +162,13 @@ def settle(
     return dataclasses.replace(settings, batch_tokens=batch, steps=steps, warmup=warmup, **changes)
 
 
-def seconds(settings: TrainSettings, steps: int, device: str, share: float = 0.25) -> float:
-    """How long steps take, from their multiplications; `share` of the tokens are asked for.
+def seconds(settings: TrainSettings, steps: int, device: str) -> float:
+    """How long steps take, from their multiplications.
 
     A token costs 12 D^2 + 2 D L in each layer of width D and rows of length L, an answer D^2 + D V; gradients cost twice that.
     """
     width, kind = settings.width, "cuda" if device == "cuda" else "cpu"
+    share = 1.0 if settings.objective == "causal" else ASKED
     layer = 12 * width**2 + 2 * width * settings.max_length
     token = settings.layers * layer + share * (width**2 + width * settings.vocab)
     rate = RATES[kind] * (1 if kind == "cuda" else torch.get_num_threads())
