@@ -142,7 +142,7 @@ class Mutants:
 
     def figure(self) -> Figure:
         """A heat map: effects of single changes by place and token; of multiple ones, epistasis."""
-        from unmask.answers.plots import mutant_map
+        from unmask.variants.plots import mutant_map
 
         return mutant_map(self)
 
