@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-AT_ONCE = 2**22
-"""Counts in memory at once."""
+AT_ONCE = 2**16
+"""Counts worked on at once: few enough for a processor's cache."""
 PENALTIES = np.logspace(-2, 3, 11)
 EVALUATED = 20_000
 """The most variants that a regression is evaluated on."""
@@ -40,7 +40,7 @@ class Sorted:
 
     def sums(self, weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b g"]:
         """The sum of weights over each distinct value."""
-        ascending = weights[:, self.order]
+        ascending = np.take(weights, self.order, axis=1)
         return ascending if len(self.starts) == len(self.order) else np.add.reduceat(ascending, self.starts, axis=1)
 
     def mid_ranks(self, totals: Float[np.ndarray, "b g"]) -> Float[np.ndarray, "b g"]:
@@ -98,15 +98,25 @@ def agreement(
         for place, column in enumerate(by_score):
             totals = column.sums(drawn)
             ranks = column.mid_ranks(totals)
-            summed, hit = column.sums(weights), column.sums(hits)
+            summed = column.sums(weights)
+            hit = summed if target.classes else column.sums(hits)
             with np.errstate(invalid="ignore", divide="ignore"):
                 whole = scale if target.classes else scale * np.sqrt((totals * ranks**2).sum(1))
                 statistic[:, place] = (summed * ranks).sum(1) / whole + target.chance
-                above = n[:, None] / 2 - ranks - totals / 2
-                share = np.clip((top - above) / totals, 0, 1)
-                enriched[:, place] = np.nansum(hit * share, 1) / np.minimum(top, n) / (found_hits / n)
+                enriched[:, place] = _hits_at_the_top(totals, hit, top) / np.minimum(top, n) / (found_hits / n)
         found.append((statistic, enriched))
     return np.concatenate([one for one, _ in found]), np.concatenate([other for _, other in found])
+
+
+def _hits_at_the_top(totals: Float[np.ndarray, "b g"], hits: Float[np.ndarray, "b g"], top: int) -> Float[np.ndarray, " b"]:
+    """Expected hits among the `top` highest, ties in random order; the last columns are enough if they hold `top` variants."""
+    last = min(totals.shape[1], 4 * top + 64)
+    if last < totals.shape[1] and (totals[:, -last:].sum(1) < top).any():
+        last = totals.shape[1]
+    totals, hits = totals[:, -last:][:, ::-1], hits[:, -last:][:, ::-1]
+    above = totals.cumsum(1) - totals
+    found: np.ndarray = np.nansum(hits * np.clip((top - above) / totals, 0, 1), 1)
+    return found
 
 
 def as_they_are(n: int) -> Iterator[Float[np.ndarray, "1 n"]]:
