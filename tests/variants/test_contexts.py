@@ -102,12 +102,12 @@ def test_passes_are_the_distinct_contexts_exactly():
     expected = {"pll": k * 2 ** (k - 1), "left_to_right": 2**k - 1, "product": 1, "singles": k, "epistasis": k + 10 * 5}
     for name, passes in expected.items():
         rows.clear()
-        asked = Contexts(model, [0] * 6, range(k), [0, 1], name)
+        asked = Contexts(model, [0] * 6, range(k), name, [0, 1])
         assert asked.pass_count(variants) == passes
         asked.scores(variants)
         assert asked.passes == passes
         assert sum(rows) >= passes
-    several = Contexts(model, [0] * 6, range(k), [0, 1], "pll,left_to_right,product")
+    several = Contexts(model, [0] * 6, range(k), "pll,left_to_right,product", [0, 1])
     shared = k * 2 ** (k - 1) + 2**k - 1 - 2 ** (k - 1)  # the last step of the chain is a term of pll, the first the product's
     rows.clear()
     several.scores(variants)
@@ -116,7 +116,7 @@ def test_passes_are_the_distinct_contexts_exactly():
 
 def test_any_orders_share_prefixes():
     k = 4
-    asked = Contexts(TabularMLM.random(2, k, 3), [0] * k, range(k), [0, 1], "any_order", orders=5, seed=2)
+    asked = Contexts(TabularMLM.random(2, k, 3), [0] * k, range(k), "any_order", [0, 1], orders=5, seed=2)
     prefixes = {
         frozenset(order[:j]) for order in random_orders(1, 5, k, torch.Generator().manual_seed(2))[0].tolist() for j in range(k)
     }
@@ -125,7 +125,7 @@ def test_any_orders_share_prefixes():
 
 
 def test_only_pairs_that_a_variant_changes_are_asked_for():
-    asked = Contexts(TabularMLM.random(2, 4, 3), [0] * 4, range(4), [0, 1], "pairs")
+    asked = Contexts(TabularMLM.random(2, 4, 3), [0] * 4, range(4), "pairs", [0, 1])
     assert asked.pass_count(torch.tensor([[1, 1, 0, 0], [0, 0, 1, 0]])) == 4 + 5
 
 

@@ -12,8 +12,8 @@ share (`MaskedLM.substitutions`), rows of small sets in common batches. Kept are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import combinations
 from math import log
 
@@ -28,9 +28,9 @@ from unmask.joints.registry import DEFAULT_OF_MUTANTS
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.tables.lattice import random_orders
-from unmask.tables.unary import pass_count, tables_of
-from unmask.variants.mutants import TOGETHER, effects
-from unmask.variants.registry import VariantScore, chosen, columns_of
+from unmask.tables.questions import ROWS, cut, enough_rows, grouped
+from unmask.variants.neighbours import Pair, pair_epistasis, passes_per_pair, single_effects
+from unmask.variants.registry import chosen, columns_of
 
 VARIANTS = "variants"
 """The unit of progress."""
@@ -60,22 +60,11 @@ def variant_scores(
     joint     the construction of `epistasis`, and of `pairs` without a name
     progress  variants done, in proportion to the passes
     """
-    lattice = Contexts(model, ids, sites, allowed, names, orders, seed, joint)
-    return lattice.scores(variants, progress)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """The contexts of one revealed set: distinct rows of values, and which of them each variant has."""
-
-    revealed: list[int]
-    predicted: list[int]
-    values: Int[Tensor, "c s"]
-    context: Int[Tensor, " n"]
+    return Contexts(model, ids, sites, names, allowed, orders, seed, joint).scores(variants, progress)
 
 
 class Contexts:
-    """What is asked of the model for the scores of variants of one parent; `scores` may be called for many lists of them.
+    """The contexts that the scores of variants of one parent need; `scores` may be called for one list of them after another.
 
     passes   rows passed so far
     """
@@ -85,8 +74,8 @@ class Contexts:
         model: ConditionalModel,
         ids: Sequence[int],
         sites: Sequence[int],
-        allowed: Sequence[int],
         names: str | Sequence[str],
+        allowed: Sequence[int],
         orders: int = 8,
         seed: int = 0,
         joint: str = DEFAULT_OF_MUTANTS,
@@ -98,59 +87,59 @@ class Contexts:
             raise InputError(f"sites {checks.shown(list(sites))} are empty or name a position twice: name each position once")
         self.columns = sorted(range(len(sites)), key=lambda column: sites[column])
         self.sites = [sites[column] for column in self.columns]
-        self.scored: list[VariantScore] = chosen(names, joint)
+        self.scored = chosen(names, joint)
+        self.joints = list(dict.fromkeys(score.joint for score in self.scored if score.joint))
         self.allowed = torch.tensor(list(allowed), dtype=torch.long, device=model.device)
         self.place = torch.full((model.input_size,), -1, dtype=torch.long, device=model.device)
         self.place[self.allowed] = torch.arange(len(self.allowed), device=model.device)
         self.wild = self.place[torch.tensor([self.ids[t] for t in self.sites], device=model.device)]
-        if bool((self.wild < 0).any()) and any(score.chains is None for score in self.scored):
+        self.of_parent = any(score.chains is None for score in self.scored)
+        if self.of_parent and bool((self.wild < 0).any()):
             place = self.sites[int((self.wild < 0).nonzero()[0])]
             raise InputError(f"token {model.token(self.ids[place])!r} of the parent is not in the alphabet: add it there")
         generator = torch.Generator().manual_seed(seed)
         drawn = random_orders(1, checks.whole("orders", orders, 1, MOST_ORDERS), len(self.sites), generator)[0].tolist()
         self.chains = {score.name: score.chains(len(self.sites), drawn) for score in self.scored if score.chains}
-        self.asked: dict[int, set[int]] = {}
-        for chains in self.chains.values():
-            for revealed, site in (term for chain in chains for term in chain):
-                self.asked.setdefault(revealed, set()).add(site)
+        self.asked: dict[int, list[int]] = {}
+        for revealed, site in sorted({term for chains in self.chains.values() for chain in chains for term in chain}):
+            self.asked.setdefault(revealed, []).append(site)
+        self.epistasis: dict[Pair, dict[str, Tensor]] = {}
 
     def pass_count(self, variants: Int[Tensor, "n k"]) -> int:
         """How many passes these variants take, exactly."""
         cells = self._cells(variants)
         return sum(self._row_counts(cells).values()) + self._parent_passes(cells)
 
+    def pairs(self, variants: Int[Tensor, "n k"]) -> list[Pair]:
+        """The pairs of sites that some variant changes both of, if a score needs pairs; by number, from left to right."""
+        return self._pairs(self._cells(variants))
+
     def scores(self, variants: Int[Tensor, "n k"], progress: Progress | None = None) -> dict[str, Float[Tensor, " n"]]:
         """As in `variant_scores`; equal variants get the same numbers."""
         cells = self._cells(variants)
-        one, number = self._distinct(cells, (1 << len(self.sites)) - 1)
+        one, number, _ = self._distinct(cells, (1 << len(self.sites)) - 1)
         cells = cells[one]
         counts = self._row_counts(cells)
         total, start = sum(counts.values()) + self._parent_passes(cells), self.passes
 
-        def report() -> None:
+        def add(passes: int) -> None:
+            self.passes += passes
             if progress:
-                progress(len(variants) * (self.passes - start) // max(1, total), len(variants), VARIANTS)
+                progress(len(variants) * (self.passes - start) // total, len(variants), VARIANTS)
 
+        logs = {name: cells.new_zeros((len(chains), len(cells)), dtype=torch.float64) for name, chains in self.chains.items()}
         readers: dict[tuple[int, int], list[Tensor]] = {}
-        sums = {}
         for name, chains in self.chains.items():
-            sums[name] = torch.zeros((len(chains), len(cells)), dtype=torch.float64, device=cells.device)
-            for total_of_chain, chain in zip(sums[name], chains, strict=True):
+            for sums, chain in zip(logs[name], chains, strict=True):
                 for term in chain:
-                    readers.setdefault(term, []).append(total_of_chain)
-        for revealed, site, log_q in self._terms(cells, counts, report):
-            for total_of_chain in readers[revealed, site]:
-                total_of_chain += log_q
-        found: dict[str, Tensor] = {}
-        parents = self._of_parent(cells, report)
+                    readers.setdefault(term, []).append(sums)
+        self._pass(cells, counts, readers, add)
+        found = self._parent_scores(cells, add)
         for score in self.scored:
-            if score.chains is None:
-                found[score.name] = parents[score.name]
-                continue
-            logs = sums[score.name]
-            found[score.name] = logs.logsumexp(0) - log(len(logs)) if len(logs) > 1 else logs[0]
-            if score.extra:
-                found |= dict(zip(score.columns[1:], [logs.mean(0)], strict=True))
+            if score.chains is not None:
+                values = logs[score.name]
+                found[score.name] = values.logsumexp(0) - log(len(values))
+                found |= {f"{score.name}_{suffix}": values.mean(0) for suffix in score.extra}
         if any(bool(values.isnan().any()) for values in found.values()):
             raise self.model.not_finite()
         return {column: found[column][number].cpu() for column in columns_of(self.scored)}
@@ -158,9 +147,8 @@ class Contexts:
     def _cells(self, variants: Int[Tensor, "n k"]) -> Int[Tensor, "n k"]:
         """Each token's place in the alphabet, sites from left to right."""
         if variants.dim() != 2 or variants.shape[1] != len(self.sites):
-            raise InputError(
-                f"variants of shape {tuple(variants.shape)} do not fill {len(self.sites)} sites: one column per site"
-            )
+            shape = tuple(variants.shape)
+            raise InputError(f"variants of shape {shape} do not fill {len(self.sites)} sites: give one column per site")
         tokens = variants[:, self.columns].to(self.model.device, torch.long)
         inside = (tokens >= 0) & (tokens < len(self.place))
         cells = torch.where(inside, self.place[tokens.clamp(0, len(self.place) - 1)], -1)
@@ -176,83 +164,138 @@ class Contexts:
     def _key(self, cells: Int[Tensor, "n k"], revealed: int) -> Int[Tensor, " n"]:
         """One whole number per variant, the same exactly for those that agree at the revealed sites."""
         key, span = cells.new_zeros(len(cells)), 1
-        for site in _members(revealed):
+        for site in members(revealed):
             if span * len(self.allowed) > LARGEST_KEY:
-                key = key.unique(return_inverse=True)[1]
-                span = len(cells)
+                key, span = key.unique(return_inverse=True)[1], len(cells)
             key, span = key * len(self.allowed) + cells[:, site], span * len(self.allowed)
         return key
 
-    def _distinct(self, cells: Int[Tensor, "n k"], revealed: int) -> tuple[Int[Tensor, " c"], Int[Tensor, " n"]]:
-        """For each distinct context, in order, a variant that has it; and which context each variant has."""
-        keys, context = self._key(cells, revealed).unique(return_inverse=True)
-        return context.new_empty(len(keys)).scatter_(0, context, torch.arange(len(cells), device=cells.device)), context
+    def _distinct(self, cells: Int[Tensor, "n k"], revealed: int) -> tuple[Tensor, Tensor, Tensor]:
+        """For each distinct context, in order, a variant that has it; which context each variant has; how many have each."""
+        keys, context, counts = self._key(cells, revealed).unique(return_inverse=True, return_counts=True)
+        numbers = torch.arange(len(cells), device=cells.device)
+        return numbers.new_empty(len(keys)).scatter_(0, context, numbers), context, counts
 
-    def _question(self, cells: Int[Tensor, "n k"], revealed: int) -> _Asked:
-        one, context = self._distinct(cells, revealed)
-        sites = _members(revealed)
-        return _Asked(sites, sorted(self.asked[revealed]), self.allowed[cells[one][:, sites]], context)
+    def _pass(
+        self,
+        cells: Int[Tensor, "n k"],
+        counts: dict[int, int],
+        readers: dict[tuple[int, int], list[Tensor]],
+        add: Callable[[int], None],
+    ) -> None:
+        """Add every term to the sums that read it: sets that fill batches by themselves, then all others in common batches."""
+        in_order = sorted(counts, key=lambda revealed: (counts[revealed], revealed))
+        enough = enough_rows(self.model, len(self.ids))
+        alone = [revealed for revealed in in_order if len(self.asked[revealed]) == 1 and counts[revealed] >= enough]
+        together = [revealed for revealed in in_order if revealed not in set(alone)]
 
-    def _terms(self, cells: Tensor, counts: dict[int, int], report: object) -> Iterator[tuple[int, int, Tensor]]:
-        """(revealed set, site, log q of each variant) for every term; small sets first."""
-        for revealed in sorted(counts, key=lambda revealed: (counts[revealed], revealed)):
-            asked = self._question(cells, revealed)
-            values = torch.empty((len(asked.predicted), len(cells)), dtype=torch.float64, device=cells.device)
-            base = blanked(self.ids, self.sites, self.model.mask_id)
-            rows = torch.tensor(base.ids, device=cells.device).repeat(len(asked.values), 1)
-            rows[:, [self.sites[s] for s in asked.revealed]] = asked.values
-            places = torch.tensor([[self.sites[t] for t in asked.predicted]], device=cells.device).expand(len(rows), -1)
-            log_q = self._normalised(self.model.logits(rows, places))
-            self.passes += len(rows)
-            for i, site in enumerate(asked.predicted):
-                yield revealed, site, log_q[asked.context, i, cells[:, site]]
+        def question(revealed: int) -> _Question:
+            sites = self.asked[revealed]
+            return _Question(self, cells, revealed, sites, [readers[revealed, site] for site in sites])
 
-    def _normalised(self, logits: Float[Tensor, "*n V"]) -> Float[Tensor, "*n a"]:
-        return logits[..., self.allowed].double().log_softmax(-1)
+        for group in grouped(together, lambda revealed: len(self.asked[revealed])):
+            places = len(self.asked[together[group[0]]])
+            at_once = self.model.rows_at_once(len(self.ids), places) or ROWS
+            questions = ((question(together[i]), counts[together[i]]) for i in group)
+            for batch in cut(questions, at_once):
+                texts = torch.cat([asked.texts(rows) for asked, rows in batch])
+                positions = torch.cat([asked.positions.expand(rows.stop - rows.start, -1) for asked, rows in batch])
+                logits = self.model.logits(texts, positions).split([rows.stop - rows.start for _, rows in batch])
+                for (asked, rows), part in zip(batch, logits, strict=True):
+                    asked.read(rows, part)
+                add(len(texts))
+        for revealed in alone:
+            asked, (predict,) = question(revealed), self.asked[revealed]
+            vary = [self.sites[site] for site in members(revealed)]
+            for rows, part in self.model.unchecked_substitutions(self.base, vary, asked.values, self.sites[predict]):
+                asked.read(rows, part.unsqueeze(1))
+                add(len(part))
 
-    def _parent_passes(self, cells: Tensor) -> int:
-        singles = len(self.sites) if any(score.chains is None for score in self.scored) else 0
-        return singles + len(self._pairs(cells)) * pass_count([len(self.allowed)] * 2)
+    @cached_property
+    def base(self) -> tuple[int, ...]:
+        """The parent with all sites masked."""
+        return blanked(self.ids, self.sites, self.model.mask_id).ids
 
-    def _pairs(self, cells: Tensor) -> list[tuple[int, int]]:
-        """Pairs of sites that some variant changes both of, if a score needs pairs."""
-        if not any(score.joint for score in self.scored):
+    def _parent_passes(self, cells: Int[Tensor, "n k"]) -> int:
+        """Passes of the parent and its neighbours that are not known yet."""
+        new = sum(pair not in self.epistasis for pair in self._pairs(cells))
+        singles = len(self.sites) if self.of_parent and "singles" not in vars(self) else 0
+        return singles + new * passes_per_pair(len(self.allowed))
+
+    def _pairs(self, cells: Int[Tensor, "n k"]) -> list[Pair]:
+        if not self.joints:
             return []
         changed = (cells != self.wild).float()
         together = (changed.T @ changed > 0).tolist()
         return [(s, t) for s, t in combinations(range(len(self.sites)), 2) if together[s][t]]
 
-    def _of_parent(self, cells: Tensor, report: object) -> dict[str, Tensor]:
+    @cached_property
+    def singles(self) -> Float[Tensor, "k a"]:
+        """The effect of each single change."""
+        return single_effects(self.model, self.ids, self.sites, self.allowed, self.wild)
+
+    def know(self, pairs: Sequence[Pair], add: Callable[[int], None] = lambda passes: None) -> None:
+        """Compute the epistasis of these pairs of sites, unless it is known."""
+        new = [pair for pair in pairs if pair not in self.epistasis]
+        where = [(self.sites[s], self.sites[t]) for s, t in new]
+        found = pair_epistasis(self.model, self.ids, where, self.allowed, self.joints)
+        for pair, (_, tables) in zip(new, found, strict=True):
+            self.epistasis[pair] = tables
+            add(passes_per_pair(len(self.allowed)))
+
+    def _parent_scores(self, cells: Int[Tensor, "n k"], add: Callable[[int], None]) -> dict[str, Tensor]:
         """The scores that need only conditionals of the parent and its neighbours."""
-        wanted = [score for score in self.scored if score.chains is None]
-        if not wanted:
-            return {}
-        rows = torch.tensor([self.ids], device=cells.device).repeat(len(self.sites), 1)
-        places = torch.tensor(self.sites, device=cells.device)[:, None]
-        log_q = self._normalised(self.model.logits(rows.scatter(1, places, self.model.mask_id), places)[:, 0])
-        self.passes += len(rows)
-        effect = log_q - log_q.gather(1, self.wild[:, None])
-        singles = effect[torch.arange(len(self.sites), device=cells.device), cells].sum(1)
-        joints = sorted({score.joint for score in wanted if score.joint})
-        sums = {joint: torch.zeros_like(singles) for joint in joints}
-        axis, pairs = [self.allowed, self.allowed], self._pairs(cells)
-        for start in range(0, len(pairs), TOGETHER):
-            group = pairs[start : start + TOGETHER]
-            clozes = [blanked(self.ids, [self.sites[s], self.sites[t]], self.model.mask_id) for s, t in group]
-            axes = [axis] * len(group)
-            for (s, t), table in zip(group, tables_of(self.model, clozes, axes, torch.float64, supports=axes), strict=True):
-                wild = [int(self.wild[s]), int(self.wild[t])]
-                both = (cells[:, s] != wild[0]) & (cells[:, t] != wild[1])
-                for joint in joints:
-                    own = effects(table, wild, joint)["epistasis"]
-                    sums[joint] += own[cells[:, s], cells[:, t]].where(both, 0.0)
-            self.passes += len(group) * pass_count([len(self.allowed)] * 2)
-        made = {"singles": singles}
-        for score in wanted:
-            if score.joint:
-                made[score.name] = sums[score.joint] + (0.0 if score.name == "epistasis" else singles)
-        return made
+        if not self.of_parent or not len(cells):
+            return {score.name: cells.new_zeros(0, dtype=torch.float64) for score in self.scored if score.chains is None}
+        new = "singles" not in vars(self)
+        singles = self.singles[torch.arange(len(self.sites), device=cells.device), cells].sum(1)
+        add(new * len(self.sites))
+        pairs = self._pairs(cells)
+        self.know(pairs, add)
+        sums = {joint: torch.zeros_like(singles) for joint in self.joints}
+        for pair in pairs:
+            for joint, table in self.epistasis[pair].items():
+                sums[joint] += table[cells[:, pair[0]], cells[:, pair[1]]]
+        of_pairs = {
+            score.name: sums[score.joint] + (0.0 if score.name == "epistasis" else singles)
+            for score in self.scored
+            if score.joint
+        }
+        return {"singles": singles, **of_pairs}
 
 
-def _members(revealed: int) -> list[int]:
+class _Question:
+    """The contexts of one revealed set: its rows, and who reads log q at which of its masked sites."""
+
+    def __init__(
+        self, asked: Contexts, cells: Int[Tensor, "n k"], revealed: int, predicted: list[int], readers: list[list[Tensor]]
+    ) -> None:
+        self.asked, self.cells, self.predicted, self.readers = asked, cells, predicted, readers
+        one, self.context, counts = asked._distinct(cells, revealed)
+        sites = members(revealed)
+        self.values = asked.allowed[cells[one][:, sites]]
+        self.vary = torch.tensor([[asked.sites[site] for site in sites]], dtype=torch.long, device=cells.device)
+        self.positions = torch.tensor([[asked.sites[site] for site in predicted]], device=cells.device)
+        self.by_context = self.context.argsort()
+        self.first = [0, *counts.cumsum(0).tolist()]
+
+    def texts(self, rows: slice) -> Int[Tensor, "b T"]:
+        """These contexts as token ids."""
+        values = self.values[rows]
+        base = torch.tensor([self.asked.base], device=values.device).repeat(len(values), 1)
+        return base.scatter_(1, self.vary.expand(len(values), -1), values)
+
+    def read(self, rows: slice, logits: Float[Tensor, "b p V"]) -> None:
+        """Add log q of each variant with one of these contexts to the sums that read it."""
+        log_q = logits[..., self.asked.allowed].double().log_softmax(-1)
+        mine = self.by_context[self.first[rows.start] : self.first[rows.stop]]
+        context = self.context[mine] - rows.start
+        for i, (site, readers) in enumerate(zip(self.predicted, self.readers, strict=True)):
+            values = log_q[context, i, self.cells[mine, site]]
+            for sums in readers:
+                sums[mine] += values
+
+
+def members(revealed: int) -> list[int]:
+    """The sites of a bit mask."""
     return [site for site in range(revealed.bit_length()) if revealed >> site & 1]
