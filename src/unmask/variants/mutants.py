@@ -38,6 +38,7 @@ from unmask.cloze import blanked
 from unmask.errors import InputError
 from unmask.formats import excerpt
 from unmask.joints.deriving import derive
+from unmask.joints.joint import Joint
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.options.answers import MOST_CHANGES, MUTANT_NUMBERS, MutantsOptions
@@ -64,15 +65,21 @@ def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_
 
     wild   the places, among each position's candidates, of the tokens of the sequence
     """
-    log_prob = (tables.log_q[0] if tables.sites == 1 else derive(tables, construction).dense()).double()
+    return effects_in(derive(tables, construction), wild)
+
+
+def effects_in(joint: Joint, wild: Sequence[int]) -> dict[str, Tensor]:
+    """The same, of a joint that is derived already."""
+    tables = joint.tables
+    log_prob = (tables.log_q[0] if tables.sites == 1 else joint.dense()).double()
     whole = tuple(wild)
     singles, alone = torch.zeros_like(log_prob), torch.zeros_like(log_prob)
     for t in range(log_prob.dim()):
         line: tuple[int | slice, ...] = (*whole[:t], slice(None), *whole[t + 1 :])
         shape = [-1 if s == t else 1 for s in range(log_prob.dim())]
-        own, joint = tables.log_q[t][line].double(), log_prob[line]
+        own, line_of_joint = tables.log_q[t][line].double(), log_prob[line]
         singles = singles + (own - own[wild[t]]).reshape(shape)
-        alone = alone + (joint - joint[wild[t]]).reshape(shape)
+        alone = alone + (line_of_joint - line_of_joint[wild[t]]).reshape(shape)
     effect = log_prob - log_prob[whole]
     return dict(zip(MUTANT_NUMBERS, (log_prob, effect, singles, effect - singles, effect - alone), strict=True))
 
