@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from unmask.answers.dependence import Dependence
     from unmask.answers.filling import Filling
     from unmask.tables.profile import Profile
+    from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants
 
 WIDEST = 10
@@ -199,7 +200,9 @@ def _show_profile(found: Profile) -> None:
     console.print(f"\n{len(found.by_distance)} distances in all")
 
 
-def _show_mutants(found: Mutants, console: Console) -> None:
+def _show_mutants(found: Mutants | Measured, console: Console) -> None:
+    if not hasattr(found, "best"):
+        return _show_measured(found, console)
     terminal.print_heading(console, found.sequence)
     console.print(f"{len(found):,} mutants; {found.joint} joint; {len(found.alphabet)} tokens per residue; in nats\n")
     best = found.best()
@@ -209,6 +212,43 @@ def _show_mutants(found: Mutants, console: Console) -> None:
     console.print(table)
     if len(best) < len(found):
         console.print(f"\nthe {len(best)} of largest {found.by}; --out and --json have all")
+    return None
+
+
+def _show_measured(found: Measured, console: Console) -> None:
+    from unmask.variants.measured import STATISTICS
+
+    def interval(low: float, high: float, digits: int = 3) -> str:
+        return f"[{low:.{digits}f}, {high:.{digits}f}]"
+
+    terminal.print_heading(console, found.sequence)
+    what = STATISTICS[found.statistic]
+    console.print(
+        f"{len(found):,} variants at {len(found.places)} residues; {what} with {found.column}, {found.better} is better; "
+        f"95 % bootstrap intervals over variants\n",
+        soft_wrap=True,
+    )
+    table = terminal.table(what, "", f"hits in top {found.top}", "enriched", "", "best in", first="score")
+    for row in found.rows:
+        enriched = interval(row["enrichment_low"], row["enrichment_high"], 1)
+        numbers = (f"{row['value']:.3f}", interval(row["low"], row["high"]), f"{row['hits']:.1f}", f"{row['enrichment']:.1f}")
+        table.add_row(row["score"], *numbers, enriched, f"{row['best_in']:.0%}")
+    for fit in found.fits:
+        table.add_row(f"fit to {fit['measured']}", f"{fit['value']:.3f}", interval(fit["low"], fit["high"]), "", "", "", "")
+    console.print(table)
+    if found.groups:
+        console.print("\nWhat dependence adds: a score minus its independent twin, on the same variants")
+        table = terminal.table("variants", "score", "twin", "difference", "", first="group")
+        for row in found.groups:
+            group = {"all": "all", "changes": f"{row['group']} changes", "region": f"with {row['group']}"}[row["by"]]
+            values = (f"{row['dependent_value']:.3f}", f"{row['independent_value']:.3f}", f"{row['difference']:+.3f}")
+            label = f"{row['dependent']} - {row['independent']}: {group}" if row["by"] == "all" else group
+            table.add_row(label, f"{row['variants']:,}", *values, interval(row["low"], row["high"]))
+        console.print(table)
+    console.print()
+    for note in found.notes:
+        console.print(f"{note}", soft_wrap=True)
+    console.print(found.sentence, soft_wrap=True)
 
 
 fill = partial(_answer, "fill", _show_filling)
