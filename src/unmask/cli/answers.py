@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 WIDEST = 10
 """The most positions whose matrix fits into 80 columns; for more, the strongest pairs are listed."""
 LISTED = 20
+BESIDE = 2
+"""Contrasts that fit beside each other."""
 
 
 def _answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, Any]) -> None:
@@ -216,39 +218,59 @@ def _show_mutants(found: Mutants | Measured, console: Console) -> None:
 
 
 def _show_measured(found: Measured, console: Console) -> None:
-    from unmask.variants.measured import STATISTICS
-
-    def interval(low: float, high: float, digits: int = 3) -> str:
-        return f"[{low:.{digits}f}, {high:.{digits}f}]"
+    from unmask.variants.measured import HEADS, STATISTICS
 
     terminal.print_heading(console, found.sequence)
-    what = STATISTICS[found.statistic]
+    within = "within" in found.rows[0]
     console.print(
-        f"{len(found):,} variants at {len(found.places)} residues; {what} with {found.column}, {found.better} is better; "
-        f"95 % bootstrap intervals over variants\n",
+        f"{len(found):,} variants at {len(found.places)} residues; {STATISTICS[found.statistic]} with {found.column}, "
+        f"{found.better} is better"
+        + (";\nwithin: among variants with as many changes" if within else "")
+        + f";\nratio: share of hits among the {found.top} ranked highest against that of all variants\n",
         soft_wrap=True,
     )
-    table = terminal.table(what, "", f"hits in top {found.top}", "enriched", "", "best in", first="score")
+    table = terminal.table(
+        HEADS[found.statistic], "95 % interval", *(["within", "95 % interval"] if within else []), "ratio", first="score"
+    )
     for row in found.rows:
-        enriched = interval(row["enrichment_low"], row["enrichment_high"], 1)
-        numbers = (f"{row['value']:.3f}", interval(row["low"], row["high"]), f"{row['hits']:.1f}", f"{row['enrichment']:.1f}")
-        table.add_row(row["score"], *numbers, enriched, f"{row['best_in']:.0%}")
+        first = [_short(row["value"]), _bracket(row)]
+        first += [_short(row["within"]), _bracket(row, "within_")] if within else []
+        table.add_row(row["score"], *first, f"{row['enrichment']:.1f}")
     for fit in found.fits:
-        table.add_row(f"fit to {fit['measured']}", f"{fit['value']:.3f}", interval(fit["low"], fit["high"]), "", "", "", "")
+        table.add_row(f"additive fit to {fit['measured']}", _short(fit["value"]), _bracket(fit))
     console.print(table)
-    if found.groups:
+    _show_groups(found, console)
+    for note in found.notes:
+        console.print(note, soft_wrap=True)
+    console.print(found.sentence, soft_wrap=True)
+
+
+def _short(value: float) -> str:
+    """A number from -1 to 1 in five characters."""
+    return f"{value:.3f}".replace("0.", ".", 1)
+
+
+def _bracket(row: Mapping[str, Any], name: str = "") -> str:
+    return f"[{_short(row[f'{name}low'])}, {_short(row[f'{name}high'])}]"
+
+
+def _show_groups(found: Measured, console: Console) -> None:
+    """What dependence adds, by group; of several constructions the first."""
+    contrasts = list(dict.fromkeys((row["dependent"], row["independent"]) for row in found.groups))[:BESIDE]
+    if contrasts:
         console.print("\nWhat dependence adds: a score minus its independent twin, on the same variants")
-        table = terminal.table("variants", "score", "twin", "difference", "", first="group")
+        heads = [text for dependent, independent in contrasts for text in (f"{dependent}\n- {independent}", "95 % interval")]
+        table = terminal.table("variants", *heads, first="group")
+        rows: dict[tuple[str, str], list[str]] = {}
         for row in found.groups:
-            group = {"all": "all", "changes": f"{row['group']} changes", "region": f"with {row['group']}"}[row["by"]]
-            values = (f"{row['dependent_value']:.3f}", f"{row['independent_value']:.3f}", f"{row['difference']:+.3f}")
-            label = f"{row['dependent']} - {row['independent']}: {group}" if row["by"] == "all" else group
-            table.add_row(label, f"{row['variants']:,}", *values, interval(row["low"], row["high"]))
+            if (row["dependent"], row["independent"]) in contrasts:
+                cells = rows.setdefault((row["by"], row["group"]), [f"{row['variants']:,}"])
+                cells += [_short(row["difference"]), _bracket(row)]
+        for (by, group), cells in rows.items():
+            named = {"changes": f"{group} change{'s' if group != '1' else ''}", "region": f"with {group}"}.get(by, group)
+            table.add_row(named, *cells)
         console.print(table)
     console.print()
-    for note in found.notes:
-        console.print(f"{note}", soft_wrap=True)
-    console.print(found.sentence, soft_wrap=True)
 
 
 fill = partial(_answer, "fill", _show_filling)

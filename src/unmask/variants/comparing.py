@@ -1,8 +1,8 @@
 """Scores of variants against their measured values: one row per score, the difference of the best two, groups, regressions.
 
-    effect        s(x) - s(w), w the parent: ranks as the score itself does, so that there is one column for both
-    per_change    (s(x) - s(w)) / changes, if variants differ in how many residues they change
-    background    effect minus the same effect under another model, or in another sequence
+    NAME               s(x) - s(w), w the parent: ranks as the score itself does, so that there is one column for both
+    NAME/change        (s(x) - s(w)) / changes, if variants differ in how many residues they change
+    NAME-background    s(x) - s(w), minus the same difference under another model, or in another sequence
 
 Columns without a difference between variants, or equal to an earlier one, are left out. `fewer_changes` is minus the number of
 changes: what a score must beat. Groups compare a score that sees dependence with its independent twin, on the same variants.
@@ -21,7 +21,7 @@ from unmask.variants.registry import PAIRS
 from unmask.variants.statistics import Target, additive_fits, agreement, as_they_are, interval, resampled
 
 FEWER = "fewer_changes"
-PER_CHANGE, BACKGROUND = "_per_change", "_background"
+PER_CHANGE, BACKGROUND = "/change", "-background"
 RESAMPLES, GROUP_RESAMPLES, DRAWS = 1000, 200, 100
 FITTED = (1, 10, 100)
 SMALLEST_GROUP = 20
@@ -55,7 +55,7 @@ def corrected(
 
 
 def rows_of(
-    columns: Mapping[str, Float[np.ndarray, " n"]], target: Target, top: int, seed: int
+    columns: Mapping[str, Float[np.ndarray, " n"]], target: Target, changes: Int[np.ndarray, " n"], top: int, seed: int
 ) -> tuple[list[Numbers], Float[np.ndarray, "B s"]]:
     """One row per column, best first, and the statistic of the columns, in this order, in every resample.
 
@@ -63,6 +63,7 @@ def rows_of(
     hits                          expected hits among the `top` of the column
     enrichment, and its interval  share of hits there against that of all variants
     best_in                       share of resamples in which no column has a higher value
+    within, and its interval      mean of the statistic within the variants of one number of changes; if these numbers differ
     """
     n, listed = len(target.values), list(columns.values())
     (values,), (enriched,) = agreement(listed, target, top, as_they_are(n))
@@ -71,7 +72,7 @@ def rows_of(
     (low, high), (low_enriched, high_enriched) = interval(drawn), interval(drawn_enriched)
     known = drawn[~np.isnan(drawn).any(1)]
     best_in = np.bincount(known.argmax(1), minlength=len(listed)) / max(1, len(known))
-    names, base = list(columns), target.hits.mean()
+    names, base, within = list(columns), target.hits.mean(), _within(listed, target, changes, seed)
     rows = [
         {
             "score": names[i],
@@ -83,10 +84,33 @@ def rows_of(
             "enrichment_low": float(low_enriched[i]),
             "enrichment_high": float(high_enriched[i]),
             "best_in": float(best_in[i]),
+            **{key: float(numbers[i]) for key, numbers in within.items()},
         }
         for i in order
     ]
     return rows, drawn[:, order]
+
+
+def _within(
+    columns: Sequence[Float[np.ndarray, " n"]], target: Target, changes: Int[np.ndarray, " n"], seed: int
+) -> dict[str, Float[np.ndarray, " s"]]:
+    """The statistic within each number of changes, averaged with the variants as weights; NaN of a constant column is chance."""
+    counts = np.unique(changes)
+    parts = [changes == m for m in counts if _usable(target.at(changes == m))] if len(counts) > 1 else []
+    if not parts:
+        return {}
+    values, drawn, weights = [], [], [part.sum() for part in parts]
+    for part in parts:
+        chosen, inside, n = [column[part] for column in columns], target.at(part), int(part.sum())
+        values.append(agreement(chosen, inside, 1, as_they_are(n))[0])
+        drawn.append(agreement(chosen, inside, 1, resampled(n, seed, GROUP_RESAMPLES))[0])
+    one, many = (np.average(np.where(np.isnan(x), target.chance, x), 0, weights) for x in (np.array(values), np.array(drawn)))
+    low, high = interval(many)
+    return {"within": one[0], "within_low": low, "within_high": high}
+
+
+def _usable(target: Target) -> bool:
+    return len(target.values) >= SMALLEST_GROUP and len(np.unique(target.values)) > 1
 
 
 def behind_best(rows: Sequence[Numbers], drawn: Float[np.ndarray, "B s"]) -> list[Numbers]:
@@ -138,7 +162,7 @@ def groups_of(
     found = []
     for by, group, inside in chosen:
         part = target.at(inside)
-        if inside.sum() < SMALLEST_GROUP or len(np.unique(part.values)) < 2:
+        if not _usable(part):
             continue
         for dependent, independent in twins(list(columns)):
             both = [columns[dependent][inside], columns[independent][inside]]

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PARQUET = {".parquet": (b"PAR1",)}
-STATISTICS = {"spearman": "Spearman", "auc": "area under the curve"}
+STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
+HEADS = {"spearman": "rho", "auc": "AUC"}
 INDECISIVE = 3
 """The most scores that a sentence names beside the best."""
 
@@ -40,7 +41,7 @@ class Measured:
     column        the measured column; `better`: whether higher or lower values are
     statistic     "spearman" for numbers, "auc" for two classes
     variants      the names; `changes`, `values` and `numbers` (by score) have one entry each
-    rows          one per score, best first: value, low, high, hits, enrichment and its interval, best_in
+    rows          one per score, best first: value, low, high, hits, enrichment and its interval, best_in, within
     behind        for each score but the best: how far the best is above it, with the interval of the paired difference
     fits          an additive regression on 1, 10, 100 of the measured variants, on the others
     groups        scores that see dependence minus their independent twins: all variants, by number of changes, by region
@@ -141,7 +142,7 @@ def compared(
     """All numbers of the result, from every score minus the parent's."""
     target, notes = Target.of(variants.values if better == "higher" else -variants.values), list(variants.notes)
     columns = corrected(effects, variants.changes, background, notes)
-    rows, drawn = rows_of(columns, target, top, seed)
+    rows, drawn = rows_of(columns, target, variants.changes, top, seed)
     behind, fits = behind_best(rows, drawn), fits_of(variants, target, seed)
     said = _sentence(rows, behind, fits, columns, target, variants.column, seed)
     return Measured(
@@ -176,33 +177,31 @@ def _sentence(
 ) -> str:
     """Which score to use, and how sure that is; or that none can be used."""
     what, scores = STATISTICS["auc" if target.classes else "spearman"], [row for row in rows if row["score"] != FEWER]
-    best = rows[0]
+    best, plain = scores[0], rows[0]["score"] == FEWER
+    shown = f"{best['score']}: {what} {_with_interval(best)}"
     beside = f"; an additive fit to {fits[-1]['measured']} measured variants reaches {fits[-1]['value']:.3f}" if fits else ""
     if all(row["high"] < target.chance for row in scores):
         span = f"{scores[-1]['value']:.3f} to {scores[0]['value']:.3f}"
         why = _why(scores[-1], columns, target, column, seed)
         return f"Use no score: all rank {column} the wrong way ({what} {span}){why}{beside}."
     if not best["low"] > target.chance:
-        shown = f"the best, {best['score']}, has {what} {_with_interval(best)}"
-        return (
-            f"Use no score: none is significantly better than chance on these {len(target.values):,} variants ({shown}){beside}."
-        )
-    if best["score"] == FEWER:
-        return (
-            f"Use no score: none ranks {column} better than the number of changes alone ({what} {_with_interval(best)}){beside}."
-        )
-    said = f"Use {best['score']}: {what} {_with_interval(best)}"
+        n = len(target.values)
+        return f"Use no score: none is significantly better than chance on these {n:,} variants (best {shown}){beside}."
+    if plain and behind[0]["low"] > 0:
+        why = f"none ranks {column} as well as the number of changes alone ({_with_interval(rows[0])}; best {shown})"
+        return f"Use no score: {why}{beside}."
+    if plain:
+        return f"Use {shown}, but the number of changes alone does as well ({_with_interval(rows[0])}){beside}."
     tied = [row for row in behind if not row["low"] > 0]
-    if behind and not tied:
-        return f"{said}, significantly above the next, {behind[0]['score']} (by {_with_interval(behind[0])}){beside}."
-    if tied:
-        others = [row["score"] for row in tied]
-        more = f" and {len(others) - INDECISIVE} more" if len(others) > INDECISIVE else ""
-        share = f"best in {best['best_in']:.0%} of resamples"
-        nearest = f"{tied[0]['score']} is {_with_interval(tied[0])} below"
-        named = "" if len(others) == 1 else f"; not significantly different: {', '.join(others[:INDECISIVE])}{more}"
-        return f"{said}, but that is not decided ({share}; {nearest}{named}){beside}."
-    return f"{said}{beside}."
+    if not behind:
+        return f"Use {shown}{beside}."
+    if not tied:
+        return f"Use {shown}, significantly above the next, {behind[0]['score']} (by {_with_interval(behind[0])}){beside}."
+    others = [row["score"] for row in tied]
+    more = f" and {len(others) - INDECISIVE} more" if len(others) > INDECISIVE else ""
+    known = "" if len(others) == 1 else f"; not significantly different: {', '.join(others[:INDECISIVE])}{more}"
+    near = f"best in {best['best_in']:.0%} of resamples; {tied[0]['score']} is {_with_interval(tied[0])} below"
+    return f"Use {shown}, but that is not decided ({near}{known}){beside}."
 
 
 def _why(worst: Numbers, columns: Mapping[str, Float[np.ndarray, " n"]], target: Target, column: str, seed: int) -> str:
