@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pickle
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
 from pyarrow import parquet
 
+import unmask
 from unmask.errors import InputError
-from unmask.models.masked_lm import as_model
 from unmask.models.tabular import TabularMLM
 from unmask.variants import streaming
 from unmask.variants.contexts import variant_scores
-from unmask.variants.streaming import Asked, Workers, chunk_size, kept_scores, refuse_many
+from unmask.variants.streaming import Asked, chunk_size, kept_scores, refuse_many
 
 LOAD = partial(TabularMLM.random, 3, 5, 4)
 ASKED = Asked((0, 2, 1, 0, 1), (4, 0, 2, 1), ("pll", "any_order", "singles", "pairs:mrf", "epistasis"), (0, 1, 2), 3, 1)
@@ -145,16 +146,53 @@ def test_a_workers_numbers_are_those_of_this_process(variants):
         assert values.tolist() == found[name].tolist()
 
 
+SEQUENCE = "ACDEGACD"
+ROWS = [{"variant": f"A{a}{b}{c}GACD", "y": i} for i, (a, b, c) in enumerate(product("CDEG", "DGA", "EAG"))]
+NAMES = "pll,any_order,pairs"
+
+
+def test_mutants_keep_their_scores_in_a_folder(tmp_path, letters, monkeypatch):
+    asked = {"measured": ROWS, "model": letters, "scores": NAMES, "background": "ACDEGACA"}
+    plain = unmask.mutants(SEQUENCE, **asked)
+    kept = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["background", "sequence"]
+    for name, values in plain.numbers.items():
+        assert kept.numbers[name] == pytest.approx(values, abs=1e-5)
+    monkeypatch.setattr(streaming, "_scored", None)  # nothing is left to score
+    again = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "run", seed=0)
+    assert again.numbers == kept.numbers and again.sentence == kept.sentence
+    with pytest.raises(InputError, match="holds a run with scores"):
+        unmask.mutants(SEQUENCE, **asked | {"scores": "pll"}, run=tmp_path / "run")
+
+
+def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
+    (tmp_path / "notes.txt").write_text("mine")
+    for given, message in [
+        ({"run": tmp_path}, "is not empty and holds no run: choose another --run folder"),
+        ({"engine": "ray"}, "engine ray needs a run folder"),
+        ({"engine": "ray", "run": tmp_path / "new"}, "engine ray loads the model in its workers"),
+        ({"workers": 2}, "workers 2 was given, which engine local does not use"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES, **given)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_mutants_refuse_too_many_passes(letters, monkeypatch):
+    monkeypatch.setattr(streaming, "MAX_PASSES", 50)
+    with pytest.raises(InputError, match=r"the scores of 37 variants need \d+ passes of the model \(limit 50\)"):
+        unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES)
+    found = unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES, force=True)
+    assert len(found) == 36
+
+
 @pytest.mark.slow
-def test_ray_gives_the_same_table(ray_here, tmp_path, letters_folder, variants):
-    load = partial(as_model, str(letters_folder), "cpu", "float64")
-    model = load()
-    ids = tuple(model.words.encode("A C D E G A"))
-    asked = Asked(ids, (1, 2, 4, 5), ("pll", "any_order", "pairs:mrf"), ids[1:6], 3)
-    rows = torch.tensor(ids[1:4])[variants]
-    local = kept_scores(tmp_path / "local", model, "letters", asked, rows)
-    two = kept_scores(tmp_path / "two", model, "letters", asked, rows, Workers(load, 2))
-    names = [part.name for part in sorted((tmp_path / "two" / "parts").iterdir())]
-    assert names == [part.name for part in sorted((tmp_path / "local" / "parts").iterdir())] and len(names) > 2
-    for name, values in local.items():
-        assert two[name].tolist() == pytest.approx(values.tolist(), abs=1e-12)
+def test_mutants_on_ray_give_the_same_table(ray_here, tmp_path, letters_folder):
+    asked = {"measured": ROWS, "model": letters_folder, "dtype": "float64", "device": "cpu", "scores": NAMES}
+    one = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "one")
+    two = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "two", engine="ray", workers=2)
+    for name, values in one.numbers.items():
+        assert two.numbers[name] == pytest.approx(values, abs=1e-12)
+    assert two.sentence == one.sentence
+    parts = [sorted(path.name for path in (tmp_path / run / "sequence" / "parts").iterdir()) for run in ("one", "two")]
+    assert parts[0] == parts[1] and len(parts[0]) > 2
