@@ -54,7 +54,7 @@ MOST_ORDERS = 10_000
 search_row, profile_row = grouped("Search over the whole vocabulary"), grouped("Profile")
 measured_row = grouped("Measured variants")
 SCANNED, MEASURED = "--mutations or --positions", "--measured"
-OF_MEASURED = tuple("measured column variant skip_bad better scores orders seed background regions run engine workers".split())
+OF_MEASURED = tuple("column variant skip_bad better scores orders seed background regions run engine workers".split())
 DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
 
 

@@ -48,8 +48,8 @@ class Measured:
     notes         what was guessed, averaged or left out
     sentence      which score to use here, and how sure that is
 
-    >>> rows = [{"mutant": m, "y": y} for m, y in [("cat2dog", 1.0), ("cat2man", 2.0), ("WT", 3.0)]]
-    >>> found = unmask.mutants("the cat sat", measured=rows, alphabet="the,cat,dog,man,sat", scores="singles")
+    >>> rows = [{"mutant": m, "y": y} for m, y in [("cat2dog", 1.0), ("cat2man", 2.0), ("cat2boy", 3.0)]]
+    >>> found = unmask.mutants("the cat sat", measured=rows, alphabet="cat,dog,man,boy", scores="singles")
     >>> found.rows[0]["score"], found.statistic
     ('singles', 'spearman')
     """

@@ -164,7 +164,9 @@ def _table(measured: Any) -> tuple[str, list[str], list[Row]]:
         source = source_name(path)
     else:
         source = "measured"
-        listed = measured.to_dict("records") if hasattr(measured, "to_dict") else list(measured)
+        listed = measured.to_dict("records") if type(measured).__name__ == "DataFrame" else measured
+        if not isinstance(listed, Sequence) or not all(isinstance(row, Mapping) for row in listed):
+            raise InputError(f"measured {shown(measured)} has no rows: give a CSV file, a pandas frame or a list of mappings")
         header = list(dict.fromkeys(str(key) for row in listed for key in row))
         rows = [(f"row {i}", {name: _cell(row.get(name)) for name in header}) for i, row in enumerate(listed, 1)]
     if not rows:
