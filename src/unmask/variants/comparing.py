@@ -71,7 +71,7 @@ def rows_of(
     order = np.argsort(-values, kind="stable")
     (low, high), (low_enriched, high_enriched) = interval(drawn), interval(drawn_enriched)
     known = drawn[~np.isnan(drawn).any(1)]
-    best_in = np.bincount(known.argmax(1), minlength=len(listed)) / max(1, len(known))
+    best_in = (known >= known.max(1, keepdims=True) - 1e-12).sum(0) / max(1, len(known))
     names, base, within = list(columns), target.hits.mean(), _within(listed, target, changes, seed)
     rows = [
         {

@@ -221,6 +221,7 @@ def mutants(
     drawn = figure_path(figure, len(sequence), reads)
     kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
+    answers: Iterator[Mutants | Measured]
     if measured is not None:
         from unmask.variants.against import Question, check_run
 
