@@ -1,9 +1,10 @@
 """Variants per second: `variant_scores`, which passes each distinct context once, against a plain script, which passes every row.
 
-    python bench/variants.py --model FOLDER                                     all 2^16 variants of 16 binary sites, 121 residues
+    python bench/variants.py --device cuda --dtype float16                      all 2^16 variants of 16 binary sites, 121 residues
     python bench/variants.py --model FOLDER --landscape cr9114.json --csv cr9114_h3.csv.gz --device cuda --dtype float16
-    python bench/variants.py --model FOLDER --sites 6 --plain 8                 a small one, for a CPU
+    python bench/variants.py --sites 6 --plain 8                                a small one, for a CPU
 
+Without --model, random weights in the shape of AntiBERTy (8 layers of width 512): the speed is that of the real one.
 The landscape's JSON file has germline, mature and positions (from 1), the first column of the CSV file 0 or 1 per position.
 Plain: one row per variant and site, or per variant, order and site, in batches of `--rows`, logits at all positions, in the same
 number format. It takes the first `--plain` variants, since its time per variant does not depend on how many there are; the time
@@ -26,11 +27,31 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.models.encoder.head import widen_output
+from unmask.models.loading import resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.lattice import random_orders
 from unmask.variants.contexts import Contexts
 
 RESIDUES = "ACDEFGHIKLMNPQRSTVWY"
+
+
+def random_model(device: str, dtype: str) -> MaskedLM:
+    """A BERT of AntiBERTy's shape over the residues."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    core = Tokenizer(models.WordLevel({token: i for i, token in enumerate([*special, *RESIDUES])}, unk_token="[UNK]"))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, **{f"{name[1:-1].lower()}_token": name for name in special})
+    sizes = {"hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8, "intermediate_size": 2048}
+    torch.manual_seed(0)
+    network = BertForMaskedLM(BertConfig(vocab_size=25, initializer_range=0.05, **sizes))
+    network = network.to(resolve_device(device), resolve_dtype(dtype)).eval()
+    widen_output(network)
+    return MaskedLM(network, tokenizer, name="a random model of AntiBERTy's shape")
 
 
 def landscape(options: argparse.Namespace) -> tuple[str, str, list[int], Tensor]:
@@ -96,7 +117,7 @@ def timed(model: MaskedLM, run: Callable[[], Any]) -> tuple[float, Any]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True)
+    parser.add_argument("--model")
     parser.add_argument("--landscape")
     parser.add_argument("--csv")
     parser.add_argument("--residues", type=int, default=121)
@@ -111,7 +132,8 @@ def main() -> None:
     parser.add_argument("--dtype", default="auto")
     options = parser.parse_args()
 
-    model = MaskedLM.load(options.model, options.device, options.dtype)
+    given = (options.device, options.dtype)
+    model = random_model(*given) if options.model is None else MaskedLM.load(options.model, *given)
     first, other, places, bits = landscape(options)
     ids, others = (torch.tensor(model.words.encode(" ".join(text))) for text in (first, other))
     if len(ids) != len(first) + 2:
