@@ -140,9 +140,14 @@ def fits_of(variants: Variants, target: Target, seed: int) -> list[Numbers]:
     return found
 
 
+def is_whole(name: str) -> bool:
+    """Whether a column is a score as it is: no correction, no part of one."""
+    return name not in (FEWER, "epistasis") and not name.endswith((PER_CHANGE, BACKGROUND))
+
+
 def twins(names: Sequence[str]) -> list[tuple[str, str]]:
     """Scores that see dependence, each with its independent twin: the chain rule and the product, pairs and singles."""
-    pairs = [name for name in names if name.startswith(PAIRS) and not name.endswith((PER_CHANGE, BACKGROUND))]
+    pairs = [name for name in names if name.startswith(PAIRS) and is_whole(name)]
     offered = [("any_order", "product"), *((name, "singles") for name in pairs)]
     return [pair for pair in offered if set(pair) <= set(names)]
 
