@@ -28,21 +28,21 @@ from unmask.options.kinds import (
     Whole,
     Words,
 )
-from unmask.options.option import Reads, grouped, model_row, option, output_row
+from unmask.options.option import Reads, grouped, option, output_row
 from unmask.options.shared import (
     ALPHABET,
-    ENGINES,
     LARGEST_SEED,
     MOST_CANDIDATES,
+    ON_RAY,
     Drawn,
     Grid,
     Loaded,
     Printed,
+    SharedWork,
     Targets,
     Texts,
     grid_row,
     texts,
-    workers,
 )
 
 Others = Literal["masked", "text"]
@@ -156,7 +156,7 @@ class DependenceOptions(Printed, Drawn, Loaded, Grid, Texts):
 
 
 @dataclass(frozen=True)
-class MutantsOptions(Printed, Drawn, Loaded, Texts):
+class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
     """Options of `mutants`."""
 
     more = (
@@ -168,7 +168,7 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
         "unmask mutants 'the cat sat' --mutations cat2dog --alphabet cat,dog,man",
         "unmask mutants 'the cat sat' --positions all --changes 2 --alphabet the,cat,dog,sat --by epistasis",
     )
-    reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}),)
+    reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}), ON_RAY)
     sequence: Any = texts("A sequence, such as a protein.")
     mutations: Any = option(
         None, Listed(), "Mutants by name, such as A24G,A24G+L30V, or a file of them, one per line.", python="Or a list of names."
@@ -203,8 +203,6 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
     )
     regions: Any = measured_row(None, Regions(), "Groups of residues, such as H1=26-35.", otherwise="each residue that varies")
     run: Any = measured_row(None, File(), "Folder where scores are kept as they come; the same command continues a stopped run.")
-    engine: str = model_row("local", Choice(ENGINES), "local (this process), or ray (with --run).")
-    workers: int | None = workers()
     alphabet: Any = option(
         None,
         Alphabet(),
@@ -218,8 +216,8 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
 
     @classmethod
     def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
-        """Whether variants are measured."""
-        return (MEASURED if given.get("measured") is not None else SCANNED,)
+        """Whether variants are measured, or the engine."""
+        return super().chosen(what, given) if what else (MEASURED if given.get("measured") is not None else SCANNED,)
 
 
 @dataclass(frozen=True)
