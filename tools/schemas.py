@@ -83,6 +83,30 @@ class Answer(TypedDict):
     odds: float
 
 
+class LibraryVariant(TypedDict):
+    """One variant of a parent."""
+
+    variant: str
+    changes: int
+    probability: float
+    log_prob: float
+    standard_error: float
+    sequence: str
+
+
+class Library(TypedDict):
+    """The completions as variants of the text: how much mass is allowed, how far apart they are, residues per site."""
+
+    sites: list[str]
+    most_changes: int | None
+    mass: list[float]
+    certain: int
+    distance: float | None
+    residues: list[int]
+    counts: dict[str, dict[str, int]]
+    variants: list[LibraryVariant]
+
+
 class ChainFilling(TypedDict):
     """The best fillings over the whole vocabulary, and what is certain about them."""
 
@@ -96,6 +120,7 @@ class ChainFilling(TypedDict):
     completions: list[ChainCompletion]
     lengths: NotRequired[list[Reading]]
     answers: NotRequired[list[Answer]]
+    library: NotRequired[Library]
 
 
 class ComparedCompletion(TypedDict):

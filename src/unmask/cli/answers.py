@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from unmask.answers.comparison import Comparison
     from unmask.answers.dependence import Dependence
     from unmask.answers.filling import Filling
+    from unmask.answers.library import Library
     from unmask.answers.mutants import Mutants
     from unmask.tables.profile import Profile
 
@@ -113,6 +114,16 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
         console.print(table)
     if any(completion.is_gold for completion in filling.completions):
         console.print("* the tokens given")
+    if isinstance(filling, ChainFilling) and filling.library is not None:
+        _show_library(filling.library, console)
+
+
+def _show_library(library: Library, console: Console) -> None:
+    console.print(f"\n{library.summary}\n")
+    table = terminal.table(*library.counts.columns, first="site")
+    for site, counts in library.counts.iterrows():
+        table.add_row(str(site), *[str(n) if n else "." for n in counts])
+    console.print(table)
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE, DEFAULT_OF_MUTANTS, FORMS, SEARCHED
 from unmask.options.kinds import (
+    MOST_BLANKS,
     AllowedWords,
     Alphabet,
     Choice,
@@ -83,14 +84,25 @@ class FillOptions(Printed, Loaded, Grid, Targets, Texts):
         None, Patterns(), "What a blank's filling must match as a whole, such as 2=.*ing."
     )
     differ: bool = search_row(False, Flag(), "Leave out the tokens that stood at --positions.")
+    most_changes: int | None = search_row(
+        None, Whole(1, MOST_BLANKS), "The most tokens of a filling that differ from those at --positions."
+    )
     passes: int | None = search_row(None, Whole(1, MOST_PASSES), "The most passes of the search.", otherwise="1,000")
     mass: float | None = search_row(None, Real(0, 1, above=True), "Search until this much probability is found, such as 0.5.")
+    library: Any = output_row(
+        None, File(), "File for the completions as variants of the text with --positions: .csv, .parquet or .fasta."
+    )
     top: int = _top("completions to show", 10)
 
     @property
     def constrained(self) -> bool:
         """Whether some fillings are left out, however probable."""
-        return bool(self.allow or self.forbid or self.match or self.differ)
+        return bool(self.allow or self.forbid or self.match or self.differ or self.most_changes)
+
+    @property
+    def of_parent(self) -> bool:
+        """Whether the fillings are variants of a text that is known."""
+        return self.most_changes is not None or self.library is not None
 
 
 @dataclass(frozen=True)
