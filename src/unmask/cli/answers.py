@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from unmask.answers.dependence import Dependence
     from unmask.answers.filling import Filling
     from unmask.answers.library import Library
-    from unmask.answers.mutants import Mutants
     from unmask.tables.profile import Profile
+    from unmask.variants.mutants import Mutants
 
 WIDEST = 10
 """The most positions whose matrix fits into 80 columns; for more, the strongest pairs are listed."""
