@@ -52,7 +52,9 @@ def test_enrichment_counts_the_top_and_shares_ties():
     assert once(scores, target, 4)[1] == pytest.approx((2 / 4) / 0.3)
     assert once(-scores, target, 2)[1] == pytest.approx((1 / 2) / 0.3)
     assert once(np.zeros(10), target, 4)[1] == pytest.approx(1.0)
-    assert once([1, 0, 1, 0, 0, 0, 0, 0, 0, 1.0], target, 2)[1] == pytest.approx((2 / 3) / 0.3)  # one of three tied places is lost
+    assert once([1, 0, 1, 0, 0, 0, 0, 0, 0, 1.0], target, 2)[1] == pytest.approx(
+        (2 / 3) / 0.3
+    )  # one of three tied places is lost
 
 
 def test_hits_are_the_best_tenth_and_never_all():

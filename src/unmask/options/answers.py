@@ -196,9 +196,15 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
 class CheckOptions(Printed, Loaded):
     """Options of `check`."""
 
-    more = "With --data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy."
+    more = (
+        "With --data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy. "
+        "A protein model's perplexities per residue are printed beside that of residue frequencies, and for each of --regions."
+    )
     examples = ("unmask check", "unmask check --model bert-base-cased --data texts.txt")
     data: Any = option(None, TextFile(), "Texts of the kind it was trained on: one per line, or .fasta; - is standard input.")
+    regions: Any = option(
+        None, File(), "Of a protein model: a table region,start,end of aligned sequences, or name,region,start,end."
+    )
 
 
 @dataclass(frozen=True)
