@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from unmask.training.run import train
     from unmask.translation.result import Translations
     from unmask.translation.translate import translate
+    from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants, mutants
 
 _HOME = {
@@ -63,6 +64,7 @@ _HOME = {
     "InputError": "unmask.errors",
     "Joint": "unmask.joints.joint",
     "MaskedLM": "unmask.models.masked_lm",
+    "Measured": "unmask.variants.measured",
     "ModelError": "unmask.errors",
     "Mutants": "unmask.variants.mutants",
     "PairScores": "unmask.scoring.results",
@@ -110,6 +112,7 @@ __all__ = [
     "InputError",
     "Joint",
     "MaskedLM",
+    "Measured",
     "ModelError",
     "Mutants",
     "PairScores",

@@ -25,12 +25,12 @@ from html import escape
 from itertools import combinations
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Model, for_each, one_or_many
+from unmask.answers.asking import Alphabet, Model, for_each
 from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
@@ -38,6 +38,7 @@ from unmask.cloze import blanked
 from unmask.errors import InputError
 from unmask.formats import excerpt
 from unmask.joints.deriving import derive
+from unmask.joints.joint import Joint
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.options.answers import MOST_CHANGES, MUTANT_NUMBERS, MutantsOptions
@@ -48,10 +49,14 @@ from unmask.runs.progress import Progress
 from unmask.tables.candidates import MAX_PASSES
 from unmask.tables.unary import Tables, pass_count, tables_of
 from unmask.variants.parent import Parent, listed, places_of, refuse_twice, residue_ids
+from unmask.variants.signatures import mutants_verb
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+    from unmask.variants.measured import Measured
 
 
 PARQUET = {".parquet": (b"PAR1",)}
@@ -64,15 +69,21 @@ def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_
 
     wild   the places, among each position's candidates, of the tokens of the sequence
     """
-    log_prob = (tables.log_q[0] if tables.sites == 1 else derive(tables, construction).dense()).double()
+    return effects_in(derive(tables, construction), wild)
+
+
+def effects_in(joint: Joint, wild: Sequence[int]) -> dict[str, Tensor]:
+    """The same, of a joint that is derived already."""
+    tables = joint.tables
+    log_prob = (tables.log_q[0] if tables.sites == 1 else joint.dense()).double()
     whole = tuple(wild)
     singles, alone = torch.zeros_like(log_prob), torch.zeros_like(log_prob)
     for t in range(log_prob.dim()):
         line: tuple[int | slice, ...] = (*whole[:t], slice(None), *whole[t + 1 :])
         shape = [-1 if s == t else 1 for s in range(log_prob.dim())]
-        own, joint = tables.log_q[t][line].double(), log_prob[line]
+        own, line_of_joint = tables.log_q[t][line].double(), log_prob[line]
         singles = singles + (own - own[wild[t]]).reshape(shape)
-        alone = alone + (joint - joint[wild[t]]).reshape(shape)
+        alone = alone + (line_of_joint - line_of_joint[wild[t]]).reshape(shape)
     effect = log_prob - log_prob[whole]
     return dict(zip(MUTANT_NUMBERS, (log_prob, effect, singles, effect - singles, effect - alone), strict=True))
 
@@ -151,19 +162,29 @@ class Mutants:
         return f"<p>{escape(excerpt(self.sequence, [], 80).text)}<br>the best of {len(self):,} mutants</p>{shown}"
 
 
-@one_or_many
+@mutants_verb
 @documented(MutantsOptions)
 @checked
 def mutants(
     sequence: Sequence[str],
     mutations: str | Path | Sequence[str] | None = None,
     positions: str | Sequence[int] | None = None,
-    changes: int = 1,
+    changes: int | None = None,
+    measured: str | Path | DataFrame | Sequence[Mapping[str, Any]] | None = None,
+    column: str | None = None,
+    variant: str | None = None,
+    skip_bad: bool = False,
+    better: str | None = None,
+    scores: str | Sequence[str] | None = None,
+    orders: int | None = None,
+    seed: int | None = None,
+    background: Model = None,
+    regions: Mapping[str, str | Sequence[int]] | None = None,
     model: Model = None,
     joint: str = DEFAULT_OF_MUTANTS,
     alphabet: Alphabet = None,
     top: int = 20,
-    by: str = "effect",
+    by: str | None = None,
     out: str | Path | None = None,
     figure: str | Path | None = None,
     device: str = "auto",
@@ -174,32 +195,43 @@ def mutants(
     mask_token: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> Iterator[Mutants]:
+) -> Iterator[Mutants | Measured]:
     """Log-probabilities of mutants of a sequence, the sum of their single effects, and the difference: epistasis.
 
-    One sequence gives one answer, a list of sequences a list of them. Give mutations or positions.
+    One sequence gives one answer, a list of sequences a list of them. Give mutations or positions; or `measured`, a list of
+    variants with measured values, and the answer is a `Measured`: which score ranks them best, and how sure that is.
 
     >>> found = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
     >>> found.to_frame()["mutant"].tolist()
     ['cat2dog']
     """
-    MutantsOptions.given(locals())
+    options = MutantsOptions.given(locals())
     construction = named(joint, "joint").name
-    if (mutations is None) == (positions is None):
+    if measured is None and (mutations is None) == (positions is None):
         given = (
             "mutations and positions were both given" if positions is not None else "neither mutations nor positions were given"
         )
         raise InputError(f"{given}: name mutants such as A24G+L30V, or positions to scan")
-    reads = (model, mutations, alphabet)
+    if measured is not None and len(sequence) > 1:
+        raise InputError(f"{len(sequence)} sequences and one list of measured variants were given: give one sequence")
+    reads = (model, mutations, alphabet, measured, background)
     drawn = figure_path(figure, len(sequence), reads)
     kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
     lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
     allowed = residue_ids(lm, alphabet)
-    asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, changes, allowed, force))
-    look_at_first(lm, (question.ids for question in asked))
-    for question in asked:
-        found = replace(_answer(question, lm, construction, progress if len(sequence) == 1 else None), top=top, by=by)
+    if measured is not None:
+        from unmask.variants.against import Question
+
+        questions = for_each(sequence, lambda one: Question(lm, one, allowed, options))
+        look_at_first(lm, (question.parent.ids for question in questions))
+        answers = (question.answer(progress) for question in questions)
+    else:
+        asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, options.changes, allowed, force))
+        look_at_first(lm, (wanted.ids for wanted in asked))
+        report = progress if len(sequence) == 1 else None
+        answers = (replace(_answer(wanted, lm, construction, report), top=top, by=options.by) for wanted in asked)
+    for found in answers:
         yield found
         if kept is not None:
             found.write(kept)

@@ -40,6 +40,14 @@ class Parent:
         self.where = [t for t, token in enumerate(self.ids) if token not in model.special_ids]
         self.residues = [model.token(self.ids[t]).strip() for t in self.where]
         self.tokens = [model.token(i).strip() for i in self.allowed]
+        self.index = {token: i for i, token in enumerate(self.tokens)}
+        self.model, self.letters = model, all(len(residue) == 1 for residue in self.residues)
+
+    def spelled(self, text: str) -> list[str]:
+        """The residues of another sequence as they are written."""
+        if self.letters:
+            return list("".join(text.split()))
+        return [self.model.token(i).strip() for i in self.model.words.encode(text) if i not in self.model.special_ids]
 
     def refuse_foreign(self, places: Iterable[int]) -> None:
         """The residues that change must be in the alphabet."""
@@ -68,9 +76,9 @@ class Parent:
 
     def letter(self, token: str, name: str) -> int:
         """The index of a token in the alphabet."""
-        if token not in self.tokens:
+        if token not in self.index:
             raise InputError(f"{name}: {token!r} is not in the alphabet {' '.join(self.tokens)[:80]}: choose one of it")
-        return self.tokens.index(token)
+        return self.index[token]
 
 
 def refuse_twice(places: Sequence[int], name: str) -> None:
