@@ -1,4 +1,4 @@
-"""Perplexities per residue against the enumeration of all orders and masked residues, regions, and what text models are spared."""
+"""Perplexities per residue against the enumeration of all orders, regions, and text models without such lines."""
 
 from __future__ import annotations
 
