@@ -78,7 +78,7 @@ WORKS_AS = {
 """What the annotation of a parameter that takes the value must say; arrays, lists and mappings are as good as their items."""
 RECORDS = {"ChainFilling", "Check", "Comparison", "Completion", "Dependence", "Diagnosis", "Evaluation", "Filling", "Joint"}
 RECORDS |= {"Measured", "Mutants", "PairScores", "SampleRun", "Scores", "Tables", "TrainingRun", "Translations", "Construction"}
-RECORDS |= {"Frontier", "Profile"}
+RECORDS |= {"Frontier", "Measured", "Profile"}
 """Made by functions: users read them and call their methods, but do not make them."""
 SECONDS, SLOW = 10, 0.3
 ENGINE = {

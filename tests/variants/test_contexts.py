@@ -180,3 +180,37 @@ def test_nan_is_an_error():
     model.table[0] = torch.nan
     with pytest.raises(ModelError, match="not finite"):
         variant_scores(model, [0] * 3, [0, 1], everything([0, 1], 2), "pll", [0, 1])
+
+
+@pytest.mark.parametrize("enough", [1, 4, 1000])
+def test_batches_do_not_change_the_numbers(letters_folder, enough, monkeypatch):
+    """Sets that pass by themselves, and sets in common batches, against one forward pass per row."""
+    from unmask.models.masked_lm import MaskedLM
+
+    model = MaskedLM.load(letters_folder, device="cpu", dtype="float64")
+    ids = model.words.encode("A C D E G A C")
+    monkeypatch.setattr("unmask.variants.contexts.enough_rows", lambda *_: enough)
+    monkeypatch.setattr(MaskedLM, "rows_at_once", lambda *_: 7)
+    sites, allowed = [2, 5, 6], ids[1:6]
+    variants = torch.tensor(ids[1:4])[everything([0, 1, 2], 3)]
+    found = variant_scores(model, ids, sites, variants, "pll,left_to_right,product", allowed)
+    place = {token: i for i, token in enumerate(allowed)}
+    for row, x in enumerate(variants.tolist()):
+        sums = dict.fromkeys(found, 0.0)
+        for t, site in enumerate(sites):
+            for name, shown in {"pll": {0, 1, 2} - {t}, "left_to_right": set(range(t)), "product": set()}.items():
+                text = list(ids)
+                for s in range(3):
+                    text[sites[s]] = x[s] if s in shown else model.mask_id
+                with torch.no_grad():
+                    logits = model.network(input_ids=torch.tensor([text])).logits[0, site, allowed]
+                sums[name] += float(logits.log_softmax(-1)[place[x[t]]])
+        assert {name: float(values[row]) for name, values in found.items()} == pytest.approx(sums, abs=1e-10)
+
+
+def test_progress_counts_variants():
+    seen = []
+    variants = everything([0, 1, 2], 3)
+    model = TabularMLM.random(3, 3, 1)
+    variant_scores(model, [0] * 3, [0, 1, 2], variants, "all", [0, 1, 2], progress=lambda *report: seen.append(report))
+    assert seen[-1] == (27, 27, "variants") and [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)

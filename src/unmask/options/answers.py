@@ -32,6 +32,7 @@ from unmask.options.kinds import (
 from unmask.options.option import Reads, grouped, option, output_row
 from unmask.options.shared import (
     ALPHABET,
+    ENGINES,
     LARGEST_SEED,
     MOST_CANDIDATES,
     Drawn,
@@ -42,6 +43,7 @@ from unmask.options.shared import (
     Texts,
     grid_row,
     texts,
+    workers,
 )
 
 Others = Literal["masked", "text"]
@@ -53,7 +55,7 @@ MOST_ORDERS = 10_000
 search_row, profile_row = grouped("Search over the whole vocabulary"), grouped("Profile")
 measured_row = grouped("Measured variants")
 SCANNED, MEASURED = "--mutations or --positions", "--measured"
-OF_MEASURED = tuple("column variant skip_bad better scores orders seed background regions".split())
+OF_MEASURED = tuple("column variant skip_bad better scores orders seed background regions run engine workers".split())
 DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
 
 
@@ -178,7 +180,7 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
         "unmask mutants 'the cat sat' --mutations cat2dog --alphabet cat,dog,man",
         "unmask mutants 'the cat sat' --positions all --changes 2 --alphabet the,cat,dog,sat --by epistasis",
     )
-    reads = (Reads("", {SCANNED: ("mutations", "changes", "by", "force"), MEASURED: OF_MEASURED}),)
+    reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}),)
     sequence: Any = texts("A sequence, such as a protein.")
     mutations: Any = option(
         None, Listed(), "Mutants by name, such as A24G,A24G+L30V, or a file of them, one per line.", python="Or a list of names."
@@ -212,6 +214,9 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
         None, Text(), "A model, or a sequence of the same length, whose scores are subtracted.", python="Or a MaskedLM."
     )
     regions: Any = measured_row(None, Regions(), "Groups of residues, such as H1=26-35.", otherwise="each residue that varies")
+    run: Any = measured_row(None, File(), "Folder where scores are kept as they come; the same command continues a stopped run.")
+    engine: str = measured_row("local", Choice(ENGINES), "local (this process), or ray (with --run).")
+    workers: int | None = workers()
     alphabet: Any = option(
         None,
         Alphabet(),

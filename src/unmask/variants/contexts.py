@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import combinations
-from math import log
+from math import comb, log
 
 import torch
 from jaxtyping import Float, Int
@@ -107,8 +107,21 @@ class Contexts:
 
     def pass_count(self, variants: Int[Tensor, "n k"]) -> int:
         """How many passes these variants take, exactly."""
-        cells = self._cells(variants)
-        return sum(self._row_counts(cells).values()) + self._parent_passes(cells)
+        return self.context_count(variants) + self._parent_passes(self._cells(variants))
+
+    def context_count(self, variants: Int[Tensor, "n k"]) -> int:
+        """How many of these passes are not of the parent and its neighbours."""
+        return sum(self._row_counts(self._cells(variants)).values())
+
+    @property
+    def most_parent_passes(self) -> int:
+        """Passes of the parent and its neighbours if every pair of sites changes together in some variant."""
+        pairs = comb(len(self.sites), 2) if self.joints else 0
+        return len(self.sites) * self.of_parent + pairs * passes_per_pair(len(self.allowed))
+
+    def sorted(self, variants: Int[Tensor, "n k"]) -> Int[Tensor, " n"]:
+        """The order in which variants follow each other site by site, so that neighbours share contexts; on the CPU."""
+        return self._key(self._cells(variants), (1 << len(self.sites)) - 1).argsort(stable=True).cpu()
 
     def pairs(self, variants: Int[Tensor, "n k"]) -> list[Pair]:
         """The pairs of sites that some variant changes both of, if a score needs pairs; by number, from left to right."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 PARQUET = {".parquet": (b"PAR1",)}
 STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
 HEADS = {"spearman": "rho", "auc": "AUC"}
-INDECISIVE = 3
-"""The most scores that a sentence names beside the best."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +177,7 @@ def _sentence(
     what, scores = STATISTICS["auc" if target.classes else "spearman"], [row for row in rows if row["score"] != FEWER]
     best, plain = scores[0], rows[0]["score"] == FEWER
     shown = f"{best['score']}: {what} {_with_interval(best)}"
-    beside = f"; an additive fit to {fits[-1]['measured']} measured variants reaches {fits[-1]['value']:.3f}" if fits else ""
+    beside = f"; an additive fit to {fits[-1]['measured']} measured variants reaches {fits[-1]['value']:.3f}" if fits[1:] else ""
     if all(row["high"] < target.chance for row in scores):
         span = f"{scores[-1]['value']:.3f} to {scores[0]['value']:.3f}"
         why = _why(scores[-1], columns, target, column, seed)
@@ -197,11 +195,9 @@ def _sentence(
         return f"Use {shown}{beside}."
     if not tied:
         return f"Use {shown}, significantly above the next, {behind[0]['score']} (by {_with_interval(behind[0])}){beside}."
-    others = [row["score"] for row in tied]
-    more = f" and {len(others) - INDECISIVE} more" if len(others) > INDECISIVE else ""
-    known = "" if len(others) == 1 else f"; not significantly different: {', '.join(others[:INDECISIVE])}{more}"
-    near = f"best in {best['best_in']:.0%} of resamples; {tied[0]['score']} is {_with_interval(tied[0])} below"
-    return f"Use {shown}, but that is not decided ({near}{known}){beside}."
+    more = f", and {len(tied) - 1} more are not significantly different" if len(tied) > 1 else ""
+    near = f"best in {best['best_in']:.0%} of resamples; {tied[0]['score']} is {_with_interval(tied[0])} below{more}"
+    return f"Use {shown}, but that is not decided ({near}){beside}."
 
 
 def _why(worst: Numbers, columns: Mapping[str, Float[np.ndarray, " n"]], target: Target, column: str, seed: int) -> str:

@@ -180,6 +180,9 @@ def mutants(
     seed: int | None = None,
     background: Model = None,
     regions: Mapping[str, str | Sequence[int]] | None = None,
+    run: str | Path | None = None,
+    engine: str | None = None,
+    workers: int | None = None,
     model: Model = None,
     joint: str = DEFAULT_OF_MUTANTS,
     alphabet: Alphabet = None,
@@ -218,11 +221,13 @@ def mutants(
     drawn = figure_path(figure, len(sequence), reads)
     kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
-    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
+    if measured is not None:
+        from unmask.variants.against import Question, check_run
+
+        check_run(options, reads)
+    lm = as_model(model, "cpu" if options.engine == "ray" else device, dtype, rename, lang, shift, mask_token)
     allowed = residue_ids(lm, alphabet)
     if measured is not None:
-        from unmask.variants.against import Question
-
         questions = for_each(sequence, lambda one: Question(lm, one, allowed, options))
         look_at_first(lm, (question.parent.ids for question in questions))
         answers = (question.answer(progress) for question in questions)

@@ -34,6 +34,7 @@ class Shared(TypedDict, total=False):
     lang: str | None
     shift: bool
     mask_token: str | None
+    force: bool
     progress: Progress | None
 
 
@@ -42,7 +43,6 @@ class OfMutants(Shared, total=False):
 
     changes: int | None
     by: str | None
-    force: bool
 
 
 class OfMeasured(Shared, total=False):
@@ -58,6 +58,9 @@ class OfMeasured(Shared, total=False):
     seed: int | None
     background: Model
     regions: Mapping[str, str | Sequence[int]] | None
+    run: str | Path | None
+    engine: str | None
+    workers: int | None
 
 
 Several = list[str] | tuple[str, ...]
