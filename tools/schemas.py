@@ -230,6 +230,47 @@ class MeasuredGroup(TypedDict):
     high: float
 
 
+class ComparedInteractions(TypedDict):
+    """Interactions of a score against the measured ones."""
+
+    score: str
+    strength: float
+    strength_low: float
+    strength_high: float
+    signed: float
+    signed_low: float
+    signed_high: float
+    letters: int
+    pairs: int
+
+
+class Contacts(TypedDict):
+    """How well the strengths of interactions rank pairs in contact."""
+
+    score: str
+    area: float
+    low: float
+    high: float
+    contacts: int
+    among_top: int
+    pairs: int
+
+
+class Interactions(TypedDict):
+    """Interactions of pairs of residues behind a monotone curve."""
+
+    sites: list[str]
+    additive: float
+    monotone: float
+    pairs: float
+    penalty: float
+    reliability: float
+    rows: list[ComparedInteractions]
+    contacts: list[Contacts]
+    table: list[dict[str, Any]]
+    orders: dict[str, list[float]]
+
+
 class Measured(TypedDict):
     """Measured variants against every score."""
 
@@ -247,6 +288,7 @@ class Measured(TypedDict):
     fits: list[AdditiveFit]
     groups: list[MeasuredGroup]
     notes: list[str]
+    interactions: NotRequired[Interactions]
 
 
 class Definition(TypedDict):

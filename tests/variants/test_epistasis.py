@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+import unmask
+from unmask.cli.app import app
 from unmask.errors import InputError
 from unmask.variants.contacts import aligned, distances
 from unmask.variants.epistasis import MEASURED, interactions
@@ -178,3 +182,47 @@ def test_files_that_are_no_structures(tmp_path):
 def test_an_alignment_with_a_gap():
     assert aligned("ACDWY", "ACWY") == {0: 0, 1: 1, 3: 2, 4: 3}
     assert aligned("CDW", "AACDWYY") == {0: 2, 1: 3, 2: 4}
+
+
+def test_the_command_and_the_function_compare_interactions(letters_folder, letters, tmp_path):
+    draw = np.random.default_rng(3)
+    sequence, changed = "ACDEGACD", "CDEGACDE"
+    rows, seen = [], list(product([0, 1], repeat=4))
+    for cells in seen:
+        residues = [changed[t] if t < 4 and cells[t] else letter for t, letter in enumerate(sequence)]
+        rows.append({"variant": "".join(residues), "y": float(np.dot(cells, [1.0, -0.5, 0.8, 0.3]) + draw.normal(0, 0.1))})
+    options = {"measured": rows, "scores": "pll,any_order,product", "positions": [1, 2, 3, 4]}
+    write = tmp_path / "table.csv"
+    write.write_text("variant,y\n" + "".join(f"{row['variant']},{row['y']}\n" for row in rows))
+    found = unmask.mutants(sequence, model=letters, epistasis=tmp_path / "pairs.png", **options)
+    assert (tmp_path / "pairs.png").read_bytes().startswith(b"\x89PNG")
+    assert {row["score"] for row in found.interactions.rows} == {"pll", "any_order", "any_order_mean_log"}
+    assert found.interactions.to_frame().shape[0] == 6
+    assert sum(found.interactions.orders["pll"]) == pytest.approx(1)
+    assert found.interactions.orders["product"][0] == pytest.approx(1)
+    words = [sequence, "--model", letters_folder, "--measured", write, "--scores", "pll,any_order,product", "--positions", "1-4"]
+    told = CliRunner().invoke(app, ["mutants", *map(str, words), "--epistasis", str(tmp_path / "pairs.pdf"), "--json"])
+    assert told.exit_code == 0, told.output
+    said = json.loads(told.stdout)["interactions"]
+    assert said["rows"][0]["score"] == found.interactions.rows[0]["score"]
+    shown = CliRunner().invoke(app, ["mutants", *map(str, words), "--epistasis", str(tmp_path / "pairs.png")])
+    assert "Interactions of 6 pairs of residues" in shown.output
+    assert "Share of variance by number of residues that interact" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"pdb": "x.pdb"}, "pdb was given without epistasis"),
+        ({"chain": "H"}, "chain 'H' was given without pdb"),
+        ({"epistasis": "pairs.txt"}, "epistasis 'pairs.txt' has no known ending"),
+        ({"epistasis": "pairs.png"}, "2 residues vary: give variants of 3 residues or more"),
+        ({"epistasis": "pairs.png", "measured": None, "scores": None, "positions": [1, 2]}, "epistasis was given, which"),
+    ],
+)
+def test_bad_input(letters, tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"variant": name, "y": value} for name, value in (("A1C", 1.0), ("C2D", 2.0), ("A1C+C2D", 2.5))]
+    with pytest.raises(InputError, match=said):
+        unmask.mutants("ACDEG", model=letters, **({"measured": rows, "scores": "pll"} | options))
+    assert not list(tmp_path.iterdir())

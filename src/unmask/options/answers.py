@@ -55,7 +55,9 @@ MOST_ORDERS = 10_000
 search_row, profile_row = grouped("Search over the whole vocabulary"), grouped("Profile")
 measured_row = grouped("Measured variants")
 SCANNED, MEASURED = "--mutations or --positions", "--measured"
-OF_MEASURED = tuple("column variant skip_bad better scores orders seed background regions run engine workers".split())
+OF_MEASURED = tuple(
+    "column variant skip_bad better scores orders seed background regions run engine workers epistasis pdb chain".split()
+)
 DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
 
 
@@ -217,6 +219,11 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
     run: Any = measured_row(None, File(), "Folder where scores are kept as they come; the same command continues a stopped run.")
     engine: str = measured_row("local", Choice(ENGINES), "local (this process), or ray (with --run).")
     workers: int | None = workers()
+    epistasis: Any = measured_row(
+        None, File(), "Compare interactions of pairs of residues, too, and draw them to this file (png, pdf, svg)."
+    )
+    pdb: Any = measured_row(None, File(), "With --epistasis, a structure (PDB), to see if pairs in contact interact most.")
+    chain: str | None = measured_row(None, Text(), "The chain of the sequence in --pdb.", otherwise="the only one")
     alphabet: Any = option(
         None,
         Alphabet(),

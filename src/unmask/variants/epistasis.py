@@ -113,9 +113,7 @@ def interactions(
     monotone: bool = True,
 ) -> Epistasis:
     """The interactions of measured values and of scores, compared; `apart`: distances of the sites in a structure."""
-    k = cells.shape[1]
-    if k < FEWEST_PAIRS:
-        raise InputError(f"epistasis was asked for, and {k} residues vary: give variants of {FEWEST_PAIRS} residues or more")
+    refuse_few(cells.shape[1])
     straight = curve(cells, values, monotone=False)
     bent = curve(cells, values) if monotone else straight
     left = values - bent.fitted
@@ -168,6 +166,12 @@ def interactions(
         letters=letters,
         orders={} if shares is None else dict(zip(named, shares.tolist(), strict=True)),
     )
+
+
+def refuse_few(sites: int) -> None:
+    """Pairs of two residues are one, which cannot be compared."""
+    if sites < FEWEST_PAIRS:
+        raise InputError(f"epistasis was asked for, and {sites} residues vary: give variants of {FEWEST_PAIRS} residues or more")
 
 
 def _letters(
