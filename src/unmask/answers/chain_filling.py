@@ -107,9 +107,7 @@ class ChainQuestion:
         gold = readings[0].cloze.gold
         if gold and filled.outside([(i,) for i in gold]):
             gold = None
-        variants = [
-            Variant(r.cloze, weight, filled.allowed(r), options.most_changes) for r, weight in zip(readings, weights, strict=True)
-        ]
+        variants = [Variant(r.cloze, w, filled.allowed(r), options.most_changes) for r, w in zip(readings, weights, strict=True)]
         found = search_fillings(
             conditionals,
             variants,
@@ -125,9 +123,7 @@ class ChainQuestion:
         spelled = _Spelled(filled, found, self._other_spellings, sum(_size(variant, len(self.support)) for variant in variants))
         shown = [group for group in spelled.groups if _log_sum(group) > float("-inf") or group[0].tokens == gold]
         if not shown:
-            raise InputError(
-                f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more passes"
-            )
+            raise InputError(f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more")
         best = shown[: options.top]
         last = [group for group in shown[options.top :] if gold and group[0].tokens == gold]
         scored = [
@@ -142,10 +138,6 @@ class ChainQuestion:
         ]
         completions = [spelled.completion(group) for group in [*best, *last]]
         certain = min(found.certain_among([group[0] for group in shown]), len(best))
-        library = None
-        if options.of_parent:
-            held = (found.mass, max(found.mass, found.inside))
-            library = library_of(self.model, readings[0].cloze, completions[: len(best)], options.most_changes, held, certain)
         return ChainFilling(
             text=self.text,
             model=self.model,
@@ -160,7 +152,7 @@ class ChainQuestion:
             exact=found.exact,
             words=filled.words > 0,
             alphabet=len(self.support) < len(self.model.regular_ids),
-            library=library,
+            library=library_of(self.model, readings[0].cloze, completions[: len(best)], options, found, certain),
         )
 
     def _other_spellings(self, filling: State) -> list[State]:
@@ -373,9 +365,7 @@ class ChainFilling:
             found["lengths"] = [vars(reading) | {"lengths": list(reading.lengths)} for reading in self.readings]
         if self.answers:
             found["answers"] = [answer.to_dict() for answer in self.answers]
-        if self.library is not None:
-            found["library"] = self.library.to_dict()
-        return found
+        return found | ({} if self.library is None else {"library": self.library.to_dict()})
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion: text, one column per blank with what fills it, log_prob, standard_error, product_log_prob."""

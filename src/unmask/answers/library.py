@@ -22,7 +22,9 @@ from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least, percent_at_most
+from unmask.joints.chain_search import ChainSearch
 from unmask.models.masked_lm import MaskedLM
+from unmask.options.answers import FillOptions
 from unmask.runs.files import write_atomically, write_table
 from unmask.runs.outputs import answer_file
 
@@ -180,11 +182,13 @@ def library_of(
     model: MaskedLM,
     cloze: Cloze,
     completions: Sequence[Completion],
-    most_changes: int | None,
-    mass: tuple[float, float],
+    options: FillOptions,
+    found: ChainSearch,
     certain: int,
-) -> Library:
-    """The completions as variants of the text that had `cloze.gold` in its blanks."""
+) -> Library | None:
+    """The completions as variants of the text that had `cloze.gold` in its blanks; None if they are not asked for."""
+    if options.most_changes is None and options.library is None:
+        return None
     assert cloze.gold is not None
     special = set(model.special_ids) - {model.mask_id}
     before = [sum(i not in special for i in cloze.ids[:position]) for position in cloze.block]
@@ -195,7 +199,7 @@ def library_of(
         sequences=tuple(one.text for one in completions),
         log_probs=tuple(one.log_prob for one in completions),
         standard_errors=tuple(getattr(one, "standard_error", 0.0) for one in completions),
-        most_changes=most_changes,
-        mass=mass,
+        most_changes=options.most_changes,
+        mass=(found.mass, max(found.mass, found.inside)),
         certain=certain,
     )

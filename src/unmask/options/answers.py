@@ -109,11 +109,6 @@ class FillOptions(Printed, Loaded, Grid, Targets, Texts):
         """Whether some fillings are left out, however probable."""
         return bool(self.allow or self.forbid or self.match or self.differ or self.most_changes)
 
-    @property
-    def of_parent(self) -> bool:
-        """Whether the fillings are variants of a text that is known."""
-        return self.most_changes is not None or self.library is not None
-
 
 @dataclass(frozen=True)
 class CompareOptions(Printed, Drawn, Loaded, Grid, Targets, Texts):
