@@ -30,6 +30,7 @@ from unmask.answers.completion import (
     FilledBlanks,
     GivenAnswer,
     Known,
+    RuleName,
     ScoredAnswer,
     complete,
     completions_frame,
@@ -346,7 +347,7 @@ class ChainFilling:
     exact: bool = True
     words: bool = False
     alphabet: bool = False
-    joint: str = SEARCHED
+    joint: str = RuleName(SEARCHED)
     library: Library | None = None
 
     def to_dict(self) -> dict[str, object]:
