@@ -198,6 +198,17 @@ def test_the_mass_within_the_limit_is_exact_once_everything_is_passed():
     assert total < 0.9, "a limit that left nothing out would pass too"
 
 
+def test_fillings_that_are_refused_are_outside():
+    model = TabularMLM.random(4, 3, seed=9, scale=2.0)
+    variants = [Variant(blank(4, 3))]
+    total = sum(p for p, _, tokens in brute_force(model, variants) if sum(tokens) % 2 == 0)
+    early = search_fillings(Conditionals(model), variants, top=2, passes=20, accept=lambda _, tokens: sum(tokens) % 2 == 0)
+    late = search_fillings(Conditionals(model), variants, top=1000, passes=1000, accept=lambda _, tokens: sum(tokens) % 2 == 0)
+    assert early.mass < total < early.inside < 1
+    assert late.mass == pytest.approx(total, abs=1e-10)
+    assert late.inside == pytest.approx(total, abs=1e-10)
+
+
 def test_without_a_limit_the_best_have_more_changes():
     """The negative control of the limit: the same search without it finds other fillings first, and rules no mass out."""
     model, gold = TabularMLM.random(5, 4, seed=0, scale=4.0), (0, 1, 2, 3)

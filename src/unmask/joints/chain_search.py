@@ -229,7 +229,9 @@ class _Run:
 
     def _result(self, fillings: list[Found], bound: float, stopped: str, exact: bool) -> ChainSearch:
         ordered = sorted(fillings, key=lambda f: -f.log_prob)
-        return ChainSearch(ordered, bound, self.passes, stopped, exact, self.states.rounding, 1 - self.states.outside())
+        return ChainSearch(
+            ordered, bound, self.passes, stopped, exact, self.states.rounding, 1 - self.states.outside([*self.refused])
+        )
 
     def _exact(self, x: int, log_prob: float) -> Found:
         state = self.states.states[x]

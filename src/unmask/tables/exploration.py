@@ -13,8 +13,8 @@ filling x with probability p(x), the mean over all orders (see `unmask.tables.la
   since p is a mean over the next site of a product, and each factor is replaced by its largest value. h(empty) bounds p(x)
   of every filling not set aside. It is 0 only if all of them are impossible: a product that underflows counts as LEAST.
 - p(x) itself, once all 2^k - 1 states of x are passed.
-- outside, the probability of leaving what is allowed: flow times q of the tokens that may not follow, summed over passed states.
-  A path leaves once, so no more than 1 - outside lies in the fillings that are allowed.
+- outside, the probability of leaving what is allowed: flow times q of the tokens that may not follow, summed over passed states,
+  and the flow into fillings that are refused. A path leaves once, so the fillings that are allowed have at most 1 - outside.
 
 Tokens may be ruled out at a site, and by a limit on changes: a filling has at most n tokens other than those that stood in the
 blanks. A state that has n of them goes on with the tokens that stood there alone.
@@ -218,11 +218,10 @@ class Exploration:
             np.add.at(limit, parents, largest / hidden)
         return max(self._outward(variant, float(limit[root])) for variant, root in zip(self.variants, self.roots, strict=True))
 
-    def outside(self) -> float:
-        """The fillings that are not allowed have this much probability at least, whatever was rounded."""
-        if not self._leaving:
-            return 0.0
-        total = float(self.flow[list(self._leaving)] @ np.array(list(self._leaving.values())))
+    def outside(self, refused: Sequence[int] = ()) -> float:
+        """Fillings that are not allowed, or `refused` (their numbers), have at least this probability, whatever was rounded."""
+        left = np.array(list(self._leaving.values()))
+        total = float(self.flow[list(self._leaving)] @ left) + float(self.flow[list(refused)].sum())
         sites = max(variant.sites for variant in self.variants)
         return exp(self.rounding.low(log(total), sites + 1)) if total > 0 else 0.0
 

@@ -130,11 +130,12 @@ def interactions(
     halves = [design.tables(design.solve(left, bent.slope, penalty, part)) for part in (half, ~half)]
     twice = [np.array([strength(t, c) for t, c in zip(tables, counts, strict=True)]) for tables in halves]
     letters, of_pair = _letters(design, counts, found, wild, sites, tokens)
+    by_letter = {name: np.array([row[name] for row in letters]) for name in found}
     rows = [
         {
             "score": name,
             **_compared(strengths[name], strengths[MEASURED], None, "strength", seed),
-            **_compared(*(np.array([row[x] for row in letters]) for x in (name, MEASURED)), of_pair, "signed", seed),
+            **_compared(by_letter[name], by_letter[MEASURED], of_pair, "signed", seed),
             "letters": len(letters),
             "pairs": len(design.pairs),
         }

@@ -90,8 +90,7 @@ class Design:
     def __init__(self, cells: Int[np.ndarray, "n k"], pairs: bool = True) -> None:
         self.letters = [np.unique(column) for column in cells.T]
         codes = [np.searchsorted(known, column) for known, column in zip(self.letters, cells.T, strict=True)]
-        blocks, self.starts = [np.zeros(len(cells), dtype=np.int64)], [0]
-        sizes = [1]
+        blocks, sizes = [np.zeros(len(cells), dtype=np.int64)], [1]
         self.pairs = list(combinations(range(cells.shape[1]), 2)) if pairs else []
         for code, known in zip(codes, self.letters, strict=True):
             blocks.append(code)
