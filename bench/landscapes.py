@@ -6,9 +6,9 @@ DATA has cr9114.json, cr9114_h3.csv.gz, trastuzumab.json and trastuzumab_cdrh3.c
 (counted from 1), and the measured values. CR9114's genotypes are digits, 1 for the mature residue; here they become residues.
 
 Leaves in --out, for each landscape, the list that `unmask mutants --measured` reads (NAME.csv), the result (NAME.json), its
-figure (NAME.png) and every variant's scores (NAME-scores.csv.gz); prints the
-command that does the same, the table and the seconds.
-CR9114 is scored from the germline and from the mature sequence, and once more among the binders, above the assay's floor.
+figure (NAME.png) and every variant's scores (NAME-scores.csv.gz); prints the command that does the same, and the tables. Scores
+are kept in NAME-effects.npz, which a second call reads: delete it if --model, --scores, --orders or --variants change. CR9114 is
+scored from the germline and from the mature sequence, and compared once more among the binders, above the assay's floor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pandas
 import unmask
 from unmask.options.answers import MutantsOptions
 from unmask.runs.files import as_json
-from unmask.variants.against import Question, effects_of
+from unmask.variants.against import Question, Source, effects_of
 from unmask.variants.measured import Measured, compared
 from unmask.variants.parent import residue_ids
 
@@ -71,7 +71,9 @@ def landscapes(data: Path, most: int | None) -> Iterator[Landscape]:
         yield Landscape(f"cr9114-{parent}", about[parent], about["positions"], rows, "h3_mean", REGIONS, FLOOR)
 
 
-def measure(landscape: Landscape, model: unmask.MaskedLM, out: Path, scores: str, orders: int) -> Iterator[tuple[str, Measured]]:
+def measure(
+    landscape: Landscape, model: unmask.MaskedLM, out: Path, scores: str, orders: int, scores_only: bool
+) -> Iterator[tuple[str, Measured]]:
     """The result over all variants, and over those above the floor."""
     path = out / f"{landscape.name}.csv"
     landscape.rows.to_csv(path, index=False)
@@ -79,14 +81,21 @@ def measure(landscape: Landscape, model: unmask.MaskedLM, out: Path, scores: str
     regions = "".join(f" --regions '{name}={places}'" for name, places in (landscape.regions or {}).items())
     print(
         f"\nunmask mutants {landscape.sequence} --measured {path} --column {landscape.column} --positions {positions}{regions} "
-        f"--alphabet {RESIDUES} --scores {scores} --orders {orders} --model MODEL\n"
+        f"--alphabet {RESIDUES} --scores {scores} --orders {orders} --model MODEL --force\n"
     )
     given: dict[str, Any] = {"measured": path, "column": landscape.column, "positions": positions, "regions": landscape.regions}
-    options = MutantsOptions.given(given, scores=scores, orders=orders)
+    options = MutantsOptions.given(given, scores=scores, orders=orders, force=True)
     asked = Question(model, landscape.sequence, residue_ids(model, RESIDUES), options)
     begun = time.perf_counter()
-    effects = effects_of(asked.parent, asked.variants, options, None)
-    scored = time.perf_counter()
+    kept_at = out / f"{landscape.name}-effects.npz"
+    if kept_at.exists():
+        effects = dict(np.load(kept_at))
+    else:
+        effects = effects_of(Source(asked.parent, None, "sequence"), asked.variants, options, None)
+        np.savez_compressed(kept_at, **effects)
+        print(f"scores {time.perf_counter() - begun:.1f} s", flush=True)
+    if scores_only:
+        return
     kept = {"": np.ones(len(asked.variants.values), dtype=bool)}
     if landscape.above is not None:
         kept["-binders"] = asked.variants.values > landscape.above
@@ -99,7 +108,6 @@ def measure(landscape: Landscape, model: unmask.MaskedLM, out: Path, scores: str
             f"{landscape.name}{suffix}",
             compared(landscape.sequence, variants.names(asked.parent), variants, inside, None, *common),
         )
-    print(f"scores {scored - begun:.1f} s, statistics {time.perf_counter() - scored:.1f} s")
 
 
 def main() -> None:
@@ -113,6 +121,7 @@ def main() -> None:
     parser.add_argument("--variants", type=int, help="at most this many of each landscape, drawn at random")
     parser.add_argument("--scores", default=SCORES)
     parser.add_argument("--orders", type=int, default=8)
+    parser.add_argument("--scores-only", action="store_true", help="leave the statistics to a second call, which needs no GPU")
     parser.add_argument("--only", help="landscapes whose names begin with this")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -120,7 +129,7 @@ def main() -> None:
     for landscape in landscapes(given.data, given.variants):
         if given.only and not landscape.name.startswith(given.only):
             continue
-        for name, found in measure(landscape, model, given.out, given.scores, given.orders):
+        for name, found in measure(landscape, model, given.out, given.scores, given.orders, given.scores_only):
             (given.out / f"{name}.json").write_text(as_json(found.to_dict()) + "\n")
             found.to_frame().to_csv(given.out / f"{name}-scores.csv.gz", index=False)
             found.figure().savefig(given.out / f"{name}.png", dpi=150)

@@ -121,8 +121,13 @@ def test_the_model_prefers_the_parent_only_where_that_is_shown():
     draw = np.random.default_rng(1)
     changes = draw.integers(0, 5, 300)
     values = changes + draw.normal(size=300)
-    said = synthetic({"a": -changes + draw.normal(size=300)}, values, changes).sentence
-    assert "the model prefers the given sequence" in said
+    scores = -changes + draw.normal(size=300)
+    said = synthetic({"a": scores}, values, changes).sentence
+    assert "all rank y the wrong way" in said and "the model prefers the given sequence" in said
+    away = synthetic({"a": -scores}, -values, changes).sentence
+    assert "the model prefers residues that are not the given sequence's" in away
+    knows = synthetic({"a": -3 * changes + (values - changes)}, values, changes).sentence
+    assert "prefers the given sequence" in knows and "among variants with as many changes a is best (1.000" in knows
     apart = synthetic({"a": -(values - changes) - 0.3 * values + 0.2 * draw.normal(size=300)}, values - changes, changes).sentence
     assert "wrong way" in apart and "prefers" not in apart
     counted = synthetic({"a": -changes + 3 * draw.normal(size=300)}, -values, changes)

@@ -132,7 +132,7 @@ def test_ridge_solves_the_normal_equations_and_chooses_by_leaving_one_out():
 
 def test_more_measured_variants_fit_an_additive_landscape_better_and_one_fits_nothing():
     draw = np.random.default_rng(5)
-    x = draw.integers(0, 2, (400, 6)).astype(float)
+    x = draw.integers(0, 2, (400, 6)).astype(bool)
     target = Target.of(x @ draw.normal(size=6) + 0.1 * draw.normal(size=400))
     means = [additive_fits(x, target, m, 20, seed=0).mean() for m in (1, 10, 100)]
     assert means[0] == 0.0 and means[0] < means[1] < means[2] and means[2] > 0.95

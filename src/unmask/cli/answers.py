@@ -214,9 +214,12 @@ def _show_profile(found: Profile) -> None:
     console.print(f"\n{len(found.by_distance)} distances in all")
 
 
-def _show_mutants(found: Mutants | Measured, console: Console) -> None:
-    if not hasattr(found, "best"):
-        return _show_measured(found, console)
+def _show_variants(found: Any, console: Console) -> None:
+    """Mutants, or measured variants."""
+    (_show_measured if hasattr(found, "sentence") else _show_mutants)(found, console)
+
+
+def _show_mutants(found: Mutants, console: Console) -> None:
     terminal.print_heading(console, found.sequence)
     console.print(f"{len(found):,} mutants; {found.joint} joint; {len(found.alphabet)} tokens per residue; in nats\n")
     best = found.best()
@@ -226,7 +229,6 @@ def _show_mutants(found: Mutants | Measured, console: Console) -> None:
     console.print(table)
     if len(best) < len(found):
         console.print(f"\nthe {len(best)} of largest {found.by}; --out and --json have all")
-    return None
 
 
 def _show_measured(found: Measured, console: Console) -> None:
@@ -313,7 +315,7 @@ def _show_groups(found: Measured, console: Console) -> None:
 
 fill = partial(_answer, "fill", _show_filling)
 compare = partial(_answer, "compare", _show_comparison)
-mutants = partial(_answer, "mutants", _show_mutants)
+mutants = partial(_answer, "mutants", _show_variants)
 
 
 def check(given: dict[str, Any]) -> None:

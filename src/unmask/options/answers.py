@@ -29,7 +29,7 @@ from unmask.options.kinds import (
     Whole,
     Words,
 )
-from unmask.options.option import Reads, grouped, option, output_row
+from unmask.options.option import Reads, grouped, model_row, option, output_row
 from unmask.options.shared import (
     ALPHABET,
     ENGINES,
@@ -212,7 +212,7 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
     )
     regions: Any = measured_row(None, Regions(), "Groups of residues, such as H1=26-35.", otherwise="each residue that varies")
     run: Any = measured_row(None, File(), "Folder where scores are kept as they come; the same command continues a stopped run.")
-    engine: str = measured_row("local", Choice(ENGINES), "local (this process), or ray (with --run).")
+    engine: str = model_row("local", Choice(ENGINES), "local (this process), or ray (with --run).")
     workers: int | None = workers()
     epistasis: Any = measured_row(
         None, File(), "Compare interactions of pairs of residues, too, and draw them to this file (png, pdf, svg)."

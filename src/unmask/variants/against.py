@@ -107,7 +107,7 @@ def check_run(options: MutantsOptions, reads: Sequence[object]) -> None:
         folder = output_folder("run", options.run, reads)
         for name in FOLDERS:
             refuse_foreign(folder / name, KIND)
-        if folder.is_dir() and {path.name for path in folder.iterdir()} - set(FOLDERS):
+        if folder.is_dir() and any(path.name not in FOLDERS and path.name[0] != "." for path in folder.iterdir()):
             raise InputError(f"folder {str(folder)!r} is not empty and holds no run: choose another --run folder")
 
 

@@ -23,6 +23,8 @@ from unmask.variants.statistics import Target, additive_fits, agreement, as_they
 FEWER = "fewer_changes"
 PER_CHANGE, BACKGROUND = "/change", "-background"
 RESAMPLES, GROUP_RESAMPLES, DRAWS = 1000, 200, 100
+MOST_RESAMPLED = 10**8
+"""Variants in all resamples together; of long lists there are fewer resamples, down to GROUP_RESAMPLES."""
 FITTED = (1, 10, 100)
 SMALLEST_GROUP = 20
 Numbers = dict[str, Any]
@@ -67,11 +69,11 @@ def rows_of(
     """
     n, listed = len(target.values), list(columns.values())
     (values,), (enriched,) = agreement(listed, target, top, as_they_are(n))
-    drawn, drawn_enriched = agreement(listed, target, top, resampled(n, seed, RESAMPLES))
+    drawn, drawn_enriched = agreement(listed, target, top, resampled(n, seed, _resamples(n)))
     order = np.argsort(-values, kind="stable")
     (low, high), (low_enriched, high_enriched) = interval(drawn), interval(drawn_enriched)
     known = drawn[~np.isnan(drawn).any(1)]
-    best_in = np.bincount(known.argmax(1), minlength=len(listed)) / max(1, len(known))
+    best_in = (known >= known.max(1, keepdims=True) - 1e-12).sum(0) / max(1, len(known))
     names, base, within = list(columns), target.hits.mean(), _within(listed, target, changes, seed)
     rows = [
         {
@@ -89,6 +91,10 @@ def rows_of(
         for i in order
     ]
     return rows, drawn[:, order]
+
+
+def _resamples(n: int) -> int:
+    return min(RESAMPLES, max(GROUP_RESAMPLES, MOST_RESAMPLED // n))
 
 
 def _within(
@@ -128,15 +134,20 @@ def fits_of(variants: Variants, target: Target, seed: int) -> list[Numbers]:
     features = np.concatenate([(site[:, None] == known) for site, known in zip(variants.cells.T, letters, strict=True)], 1)
     found = []
     for measured in [m for m in FITTED if 2 * m <= len(features)]:
-        drawn = additive_fits(features.astype(float), target, measured, DRAWS, seed)
+        drawn = additive_fits(features, target, measured, DRAWS, seed)
         low, high = np.percentile(drawn, [2.5, 97.5])
         found.append({"measured": measured, "value": float(drawn.mean()), "low": float(low), "high": float(high)})
     return found
 
 
+def is_whole(name: str) -> bool:
+    """Whether a column is a score as it is: no correction, no part of one."""
+    return name not in (FEWER, "epistasis") and not name.endswith((PER_CHANGE, BACKGROUND))
+
+
 def twins(names: Sequence[str]) -> list[tuple[str, str]]:
     """Scores that see dependence, each with its independent twin: the chain rule and the product, pairs and singles."""
-    pairs = [name for name in names if name.startswith(PAIRS) and not name.endswith((PER_CHANGE, BACKGROUND))]
+    pairs = [name for name in names if name.startswith(PAIRS) and is_whole(name)]
     offered = [("any_order", "product"), *((name, "singles") for name in pairs)]
     return [pair for pair in offered if set(pair) <= set(names)]
 
@@ -169,7 +180,7 @@ def groups_of(
             ((one, other),), _ = agreement(both, part, 1, as_they_are(len(part.values)))
             if np.isnan(one + other):
                 continue
-            resamples = RESAMPLES if by == "all" else GROUP_RESAMPLES
+            resamples = _resamples(len(part.values)) if by == "all" else GROUP_RESAMPLES
             drawn, _ = agreement(both, part, 1, resampled(len(part.values), seed, resamples))
             ((low,), (high,)) = interval(drawn[:, :1] - drawn[:, 1:])
             found.append(

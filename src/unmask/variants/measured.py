@@ -18,7 +18,17 @@ from unmask.arguments import checked
 from unmask.formats import excerpt
 from unmask.runs.files import write_table
 from unmask.runs.outputs import answer_file
-from unmask.variants.comparing import FEWER, GROUP_RESAMPLES, Numbers, behind_best, corrected, fits_of, groups_of, rows_of
+from unmask.variants.comparing import (
+    FEWER,
+    GROUP_RESAMPLES,
+    Numbers,
+    behind_best,
+    corrected,
+    fits_of,
+    groups_of,
+    is_whole,
+    rows_of,
+)
 from unmask.variants.epistasis import Epistasis
 from unmask.variants.reading import Variants
 from unmask.variants.statistics import Target, agreement, as_they_are, interval, resampled
@@ -179,20 +189,23 @@ def _sentence(
 ) -> str:
     """Which score to use, and how sure that is; or that none can be used."""
     what, scores = STATISTICS["auc" if target.classes else "spearman"], [row for row in rows if row["score"] != FEWER]
-    best, plain = scores[0], rows[0]["score"] == FEWER
-    shown = f"{best['score']}: {what} {_with_interval(best)}"
+    best, whole = scores[0], [row for row in scores if is_whole(row["score"])]
+    shown, chance = f"{best['score']}: {what} {_with_interval(best)}", target.chance
     beside = f"; an additive fit to {fits[-1]['measured']} measured variants reaches {fits[-1]['value']:.3f}" if fits[1:] else ""
-    if all(row["high"] < target.chance for row in scores):
-        span = f"{scores[-1]['value']:.3f} to {scores[0]['value']:.3f}"
-        why = _why(scores[-1], columns, target, column, seed)
-        return f"Use no score: all rank {column} the wrong way ({what} {span}){why}{beside}."
-    if not best["low"] > target.chance:
+    if whole and all(row["high"] < chance for row in whole):
+        span = f"{whole[-1]['value']:.3f} to {whole[0]['value']:.3f}"
+        why = _why(whole[-1]["score"], columns, target, column, seed)
+        other = f"; the best correction is {shown}" if best["low"] > chance else ""
+        return (
+            f"Use no score as it is: all rank {column} the wrong way ({what} {span}){why}{_within(whole, chance)}{other}{beside}."
+        )
+    if not best["low"] > chance:
         n = len(target.values)
         return f"Use no score: none is significantly better than chance on these {n:,} variants (best {shown}){beside}."
-    if plain and behind[0]["low"] > 0:
+    if rows[0]["score"] == FEWER and behind[0]["low"] > 0:
         why = f"none ranks {column} as well as the number of changes alone ({_with_interval(rows[0])}; best {shown})"
-        return f"Use no score: {why}{beside}."
-    if plain:
+        return f"Use no score: {why}{_within(whole, chance)}{beside}."
+    if rows[0]["score"] == FEWER:
         return f"Use {shown}, but the number of changes alone does as well ({_with_interval(rows[0])}){beside}."
     tied = [row for row in behind if not row["low"] > 0]
     if not behind:
@@ -204,24 +217,32 @@ def _sentence(
     return f"Use {shown}, but that is not decided ({near}){beside}."
 
 
-def _why(worst: Numbers, columns: Mapping[str, Float[np.ndarray, " n"]], target: Target, column: str, seed: int) -> str:
-    """That the model prefers the parent, if scores fall and values rise with the number of changes; else what to check."""
+def _within(rows: Sequence[Numbers], chance: float) -> str:
+    """The score that is best among variants with as many changes, if it is better than chance there."""
+    known = [row for row in rows if row.get("within_low", chance) > chance]
+    if not known:
+        return ""
+    best = max(known, key=lambda row: float(row["within"]))
+    return f"; among variants with as many changes {best['score']} is best ({_with_interval(best, 'within')})"
+
+
+def _why(score: str, columns: Mapping[str, Float[np.ndarray, " n"]], target: Target, column: str, seed: int) -> str:
+    """That scores and values go opposite ways with the number of changes, if they do; else what to check."""
     if FEWER in columns:
-        by_changes = [-columns[FEWER]]
-        n, preferred = len(target.values), Target.of(columns[worst["score"]])
         found = []
-        for one in (preferred, target):
-            value = agreement(by_changes, one, 1, as_they_are(n))[0][0, 0]
-            low, high = interval(agreement(by_changes, one, 1, resampled(n, seed, GROUP_RESAMPLES))[0])[:, 0]
-            found.append((value, low, high))
-        (falls, _, below), (rises, above, _) = found
-        if below < preferred.chance and above > target.chance:
-            return (
-                f": the model prefers the given sequence, as its score falls with the number of changes ({falls:.3f}) "
-                f"and {column} rises with it ({rises:.3f})"
-            )
+        for one in (Target.of(columns[score]), target):
+            more, n = [-columns[FEWER]], len(target.values)
+            value = agreement(more, one, 1, as_they_are(n))[0][0, 0]
+            low, high = interval(agreement(more, one, 1, resampled(n, seed, GROUP_RESAMPLES))[0])[:, 0]
+            found.append((value, np.sign(low - one.chance) if low > one.chance or high < one.chance else 0))
+        (preferred, its_sign), (measured, other_sign) = found
+        if its_sign * other_sign < 0:
+            liked = "the given sequence" if its_sign < 0 else "residues that are not the given sequence's"
+            both = f"with the number of changes its score has {preferred:.3f}, and {column} {measured:.3f}"
+            return f": the model prefers {liked} ({both})"
     return "; if lower values are better, give --better lower" if not target.classes else ""
 
 
-def _with_interval(row: Numbers) -> str:
-    return f"{row['value']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+def _with_interval(row: Numbers, name: str = "") -> str:
+    low, high = (row[f"{name}_{end}" if name else end] for end in ("low", "high"))
+    return f"{row[name or 'value']:.3f} [{low:.3f}, {high:.3f}]"

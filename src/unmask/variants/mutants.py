@@ -225,6 +225,7 @@ def mutants(
     pairs_drawn = figure_path(epistasis, len(sequence), reads, "epistasis")
     kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
+    answers: Iterator[Mutants | Measured]
     if measured is not None:
         from unmask.variants.against import Question, check_run
 

@@ -140,7 +140,7 @@ def interval(values: Float[np.ndarray, "B s"]) -> Float[np.ndarray, "2 s"]:
 
 
 def additive_fits(
-    features: Float[np.ndarray, "n p"], target: Target, measured: int, draws: int, seed: int
+    features: Bool[np.ndarray, "n p"], target: Target, measured: int, draws: int, seed: int
 ) -> Float[np.ndarray, " draws"]:
     """Spearman or area, on the other variants, of a ridge regression on `measured` variants drawn at random.
 
@@ -150,7 +150,7 @@ def additive_fits(
     for place in range(draws):
         drawn = draw.permutation(len(features))[: measured + EVALUATED]
         fitted, rest = drawn[:measured], drawn[measured:]
-        predicted = features[rest] @ ridge(features[fitted], target.values[fitted])
+        predicted = features[rest] @ ridge(features[fitted].astype(float), target.values[fitted])
         found[place] = agreement([predicted], target.at(rest), 1, as_they_are(len(rest)))[0][0, 0]
     return np.where(np.isnan(found), target.chance, found)
 

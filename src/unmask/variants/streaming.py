@@ -75,13 +75,13 @@ class Workers:
 
 
 def workers_on_ray(
-    model: str | os.PathLike[str] | None, device: str, dtype: str, reading: Sequence[Any] = (), count: int | None = None
+    model: str | Path | None, device: str, dtype: str, reading: Sequence[Any] = (), count: int | None = None
 ) -> Workers:
     """Starts or joins Ray; `reading`: the further arguments of `MaskedLM.load`."""
     start_ray()
     on = device if device != "auto" else "cuda" if ray_has_gpus() else "cpu"
-    folder = model and os.path.expanduser(os.fspath(model))
-    where = os.path.realpath(folder) if folder and os.path.isdir(folder) else folder
+    folder = None if model is None else os.path.expanduser(model)
+    where = os.path.realpath(folder) if folder is not None and os.path.isdir(folder) else folder
     return Workers(partial(as_model, where, on, dtype, *reading), count, on.startswith("cuda"))
 
 
