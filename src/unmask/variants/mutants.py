@@ -231,7 +231,6 @@ def mutants(
 
         check_run(options, reads)
     lm = as_model(model, "cpu" if options.engine == "ray" else device, dtype, rename, lang, shift, mask_token)
-    answers: Iterator[Mutants | Measured]
     allowed = residue_ids(lm, alphabet)
     if measured is not None:
         questions = for_each(sequence, lambda one: Question(lm, one, allowed, options))
