@@ -154,6 +154,8 @@ def compared(
     """All numbers of the result, from every score minus the parent's."""
     target, notes = Target.of(variants.values if better == "higher" else -variants.values), list(variants.notes)
     columns = corrected(effects, variants.changes, background, notes)
+    if top >= len(names):
+        notes.append(f"the top {top} are all variants, so that ratios are 1: give a smaller --top")
     rows, drawn = rows_of(columns, target, variants.changes, top, seed)
     behind, fits = behind_best(rows, drawn), fits_of(variants, target, seed)
     said = _sentence(rows, behind, fits, columns, target, variants.column, seed)

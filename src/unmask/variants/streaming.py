@@ -101,7 +101,7 @@ def refuse_many(contexts: Contexts, variants: Int[Tensor, "n k"], force: bool) -
 
 
 def kept_scores(
-    out: str | Path,
+    run: str | Path,
     model: ConditionalModel,
     shown: str | None,
     asked: Asked,
@@ -109,7 +109,7 @@ def kept_scores(
     workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Float[Tensor, " n"]]:
-    """`variant_scores` in the run folder `out`, where the same call continues after an interrupt. `shown`: the model's name."""
+    """`variant_scores` in the folder `run`, where the same call continues after an interrupt. `shown`: the model's name."""
     whole = hashlib.sha256(np.ascontiguousarray(variants.to(torch.int32).numpy()).tobytes())
     settings = {
         "parent": asked.ids,
@@ -125,7 +125,8 @@ def kept_scores(
         "variants": len(variants),
         "list": whole.hexdigest()[:16],
     }
-    with RunFolder(out, KIND, settings, model=model.fingerprint, same_content={"model": "weights"}) as folder:
+    same = {"model": "weights"}
+    with RunFolder(run, KIND, settings, model=model.fingerprint, same_content=same, option="run") as folder:
         return scores_in_folder(folder, model, asked, variants, workers, progress)
 
 
