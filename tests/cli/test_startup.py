@@ -44,8 +44,8 @@ def test_other_short_commands_load_nothing_for_other_work(command, needed):
 @pytest.mark.parametrize(("args", "code"), [(("--version",), 0), (("fill",), 2)])
 def test_what_is_registered_for_the_end_runs_and_the_exit_code_stays(args, code):
     """The process ends without taking down its modules, after everything that Python promises to run."""
-    registered = "atexit.register(print, 'early', end='!'); import threading, time; "
-    late = "threading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start(); "
+    registered = "atexit.register(print, 'early', end='!'); import threading; "
+    late = "threading.Thread(target=lambda: (threading.main_thread().join(), print('thread'))).start(); "
     kept = "Kept = type('Kept', (), {'__del__': lambda self: print('taken down')}); kept = Kept(); "
     program = f"import atexit; {kept}{registered}{late}import unmask.__main__; unmask.__main__.main()"
     done = subprocess.run([sys.executable, "-c", program, *args], capture_output=True, text=True, timeout=120)
