@@ -50,7 +50,7 @@ def _plain(screen: Console, at_least: int = 0) -> Console:
 
 @contextmanager
 def progress(quiet: bool = False, lines: bool = False) -> Iterator[Report | None]:
-    """The progress of a command on standard error: SIGN at once, then a bar that appears after PATIENCE; both disappear at the end.
+    """The progress of a command on standard error: SIGN at once, a bar after PATIENCE; both disappear at the end.
 
     Yields the report to hand to a function: (done, in all, what is counted), in all 0 if that is not known. If standard
     error is not a terminal, None is yielded; or, with `lines`, a report that prints a line every LINE_SECONDS. `quiet`: no bar.
