@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from unmask.joints.registry import DEFAULT_OF_SCORES, FORMS
+from unmask.joints.registry import DEFAULT as DEFAULT_JOINT
+from unmask.joints.registry import FORMS
 from unmask.options.kinds import (
     Alphabet,
     Choice,
@@ -63,7 +64,7 @@ class Scoring(Options):
     )
     exact_tokens: int = score_row(14, Whole(0, MOST_EXACT), "Exact up to this many tokens.")
     orders: int = score_row(64, Whole(2, 10**6), "Orders sampled for longer texts.")
-    joint: str = score_row(DEFAULT_OF_SCORES, Construction(), f"How joints are derived: {', '.join(FORMS)}.", "-j")
+    joint: str = score_row(DEFAULT_JOINT, Construction(), f"How joints are derived: {', '.join(FORMS)}.", "-j")
     candidates: int = score_row(64, Whole(1, 10**6), "Tokens considered per site.", "-n")
     energy: str = score_row("norm", Choice(get_args(EnergyKind)), "Which energy is normalised")
     chains: int = score_row(32, Whole(2, 10**6), "Annealing runs in each direction.")
