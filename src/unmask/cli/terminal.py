@@ -26,6 +26,8 @@ SIGN = "loading"
 """What a terminal shows at once, before torch is loaded; what comes next is written over it."""
 PATIENCE = 1.0
 """Seconds before a progress bar appears."""
+FRAMES = 4
+"""Drawings of the bar per second; each takes milliseconds from the work."""
 LINE_SECONDS = 15.0
 """Seconds between the lines that replace a bar if standard error is not a terminal."""
 LONGEST_HEADING = 400
@@ -88,7 +90,8 @@ def _lines(screen: Console) -> Report:
 @contextmanager
 def _bar(screen: Console) -> Iterator[Report]:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=screen, transient=True)
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, *times, console=screen, transient=True, refresh_per_second=FRAMES)
     task = bar.add_task("loading", total=None)
     ended, lock = threading.Event(), threading.Lock()
 
