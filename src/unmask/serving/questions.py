@@ -57,7 +57,8 @@ class Questions:
 
     def _words(self, text: str, offset: int) -> list[schemas.Word]:
         words = self.model.words
-        ids, spans, numbers = words.tokens_of(text)
+        tokens = words.tokens_of(text)
+        ids, numbers, spans = tokens.ids, tokens.words, tokens.spans
         by_number: dict[int, list[int]] = {}
         for t, number in enumerate(numbers):
             if number is not None and spans[t][1] > spans[t][0]:
@@ -67,11 +68,11 @@ class Questions:
             places = [(a, b, [0]) for a, b in spaced_words(text)]
         unknown = words.unknown_id
         found = []
-        for start, end, tokens in places:
+        for start, end, own in places:
             start += len(text[start:end]) - len(text[start:end].lstrip())
-            known = unknown not in [ids[t] for t in tokens]
+            known = unknown not in [ids[t] for t in own]
             shown = {"text": text[start:end], "start": offset + start, "end": offset + end}
-            found.append(schemas.Word(**shown, pieces=len(tokens), blank=False, known=known))
+            found.append(schemas.Word(**shown, pieces=len(own), blank=False, known=known))
         return found
 
     def fill(self, asked: schemas.FillAsked, progress: Progress | None = None) -> schemas.Filled:
