@@ -212,16 +212,11 @@ class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
     )
     regions: Any = measured_row(None, Regions(), "Groups of residues, such as H1=26-35.", otherwise="each residue that varies")
     run: Any = measured_row(None, File(), "Folder where scores are kept as they come; the same command continues a stopped run.")
-<<<<<<< HEAD
-=======
-    engine: str = model_row("local", Choice(ENGINES), "local (this process), or ray (with --run).")
-    workers: int | None = workers()
     epistasis: Any = measured_row(
         None, File(), "Compare interactions of pairs of residues, too, and draw them to this file (png, pdf, svg)."
     )
     pdb: Any = measured_row(None, File(), "With --epistasis, a structure (PDB), to see if pairs in contact interact most.")
     chain: str | None = measured_row(None, Text(), "The chain of the sequence in --pdb.", otherwise="the only one")
->>>>>>> w-design
     alphabet: Any = option(
         None,
         Alphabet(),
