@@ -5,6 +5,7 @@ The docstrings of the public methods are those of the JSON interface.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from math import prod
@@ -14,12 +15,12 @@ from unmask.answers.comparison import Comparison, compare
 from unmask.answers.conditionals import conditionals
 from unmask.answers.dependence import dependence
 from unmask.answers.filling import Filling, fill
+from unmask.answers.mutants import Mutants, mutants, residue_ids
 from unmask.answers.pair_map import dependence_in_words, pair_map
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.joint import not_converged
 from unmask.joints.registry import CONSTRUCTIONS, INDEPENDENT, named
-from unmask.models.text.text_tokenizer import BLANK
 from unmask.options.answers import FillOptions
 from unmask.runs.files import plain
 from unmask.runs.progress import Progress
@@ -35,27 +36,33 @@ KEPT_CELLS = 160_000_000
 """Cells of tables that are kept for the next question about the same blanks: an exact pair of 8,000 tokens, and many small."""
 
 
+BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
+"""Which the page takes as blanks; the functions take the first three and the model's own mask token."""
+
+
 class Questions:
     """Answers requests on one model, and keeps the latest joints for what is asked about them next."""
 
     def __init__(self, model: SharedLM) -> None:
         self.model = model
+        self._typed = re.compile(rf"{BLANKS_AS_TYPED}|{re.escape(model.words.mask_token)}")
         self._kept: OrderedDict[tuple[object, ...], Comparison] = OrderedDict()
         self._keeping = threading.Lock()
 
     def words(self, asked: schemas.TextAsked) -> schemas.Words:
-        """The words of a text as the tokenizer cuts it, and how many tokens each is."""
+        """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed."""
         found: list[schemas.Word] = []
-        start = 0
-        for number, part in enumerate(asked.text.split(BLANK)):
-            if number:
-                found.append(schemas.Word(text=BLANK, start=start - len(BLANK), end=start, pieces=1, blank=True, known=True))
-            if part.strip():
-                found += self._words(part, start)
-            start += len(part) + len(BLANK)
-        return schemas.Words(words=found)
+        end = 0
+        for typed in self._typed.finditer(asked.text):
+            found += self._words(asked.text[end : typed.start()], end)
+            start, end = typed.span()
+            kind = {"[W": "word", "[G": "gap"}.get(typed[0][:2], "token")
+            found.append(schemas.Word(text=typed[0], start=start, end=end, pieces=1, blank=kind, known=True))
+        return schemas.Words(words=found + self._words(asked.text[end:], end))
 
     def _words(self, text: str, offset: int) -> list[schemas.Word]:
+        if not text.strip():
+            return []
         words = self.model.words
         ids, spans, numbers = words.tokens_of(text)
         by_number: dict[int, list[int]] = {}
@@ -71,7 +78,7 @@ class Questions:
             start += len(text[start:end]) - len(text[start:end].lstrip())
             known = unknown not in [ids[t] for t in tokens]
             shown = {"text": text[start:end], "start": offset + start, "end": offset + end}
-            found.append(schemas.Word(**shown, pieces=len(tokens), blank=False, known=known))
+            found.append(schemas.Word(**shown, pieces=len(tokens), blank=None, known=known))
         return found
 
     def fill(self, asked: schemas.FillAsked, progress: Progress | None = None) -> schemas.Filled:
@@ -154,6 +161,13 @@ class Questions:
         limits.check_dependence(self._blanks(asked.text) or regular, asked.candidates)
         found = dependence(model=self.model, **asked.model_dump(), progress=progress)
         return schemas.DependenceOut.model_validate(found.to_dict())
+
+    def mutants(self, asked: schemas.MutantsAsked, progress: Progress | None = None) -> schemas.MutantsOut:
+        """Log-probabilities of single or double mutants of a sequence, and their epistasis."""
+        limits.check_mutants(len(set(asked.positions)), asked.changes, len(residue_ids(self.model, None)))
+        found = mutants(model=self.model, **asked.model_dump(), progress=progress)
+        assert isinstance(found, Mutants)
+        return schemas.MutantsOut(wild_type=list(found.wild_type), **plain(found.to_dict()))
 
     def score(self, asked: schemas.ScoreAsked, progress: Progress | None = None) -> schemas.ScoreOut:
         """Named scores of texts, with each word's and token's share; two texts also aligned."""

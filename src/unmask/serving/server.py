@@ -55,9 +55,10 @@ def serve(
 
     listening = listening_socket(host, port)
     try:
-        app, desk = create_app(
-            as_model(model, device, dtype, rename, lang, shift, mask_token), runs, host, None if model is None else str(model)
-        )
+        given = {"device": device, "dtype": dtype, "lang": lang, "shift": shift, "mask_token": mask_token}
+        options = {name: value for name, value in given.items() if value and value != "auto"}
+        loaded = as_model(model, device, dtype, rename, lang, shift, mask_token)
+        app, desk = create_app(loaded, runs, host, None if model is None else str(model), options)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/"
         server = PageServer(app, desk)

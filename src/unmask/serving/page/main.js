@@ -1,10 +1,10 @@
 // Which view is shown: the address says it.
 import { get } from "./api.js";
 import { failure, h } from "./drawing/dom.js";
+import { begin } from "./past.js";
 import { read } from "./state.js";
 
-const VIEWS = ["fill", "dependence", "sample", "score", "runs"];
-const TITLES = { fill: "Fill", dependence: "Dependence", sample: "Sample", score: "Score", runs: "Runs" };
+const TITLES = { fill: "Fill", mutants: "Mutants", dependence: "Dependence", sample: "Sample", score: "Score", runs: "Runs" };
 const root = document.getElementById("view");
 let leave = null;
 let current = null;
@@ -12,7 +12,7 @@ let about = null;
 
 async function show() {
   const { view: named, values } = read();
-  const view = VIEWS.includes(named) ? named : "fill";
+  const view = named in TITLES ? named : "fill";
   leave?.();
   leave = null;
   for (const link of document.querySelectorAll("nav a")) {
@@ -30,6 +30,8 @@ async function show() {
 try {
   about = await get("about");
   document.getElementById("model").textContent = `${about.model} · ${about.vocabulary.toLocaleString("en")} tokens`;
+  document.querySelector("nav a[data-view=mutants]").hidden = !about.by_character;
+  begin(about);
   addEventListener("hashchange", show);
   await show();
 } catch (error) {
