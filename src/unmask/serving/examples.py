@@ -15,12 +15,17 @@ ENGLISH = {
         text="The keys to the cabinet are on the table.", second="The keys to the cabinet is on the table."
     ),
 }
-HEAVY = "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAK"
+HEAVY = (
+    "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAK"
+    "DGRYYGSSYFDYWGQGTLVTVSS"
+)
+"""The variable domain of a human heavy chain; the residues after CAK are its most variable loop."""
+LOOP = "98,99,100,101,102,103,104,105"
 PROTEIN = {
-    "fill": Example(text=HEAVY, blanks="30,31"),
-    "mutants": Example(text=HEAVY, blanks="30,31"),
-    "dependence": Example(text=HEAVY, blanks="26,27,28,29,30,31,32,33,34,35"),
-    "sample": Example(text=HEAVY, blanks="26,27,28,29,30,31,32,33,34,35"),
+    "fill": Example(text=HEAVY, blanks="101,102"),
+    "mutants": Example(text=HEAVY, blanks="101,102"),
+    "dependence": Example(text=HEAVY, blanks=LOOP),
+    "sample": Example(text=HEAVY, blanks=LOOP),
     "score": Example(text=HEAVY, second=HEAVY.replace("SSYAMS", "SSYWMS")),
 }
 

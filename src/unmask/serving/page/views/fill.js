@@ -1,5 +1,5 @@
 // Fill: the joint of the blanks, beside what independent blanks would say.
-import { ask, askSlowly, Latest } from "../api.js";
+import { ask, askSlowly, Latest, Refused } from "../api.js";
 import { call, command, copying, python } from "../copy.js";
 import { failure, h, select } from "../drawing/dom.js";
 import { completionsCard, constructionsCard } from "../fill/tables.js";
@@ -78,11 +78,18 @@ export function open(root, about, values) {
   async function derive(signal) {
     if (state.size === "auto" && about.vocabulary > QUICK) {
       status.say(`first look: ${QUICK} likely words of each blank …`);
-      show(await ask("joint", asked(String(QUICK)), signal));
+      show(await ask("joint", { ...asked(String(QUICK)), pin: null }, signal));
     }
     const tell = (share, line) => status.say(state.size === "exact" ? `exact: ${line}` : line, share);
     tell(null, "asking the model …");
-    show(await askSlowly("joint", asked(state.size), signal, tell));
+    try {
+      show(await askSlowly("joint", asked(state.size), signal, tell));
+    } catch (error) {
+      if (!(error instanceof Refused) || !sentence.pinned) throw error;
+      problem.replaceChildren(h("p", { class: "error", role: "alert" }, `${error.message} The word is not pinned any more.`));
+      pinned("");
+      show(await askSlowly("joint", asked(state.size), signal, tell));
+    }
   }
 
   async function search(signal) {

@@ -98,7 +98,7 @@ export function open(root, about, values) {
     const named = (i, j) => `${wild[j]}${j + 1}${alphabet[i]}`;
     const readout = h("p", { class: "readout", "aria-live": "polite" }, "Point at a cell for its mutant; a click chooses the residue.");
     keeping(single, () => single.replaceChildren(card({ title: "Every single mutant", name: "singles", rows: rowsOf(singles), data: () => singles },
-      ...table({ rows: alphabet, columns: wild, numbered: true, value: (i, j) => effects.get(named(i, j)) ?? null, name: named, press: (i, j) => sentence.list.querySelectorAll("button.word")[j].click(), label: "effects of single changes", axes: ["new residue", "residue"], readout, kind: "letters scan" }),
+      ...table({ rows: alphabet, columns: wild, numbered: true, value: (i, j) => effects.get(named(i, j)) ?? null, name: named, press: (i, j) => sentence.list.querySelectorAll("button.word")[j].click(), label: "effects of single changes", axes: ["new residue", "residue"], readout, kind: "letters small scan" }),
       readout, h("p", { class: "note" }, "The effect of one change, all else as in the sequence: its log-probability minus that of the residue there."))));
   }
 
@@ -107,13 +107,14 @@ export function open(root, about, values) {
     const [a, b] = pair();
     const { alphabet, wild_type: wild } = doubles;
     const found = new Map(doubles.mutants.map((one) => [one.mutant, one]));
-    const named = (i, j) => `${wild[a - 1]}${a}${alphabet[i]}+${wild[b - 1]}${b}${alphabet[j]}`;
+    const change = (place, to) => (wild[place - 1] === to ? [] : [`${wild[place - 1]}${place}${to}`]);
+    const named = (i, j) => [...change(a, alphabet[i]), ...change(b, alphabet[j])].join("+") || "the sequence";
     const readout = h("p", { class: "readout", "aria-live": "polite" }, "Point at a cell for its mutant.");
-    const best = [...doubles.mutants].sort((x, y) => y.effect - x.effect).slice(0, 10);
+    const best = doubles.mutants.filter((one) => one.changes === 2).sort((x, y) => y.effect - x.effect).slice(0, 10);
     const which = pairs().length > 1 ? select("Pair", `${a}-${b}`, pairs().map((one) => [one.join("-"), one.map((n) => `${wild[n - 1]}${n}`).join(" and ")]), (next) => { state.pair = next; address.save(); question(); }) : null;
     keeping(double, () => double.replaceChildren(h("div", { class: "columns" },
       card({ title: `Double mutants of ${wild[a - 1]}${a} and ${wild[b - 1]}${b}`, label: "double mutants", name: "doubles", rows: rowsOf(doubles), data: () => doubles, tools: [which, choices("number", state.number, NUMBERS, (number) => { state.number = number; address.save(); drawDoubles(); })].filter(Boolean) },
-        ...table({ rows: alphabet, columns: alphabet, value: (i, j) => found.get(named(i, j))?.[state.number] ?? null, name: named, label: "double mutants", axes: [`${wild[a - 1]}${a}`, `${wild[b - 1]}${b}`], readout, kind: "letters" }),
+        ...table({ rows: alphabet, columns: alphabet, value: (i, j) => found.get(named(i, j))?.[state.number] ?? null, name: named, label: "double mutants", axes: [`${wild[a - 1]}${a}`, `${wild[b - 1]}${b}`], readout, kind: "letters small" }),
         readout, h("p", { class: "note" }, `${NUMBERS.find(([name]) => name === state.number)[1]}: ${NUMBERS.find(([name]) => name === state.number)[2]}.`)),
       card({ title: "Best double mutants", name: "best-doubles", rows: rowsOf({ mutants: best }), data: () => best }, h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "best double mutants" }, h("table", { class: "data" },
         h("thead", {}, h("tr", {}, ["mutant", "effect", "singles", "epistasis"].map((name, n) => h("th", { scope: "col", class: n ? "n" : "" }, name)))),

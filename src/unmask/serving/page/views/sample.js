@@ -111,7 +111,7 @@ export function open(root, about, values) {
   const energyRows = () => [["sweep", "chain", "energy", "acceptance", "novelty", "r_hat", "text"], ...swept.flatMap((one) => one.energies.map((energy, chain) => [one.sweep, chain + 1, energy, one.acceptance, one.novelty, one.r_hat, one.texts?.[chain]]))];
   const files = { rows: energyRows, data: () => ({ asked, begun, swept }) };
   stage.append(
-    card({ title: "Chains", name: "chains", ...files }, h("div", { class: "transport" }, play, button("One step back", "‹ Back", () => stay(player.at - 1)), button("One step on", "Step ›", () => stay(player.at + 1)), scrub, where),
+    card({ title: "Texts of the chains", name: "chains", ...files }, h("div", { class: "transport" }, play, button("One step back", "‹ Back", () => stay(player.at - 1)), button("One step on", "Step ›", () => stay(player.at + 1)), scrub, where),
       lines, h("p", { class: "key" }, h("span", { class: "less" }, "novel: another word was taken"), h("span", { class: "ring" }, "refused: another word was offered"), h("span", {}, "redrawn, the same word"))),
     card({ title: "Sweep by sweep", name: "energies", ...files }, numbersBox, h("div", { class: "columns" }, energies, rates)));
 

@@ -4,6 +4,7 @@ import { call, command, copying } from "../copy.js";
 import { direction, failure, h, nats, select, shown } from "../drawing/dom.js";
 import { card } from "../files.js";
 import { keeping } from "../focus.js";
+import { PAIRS_TAKEN, readPairs, scorePairs } from "../pairs.js";
 import { remember } from "../past.js";
 import { Sentence } from "../sentence.js";
 import { Address } from "../state.js";
@@ -132,15 +133,40 @@ export function open(root, about, values) {
     limit.textContent = left.length ? `${most} scores at a time: ${left.join(", ")} ${left.length > 1 ? "are" : "is"} not shown.` : chosen().length >= most ? `${most} scores at a time: leave one out to choose another.` : "";
   }
 
+  // A file of minimal pairs, chosen or dropped anywhere on the view.
+  const dropped = h("div", { class: "slot" });
+  let stopPairs = null;
+  async function take(file) {
+    stopPairs?.();
+    if (!chosen().length) return dropped.replaceChildren(failure(new Error("Choose a score first.")));
+    const name = chosen().includes(state.show) ? state.show : chosen()[0];
+    try {
+      stopPairs = scorePairs(dropped, await readPairs(file), about.scores.find((s) => s.name === name), state.unit, file.name);
+    } catch (error) {
+      dropped.replaceChildren(failure(error));
+    }
+    return undefined;
+  }
+  const file = h("input", { type: "file", accept: ".jsonl,.csv,.tsv", onchange: () => file.files[0] && take(file.files[0]) });
+  const over = (event) => { event.preventDefault(); root.classList.toggle("over", event.type === "dragover"); };
+  const drop = (event) => { over(event); if (event.dataTransfer.files[0]) take(event.dataTransfer.files[0]); };
+  const listeners = { dragover: over, dragleave: over, drop };
+  for (const [name, act] of Object.entries(listeners)) root.addEventListener(name, act);
+
   sentence.list.before(h("label", { class: "field" }, h("span", {}, "Second sentence, if any"), second));
   root.append(
     h("section", { class: "intro" }, h("h1", {}, "How good is a sentence?"), h("p", {}, "Several scores, each by its own definition; only some of them are probabilities.")),
-    sentence.element, h("div", { class: "card" }, unknown, h("div", { class: "controls" }, boxes, select("Unit", state.unit, [["nats", "nats"], ["bits", "bits"]], (unit) => { state.unit = unit; address.save(); question(); })), limit), answer,
+    sentence.element, h("div", { class: "card" }, unknown, h("div", { class: "controls" }, boxes, select("Unit", state.unit, [["nats", "nats"], ["bits", "bits"]], (unit) => { state.unit = unit; address.save(); question(); })), limit, h("label", { class: "file" }, `Minimal pairs: drop a file here, or choose one (${PAIRS_TAKEN})`, file)), dropped, answer,
     copying(() => {
       const options = { unit: state.unit === "nats" ? null : state.unit };
       return { python: `print(${call(about, "score", [texts(), chosen()], { tokens: true, ...options })}.to_frame())`, command: command(about, "score", texts(), { score: chosen(), ...options }) };
     }));
   strangers();
   sentence.begin();
-  return () => { latest.stop(); sentence.leave(); };
+  return () => {
+    latest.stop();
+    sentence.leave();
+    stopPairs?.();
+    for (const [name, act] of Object.entries(listeners)) root.removeEventListener(name, act);
+  };
 }
