@@ -9,7 +9,10 @@ pytestmark = pytest.mark.page
 FILL = "#/fill?text=A+woman+is+reading+a+book+in+the+park.&blanks=3,5&size=128"
 READY = {
     "fill": (FILL, "table.heat"),
-    "dependence": ("#/dependence?text=She+drank+hot+coffee+slowly.&candidates=10&asked=true", "[aria-label='the chosen pair'] table.heat"),
+    "dependence": (
+        "#/dependence?text=She+drank+hot+coffee+slowly.&candidates=10&asked=true",
+        "[aria-label='the chosen pair'] table.heat",
+    ),
     "sample": ("#/sample?chains=2&sweeps=4&speed=240", ".words button"),
     "score": ("#/score", "table.aligned"),
     "runs": ("#/runs", "svg.trace"),

@@ -114,7 +114,7 @@ MEANINGS = {
     "mrf": "A random field: the conditionals of all blanks are multiplied, then normalised; it counts their dependence twice.",
     "hcb": "Hammersley-Clifford-Besag: ratios of conditionals along a path from one pivot word; the answer depends on the pivot.",
     "arnold_gokhale": "The joint whose conditionals are closest to the model's if every context counts the same.",
-    "balanced": "The joint whose conditionals are closest to the model's if contexts count by the square root of their probability.",
+    "balanced": "The joint whose conditionals are closest to the model's if contexts count by the root of their probability.",
     "pseudo_gibbs": "The joint that redrawing one blank after the other from the model's conditionals ends in.",
     "restarted": "Like pseudo-Gibbs, drawn a tenth of the way to the chain rule; it predicts text best, and is the default.",
     "chain": "The chain rule: blanks are filled one after the other, averaged over all orders.",

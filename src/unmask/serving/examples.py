@@ -11,13 +11,10 @@ ENGLISH = {
     "fill": Example(text="A woman is reading a book in the park.", blanks="3,5"),
     "dependence": Example(text="The doctor told her patient to drink less coffee."),
     "sample": Example(text="The old man walked his dog along the river.", blanks="1,2,3,4,5,6,7"),
-    "score": Example(
-        text="The keys to the cabinet are on the table.", second="The keys to the cabinet is on the table."
-    ),
+    "score": Example(text="The keys to the cabinet are on the table.", second="The keys to the cabinet is on the table."),
 }
 HEAVY = (
-    "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAK"
-    "DGRYYGSSYFDYWGQGTLVTVSS"
+    "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAKDGRYYGSSYFDYWGQGTLVTVSS"
 )
 """The variable domain of a human heavy chain; the residues after CAK are its most variable loop."""
 LOOP = "98,99,100,101,102,103,104,105"

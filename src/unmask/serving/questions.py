@@ -56,8 +56,9 @@ class Questions:
         for typed in self._typed.finditer(asked.text):
             found += self._words(asked.text[end : typed.start()], end)
             start, end = typed.span()
-            kind = {"[W": "word", "[G": "gap"}.get(typed[0][:2], "token")
-            found.append(schemas.Word(text=typed[0], start=start, end=end, pieces=1, blank=kind, known=True))
+            kind = {"[WORD": "word", "[GAP:": "gap"}.get(typed[0][:5], "token")
+            shown = {"text": typed[0], "start": start, "end": end}
+            found.append(schemas.Word.model_validate({**shown, "pieces": 1, "blank": kind, "known": True}))
         return schemas.Words(words=found + self._words(asked.text[end:], end))
 
     def _words(self, text: str, offset: int) -> list[schemas.Word]:

@@ -85,10 +85,9 @@ export class Sentence {
   }
 
   #draw() {
-    const points = [...this.text];
     const [at, word] = this.#pinnedWord ?? [];
     this.list.dir = direction(this.text);
-    this.list.replaceChildren(...this.words.map((one, i) => this.#item(one, i, i === at ? word : this.filled.get(i), i === at, points)));
+    this.list.replaceChildren(...this.words.map((one, i) => this.#item(one, i, i === at ? word : this.filled.get(i), i === at)));
     if (this.letters && this.words.length) {
       const row = [...this.list.querySelectorAll("button.word")];
       arrows([row])(row[0]);

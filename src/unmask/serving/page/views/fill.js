@@ -38,7 +38,7 @@ export function open(root, about, values) {
   const { status } = sentence;
 
   const blanks = () => sentence.chosen.length;
-  const grid = () => !sentence.several && blanks() >= 2 && (blanks() === 2 || state.size !== "auto" || ![("" ), about.searched_joint].includes(state.joint));
+  const grid = () => !sentence.several && blanks() >= 2 && (blanks() === 2 || state.size !== "auto" || !["", about.searched_joint].includes(state.joint));
   const joint = () => state.joint || about.default_joint;
   const text = () => sentence.template();
   const names = () => sentence.chosen.map((i, n) => (about.by_character ? `residue ${i + 1}` : `blank ${n + 1}`));
