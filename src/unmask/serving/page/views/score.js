@@ -86,7 +86,7 @@ export function open(root, about, values) {
   }
 
   function coloured(name) {
-    const rows = found.rows.filter((row) => row.words);
+    const rows = found.rows.filter((row) => row.words?.length);
     if (!rows.length) return null;
     const top = Math.max(1e-9, ...rows.flatMap((row) => row.words.map((word) => word[share(name)])));
     const files = { rows: () => [["sentence", "word", ...byToken().map(share)], ...rows.flatMap((row) => row.words.map((word) => [found.rows.indexOf(row) + 1, word.word, ...byToken().map((n) => word[share(n)])]))], data: () => rows };
