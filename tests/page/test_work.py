@@ -105,7 +105,7 @@ def test_the_map_says_what_its_axes_and_colours_are(page):
     page.tab.get_by_role("button", name="Difference").click()
     ticks = page.tab.locator(".map .scale .ticks span").all_inner_texts()
     assert len(ticks) == 5 and ticks[0].startswith("−") and ticks[2] == "0" and ticks[4].startswith("+")
-    for button in page.tab.locator("[aria-label='every construction'] tbody button").all():
+    for button in page.tab.locator("[aria-label='constructions'] tbody button").all():
         assert (button.get_attribute("title") or "").endswith("."), "what it is, in one sentence"
 
 
@@ -190,7 +190,7 @@ def test_focus_stays_where_it_was(page):
     page.tab.get_by_role("button", name="Difference").focus()
     page.tab.keyboard.press("Enter")
     assert focused(page) == "colour:difference"
-    page.tab.locator("[aria-label='every construction'] button").nth(2).focus()
+    page.tab.locator("[aria-label='constructions'] button").nth(2).focus()
     page.tab.keyboard.press("Enter")
     page.until("location.hash.includes('joint=mrf')")
     settled(page)
