@@ -155,6 +155,75 @@ class Mutants(TypedDict):
     mutants: list[Mutant]
 
 
+class MeasuredScore(TypedDict):
+    """A score against the measured values."""
+
+    score: str
+    value: float
+    low: float
+    high: float
+    hits: float
+    enrichment: float
+    enrichment_low: float
+    enrichment_high: float
+    best_in: float
+    within: NotRequired[float]
+    within_low: NotRequired[float]
+    within_high: NotRequired[float]
+
+
+class Behind(TypedDict):
+    """How far the best score is above another."""
+
+    score: str
+    value: float
+    low: float
+    high: float
+
+
+class AdditiveFit(TypedDict):
+    """An additive regression on this many measured variants."""
+
+    measured: int
+    value: float
+    low: float
+    high: float
+
+
+class MeasuredGroup(TypedDict):
+    """A score that sees dependence minus its independent twin, in a group of variants."""
+
+    by: Literal["all", "changes", "region"]
+    group: str
+    variants: int
+    dependent: str
+    independent: str
+    dependent_value: float
+    independent_value: float
+    difference: float
+    low: float
+    high: float
+
+
+class Measured(TypedDict):
+    """Measured variants against every score."""
+
+    sequence: str
+    variants: int
+    places: list[int]
+    joint: str
+    column: str
+    better: Literal["higher", "lower"]
+    statistic: Literal["spearman", "auc"]
+    top: int
+    sentence: str
+    scores: list[MeasuredScore]
+    behind: list[Behind]
+    fits: list[AdditiveFit]
+    groups: list[MeasuredGroup]
+    notes: list[str]
+
+
 class Definition(TypedDict):
     """What a score is."""
 
@@ -295,7 +364,7 @@ SHAPES: dict[str, Any] = {
     "fill": Filling | ChainFilling,
     "frontier": Frontier,
     "lab": Study | dict[str, Study],
-    "mutants": Mutants,
+    "mutants": Mutants | Measured,
     "sample": SampleRun,
     "score": Scores | PairScores,
     "train": TrainingRun,

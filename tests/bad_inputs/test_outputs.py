@@ -31,6 +31,7 @@ FILES = {
 FOLDERS = {
     "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
     "evaluate pairs --out": "evaluate --pairs-file {input} --model {model} --out {to}",
+    "mutants --run": "mutants 'the cat' --measured {input} --alphabet {words} --model {model} --run {to}",
     "frontier --out": "frontier --data {input} --profile {words} --model {model} --out {to}",
     "score --out": "score {input} --model {model} --out {to}",
     "score pairs --out": "score --pairs {input} --model {model} --out {to}",
@@ -201,7 +202,7 @@ def test_own_files_are_replaced(place: Path, tiny_folder: Path) -> None:
 def test_every_option_that_names_a_path_is_swept() -> None:
     """A new option with a path must be added here, or to those that are read."""
     read = {"file", "alphabet", "pairs", "init", "data", "pairs_file", "mutations", "distil", "tokenizer", "valid", "model"}
-    read |= {"texts", "reference", "corpus", "parallel", "run", "table", "judge", "inputs", "profile"}
+    read |= {"texts", "reference", "corpus", "parallel", "run", "table", "judge", "inputs", "profile", "measured"}
     swept = {tuple(option.split()[i] for i in (0, -1)) for option in (*FILES, *FOLDERS)}
     for name in set(VERBS) - {"lab", "serve"}:
         for parameter in command(name).params:

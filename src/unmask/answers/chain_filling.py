@@ -30,6 +30,7 @@ from unmask.answers.completion import (
     FilledBlanks,
     GivenAnswer,
     Known,
+    RuleName,
     ScoredAnswer,
     complete,
     completions_frame,
@@ -342,7 +343,7 @@ class ChainFilling:
     exact: bool = True
     words: bool = False
     alphabet: bool = False
-    joint: str = SEARCHED
+    joint: str = RuleName(SEARCHED)
 
     def to_dict(self) -> dict[str, object]:
         """The JSON of `unmask fill --json`."""

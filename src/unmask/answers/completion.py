@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from math import exp, floor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from jaxtyping import Bool
@@ -36,6 +36,15 @@ from unmask.options.answers import FillOptions
 
 if TYPE_CHECKING:
     import pandas
+
+
+class RuleName(str):
+    """The rule of a search. There is no table of its joint, so what a `Joint` can do is refused with what to do instead."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"a search over the whole vocabulary has no table of the joint, so no {name}: give candidates to fill"
+        )
 
 
 @dataclass(frozen=True)

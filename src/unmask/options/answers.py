@@ -21,14 +21,17 @@ from unmask.options.kinds import (
     Numbers,
     Patterns,
     Real,
+    Regions,
     Text,
     TextFile,
+    VariantScores,
     Whole,
     Words,
 )
-from unmask.options.option import grouped, option, output_row
+from unmask.options.option import Reads, grouped, model_row, option, output_row
 from unmask.options.shared import (
     ALPHABET,
+    ENGINES,
     LARGEST_SEED,
     MOST_CANDIDATES,
     Drawn,
@@ -39,6 +42,7 @@ from unmask.options.shared import (
     Texts,
     grid_row,
     texts,
+    workers,
 )
 
 Others = Literal["masked", "text"]
@@ -46,7 +50,11 @@ MUTANT_NUMBERS = ("log_prob", "effect", "singles", "epistasis", "interaction")
 MOST_SHOWN = 1_000_000
 MOST_PIECES, MOST_PASSES, MOST_CHANGES = 8, 10**7, 4
 MOST_SENTENCES = 10**7
+MOST_ORDERS = 10_000
 search_row, profile_row = grouped("Search over the whole vocabulary"), grouped("Profile")
+measured_row = grouped("Measured variants")
+SCANNED, MEASURED = "--mutations or --positions", "--measured"
+OF_MEASURED = tuple("column variant skip_bad better scores orders seed background regions run engine workers".split())
 DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
 
 
@@ -153,21 +161,50 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
 
     more = (
         "Exact over the alphabet for up to four changes. "
-        "The figure is a heat map: effects of single changes, or epistasis of pairs."
+        "The figure is a heat map: effects of single changes, or epistasis of pairs. "
+        "With --measured, every score of a list of variants is compared with their measured values."
     )
     examples = (
         "unmask mutants 'the cat sat' --mutations cat2dog --alphabet cat,dog,man",
         "unmask mutants 'the cat sat' --positions all --changes 2 --alphabet the,cat,dog,sat --by epistasis",
     )
+    reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}),)
     sequence: Any = texts("A sequence, such as a protein.")
     mutations: Any = option(
         None, Listed(), "Mutants by name, such as A24G,A24G+L30V, or a file of them, one per line.", python="Or a list of names."
     )
     positions: Any = option(
-        None, Listed(), "Or residues to scan, such as 24,30-33, or all; the first is 1.", python="Or a list of numbers."
+        None,
+        Listed(),
+        "Or residues to scan, such as 24,30-33, or all; the first is 1. With --measured, those that vary.",
+        python="Or a list of numbers.",
     )
     changes: int = option(1, Whole(1, MOST_CHANGES), "How many residues of a scan change together, 1 to 4.")
     joint: str = option(DEFAULT_OF_MUTANTS, Construction(), DERIVED, "-j")
+    measured: Any = measured_row(
+        None,
+        File(),
+        "CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at --positions) with measured values.",
+        python="Or a pandas frame, or a list of rows.",
+    )
+    column: str | None = measured_row(None, Text(), "The column of the values.", otherwise="the only one of numbers")
+    variant: str | None = measured_row(None, Text(), "The column of the variants.", otherwise="the first that can be read")
+    better: str = measured_row("higher", Choice(("higher", "lower")), "Which values are better")
+    skip_bad: bool = measured_row(False, Flag(), "Leave out rows that cannot be read, and count them.")
+    scores: Any = measured_row(
+        "all",
+        VariantScores(),
+        "Scores to compare: all, or some of singles, product, pll, left_to_right, any_order, epistasis, pairs, pairs:mrf.",
+    )
+    orders: int = measured_row(8, Whole(1, MOST_ORDERS), "Sampled orders of any_order.")
+    seed: int = measured_row(0, Whole(0, LARGEST_SEED), "Seed of orders, bootstrap and regressions.")
+    background: Any = measured_row(
+        None, Text(), "A model, or a sequence of the same length, whose scores are subtracted.", python="Or a MaskedLM."
+    )
+    regions: Any = measured_row(None, Regions(), "Groups of residues, such as H1=26-35.", otherwise="each residue that varies")
+    run: Any = measured_row(None, File(), "Folder where scores are kept as they come; the same command continues a stopped run.")
+    engine: str = model_row("local", Choice(ENGINES), "local (this process), or ray (with --run).")
+    workers: int | None = workers()
     alphabet: Any = option(
         None,
         Alphabet(),
@@ -176,8 +213,13 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
     )
     force: bool = option(False, Flag(), "Go on beyond 200,000 passes or five million mutants.")
     out: Any = output_row(None, File(), "Parquet file for all mutants and their numbers.")
-    top: int = _top("mutants to print, best first", 20)
+    top: int = _top("mutants to print, best first; of a score's best measured variants, how many count as chosen", 20)
     by: str = output_row("effect", Choice(MUTANT_NUMBERS), "What ranks them")
+
+    @classmethod
+    def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """Whether variants are measured."""
+        return (MEASURED if given.get("measured") is not None else SCANNED,)
 
 
 @dataclass(frozen=True)
