@@ -83,6 +83,30 @@ class Answer(TypedDict):
     odds: float
 
 
+class LibraryVariant(TypedDict):
+    """One variant of a parent."""
+
+    variant: str
+    changes: int
+    probability: float
+    log_prob: float
+    standard_error: float
+    sequence: str
+
+
+class Library(TypedDict):
+    """The completions as variants of the text: how much mass is allowed, how far apart they are, residues per site."""
+
+    sites: list[str]
+    most_changes: int | None
+    mass: list[float]
+    certain: int
+    distance: float | None
+    residues: list[int]
+    counts: dict[str, dict[str, int]]
+    variants: list[LibraryVariant]
+
+
 class ChainFilling(TypedDict):
     """The best fillings over the whole vocabulary, and what is certain about them."""
 
@@ -96,6 +120,7 @@ class ChainFilling(TypedDict):
     completions: list[ChainCompletion]
     lengths: NotRequired[list[Reading]]
     answers: NotRequired[list[Answer]]
+    library: NotRequired[Library]
 
 
 class ComparedCompletion(TypedDict):
@@ -205,6 +230,47 @@ class MeasuredGroup(TypedDict):
     high: float
 
 
+class ComparedInteractions(TypedDict):
+    """Interactions of a score against the measured ones."""
+
+    score: str
+    strength: float
+    strength_low: float
+    strength_high: float
+    signed: float
+    signed_low: float
+    signed_high: float
+    letters: int
+    pairs: int
+
+
+class Contacts(TypedDict):
+    """How well the strengths of interactions rank pairs in contact."""
+
+    score: str
+    area: float
+    low: float
+    high: float
+    contacts: int
+    among_top: int
+    pairs: int
+
+
+class Interactions(TypedDict):
+    """Interactions of pairs of residues behind a monotone curve."""
+
+    sites: list[str]
+    additive: float
+    monotone: float
+    pairs: float
+    penalty: float
+    reliability: float
+    rows: list[ComparedInteractions]
+    contacts: list[Contacts]
+    table: list[dict[str, Any]]
+    orders: dict[str, list[float]]
+
+
 class Measured(TypedDict):
     """Measured variants against every score."""
 
@@ -222,6 +288,7 @@ class Measured(TypedDict):
     fits: list[AdditiveFit]
     groups: list[MeasuredGroup]
     notes: list[str]
+    interactions: NotRequired[Interactions]
 
 
 class Definition(TypedDict):

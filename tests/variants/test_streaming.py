@@ -171,7 +171,7 @@ def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
         ({"run": tmp_path}, "is not empty and holds no run: choose another --run folder"),
         ({"engine": "ray"}, "engine ray needs a run folder"),
         ({"engine": "ray", "run": tmp_path / "new"}, "engine ray loads the model in its workers"),
-        ({"workers": 2}, "workers 2 was given, which engine local does not use"),
+        ({"workers": 2}, "workers was given, which engine local does not use"),
     ]:
         with pytest.raises(InputError, match=message):
             unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES, **given)

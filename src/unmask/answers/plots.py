@@ -28,16 +28,16 @@ FORMATS = {".png": (b"\x89PNG",), ".pdf": (b"%PDF",), ".svg": (b"<?xml", b"<svg"
 """Endings of figures, and how such files begin."""
 
 
-def figure_path(given: str | Path | None, texts: int, reads: Sequence[object]) -> Path | None:
+def figure_path(given: str | Path | None, texts: int, reads: Sequence[object], name: str = "figure") -> Path | None:
     """The file that a figure goes to, if one is wanted; refused before any work if it cannot be written, or is read."""
-    return None if given is None else answer_file("figure", given, FORMATS, texts, reads)
+    return None if given is None else answer_file(name, given, FORMATS, texts, reads)
 
 
-def save_figure(draw: Callable[[], Figure], path: Path | None) -> None:
+def save_figure(draw: Callable[[], Figure], path: Path | None, name: str = "figure") -> None:
     """Draw a figure and write it, whole or not at all, if it has a path."""
     if path is None:
         return
-    with atomic_path(path, "choose another --figure") as temporary, warnings.catch_warnings():
+    with atomic_path(path, f"choose another --{name}") as temporary, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks is drawn as a box
         draw().savefig(temporary, dpi=150, format=path.suffix[1:].lower())
 

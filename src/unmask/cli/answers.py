@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from unmask.answers.comparison import Comparison
     from unmask.answers.dependence import Dependence
     from unmask.answers.filling import Filling
+    from unmask.answers.library import Library
     from unmask.tables.profile import Profile
+    from unmask.variants.epistasis import Epistasis
     from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants
 
@@ -116,6 +118,16 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
         console.print(table)
     if any(completion.is_gold for completion in filling.completions):
         console.print("* the tokens given")
+    if isinstance(filling, ChainFilling) and filling.library is not None:
+        _show_library(filling.library, console)
+
+
+def _show_library(library: Library, console: Console) -> None:
+    console.print(f"\n{library.summary}\n")
+    table = terminal.table(*library.counts.columns, first="site")
+    for site, counts in library.counts.iterrows():
+        table.add_row(str(site), *[str(n) if n else "." for n in counts])
+    console.print(table)
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:
@@ -245,6 +257,32 @@ def _show_measured(found: Measured, console: Console) -> None:
     for note in found.notes:
         console.print(note, soft_wrap=True)
     console.print(found.sentence, soft_wrap=True)
+    if found.interactions is not None:
+        _show_interactions(found.interactions, console)
+
+
+def _show_interactions(found: Epistasis, console: Console) -> None:
+    console.print(f"\nInteractions of {len(found.table):,} pairs of residues: Spearman's rho with the measured ones")
+    table = terminal.table("strength", "95 % interval", "signed", "95 % interval", first="score")
+    for row in found.rows:
+        cells = [text for name in ("strength", "signed") for text in (_short(row[name]), _bracket(row, f"{name}_"))]
+        table.add_row(row["score"], *cells)
+    console.print(table)
+    if found.contacts:
+        first = found.contacts[0]
+        console.print(f"\n{first['contacts']} of {first['pairs']} pairs are in contact; area under the curve of the strengths")
+        table = terminal.table("AUC", "95 % interval", "contacts among the strongest", first="strength")
+        for row in found.contacts:
+            table.add_row(row["score"], _short(row["area"]), _bracket(row), f"{row['among_top']} of {row['contacts']}")
+        console.print(table)
+    if found.orders:
+        console.print("\nShare of variance by number of residues that interact (%)")
+        shown = min(4, len(found.sites))
+        table = terminal.table(*map(str, range(1, shown + 1)), "more", first="landscape")
+        for name, shares in found.orders.items():
+            table.add_row(name, *[f"{100 * share:.1f}" for share in (*shares[:shown], sum(shares[shown:]))])
+        console.print(table)
+    console.print(f"\n{found.sentence}", soft_wrap=True)
 
 
 def _short(value: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE, DEFAULT_OF_MUTANTS, FORMS, SEARCHED
 from unmask.options.kinds import (
+    MOST_BLANKS,
     AllowedWords,
     Alphabet,
     Choice,
@@ -28,21 +29,21 @@ from unmask.options.kinds import (
     Whole,
     Words,
 )
-from unmask.options.option import Reads, grouped, model_row, option, output_row
+from unmask.options.option import Reads, grouped, option, output_row
 from unmask.options.shared import (
     ALPHABET,
-    ENGINES,
     LARGEST_SEED,
     MOST_CANDIDATES,
+    ON_RAY,
     Drawn,
     Grid,
     Loaded,
     Printed,
+    SharedWork,
     Targets,
     Texts,
     grid_row,
     texts,
-    workers,
 )
 
 Others = Literal["masked", "text"]
@@ -54,7 +55,9 @@ MOST_ORDERS = 10_000
 search_row, profile_row = grouped("Search over the whole vocabulary"), grouped("Profile")
 measured_row = grouped("Measured variants")
 SCANNED, MEASURED = "--mutations or --positions", "--measured"
-OF_MEASURED = tuple("column variant skip_bad better scores orders seed background regions run engine workers".split())
+OF_MEASURED = tuple(
+    "column variant skip_bad better scores orders seed background regions run engine workers epistasis pdb chain".split()
+)
 DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
 
 
@@ -91,14 +94,20 @@ class FillOptions(Printed, Loaded, Grid, Targets, Texts):
         None, Patterns(), "What a blank's filling must match as a whole, such as 2=.*ing."
     )
     differ: bool = search_row(False, Flag(), "Leave out the tokens that stood at --positions.")
+    most_changes: int | None = search_row(
+        None, Whole(1, MOST_BLANKS), "The most tokens of a filling that differ from those at --positions."
+    )
     passes: int | None = search_row(None, Whole(1, MOST_PASSES), "The most passes of the search.", otherwise="1,000")
     mass: float | None = search_row(None, Real(0, 1, above=True), "Search until this much probability is found, such as 0.5.")
+    library: Any = output_row(
+        None, File(), "File for the completions as variants of the text with --positions: .csv, .parquet or .fasta."
+    )
     top: int = _top("completions to show", 10)
 
     @property
     def constrained(self) -> bool:
         """Whether some fillings are left out, however probable."""
-        return bool(self.allow or self.forbid or self.match or self.differ)
+        return bool(self.allow or self.forbid or self.match or self.differ or self.most_changes)
 
 
 @dataclass(frozen=True)
@@ -156,7 +165,7 @@ class DependenceOptions(Printed, Drawn, Loaded, Grid, Texts):
 
 
 @dataclass(frozen=True)
-class MutantsOptions(Printed, Drawn, Loaded, Texts):
+class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
     """Options of `mutants`."""
 
     more = (
@@ -168,7 +177,7 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
         "unmask mutants 'the cat sat' --mutations cat2dog --alphabet cat,dog,man",
         "unmask mutants 'the cat sat' --positions all --changes 2 --alphabet the,cat,dog,sat --by epistasis",
     )
-    reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}),)
+    reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}), ON_RAY)
     sequence: Any = texts("A sequence, such as a protein.")
     mutations: Any = option(
         None, Listed(), "Mutants by name, such as A24G,A24G+L30V, or a file of them, one per line.", python="Or a list of names."
@@ -203,8 +212,11 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
     )
     regions: Any = measured_row(None, Regions(), "Groups of residues, such as H1=26-35.", otherwise="each residue that varies")
     run: Any = measured_row(None, File(), "Folder where scores are kept as they come; the same command continues a stopped run.")
-    engine: str = model_row("local", Choice(ENGINES), "local (this process), or ray (with --run).")
-    workers: int | None = workers()
+    epistasis: Any = measured_row(
+        None, File(), "Compare interactions of pairs of residues, too, and draw them to this file (png, pdf, svg)."
+    )
+    pdb: Any = measured_row(None, File(), "With --epistasis, a structure (PDB), to see if pairs in contact interact most.")
+    chain: str | None = measured_row(None, Text(), "The chain of the sequence in --pdb.", otherwise="the only one")
     alphabet: Any = option(
         None,
         Alphabet(),
@@ -218,17 +230,23 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
 
     @classmethod
     def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
-        """Whether variants are measured."""
-        return (MEASURED if given.get("measured") is not None else SCANNED,)
+        """Whether variants are measured, or the engine."""
+        return super().chosen(what, given) if what else (MEASURED if given.get("measured") is not None else SCANNED,)
 
 
 @dataclass(frozen=True)
 class CheckOptions(Printed, Loaded):
     """Options of `check`."""
 
-    more = "With --data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy."
+    more = (
+        "With --data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy. "
+        "A protein model's perplexities per residue are printed beside that of residue frequencies, and for each of --regions."
+    )
     examples = ("unmask check", "unmask check --model bert-base-cased --data texts.txt")
     data: Any = option(None, TextFile(), "Texts of the kind it was trained on: one per line, or .fasta; - is standard input.")
+    regions: Any = option(
+        None, File(), "Of a protein model: a table region,start,end of aligned sequences, or name,region,start,end."
+    )
 
 
 @dataclass(frozen=True)

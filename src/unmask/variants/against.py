@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from unmask.runs.files import user_path
 from unmask.runs.folder import refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
+from unmask.variants.contacts import distances
+from unmask.variants.epistasis import interactions, refuse_few
 from unmask.variants.measured import Measured, compared
 from unmask.variants.parent import Parent, places_of
 from unmask.variants.reading import Variants, read_variants
@@ -39,6 +42,7 @@ class Question:
         )
         self.regions = _regions(options.regions, self.parent, self.variants)
         self.background = None if options.background is None else _background(self.parent, options)
+        self.apart = _distances(self.parent, self.variants, options)
         for parent in (self.parent, *([] if self.background is None else [self.background.parent])):
             asked, tokens = _asked(parent, self.variants, options)
             refuse_many(asked.contexts(parent.model), tokens, options.force)
@@ -47,11 +51,12 @@ class Question:
         """The scores, against the measurement."""
         options, parent, variants = self.options, self.parent, self.variants
         background = None if self.background is None else effects_of(self.background, variants, options, progress)
-        return compared(
+        effects = effects_of(Source(parent, options.model, "sequence"), variants, options, progress)
+        found = compared(
             parent.text,
             variants.names(parent),
             variants,
-            effects_of(Source(parent, options.model, "sequence"), variants, options, progress),
+            effects,
             background,
             self.regions,
             options.joint,
@@ -59,6 +64,26 @@ class Question:
             options.top,
             options.seed,
         )
+        if options.epistasis is None:
+            return found
+        sign = 1 if options.better == "higher" else -1
+        sites = [f"{parent.residues[place - 1]}{place}" for place in variants.places]
+        values, tokens = sign * variants.values, parent.tokens
+        if progress:
+            progress(0, 0, "interactions of pairs")
+        pairs = interactions(variants.cells, variants.wild, values, effects, sites, tokens, self.apart, options.seed)
+        return replace(found, interactions=pairs)
+
+
+def _distances(parent: Parent, variants: Variants, options: MutantsOptions) -> Float[np.ndarray, "k k"] | None:
+    """Distances of the sites in the structure, if there is one; refuses what epistasis cannot use."""
+    if options.chain is not None and options.pdb is None:
+        raise InputError(f"chain {options.chain!r} was given without pdb: give the structure, too")
+    if options.pdb is not None and options.epistasis is None:
+        raise InputError("pdb was given without epistasis: give the file of its figure, too")
+    if options.epistasis is not None:
+        refuse_few(len(variants.places))
+    return None if options.pdb is None else distances(options.pdb, options.chain, parent.residues, variants.places)
 
 
 class Source(NamedTuple):

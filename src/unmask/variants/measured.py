@@ -29,6 +29,7 @@ from unmask.variants.comparing import (
     is_whole,
     rows_of,
 )
+from unmask.variants.epistasis import Epistasis
 from unmask.variants.reading import Variants
 from unmask.variants.statistics import Target, agreement, as_they_are, interval, resampled
 
@@ -55,6 +56,7 @@ class Measured:
     groups        scores that see dependence minus their independent twins: all variants, by number of changes, by region
     notes         what was guessed, averaged or left out
     sentence      which score to use here, and how sure that is
+    interactions  with `epistasis`, the interactions of pairs of residues; see `unmask.variants.epistasis.Epistasis`
 
     >>> rows = [{"mutant": m, "y": y} for m, y in [("cat2dog", 1.0), ("cat2man", 2.0), ("cat2boy", 3.0)]]
     >>> found = unmask.mutants("the cat sat", measured=rows, alphabet="cat,dog,man,boy", scores="singles")
@@ -79,6 +81,7 @@ class Measured:
     groups: list[Numbers]
     notes: tuple[str, ...]
     sentence: str
+    interactions: Epistasis | None = None
 
     def __len__(self) -> int:
         return len(self.variants)
@@ -112,6 +115,7 @@ class Measured:
             "fits": self.fits,
             "groups": self.groups,
             "notes": list(self.notes),
+            **({} if self.interactions is None else {"interactions": self.interactions.to_dict()}),
         }
 
     @checked

@@ -183,6 +183,9 @@ def mutants(
     run: str | Path | None = None,
     engine: str | None = None,
     workers: int | None = None,
+    epistasis: str | Path | None = None,
+    pdb: str | Path | None = None,
+    chain: str | None = None,
     model: Model = None,
     joint: str = DEFAULT_OF_MUTANTS,
     alphabet: Alphabet = None,
@@ -217,8 +220,9 @@ def mutants(
         raise InputError(f"{given}: name mutants such as A24G+L30V, or positions to scan")
     if measured is not None and len(sequence) > 1:
         raise InputError(f"{len(sequence)} sequences and one list of measured variants were given: give one sequence")
-    reads = (model, mutations, alphabet, measured, background)
+    reads = (model, mutations, alphabet, measured, background, pdb)
     drawn = figure_path(figure, len(sequence), reads)
+    pairs_drawn = figure_path(epistasis, len(sequence), reads, "epistasis")
     kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
     answers: Iterator[Mutants | Measured]
@@ -242,6 +246,8 @@ def mutants(
         if kept is not None:
             found.write(kept)
         save_figure(found.figure, drawn)
+        if not isinstance(found, Mutants) and found.interactions is not None:
+            save_figure(found.interactions.figure, pairs_drawn, "epistasis")
 
 
 def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progress | None) -> Mutants:

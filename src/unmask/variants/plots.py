@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unmask.variants.comparing import FEWER
+from unmask.variants.contacts import NEAR
 from unmask.variants.measured import STATISTICS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from unmask.variants.epistasis import Epistasis
     from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants
 
 COLOURS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00")
+BESIDE = 2
+"""Scores beside the measured interactions: those that agree best."""
 
 
 def mutant_map(found: Mutants) -> Figure:
@@ -96,4 +100,29 @@ def measured_figure(found: Measured) -> Figure:
         panels[1].set_xlabel(f"what dependence adds ({STATISTICS[found.statistic]})")
         panels[1].legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
     figure.suptitle(f"{len(found):,} variants at {len(found.places)} residues", fontsize=10)
+    return figure
+
+
+def epistasis_figure(found: Epistasis) -> Figure:
+    """Strengths of pairs of sites: measured in the first panel, the scores that agree best in the others; contacts have dots."""
+    from matplotlib.figure import Figure
+
+    names = ["measured", *(row["score"] for row in found.rows[:BESIDE])]
+    k, place = len(found.sites), {site: i for i, site in enumerate(found.sites)}
+    figure = Figure(figsize=(min(24.0, len(names) * (2.2 + 0.2 * k)), min(24.0, 2.0 + 0.2 * k)), layout="constrained")
+    for panel, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        values = np.full((k, k), np.nan)
+        for row in found.table:
+            i, j = place[row["first"]], place[row["second"]]
+            values[i, j] = values[j, i] = row[name]
+            if row["distance"] < NEAR:
+                panel.plot([i, j], [j, i], ".", color="black", markersize=3)
+        image = panel.imshow(values, cmap="viridis", vmin=0)
+        panel.set_facecolor("0.85")
+        panel.set_xticks(range(k), found.sites, rotation=90, fontsize=7, parse_math=False)
+        panel.set_yticks(range(k), found.sites, fontsize=7, parse_math=False)
+        rho = next((f" (rho {row['strength']:.2f})" for row in found.rows if row["score"] == name), "")
+        panel.set_title(f"{name}{rho}", fontsize=9, parse_math=False)
+        figure.colorbar(image, ax=panel, shrink=0.7)
+    figure.suptitle("strength of the interaction of each pair of residues", fontsize=10)
     return figure

@@ -9,7 +9,6 @@ variants.parquet has all scores in the order of the list. Memory holds the list,
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
@@ -26,7 +25,8 @@ from unmask.errors import InputError, UnmaskError
 from unmask.joints.registry import DEFAULT_OF_MUTANTS
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import as_model
-from unmask.runs.engines import OnRay, ray_has_gpus, start_ray
+from unmask.models.workers import absolute, workers_device
+from unmask.runs.engines import OnRay
 from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.rows import write_rows
@@ -78,11 +78,8 @@ def workers_on_ray(
     model: str | Path | None, device: str, dtype: str, reading: Sequence[Any] = (), count: int | None = None
 ) -> Workers:
     """Starts or joins Ray; `reading`: the further arguments of `MaskedLM.load`."""
-    start_ray()
-    on = device if device != "auto" else "cuda" if ray_has_gpus() else "cpu"
-    folder = None if model is None else os.path.expanduser(model)
-    where = os.path.realpath(folder) if folder is not None and os.path.isdir(folder) else folder
-    return Workers(partial(as_model, where, on, dtype, *reading), count, on.startswith("cuda"))
+    on = workers_device(device)
+    return Workers(partial(as_model, absolute(model), on, dtype, *reading), count, on == "cuda")
 
 
 def refuse_many(contexts: Contexts, variants: Int[Tensor, "n k"], force: bool) -> None:
