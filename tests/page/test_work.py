@@ -70,6 +70,14 @@ def test_the_construction_box_shows_what_is_used(page):
     assert box.inner_text() == "restarted (default)"
 
 
+def test_bounds_that_say_nothing_are_not_stated(page):
+    page.open("#/score")
+    said = "hold at least 4.0e-13 % of all mass; no other has more than 2.1e-9 %; no place is certain (9 passes)"
+    written = page.tab.evaluate("async (said) => (await import('./fill/tables.js')).plainly(said)", said)
+    assert written == "Hold less than 0.001 % of all mass; no other has more than 0.001 %; no place is certain (9 passes)."
+    page.tab.wait_for_selector(".scored")
+
+
 def test_small_probabilities_are_written_for_people(page):
     page.open(TWO)
     settled(page)

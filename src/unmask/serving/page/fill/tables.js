@@ -2,6 +2,12 @@
 import { direction, h, marked, nats, percent, probability, shown } from "../drawing/dom.js";
 import { card } from "../files.js";
 
+// A summary as a sentence, without bounds of a millionth of a percent.
+export function plainly(summary) {
+  const short = summary.replace(/(at least|about) [\d.]+e-\d+ %/g, "less than 0.001 %").replace(/more than [\d.]+e-\d+ %/g, "more than 0.001 %");
+  return `${short.charAt(0).toUpperCase()}${short.slice(1)}.`;
+}
+
 export function completionsCard(found, name, beside) {
   const rows = found.completions;
   const most = Math.max(...rows.map((row) => Math.max(probability(row.log_prob), beside ? probability(row.product_log_prob) : 0)));

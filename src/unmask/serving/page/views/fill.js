@@ -2,7 +2,7 @@
 import { ask, askSlowly, Latest, Refused } from "../api.js";
 import { call, command, copying, python } from "../copy.js";
 import { failure, h, select } from "../drawing/dom.js";
-import { completionsCard, constructionsCard } from "../fill/tables.js";
+import { completionsCard, constructionsCard, plainly } from "../fill/tables.js";
 import { mapCard, pinCard } from "../fill/map.js";
 import { keeping } from "../focus.js";
 import { remember } from "../past.js";
@@ -97,7 +97,7 @@ export function open(root, about, values) {
     const filled = await ask("fill", { text: text(), top: TOP, joint: blanks() === 1 && !sentence.several ? joint() : null }, signal);
     found = null;
     const several = blanks() > 1 || sentence.several;
-    lead.textContent = `${filled.summary.charAt(0).toUpperCase()}${filled.summary.slice(1)}. ${filled.warning}`.trim();
+    lead.textContent = `${plainly(filled.summary)} ${filled.warning}`.trim();
     for (const box of [map, constructions, pins]) box.replaceChildren();
     map.replaceChildren(completionsCard(filled, several ? "chain" : "probability", several && !sentence.several));
     best.replaceChildren();
