@@ -178,6 +178,24 @@ def test_the_status_line_does_not_move_the_page(page, width):
     assert {round(y) for y in page.tab.evaluate("window.tops")} == {round(before)}
 
 
+def test_a_job_can_be_stopped_and_leaves_what_was_there(page):
+    page.open(TWO)
+    settled(page)
+    page.tab.get_by_label("Words considered", exact=True).select_option("exact")
+    page.tab.wait_for_selector(".status progress:not([hidden])")
+    assert re.search(r"[\d,]+ of [\d,]+ passes", page.tab.locator(".status").inner_text())
+    page.tab.get_by_role("button", name="Stop").click()
+    assert page.tab.locator(".status").inner_text() == "Stopped."
+    assert page.tab.locator("table.heat").count() == 1
+    page.tab.get_by_label("Words considered", exact=True).select_option("64")
+    settled(page)
+    page.open("#/sample?text=The+old+man+slept.&blanks=1,2&chains=4&sweeps=400&speed=240&ran=true")
+    page.tab.wait_for_selector(".chain")
+    page.tab.get_by_role("button", name="Stop").click()
+    assert re.match(r"Stopped after sweep \d+ of 400\.", page.tab.locator(".status").inner_text())
+    assert page.tab.locator(".chain").count() == 4
+
+
 def focused(page):
     return page.tab.evaluate("document.activeElement.dataset.key ?? document.activeElement.tagName")
 
