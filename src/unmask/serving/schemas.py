@@ -95,6 +95,7 @@ class About(BaseModel):
     model: str
     given: str | None
     options: dict[str, str | bool]
+    beside: bool
     vocabulary: int
     longest: int | None
     by_character: bool

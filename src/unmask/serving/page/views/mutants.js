@@ -59,6 +59,7 @@ export function open(root, about, values) {
         scanned = sentence.text;
       }
       drawSingles();
+      about.tell?.({ by: "effects of mutants, in nats", values: Object.fromEntries([...(doubles?.mutants ?? []), ...singles.mutants].sort((a, b) => b.effect - a.effect).map((one) => [one.mutant, one.effect])) });
       remember("Mutants", `${residues().join(", ")} of ${sentence.text}`);
     } catch (error) {
       if (error.name !== "AbortError") clear(failure(error));
