@@ -255,6 +255,7 @@ class ServeOptions(Loaded):
 
     examples = ("unmask serve --open-browser", "unmask serve --model bert-base-cased --port 8080 --runs table --runs samples")
     python_only = {"ready": "Called with the page's address once it can be opened; otherwise the address is printed."}
+    beside: Any = option(None, Text(), "A second model, shown beside the first in every view.")
     host: str = option("127.0.0.1", Text(), "Where to listen; there is no password.")
     port: int = option(8000, Whole(0, 65535), "Of the page; 0 takes a free one.")
     runs: Sequence[Any] = option((), Files(), "Folder of a finished evaluate or sample run.")
