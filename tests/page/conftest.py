@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,32 @@ def runs(tmp_path_factory, tiny_folder):
 @pytest.fixture(scope="session")
 def address(runs):
     """Where the page is; the server is a process of its own."""
-    command = [sys.executable, "-m", "unmask", "serve", "--port", "0"]
-    for folder in runs:
-        command += ["--runs", str(folder)]
+    with serving(*[option for folder in runs for option in ("--runs", str(folder))]) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def protein_folder(tmp_path_factory):
+    """A tiny model of amino acids."""
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+
+    from small_models import save_bert
+
+    folder = tmp_path_factory.mktemp("protein")
+    return save_bert(folder, "ACDEFGHIKLMNPQRSTVWY", WhitespaceSplit(), positions=128, seed=5, spread=0.5, model_max_length=128)
+
+
+@pytest.fixture(scope="session")
+def protein_address(protein_folder):
+    """Where the page of the tiny protein model is."""
+    with serving("--model", str(protein_folder)) as found:
+        yield found
+
+
+@contextmanager
+def serving(*options):
+    """The address of a server that ends with the block."""
+    command = [sys.executable, "-m", "unmask", "serve", "--port", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         found = re.search(r"http://\S+/", server.stdout.readline())
@@ -101,8 +125,8 @@ def open_page(browser, address):
     """Tabs, with options of the browser; their consoles have to stay empty, and they may ask nobody but the server."""
     opened = []
 
-    def one(**options):
-        opened.append(Page(browser, address, **options))
+    def one(at=address, **options):
+        opened.append(Page(browser, at, **options))
         return opened[-1]
 
     yield one

@@ -51,6 +51,7 @@ def test_fill_of_three_blanks_is_the_search_over_the_vocabulary(client, tiny, jo
     text = "the [MASK] [MASK] on the [MASK] ."
     found, best = asked(client, "fill", text=text, joint=joint, top=3), unmask.fill(text, tiny, joint=joint, top=3)
     assert found["joint"] == "chain" and found["mass"] == pytest.approx(best.mass, abs=1e-5)
+    assert (found["certain"], found["passes"], found["stopped"]) == (best.certain, best.passes, best.stopped)
     assert [c["text"] for c in found["completions"]] == [c.text for c in best.completions]
 
 
@@ -192,6 +193,49 @@ def test_settings_that_nothing_uses_are_refused_before_the_stream(client):
 def test_words(client):
     found = asked(client, "words", text="the cat sat on the [MASK] .")["words"]
     assert [w["text"] for w in found] == ["the", "cat", "sat", "on", "the", "[MASK]", "."]
-    assert [w["blank"] for w in found] == [False] * 5 + [True, False]
+    assert [w["blank"] for w in found] == [None] * 5 + ["token", None]
     assert all("the cat sat on the [MASK] ."[w["start"] : w["end"]] == w["text"] for w in found)
     assert not asked(client, "words", text="the zebra")["words"][1]["known"]
+
+
+def test_examples_are_what_the_model_reads(client, tmp_path):
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+
+    from small_models import save_bert
+    from unmask.models.masked_lm import MaskedLM
+    from unmask.serving.examples import PROTEIN, examples_for
+
+    about = client.get("/api/about").json()
+    assert about["examples"] == {}, "the tiny model knows none of their words"
+    save_bert(tmp_path, "ACDEFGHIKLMNPQRSTVWY", WhitespaceSplit(), positions=128, seed=5, spread=0.5)
+    protein = MaskedLM.load(tmp_path, device="cpu")
+    assert examples_for(protein.words) == PROTEIN
+    for one in PROTEIN.values():
+        places = [int(i) for i in one.blanks.split(",") if i]
+        assert all(i < len(one.text) for i in places)
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("the [MASK] sat", [None, "token", None]),
+        ("the ___ sat __", [None, "token", None, "token"]),
+        ("<mask> [WORD] [GAP:2-5] [GAP:3]", ["token", "word", "gap", "gap"]),
+        ("a_b _", [None, None, None, None]),
+    ],
+)
+def test_blanks_as_people_type_them(client, text, kinds):
+    found = asked(client, "words", text=text)["words"]
+    assert [word["blank"] for word in found] == kinds
+    assert [text[word["start"] : word["end"]] for word in found] == [word["text"] for word in found]
+
+
+@pytest.mark.parametrize("changes", [1, 2])
+def test_mutants(client, tiny, changes):
+    found = asked(client, "mutants", sequence=WHOLE, positions=[2, 3], changes=changes)
+    known = unmask.mutants(WHOLE, positions=[2, 3], changes=changes, model=tiny)
+    assert [row["mutant"] for row in found["mutants"]] == known.mutants
+    for name in ("log_prob", "effect", "singles", "epistasis", "interaction"):
+        assert [row[name] for row in found["mutants"]] == pytest.approx(known.numbers[name], abs=1e-5)
+    answer = client.post("/api/mutants", json={"sequence": WHOLE, "positions": [99]})
+    assert answer.status_code == 422

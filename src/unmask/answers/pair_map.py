@@ -87,7 +87,7 @@ def _given(joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, sh
 
 
 DRAWING = files("unmask.answers") / "drawing"
-MODULES = ("dom.js", "heatmap.js", "bars.js", "notebook.js")
+MODULES = ("dom.js", "arrows.js", "heatmap.js", "bars.js", "notebook.js")
 STYLES = ("palette.css", "figures.css")
 
 

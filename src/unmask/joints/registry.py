@@ -66,6 +66,11 @@ class Construction:
         found: Callable[..., Joint] = getattr(import_module(module), function)
         return found
 
+    @property
+    def meaning(self) -> str:
+        """One sentence for people who choose among them."""
+        return MEANINGS.get(self.name, "")
+
     def check(self, options: Iterable[str]) -> None:
         """Refuse options that this construction does not take."""
         for option in options:
@@ -102,6 +107,17 @@ CONSTRUCTIONS: dict[str, Construction] = {
         _of_family("restarted", "restarted", Style("#882255", "p", "-"), Member(0.75, 0.1), "re-\nstart"),
         Construction("chain", "chain", f"{HERE}.chain:chain", Style("#7F7F7F", "*", ":"), ("order",), searched=True),
     )
+}
+MEANINGS = {
+    "product": "The blanks are independent: each has the probability that the model gives it with all blanks masked.",
+    "mrf_logit": "A random field: the logits of all blanks are summed, then normalised; it counts their dependence twice.",
+    "mrf": "A random field: the conditionals of all blanks are multiplied, then normalised; it counts their dependence twice.",
+    "hcb": "Hammersley-Clifford-Besag: ratios of conditionals along a path from one pivot word; the answer depends on the pivot.",
+    "arnold_gokhale": "The joint whose conditionals are closest to the model's if every context counts the same.",
+    "balanced": "The joint whose conditionals are closest to the model's if contexts count by the root of their probability.",
+    "pseudo_gibbs": "The joint that redrawing one blank after the other from the model's conditionals ends in.",
+    "restarted": "Like pseudo-Gibbs, drawn a tenth of the way to the chain rule; it predicts text best, and is the default.",
+    "chain": "The chain rule: blanks are filled one after the other, averaged over all orders.",
 }
 FAMILY = _of_family("family", "family", Style("#8C564B", "h", "-."))
 """Any other member, `family:ALPHA,LAMBDA`; LAMBDA is 0 if left out."""

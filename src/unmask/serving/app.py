@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
@@ -17,13 +17,14 @@ from starlette.exceptions import HTTPException
 
 from unmask import __version__
 from unmask.errors import UnmaskError
-from unmask.joints.registry import CONSTRUCTIONS, DEFAULT
+from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, SEARCHED
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.watching import watch
 from unmask.scoring.registry import SCORES
 from unmask.serving import limits, schemas
 from unmask.serving.desk import Busy, Desk, Emit
+from unmask.serving.examples import examples_for, marks_words
 from unmask.serving.guard import Guard
 from unmask.serving.questions import Questions
 from unmask.serving.runs import Runs
@@ -50,9 +51,18 @@ Number = Annotated[int, PathParameter(ge=0, le=10_000)]
 
 
 def create_app(
-    model: MaskedLM, runs: Sequence[str | Path] = (), host: str = "127.0.0.1", given: str | None = None
+    model: MaskedLM,
+    runs: Sequence[str | Path] = (),
+    host: str = "127.0.0.1",
+    given: str | None = None,
+    options: Mapping[str, str | bool] | None = None,
+    beside: Guard | None = None,
 ) -> tuple[Guard, Desk]:
-    """The application behind its guard, and the desk to close when it ends; `given` is the model's name on the command line."""
+    """The application behind its guard, and the desk to close when it ends.
+
+    `given` is the model's name on the command line, `options` those of its loading that are not the default.
+    `beside` is the application of a second model, which the page shows beside the first; it is under /beside.
+    """
     shared = SharedLM(model)
     desk, questions, known = Desk(shared), Questions(shared), Runs(runs)
     app = FastAPI(
@@ -69,19 +79,21 @@ def create_app(
     @app.get("/api/about", responses=REFUSALS)
     async def about() -> schemas.About:
         """The model that is served, the names of everything that can be asked for, and the limits."""
-        return _about(shared, known, given)
+        return _about(shared, known, given, options or {}, beside is not None)
 
     @app.get("/api", include_in_schema=False)
     async def interface() -> Response:
         return Response((PAGE / "api.html").read_bytes(), media_type="text/html")
 
+    if beside is not None:
+        app.mount("/beside", beside)
     app.mount("/drawing", StaticFiles(directory=str(DRAWING)))
     app.mount("/", StaticFiles(directory=str(PAGE), html=True))
     return Guard(app, host), desk
 
 
 def _add_answers(app: FastAPI, desk: Desk, questions: Questions) -> None:
-    long_ones = (questions.joint, questions.dependence)
+    long_ones = (questions.joint, questions.dependence, questions.mutants)
     for method in (questions.words, questions.fill, *long_ones, questions.score, questions.conditionals):
         _add_answer(app, desk, method)
     for method in long_ones:
@@ -191,16 +203,21 @@ def _report(emit: Emit) -> Any:
     return progress
 
 
-def _about(model: SharedLM, known: Runs, given: str | None) -> schemas.About:
+def _about(model: SharedLM, known: Runs, given: str | None, options: Mapping[str, str | bool], beside: bool) -> schemas.About:
     return schemas.About(
         version=__version__,
         model="the bundled English model" if given is None else Path(given).name or given,
-        given=given,
+        given=str(Path(given).resolve()) if given and Path(given).exists() else given,
+        options=dict(options),
+        beside=beside,
         vocabulary=len(model.regular_ids),
         longest=model.max_length,
         by_character=model.words.by_character,
+        whole_words=marks_words(model.words),
+        examples=examples_for(model.words),
         default_joint=DEFAULT,
-        constructions=[schemas.Construction.model_validate(one) for one in CONSTRUCTIONS.values()],
+        searched_joint=SEARCHED,
+        constructions=[schemas.ConstructionAbout.model_validate(one) for one in CONSTRUCTIONS.values()],
         kernels=[schemas.Kernel.model_validate(one) for one in KERNELS.values()],
         scores=[
             schemas.ScoreAbout(

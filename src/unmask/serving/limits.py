@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import comb
+
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.candidates import plan_candidates
@@ -12,6 +14,7 @@ MOST_BYTES = 64 * 1024
 LONGEST_TEXT = 2_000
 MOST_BLANKS = 8
 MOST_TEXTS = 4
+MOST_SCORES = 6
 MOST_POSITIONS = 64
 MOST_CANDIDATES = 1_024
 MOST_COMPLETIONS = 100
@@ -24,6 +27,7 @@ MOST_STEPS = 200_000
 MOST_PASSES = 70_000
 """Of a joint: an exact pair of a vocabulary of 30,000 tokens."""
 MOST_DEPENDENCE_PASSES = 40_000
+MOST_MUTANTS = 20_000
 MOST_JOBS = 48
 """At once; more are answered with 429."""
 MOST_EXACT_TOKENS = 10
@@ -56,6 +60,12 @@ def check_dependence(positions: int, candidates: int) -> None:
     passes = positions * (positions - 1) // 2 * pass_count([candidates, candidates])
     what = f"{positions} tokens with {candidates} candidates take"
     _refuse_more(passes, MOST_DEPENDENCE_PASSES, what, "passes", "fewer candidates, a shorter text")
+
+
+def check_mutants(positions: int, changes: int, alphabet: int) -> None:
+    """Refuse too many mutants."""
+    what = f"{changes} changes among {positions} residues are"
+    _refuse_more(comb(positions, changes) * (alphabet - 1) ** changes, MOST_MUTANTS, what, "mutants", "fewer residues")
 
 
 def check_chains(chains: int, sweeps: int, free: int) -> None:

@@ -5,6 +5,7 @@ The docstrings of the public methods are those of the JSON interface.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from math import prod
@@ -19,7 +20,6 @@ from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.joint import not_converged
 from unmask.joints.registry import CONSTRUCTIONS, INDEPENDENT, named
-from unmask.models.text.text_tokenizer import BLANK
 from unmask.options.answers import FillOptions
 from unmask.runs.files import plain
 from unmask.runs.progress import Progress
@@ -30,9 +30,15 @@ from unmask.scoring.score import score
 from unmask.scoring.texts import spaced_words
 from unmask.serving import limits, schemas
 from unmask.serving.worker import SharedLM
+from unmask.variants.mutants import Mutants, mutants
+from unmask.variants.parent import residue_ids
 
 KEPT_CELLS = 160_000_000
 """Cells of tables that are kept for the next question about the same blanks: an exact pair of 8,000 tokens, and many small."""
+
+
+BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
+"""Which the page takes as blanks; the functions take the first three and the model's own mask token."""
 
 
 class Questions:
@@ -40,22 +46,25 @@ class Questions:
 
     def __init__(self, model: SharedLM) -> None:
         self.model = model
+        self._typed = re.compile(rf"{BLANKS_AS_TYPED}|{re.escape(model.words.mask_token)}")
         self._kept: OrderedDict[tuple[object, ...], Comparison] = OrderedDict()
         self._keeping = threading.Lock()
 
     def words(self, asked: schemas.TextAsked) -> schemas.Words:
-        """The words of a text as the tokenizer cuts it, and how many tokens each is."""
+        """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed."""
         found: list[schemas.Word] = []
-        start = 0
-        for number, part in enumerate(asked.text.split(BLANK)):
-            if number:
-                found.append(schemas.Word(text=BLANK, start=start - len(BLANK), end=start, pieces=1, blank=True, known=True))
-            if part.strip():
-                found += self._words(part, start)
-            start += len(part) + len(BLANK)
-        return schemas.Words(words=found)
+        end = 0
+        for typed in self._typed.finditer(asked.text):
+            found += self._words(asked.text[end : typed.start()], end)
+            start, end = typed.span()
+            kind = {"[WORD": "word", "[GAP:": "gap"}.get(typed[0][:5], "token")
+            shown = {"text": typed[0], "start": start, "end": end}
+            found.append(schemas.Word.model_validate({**shown, "pieces": 1, "blank": kind, "known": True}))
+        return schemas.Words(words=found + self._words(asked.text[end:], end))
 
     def _words(self, text: str, offset: int) -> list[schemas.Word]:
+        if not text.strip():
+            return []
         words = self.model.words
         tokens = words.tokens_of(text)
         ids, numbers, spans = tokens.ids, tokens.words, tokens.spans
@@ -72,7 +81,7 @@ class Questions:
             start += len(text[start:end]) - len(text[start:end].lstrip())
             known = unknown not in [ids[t] for t in own]
             shown = {"text": text[start:end], "start": offset + start, "end": offset + end}
-            found.append(schemas.Word(**shown, pieces=len(own), blank=False, known=known))
+            found.append(schemas.Word(**shown, pieces=len(own), blank=None, known=known))
         return found
 
     def fill(self, asked: schemas.FillAsked, progress: Progress | None = None) -> schemas.Filled:
@@ -155,6 +164,13 @@ class Questions:
         limits.check_dependence(self._blanks(asked.text) or regular, asked.candidates)
         found = dependence(model=self.model, **asked.model_dump(), progress=progress)
         return schemas.DependenceOut.model_validate(found.to_dict())
+
+    def mutants(self, asked: schemas.MutantsAsked, progress: Progress | None = None) -> schemas.MutantsOut:
+        """Log-probabilities of single or double mutants of a sequence, and their epistasis."""
+        limits.check_mutants(len(set(asked.positions)), asked.changes, len(residue_ids(self.model, None)))
+        found = mutants(model=self.model, **asked.model_dump(), progress=progress)
+        assert isinstance(found, Mutants)
+        return schemas.MutantsOut(wild_type=list(found.wild_type), **plain(found.to_dict()))
 
     def score(self, asked: schemas.ScoreAsked, progress: Progress | None = None) -> schemas.ScoreOut:
         """Named scores of texts, with each word's and token's share; two texts also aligned."""

@@ -31,7 +31,7 @@ class Runs:
         kind = str(read_object(folder / "settings.json").get("kind"))
         if kind not in KINDS:
             raise InputError(f"folder {str(folder)!r} is a run of {kind}: give folders of unmask {' or unmask '.join(KINDS)}")
-        return RunAbout(number=number, name=folder.resolve().name, kind=kind)
+        return RunAbout(number=number, name=folder.resolve().name, kind=kind, folder=str(folder.resolve()))
 
     def run(self, number: int) -> RunOut:
         """One run, read again each time: it may still be growing."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
 
-from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE
+from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE, DEFAULT_OF_MUTANTS
 from unmask.runs.files import plain
 from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 from unmask.serving import limits
@@ -46,6 +46,12 @@ class Construction(Named):
     label: str
 
 
+class ConstructionAbout(Construction):
+    """A rule that derives a joint, and what it is in one sentence."""
+
+    meaning: str
+
+
 class Kernel(Construction):
     """A Markov kernel or a decoder."""
 
@@ -71,6 +77,15 @@ class RunAbout(BaseModel):
     number: int
     name: str
     kind: str
+    folder: str
+
+
+class Example(BaseModel):
+    """A text that the model can read, words of it (from 0) to blank, and a second text to compare it with."""
+
+    text: str
+    blanks: str = ""
+    second: str = ""
 
 
 class About(BaseModel):
@@ -79,11 +94,16 @@ class About(BaseModel):
     version: str
     model: str
     given: str | None
+    options: dict[str, str | bool]
+    beside: bool
     vocabulary: int
     longest: int | None
     by_character: bool
+    whole_words: bool
+    examples: dict[str, Example]
     default_joint: str
-    constructions: list[Construction]
+    searched_joint: str
+    constructions: list[ConstructionAbout]
     kernels: list[Kernel]
     scores: list[ScoreAbout]
     runs: list[RunAbout]
@@ -103,12 +123,12 @@ class Word(BaseModel):
     start: int
     end: int
     pieces: int
-    blank: bool
+    blank: Literal["token", "word", "gap"] | None
     known: bool
 
 
 class Words(BaseModel):
-    """The words of a text."""
+    """The words of a text; blank says of what kind a blank is that was typed as [MASK], [WORD], [GAP:2-5], <mask> or ___."""
 
     words: list[Word]
 
@@ -145,6 +165,10 @@ class Filled(BaseModel):
     candidates_mass: float | None = None
     mass: float | None = None
     bound: float | None = None
+    certain: int | None = None
+    passes: int | None = None
+    stopped: str | None = None
+    lengths: list[dict[str, Any]] | None = None
     summary: str
     warning: str = ""
     completions: list[Completion]
@@ -245,11 +269,30 @@ class DependenceOut(BaseModel):
     candidates_mass: list[list[float | None]]
 
 
+class MutantsAsked(Asked):
+    """Mutants of a sequence: one change at each of the residues, or one at each two of them; the first residue is 1."""
+
+    sequence: WholeText
+    positions: Annotated[list[Annotated[int, Field(ge=1, le=100_000)]], Field(min_length=1, max_length=limits.LONGEST_TEXT)]
+    changes: Annotated[int, Field(ge=1, le=2)] = 1
+    joint: Name = DEFAULT_OF_MUTANTS
+
+
+class MutantsOut(BaseModel):
+    """The mutants by name, and the five numbers of `unmask mutants` for each, in nats."""
+
+    sequence: str
+    joint: str
+    alphabet: list[str]
+    wild_type: list[str]
+    mutants: list[dict[str, Any]]
+
+
 class ScoreAsked(Asked):
     """Named scores of one text or more; of two, the difference token by token."""
 
     texts: Annotated[list[WholeText], Field(min_length=1, max_length=limits.MOST_TEXTS)]
-    scores: Annotated[list[Name], Field(min_length=1, max_length=6)] = [DEFAULT_SCORE]
+    scores: Annotated[list[Name], Field(min_length=1, max_length=limits.MOST_SCORES)] = [DEFAULT_SCORE]
     unit: Literal["nats", "bits"] = "nats"
 
 

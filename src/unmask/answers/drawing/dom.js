@@ -16,51 +16,60 @@ function fill(element, props, children) {
 export const h = (tag, props, ...children) => fill(document.createElement(tag), props, children);
 export const svg = (tag, props, ...children) => fill(document.createElementNS(SVG, tag), props, children);
 
-export const percent = (p) => (p >= 0.0995 ? `${(100 * p).toFixed(0)} %` : p >= 0.00095 ? `${(100 * p).toFixed(1)} %` : p > 0 ? `${(100 * p).toPrecision(1)} %` : "0 %");
+// Probabilities from a millionth on in percent, smaller ones by their power of ten.
+export function percent(p) {
+  if (p >= 0.0995) return `${(100 * p).toFixed(0)} %`;
+  if (p >= 0.00095) return `${(100 * p).toFixed(1)} %`;
+  if (p >= 0.00001) return `${(100 * p).toPrecision(1)} %`;
+  if (!(p > 0)) return "0 %";
+  const [digit, power] = p.toExponential(0).split("e-");
+  return `${digit}·10⁻${[...power].map((d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]).join("")}`;
+}
 export const percentAtLeast = (p) => (p >= 1 ? "100 %" : p >= 0.001 ? `${(Math.floor(1000 * p * (1 - 1e-12)) / 10).toFixed(1)} %` : "0 %");
 // Infinities come as the words "Infinity" and "-Infinity", which Number reads.
 export const probability = (logProb) => Math.exp(Number(logProb)) || 0;
 export const nats = (value, digits = 2) => (value === null || value === undefined || Number.isNaN(Number(value)) ? "–" : Number.isFinite(Number(value)) ? Number(value).toFixed(digits).replace(/^-(0\.?0*)$/, "$1") : value < 0 ? "−∞" : "∞");
 export const shown = (token) => token.trim() || "␣";
 
-// A text with some stretches marked: [[start, end], ...] in characters.
-export function marked(text, spans) {
+// The direction that a text is written in, by its first letter.
+export const direction = (text) => (/^[^\p{L}]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u.test(text) ? "rtl" : "ltr");
+
+// A text with some stretches marked: [[start, end], ...] in characters. Of a long one, what is around them.
+export function marked(text, spans, around = 9, long = 90) {
+  const points = [...text];
+  const cut = (from, to, first, last) => {
+    const piece = points.slice(from, to);
+    if (points.length <= long || piece.length <= 2 * around + 2) return piece.join("");
+    return `${first ? "" : piece.slice(0, around).join("")}\u2060…\u2060${last ? "" : piece.slice(-around).join("")}`;
+  };
   const parts = [];
   let end = 0;
   for (const [start, stop] of [...spans].sort((a, b) => a[0] - b[0])) {
-    parts.push(text.slice(end, start), h("mark", {}, text.slice(start, stop)));
+    parts.push(cut(end, start, end === 0, false), h("mark", {}, points.slice(start, stop).join("")));
     end = stop;
   }
-  return [...parts, text.slice(end)];
+  return [...parts, cut(end, points.length, false, true)];
 }
 
 export function select(label, value, options, change) {
-  const box = h("select", { "aria-label": label, onchange: () => change(box.value) }, options.map(([name, text]) => h("option", { value: name, selected: name === value }, text)));
+  const box = h("select", { "aria-label": label, "data-key": `select:${label}`, onchange: () => change(box.value) }, options.map(([name, text, title]) => h("option", { value: name, selected: name === value, title }, text)));
   return h("label", {}, label, box);
 }
 
+// A number in bounds. What is outside them is not taken, and said so.
 export function number(label, value, range, change) {
-  const box = h("input", { type: "number", value, ...range, onchange: () => box.checkValidity() && box.value !== "" && change(Number(box.value)) });
-  return h("label", {}, label, box);
+  const said = h("small", { class: "refused", role: "alert" });
+  const box = h("input", { type: "number", value, ...range, "data-key": `number:${label}`, onchange: () => {
+    const right = box.checkValidity() && box.value !== "";
+    said.textContent = right ? "" : `${range.min} to ${range.max.toLocaleString("en")}: ${value} is used`;
+    if (right) { value = Number(box.value); change(value); }
+  } });
+  return h("label", {}, label, box, said);
 }
 
 export function choices(label, value, options, change) {
-  return h("div", { class: "group", role: "group", "aria-label": label }, options.map(([name, text]) =>
-    h("button", { type: "button", "aria-pressed": String(name === value), onclick: () => change(name) }, text)));
-}
-
-// What is under way, told to screen readers too: a line, with a bar where the amount is known.
-export class Status {
-  constructor() {
-    this.line = h("span", {});
-    this.bar = h("progress", { max: 1, hidden: true, "aria-label": "progress" });
-    this.element = h("div", { class: "status", role: "status" }, this.line, this.bar);
-  }
-  say(text, share = null) {
-    this.line.textContent = text;
-    this.bar.hidden = share === null;
-    if (share !== null) this.bar.value = share;
-  }
+  return h("div", { class: "group", role: "group", "aria-label": label }, options.map(([name, text, title]) =>
+    h("button", { type: "button", "aria-pressed": String(name === value), "data-key": `${label}:${name}`, title, onclick: () => change(name) }, text)));
 }
 
 export const failure = (error) => h("p", { class: "error", role: "alert" }, error.message);

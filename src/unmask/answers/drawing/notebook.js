@@ -20,8 +20,8 @@ function render({ model, el }) {
     const given = map.given;
     el.replaceChildren(
       choices("colour", colouring, COLOURINGS, (name) => { colouring = name; draw(); }),
-      heatmap(map, { colouring, pinned: held && { blank: held[0], token: held[1] }, pin, look }), heatKey(colouring), readout,
-      ...(given ? [h("h4", {}, `Blank ${2 - given.blank}, given “${shown(given.token)}”`), bars({ tokens: given.tokens.slice(0, 8), ids: given.ids, now: given.given, before: given.marginal, pick: (id) => pin(1 - given.blank, id) })] : []));
+      heatmap(map, { colouring, pinned: held && { blank: held[0], token: held[1] }, pin, look }), heatKey(map, colouring), readout,
+      ...(given ? [h("h4", {}, `Blank ${2 - given.blank}, given “${shown(given.token)}”`), bars({ blank: 1 - given.blank, tokens: given.tokens.slice(0, 8), ids: given.ids, now: given.given, before: given.marginal, pick: (id) => pin(1 - given.blank, id) })] : []));
   };
   model.on("change:map", draw);
   draw();

@@ -1,19 +1,27 @@
-// The address bar holds the state: #/view?name=value. Values that are the default are left out.
+// The address is the state: #/view?name=value. What is the default is left out; empty is a value.
+const SENTENCE = ["text", "blanks", "second"];
+const OF_ONE_TEXT = ["second", "pin", "cell", "pair", "asked", "ran", "at"];
+const remembered = new Map();
+let carried = null;
+let following = false;
+
+// A second model's views read the address, and leave it alone.
+export function follow() { following = true; }
+
 export function read() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   return { view: path || "fill", values: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-export function write(view, values, defaults) {
-  const kept = Object.entries(values).filter(([name, value]) => value !== "" && value !== null && String(value) !== String(defaults[name] ?? ""));
-  const query = new URLSearchParams(kept.map(([name, value]) => [name, String(value)]));
-  const hash = `#/${view}${kept.length ? `?${query}` : ""}`;
-  if (hash !== location.hash) history.replaceState(null, "", hash);
+function address(view, values) {
+  const query = String(new URLSearchParams(values));
+  return `#/${view}${query && `?${query}`}`;
 }
 
-// Values from the address over defaults, each as the default's kind; what is no number stays the default.
-export function typed(values, defaults) {
+// Values from the address over defaults, each as the default's kind. A text that is given has no blanks but those given with it.
+function typed(values, defaults) {
   const found = { ...defaults };
+  if ("text" in values) for (const name of SENTENCE) if (name in defaults) found[name] = "";
   for (const [name, fallback] of Object.entries(defaults)) {
     if (!(name in values)) continue;
     if (typeof fallback === "number") found[name] = Number.isFinite(Number(values[name])) && values[name] !== "" ? Number(values[name]) : fallback;
@@ -23,4 +31,48 @@ export function typed(values, defaults) {
   return found;
 }
 
-export const numbers = (text) => (text ? text.split(",").map(Number).filter(Number.isInteger) : []);
+// The state of one view. save() is a step of the history; typing goes on with the step before, and "quiet" is no step.
+export class Address {
+  constructor(view, values, defaults) {
+    Object.assign(this, { view, defaults, state: typed(values, defaults), last: "" });
+    this.#remember(values);
+  }
+
+  get #isExample() { return SENTENCE.every((name) => this.state[name] === this.defaults[name]); }
+
+  save(reason = "") {
+    if (following) return;
+    const kept = Object.entries(this.state).filter(([name, value]) => (SENTENCE.includes(name) ? !this.#isExample && (value !== "" || name === "text") : String(value) !== String(this.defaults[name])));
+    const values = Object.fromEntries(kept.map(([name, value]) => [name, String(value)]));
+    this.#remember(values);
+    const next = address(this.view, values);
+    if (next === location.hash) return;
+    history[reason === "quiet" || (reason === "typing" && this.last === "typing") ? "replaceState" : "pushState"](null, "", next);
+    if (reason !== "quiet") this.last = reason;
+    dispatchEvent(new Event("asked"));
+  }
+
+  // The sentence, its blanks and its pin go along to the other views; each view keeps the rest of what it was asked.
+  #remember(values) {
+    if (following) return;
+    remembered.set(this.view, values);
+    if ("text" in this.state) {
+      const { text, blanks = "", pin = "" } = this.state;
+      carried = this.#isExample && !pin ? null : { text, blanks, pin };
+    }
+    for (const link of document.querySelectorAll("nav a, a.brand")) {
+      const view = link.dataset.view ?? "fill";
+      link.href = address(view, view === this.view ? values : along(view));
+    }
+  }
+}
+
+function along(view) {
+  const own = { ...remembered.get(view) };
+  if (!carried || view === "runs") return own;
+  if (own.text !== carried.text || (own.blanks ?? "") !== carried.blanks) for (const name of OF_ONE_TEXT) delete own[name];
+  const kept = Object.entries(carried).filter(([name, value]) => name === "text" || value !== "");
+  delete own.blanks;
+  delete own.pin;
+  return { ...own, ...Object.fromEntries(kept) };
+}

@@ -1,200 +1,217 @@
 // Fill: the joint of the blanks, beside what independent blanks would say.
-import { ask, askSlowly, Latest } from "../api.js";
-import { bars } from "../drawing/bars.js";
-import { copying } from "../copy.js";
-import { choices, failure, h, marked, nats, percent, percentAtLeast, probability, select, shown, Status } from "../drawing/dom.js";
-import { COLOURINGS, heatKey, heatmap } from "../drawing/heatmap.js";
+import { ask, askSlowly, Latest, Refused } from "../api.js";
+import { call, command, copying, python } from "../copy.js";
+import { failure, h, select } from "../drawing/dom.js";
+import { completionsCard, constructionsCard, plainly } from "../fill/tables.js";
+import { mapCard, pinCard } from "../fill/map.js";
+import { keeping } from "../focus.js";
+import { remember } from "../past.js";
 import { Sentence } from "../sentence.js";
-import { numbers, typed, write } from "../state.js";
+import { Address } from "../state.js";
 
-const EXAMPLE = "A woman is reading a book in the park.";
-const QUICK = 48;
-const SIZES = [["auto", "as many as take seconds"], ["64", "64 each"], ["128", "128 each"], ["256", "256 each"], ["exact", "every token (exact)"]];
+const [QUICK, CELLS, SMALL] = [48, 14, 40];
+const [MANY, TOP] = [3, 12];
 
 export function open(root, about, values) {
-  const defaults = { text: EXAMPLE, blanks: "3,5", joint: about.default_joint, size: "auto", colour: "joint", pin: "", words: "tokens" };
-  const state = typed(values, defaults);
-  const [latest, pinning, status] = [new Latest(), new Latest(), new Status()];
-  const controls = h("div", { class: "controls" });
-  const answer = h("div", { class: "columns" });
+  const example = about.examples.fill ?? { text: "", blanks: "" };
+  const address = new Address("fill", values, { text: example.text, blanks: example.blanks, joint: "", size: "auto", colour: "joint", pin: "", cell: "" });
+  const { state } = address;
+  const [latest, pinning] = [new Latest(), new Latest()];
   const lead = h("p", { class: "lead", "aria-live": "polite" });
+  const controls = h("div", { class: "controls" });
+  const meaning = h("p", { class: "note" });
+  const slot = () => h("div", { class: "slot" });
+  const [map, constructions, pins, best] = [slot(), slot(), slot(), slot()];
+  const problem = h("div", { class: "slot" });
   let found = null;
   let chosen = null;
 
   const sentence = new Sentence({
-    label: "A sentence", text: state.text, pressed: numbers(state.blanks), hint: "Click a word to blank it; click it again to put it back.",
+    about, text: state.text, blanks: state.blanks, pin: state.pin, kinds: ["token", ...(about.whole_words ? ["word"] : []), "gap"],
+    hint: about.by_character ? "Click a residue to blank it; click it again to put it back." : "Click a word to blank it; click it again to put it back.",
     change: (reason) => {
-      Object.assign(state, { text: sentence.text, blanks: sentence.chosen.join(","), pin: reason === "begin" ? state.pin : "" });
-      chosen = null;
+      if (reason !== "begin") Object.assign(state, { text: sentence.text, blanks: sentence.blanks, pin: "", cell: "" });
+      address.save(reason === "begin" ? "quiet" : reason);
       question();
     },
-    fail: (error) => answer.replaceChildren(failure(error)) });
+    fail: (error) => { state.text = sentence.text; address.save("typing"); clear(failure(error)); } });
+  const { status } = sentence;
 
-  const save = () => write("fill", state, defaults);
-  const text = () => sentence.template(() => (state.words === "words" ? "[WORD]" : "[MASK]"));
   const blanks = () => sentence.chosen.length;
-  const whole = () => state.words === "words" && !about.by_character;
-  const grid = () => !whole() && blanks() >= 2 && (blanks() === 2 || state.size !== "auto" || state.joint !== about.default_joint);
-  const asked = (size) => ({
-    text: text(), joint: state.joint, candidates: size === "auto" || size === "exact" ? null : Number(size), exact: size === "exact",
-    pin: state.pin ? { blank: Number(state.pin.split(":")[0]), token: Number(state.pin.split(":")[1]) } : null });
+  const grid = () => !sentence.several && blanks() >= 2 && (blanks() === 2 || state.size !== "auto" || !["", about.searched_joint].includes(state.joint));
+  const joint = () => state.joint || about.default_joint;
+  const text = () => sentence.template();
+  const names = () => sentence.chosen.map((i, n) => (about.by_character ? `residue ${i + 1}` : `blank ${n + 1}`));
+  const cells = () => (about.vocabulary <= SMALL ? Math.min(about.vocabulary, about.limits.most_cells) : CELLS);
+  const sized = (size) => ({ candidates: size === "auto" || size === "exact" ? null : Number(size), exact: size === "exact" });
+  const asked = (size) => ({ text: text(), joint: joint(), ...sized(size), cells: cells(), pin: sentence.pinned ? { blank: sentence.pinned.blank, token: sentence.pinned.token } : null });
+
+  function clear(...said) {
+    found = chosen = null;
+    lead.textContent = "";
+    status.say("");
+    status.stoppable(null);
+    problem.replaceChildren(...said);
+    for (const box of [map, constructions, pins, best]) box.replaceChildren();
+    drawControls();
+  }
 
   async function question() {
-    save();
-    drawControls();
     const signal = latest.begin();
-    if (!blanks()) {
-      found = null;
-      lead.textContent = "";
-      status.say("");
-      answer.replaceChildren(h("p", { class: "empty" }, "Click one word to see what could stand there, or two to see how they depend on each other."));
-      return;
-    }
+    drawControls();
+    if (!blanks()) return clear(h("p", { class: "empty" }, "Click one word to see what could stand there, or two to see how they depend on each other."));
+    problem.replaceChildren();
+    status.stoppable(() => { latest.stop(); status.say("Stopped."); status.stoppable(null); });
     try {
-      if (!grid()) return await search(signal);
-      if (state.size === "auto") {
-        status.say(`first look: ${QUICK} likely words of each blank …`);
-        show(await ask("joint", asked(String(QUICK)), signal));
-      }
-      const tell = (share, line) => status.say(state.size === "exact" ? `exact: ${line}` : line, share);
-      tell(null, "asking the model …");
-      show(await askSlowly("joint", asked(state.size), signal, tell));
+      if (grid()) await derive(signal);
+      else await search(signal);
       status.say("");
+      remember("Fill", text());
     } catch (error) {
-      if (error.name === "AbortError") return;
-      status.say("");
-      lead.textContent = "";
-      answer.replaceChildren(failure(error));
+      if (error.name === "AbortError") return undefined;
+      clear(failure(error));
+    }
+    status.stoppable(null);
+    return undefined;
+  }
+
+  async function derive(signal) {
+    if (state.size === "auto" && about.vocabulary > QUICK) {
+      status.say(`first look: ${QUICK} likely words of each blank …`);
+      show(await ask("joint", { ...asked(String(QUICK)), pin: null }, signal));
+    }
+    const report = (share, line) => status.say(state.size === "exact" ? `exact: ${line}` : line, share);
+    report(null, "asking the model …");
+    try {
+      show(await askSlowly("joint", asked(state.size), signal, report));
+    } catch (error) {
+      if (!(error instanceof Refused) || !sentence.pinned) throw error;
+      problem.replaceChildren(h("p", { class: "error", role: "alert" }, `${error.message} The word is not pinned any more.`));
+      pinned("");
+      show(await askSlowly("joint", asked(state.size), signal, report));
     }
   }
 
   async function search(signal) {
     status.say("asking the model …");
-    const filled = await ask("fill", { text: text(), top: 12, joint: blanks() === 1 && !whole() ? state.joint : null }, signal);
+    const filled = await ask("fill", { text: text(), top: TOP, joint: blanks() === 1 && !sentence.several ? joint() : null }, signal);
     found = null;
-    status.say("");
-    lead.textContent = filled.mass === null ? filled.warning : filled.summary.charAt(0).toUpperCase() + filled.summary.slice(1) + ".";
-    answer.className = "stack";
-    answer.replaceChildren(completions(filled.completions, filled.blanks > 1 || whole() ? "chain" : "probability", filled.blanks > 1 && !whole()));
+    const several = blanks() > 1 || sentence.several;
+    lead.textContent = `${plainly(filled.summary)} ${filled.warning}`.trim();
+    for (const box of [map, constructions, pins]) box.replaceChildren();
+    map.replaceChildren(completionsCard(filled, several ? "chain" : "probability", several && !sentence.several));
+    best.replaceChildren();
+    tell(filled);
   }
 
-  function show(joint) {
-    found = joint;
-    lead.textContent = `${joint.summary} ${joint.warning}`.trim();
+  const tell = (answer) => about.tell?.({ by: "log-probability of completions", values: Object.fromEntries(answer.completions.map((one) => [one.text, Number(one.log_prob)])) });
+
+  function show(answer) {
+    found = answer;
+    tell(answer);
+    lead.textContent = `${answer.summary} ${answer.warning}`.trim();
+    const [first, second] = state.cell.split(":").map(Number);
+    const at = found.map ? [found.map.axes[0].ids.indexOf(first), found.map.axes[1].ids.indexOf(second)] : [-1, -1];
+    chosen = state.cell && at.every((i) => i >= 0) ? at : null;
+    if (chosen) sentence.fillIn([found.map.axes[0].tokens[at[0]], found.map.axes[1].tokens[at[1]]]);
+    if (sentence.pinned && found.map?.given) pinned(`${sentence.pinned.blank}:${sentence.pinned.token}:${found.map.given.token}`);
     draw();
   }
 
   function draw() {
+    drawControls();
     if (!found) return;
-    const best = completions(found.completions, found.joint, true);
-    const [left, right] = found.map ? [[mapCard(), constructions()], [pinCard(), best]] : [[best], [constructions()]];
-    answer.replaceChildren(h("div", { class: "stack" }, left), h("div", { class: "stack" }, right));
-    answer.className = "columns wide-left";
+    keeping(answer, () => {
+      const completions = completionsCard(found, found.joint, true);
+      const shown = { colour: state.colour, pinned: sentence.pinned, chosen, names: names(), act: { colour: (colour) => { state.colour = colour; address.save(); draw(); }, pin: setPin, choose } };
+      map.replaceChildren(found.map ? mapCard(found, shown) : completions);
+      pins.replaceChildren(...(found.map ? [pinCard(found, shown)] : []));
+      best.replaceChildren(...(found.map ? [completions] : []));
+      constructions.replaceChildren(constructionsCard(found, about, (name) => { state.joint = name; state.cell = ""; address.save(); question(); }));
+    });
   }
 
-  function mapCard() {
-    const readout = h("p", { class: "readout", "aria-live": "polite" }, "Point at a cell, or use the arrow keys; a click puts its words into the sentence.");
-    const [rows, columns] = found.map.axes;
-    const look = (i, j) => readout.replaceChildren(
-      h("strong", {}, `${shown(rows.tokens[i])} … ${shown(columns.tokens[j])}`), ` ${percent(found.map.joint[i][j])} under ${found.joint}, ${percent(found.map.product[i][j])} if the blanks were independent`,
-      found.map.product[i][j] > 0 ? ` (${(found.map.joint[i][j] / found.map.product[i][j]).toPrecision(2)} times)` : "");
-    const pin = state.pin ? { blank: Number(state.pin.split(":")[0]), token: Number(state.pin.split(":")[1]) } : null;
-    return h("section", { class: "card", "aria-label": "joint of the two blanks" },
-      h("header", {}, h("h2", {}, "The two blanks together"), choices("colour", state.colour, COLOURINGS, (colour) => { state.colour = colour; save(); draw(); })),
-      heatmap(found.map, { colouring: state.colour, pinned: pin, chosen, pin: setPin, choose, look }),
-      heatKey(state.colour), readout,
-      h("p", { class: "note" }, `${found.shape.map((n) => n.toLocaleString("en")).join(" × ")} words considered; they hold ${percentAtLeast(found.candidates_mass)} of the independent blanks’ mass.`));
+  function pinned(pin) {
+    state.pin = sentence.pin = pin;
+    sentence.draw();
+    address.save("quiet");
   }
 
-  function pinCard() {
-    const given = found.map.given;
-    const column = (blank) => {
-      const axis = found.map.axes[blank];
-      if (given && given.blank !== blank) {
-        const most = Math.max(...given.given, ...given.marginal);
-        return h("div", {}, h("h3", {}, `Blank ${blank + 1}, given “${shown(given.token)}”`), bars({ tokens: given.tokens.slice(0, 8), ids: given.ids, now: given.given, before: given.marginal, most, pick: (id, token) => setPin(blank, id, token) }));
-      }
-      return h("div", {}, h("h3", {}, `Blank ${blank + 1}`), bars({ tokens: axis.tokens.slice(0, 8), ids: axis.ids, now: axis.marginal, pressed: given ? Number(state.pin.split(":")[1]) : null, pick: (id, token) => setPin(blank, id, token) }));
-    };
-    return h("section", { class: "card", "aria-label": "pin a word" },
-      h("header", {}, h("h2", {}, "Pin a word"), given ? h("button", { type: "button", onclick: () => setPin(null) }, "Unpin") : null),
-      h("p", { class: "note" }, given ? `With “${shown(given.token)}” in blank ${given.blank + 1}, the other blank changes; the dark mark is where it was before.` : "Pin a word in one blank and watch the other change."),
-      column(0), column(1));
-  }
-
-  async function setPin(blank, id) {
-    const before = found.map;
-    const next = blank === null || state.pin === `${blank}:${id}` ? "" : `${blank}:${id}`;
-    state.pin = next;
-    save();
+  async function setPin(blank, id, token) {
+    const now = sentence.pinned;
+    const next = blank === null || (now && now.blank === blank && now.token === id) ? "" : `${blank}:${id}:${token}`;
+    Object.assign(state, { pin: next, cell: "" });
+    Object.assign(sentence, { pin: next });
+    sentence.filled.clear();
+    sentence.draw();
+    chosen = null;
+    address.save();
     if (!next) {
-      found = { ...found, map: { ...before, given: null } };
+      found = { ...found, map: { ...found.map, given: null } };
       return draw();
     }
     try {
-      const size = found.exact ? "exact" : String(found.shape[0]);
-      const answered = await ask("joint", asked(size), pinning.begin());
+      const answered = await ask("joint", asked(found.exact ? "exact" : String(found.shape[0])), pinning.begin());
       if (state.pin === next) show(answered);
     } catch (error) {
-      if (error.name !== "AbortError") { state.pin = ""; status.say(error.message); draw(); }
+      if (error.name !== "AbortError") { pinned(""); status.say(error.message); draw(); }
     }
+    return undefined;
   }
 
   function choose(i, j) {
+    const [rows, columns] = found.map.axes;
+    state.cell = `${rows.ids[i]}:${columns.ids[j]}`;
     chosen = [i, j];
-    put([found.map.axes[0].tokens[i], found.map.axes[1].tokens[j]]);
+    sentence.fillIn([rows.tokens[i], columns.tokens[j]]);
+    address.save();
     draw();
   }
 
-  function put(tokens) {
-    sentence.fillIn(tokens.map((token) => shown(token)));
-    keep.hidden = false;
-  }
-
-  function completions(rows, name, beside) {
-    const most = Math.max(...rows.map((row) => Math.max(probability(row.log_prob), beside ? probability(row.product_log_prob) : 0)));
-    const cell = (value, kind) => h("td", { class: "n" }, percent(value), h("span", { class: `bar ${kind}`, "--p": value / most }, h("i")));
-    return h("section", { class: "card" }, h("h2", {}, "Best completions"),
-      h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "best completions" }, h("table", { class: "data" },
-        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "n" }, name), beside ? h("th", { scope: "col", class: "n" }, "independent") : null, h("th", { scope: "col" }, "sentence"))),
-        h("tbody", {}, rows.map((row) => h("tr", {}, cell(probability(row.log_prob), ""), beside ? cell(probability(row.product_log_prob), "beside") : null, h("td", {}, marked(row.text, row.spans))))))));
-  }
-
-  function constructions() {
-    return h("section", { class: "card later" }, h("header", {}, h("h2", {}, "Every construction")),
-      h("p", { class: "note" }, "A masked model gives conditionals, not a joint; each rule derives one. Dependence and entropy are in nats; the last number tells how far a joint’s conditionals lie from the model’s."),
-      h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "every construction" }, h("table", { class: "data" },
-        h("thead", {}, h("tr", {}, ["construction", "dependence", "entropy", "unfaithful", "its best", ""].map((name, n) => h("th", { scope: "col", class: n && n < 4 ? "n" : "" }, name)))),
-        h("tbody", {}, found.constructions.map((row) => h("tr", {},
-          h("td", {}, h("button", { type: "button", "aria-pressed": String(row.name === found.joint), onclick: () => { state.joint = row.name; question(); } }, row.label)),
-          h("td", { class: "n" }, nats(row.total_correlation)), h("td", { class: "n" }, nats(row.entropy)), h("td", { class: "n" }, nats(row.a_kl, 3)),
-          h("td", {}, row.best.tokens.map(shown).join(" … ")), h("td", { class: "n" }, percent(probability(row.best.log_prob)))))))));
-  }
-
   const keep = h("button", { type: "button", class: "main", hidden: true, onclick: () => {
-    const words = sentence.words;
-    const filled = sentence.filled;
-    const kept = sentence.template((word) => filled.get(words.indexOf(word)) ?? word.text);
-    keep.hidden = true;
-    sentence.set(kept, []);
+    const { filled, words } = sentence;
+    sentence.set(sentence.template((word) => filled.get(words.indexOf(word)) ?? word.text));
   } }, "Keep these words");
 
+  // The box shows what is used: one blank has no joint, words and gaps are searched by the chain rule, as are three blanks or more by default.
   function drawControls() {
-    keep.hidden = !sentence.filled.size;
-    controls.replaceChildren(...[
-      select("Joint", state.joint, about.constructions.map((c) => [c.name, c.label]), (joint) => { state.joint = joint; question(); }),
-      select("Words considered", state.size, SIZES, (size) => { state.size = size; state.pin = ""; question(); }),
-      about.by_character ? null : select("A blank is", state.words, [["tokens", "one token"], ["words", "a whole word"]], (words) => { state.words = words; question(); }),
-      keep].filter(Boolean));
+    keep.hidden = !sentence.filled.size || sentence.typed;
+    panel.hidden = !blanks();
+    const one = blanks() <= 1 && !sentence.several;
+    const chain = `${about.constructions.find((c) => c.name === about.searched_joint).label} rule over all orders`;
+    const usual = blanks() >= MANY || sentence.several ? chain : about.constructions.find((c) => c.name === about.default_joint).label;
+    const others = one || sentence.several ? [] : about.constructions.map((c) => [c.name, c.label, c.meaning]);
+    const value = others.length ? state.joint : "";
+    const used = grid() ? joint() : about.searched_joint;
+    meaning.textContent = one ? "" : about.constructions.find((c) => c.name === used)?.meaning ?? "";
+    const sizes = [["auto", blanks() >= MANY && ["", about.searched_joint].includes(state.joint) ? "the whole vocabulary, searched" : "as many as take seconds"], ["64", "64 each"], ["128", "128 each"], ["256", "256 each"], ["exact", "every token (exact)"]];
+    const set = (name) => (chosenValue) => { Object.assign(state, { [name]: chosenValue, pin: name === "size" ? "" : state.pin, cell: "" }); sentence.pin = state.pin; address.save(); question(); };
+    keeping(controls, () => controls.replaceChildren(...[
+      select("Joint", value, [["", one ? "the model’s own conditional" : `${usual} (default)`], ...others], set("joint")),
+      others.length ? select("Words considered", state.size, sizes, set("size")) : null,
+      keep].filter(Boolean)));
   }
 
-  const command = () => {
-    const size = { candidates: state.size === "auto" || state.size === "exact" ? null : Number(state.size), exact: state.size === "exact" };
-    return grid() ? { verb: "compare", first: [text()], options: { joint: state.joint, ...size } } : { verb: "fill", first: [text()], options: { top: 12 } };
-  };
+  function copied() {
+    const size = sized(state.size);
+    if (!grid()) return { python: `print(${call(about, "fill", [text()], { top: TOP })})`, command: command(about, "fill", [text()], { top: TOP }) };
+    const options = { joint: state.joint || null, ...size };
+    const pin = sentence.pinned;
+    if (!pin) return { python: `print(${call(about, "compare", [text()], options)})`, command: command(about, "compare", [text()], options) };
+    const lines = [
+      `joint = ${call(about, "compare", [text()], options)}.joints[${python(joint())}]`,
+      `# blank ${2 - pin.blank}, given ${python(pin.word ?? String(pin.token))} in blank ${pin.blank + 1}`,
+      `given = joint.conditional(${1 - pin.blank}, [${pin.token}])`,
+      "for place in given.argsort(descending=True)[:8].tolist():",
+      `    print(f"{given[place]:.6f}", joint.label(int(joint.tables.candidates[${1 - pin.blank}][place])))`].join("\n");
+    return { python: lines, command: `python3 - <<'END'\nimport unmask\n\n${lines}\nEND` };
+  }
+
+  const panel = h("section", { class: "card", "aria-label": "what is asked" }, lead, controls, meaning);
+  const answer = h("div", { class: "columns wide-left" }, h("div", { class: "stack" }, map, constructions), h("div", { class: "stack" }, panel, pins, best));
   root.append(
-    h("section", { class: "intro" }, h("h1", {}, "What stands in the blanks?"), h("p", {}, "Blank two words. Independent blanks are what a masked model says of each alone; the joint says what they say together.")),
-    sentence.element, controls, status.element, lead, answer, copying(about, command));
+    h("section", { class: "intro" }, h("h1", {}, "What stands in the blanks?"), h("p", {}, "Independent blanks are what a masked model says of each alone; the joint says what they say together.")),
+    sentence.element, problem, answer, copying(copied));
   drawControls();
   sentence.begin();
   return () => { latest.stop(); pinning.stop(); sentence.leave(); };

@@ -1,60 +1,75 @@
 // Sample: a chain as it runs. Every step is kept, so that it can be paused, stepped and scrubbed.
 import { follow, Latest } from "../api.js";
-import { copying } from "../copy.js";
-import { failure, h, number, percent, select, shown, Status } from "../drawing/dom.js";
+import { call, command, copying, shell } from "../copy.js";
+import { direction, failure, h, number, percent, select, shown } from "../drawing/dom.js";
+import { card } from "../files.js";
+import { keeping } from "../focus.js";
+import { remember } from "../past.js";
 import { Player } from "../player.js";
 import { Sentence } from "../sentence.js";
 import { trace } from "../trace.js";
-import { numbers, typed, write } from "../state.js";
+import { Address } from "../state.js";
 
-const EXAMPLE = "The old man walked his dog along the river.";
 const SPEEDS = [["2", "slow"], ["8", "a few steps a second"], ["30", "fast"], ["240", "as fast as it comes"]];
 
 export function open(root, about, values) {
-  const defaults = { text: EXAMPLE, held: "0,8", start: "sentence", kernel: "mh", energy: "norm", temperature: 1, chains: 2, sweeps: 20, seed: 0, speed: "8" };
-  const state = typed(values, defaults);
-  const [latest, status] = [new Latest(), new Status()];
-  const [problem, stage] = [h("div", {}), h("div", { class: "stack", hidden: true })];
+  const example = about.examples.sample ?? { text: "", blanks: "" };
+  const address = new Address("sample", values, { text: example.text, blanks: example.blanks, pin: "", start: "sentence", kernel: "mh", energy: "norm", temperature: 1, chains: 2, sweeps: 20, seed: 0, speed: "8", ran: false, at: "" });
+  const { state } = address;
+  const latest = new Latest();
+  const [problem, stage] = [h("div", { class: "slot" }), h("div", { class: "stack", hidden: true })];
   const controls = h("div", { class: "controls" });
   const entry = () => about.kernels.find((k) => k.name === state.kernel) ?? about.kernels[0];
   const uses = (option) => entry().options.includes(option);
-  const save = () => write("sample", state, defaults);
   let begun = null;
+  let asked = null;
   let swept = [];
 
   const sentence = new Sentence({
-    label: "A sentence", text: state.text, pressed: numbers(state.held), hint: "Click a word to hold it; all other words are sampled.",
-    change: () => { Object.assign(state, { text: sentence.text, held: sentence.chosen.join(",") }); save(); },
-    fail: (error) => problem.replaceChildren(failure(error)) });
-  sentence.hides = false;
+    about, text: state.text, blanks: state.blanks, pin: state.pin, hides: false, hint: "Chosen words are sampled, the others are held; if none is chosen, all are sampled. Click to change.",
+    change: (reason) => {
+      if (reason === "begin") {
+        address.save("quiet");
+        if (state.ran) run();
+        return;
+      }
+      Object.assign(state, { text: sentence.text, blanks: sentence.blanks, pin: sentence.pin, ran: false, at: "" });
+      address.save(reason);
+    },
+    fail: (error) => { state.text = sentence.text; address.save("typing"); problem.replaceChildren(failure(error)); } });
+  const { status } = sentence;
 
   const player = new Player(draw);
-  const template = () => sentence.template((word) => Array(word.pieces).fill("[MASK]").join(about.by_character ? "" : " "), (i) => !sentence.pressed.has(i));
+  const template = () => sentence.template((word) => Array(word.pieces).fill("[MASK]").join(about.by_character ? "" : " "), (i) => !sentence.pressed.size || sentence.pressed.has(i), true);
   const body = () => ({
-    template: template(), init: state.start === "sentence" && uses("init") && !sentence.text.includes("[MASK]") ? sentence.text : null,
+    template: template(), init: state.start === "sentence" && uses("init") && !sentence.typed ? sentence.whole : null,
     kernel: state.kernel, energy: state.energy, temperature: uses("temperature") ? state.temperature : null, chains: state.chains, sweeps: state.sweeps, seed: state.seed });
 
+  // A run that is in the address runs again; where it was paused, it is paused.
   async function run() {
-    save();
+    const goal = state.at === "" ? null : Number(state.at);
     player.stop();
     Object.assign(player, { frames: [], at: 0, ended: false, carry: 0, speed: Number(state.speed) });
     swept = [];
     problem.replaceChildren();
     const signal = latest.begin();
+    asked = body();
     status.say("the chains find their starts …");
+    status.stoppable(() => { latest.stop(); player.ended = true; status.say(`Stopped after sweep ${swept.at(-1)?.sweep ?? 0} of ${asked.sweeps}.`); status.stoppable(null); });
     try {
-      for await (const [name, value] of follow("sample", body(), signal)) {
+      for await (const [name, value] of follow("sample", asked, signal)) {
         if (name === "begun") {
           begun = value;
           stage.hidden = false;
           swept.push({ sweep: 0, energies: value.energies, acceptance: null, novelty: null, r_hat: null, texts: value.texts });
           player.add({ tokens: value.tokens, moves: null, swept: 0, sweep: 0 });
-          player.play();
+          if (goal === null) player.play();
         } else if (name === "stepped") {
           const last = player.frames.at(-1).tokens;
           const tokens = last.map((line, chain) => moved(line, value.moves[chain]));
           player.add({ tokens, moves: value.moves, swept: swept.length - 1, sweep: value.sweep });
-          status.say(`sweep ${value.sweep} of ${state.sweeps}`, value.sweep / state.sweeps);
+          if (player.frames.length - 1 === goal) player.go(goal);
+          status.say(`sweep ${value.sweep} of ${asked.sweeps}`, value.sweep / asked.sweeps);
         } else if (name === "swept") {
           swept.push(value);
           player.frames.at(-1).swept = swept.length - 1;
@@ -62,14 +77,21 @@ export function open(root, about, values) {
       }
       status.say(`${swept.at(-1)?.passes?.toLocaleString("en") ?? 0} passes of the model`);
       player.ended = true;
+      const last = swept.at(-1);
+      about.tell?.({ by: "the chains’ last sweep", values: { "accepted": last.acceptance, "novel": last.novelty, "R-hat of the energy": last.r_hat, ...Object.fromEntries(last.energies.map((energy, n) => [`energy of chain ${n + 1}`, energy])) } });
+      remember("Sample", asked.template);
     } catch (error) {
       player.ended = true;
       if (error.name === "AbortError") return;
       status.say("");
       problem.replaceChildren(failure(error));
     }
+    status.stoppable(null);
     if (!player.playing && player.frames.length) draw();
   }
+
+  const start = () => { Object.assign(state, { ran: true, at: "" }); address.save(); run(); };
+  const stay = (at) => { player.pause(); player.go(at); state.at = String(player.at); address.save("quiet"); };
 
   function moved(line, move) {
     const next = [...line];
@@ -78,8 +100,8 @@ export function open(root, about, values) {
   }
 
   const button = (label, text, act) => h("button", { type: "button", "aria-label": label, onclick: act }, text);
-  const play = button("Pause", "❚❚ Pause", () => (player.playing ? player.pause() : player.play()));
-  const scrub = h("input", { type: "range", min: 0, max: 0, value: 0, "aria-label": "step of the chain", oninput: () => { if (player.playing) player.pause(); player.go(Number(scrub.value)); } });
+  const play = button("Pause", "❚❚ Pause", () => { if (player.playing) return stay(player.at); state.at = ""; address.save("quiet"); player.play(); return undefined; });
+  const scrub = h("input", { type: "range", min: 0, max: 0, value: 0, "aria-label": "step of the chain", oninput: () => stay(Number(scrub.value)) });
   const where = h("output", {});
   const lines = h("div", { class: "chains", role: "group", "aria-label": "the chains' texts" });
   const numbersBox = h("dl", { class: "facts" });
@@ -88,10 +110,12 @@ export function open(root, about, values) {
   const [energyBox, rateBox] = [h("div", {}), h("div", {})];
   energies.append(h("figcaption", {}, "Energy of each chain"), energyBox);
   rates.append(h("figcaption", {}, "Share of steps accepted (blue) and novel (orange)"), rateBox);
+  const energyRows = () => [["sweep", "chain", "energy", "acceptance", "novelty", "r_hat", "text"], ...swept.flatMap((one) => one.energies.map((energy, chain) => [one.sweep, chain + 1, energy, one.acceptance, one.novelty, one.r_hat, one.texts?.[chain]]))];
+  const files = { rows: energyRows, data: () => ({ asked, begun, swept }) };
   stage.append(
-    h("section", { class: "card" }, h("div", { class: "transport" }, play, button("One step back", "‹ Back", () => { player.pause(); player.go(player.at - 1); }), button("One step on", "Step ›", () => { player.pause(); player.go(player.at + 1); }), scrub, where),
+    card({ title: "Texts of the chains", name: "chains", ...files }, h("div", { class: "transport" }, play, button("One step back", "‹ Back", () => stay(player.at - 1)), button("One step on", "Step ›", () => stay(player.at + 1)), scrub, where),
       lines, h("p", { class: "key" }, h("span", { class: "less" }, "novel: another word was taken"), h("span", { class: "ring" }, "refused: another word was offered"), h("span", {}, "redrawn, the same word"))),
-    h("section", { class: "card" }, numbersBox, h("div", { class: "columns" }, energies, rates)));
+    card({ title: "Sweep by sweep", name: "energies", ...files }, numbersBox, h("div", { class: "columns" }, energies, rates)));
 
   let drawn = -1;
   function draw() {
@@ -103,7 +127,7 @@ export function open(root, about, values) {
     scrub.value = player.at;
     where.textContent = `step ${player.at} of ${player.frames.length - 1}, sweep ${frame.sweep}`;
     const free = new Set(begun.free);
-    lines.replaceChildren(...frame.tokens.map((line, chain) => h("div", { class: "chain" }, h("span", { class: "who" }, String(chain + 1)), line.map((token, position) => word(token, position, frame.moves?.[chain], free, line)))));
+    lines.replaceChildren(...frame.tokens.map((line, chain) => h("div", { class: about.by_character ? "chain letters" : "chain", dir: direction(line.slice(1).join(" ")) }, h("span", { class: "who" }, String(chain + 1)), line.map((token, position) => word(token, position, frame.moves?.[chain], free, line)))));
     const told = swept[frame.swept] ?? swept[0];
     const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
     numbersBox.replaceChildren(
@@ -128,33 +152,29 @@ export function open(root, about, values) {
   }
 
   function drawControls() {
-    const change = (name) => (value) => { state[name] = value; save(); drawControls(); };
-    controls.replaceChildren(...[
-      select("Kernel or decoder", state.kernel, about.kernels.map((k) => [k.name, k.label]), change("kernel")),
+    const change = (name) => (value) => { Object.assign(state, { [name]: value, ran: false, at: "" }); address.save(); drawControls(); };
+    keeping(controls, () => controls.replaceChildren(...[
+      select("Kernel or decoder", state.kernel, about.kernels.map((k) => [k.name, k.label, k.step]), change("kernel")),
       select("Energy", state.energy, [["norm", "normalised"], ["raw", "raw"]], change("energy")),
       uses("init") ? select("Start from", state.start, [["sentence", "the sentence"], ["blanks", "blanks"]], change("start")) : null,
       uses("temperature") ? number("Temperature", state.temperature, { min: 0.05, max: 100, step: 0.05 }, change("temperature")) : null,
       number("Chains", state.chains, { min: 1, max: about.limits.most_chains }, change("chains")),
       number("Sweeps", state.sweeps, { min: 1, max: about.limits.most_sweeps }, change("sweeps")),
       number("Seed", state.seed, { min: 0, max: 2 ** 31 }, change("seed")),
-      select("Speed", state.speed, SPEEDS, (speed) => { state.speed = speed; player.speed = Number(speed); save(); }),
-      h("button", { type: "button", class: "main", onclick: run }, "Run")].filter(Boolean));
+      select("Speed", state.speed, SPEEDS, (speed) => { state.speed = speed; player.speed = Number(speed); address.save(); }),
+      h("button", { type: "button", class: "main", "data-key": "run", onclick: start }, "Run")].filter(Boolean)));
     said.textContent = `${entry().label}: ${entry().step}. It leaves invariant: ${entry().invariant}.`;
   }
 
   const said = h("p", { class: "note" });
-  const options = () => {
-    const { template: held, init, ...rest } = body();
-    return { rest, held, init };
-  };
   root.append(
     h("section", { class: "intro" }, h("h1", {}, "A chain over sentences"), h("p", {}, "The model proposes a word for one place at a time; the energy of the whole sentence decides whether it is taken.")),
-    sentence.element, controls, said, status.element, problem, stage,
-    copying(about, () => {
-      const { rest, held, init } = options();
+    sentence.element, controls, said, problem, stage,
+    copying(() => {
+      const { template: held, init, ...rest } = body();
       return {
-        python: { verb: "sample", first: [held], options: { ...rest, init: init ? [init] : null } },
-        command: { verb: "sample", first: [], options: { template: held, ...rest, init: init ? "start.txt" : null }, files: init ? { "start.txt": [init] } : {} } };
+        python: `print(${call(about, "sample", [held], { ...rest, init: init ? [init] : null })}.last)`,
+        command: command(about, "sample", [], { template: held, ...rest, init: init ? "-" : null }).replace(/^/, init ? `printf '%s\\n' ${shell(init)} | ` : "") };
     }));
   drawControls();
   sentence.begin();

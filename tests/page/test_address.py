@@ -1,0 +1,155 @@
+"""The address is the state: a reload, a shared link and Back show what was there; one sentence goes through all views."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.page
+PLAIN = "#/fill?text=A+man+is+riding+a+horse.&size=64"
+TWO = "#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&size=64"
+
+
+def words(page):
+    page.tab.wait_for_selector(".words button.word")
+    return page.tab.locator(".words button.word")
+
+
+def pressed(page):
+    words(page)
+    return page.tab.locator(".words button.word[aria-pressed=true]").count()
+
+
+def settled(page):
+    page.tab.wait_for_selector("table.heat")
+    page.until("document.querySelector('.status .said').textContent === ''")
+
+
+def test_a_sentence_without_blanks_stays_without(page):
+    page.open(TWO)
+    words(page).filter(has_text="▁▁▁").first.click()
+    words(page).filter(has_text="▁▁▁").first.click()
+    page.tab.locator(".empty").wait_for()
+    page.tab.reload()
+    assert pressed(page) == 0
+    page.open("#/fill?text=A+woman+is+reading+a+book+in+the+park.")
+    assert pressed(page) == 0, "a text that is given has the blanks that are given with it"
+
+
+@pytest.mark.parametrize("view", ["fill", "dependence", "sample", "score"])
+def test_empty_is_a_value(page, view):
+    page.open(f"#/{view}")
+    words(page)
+    page.tab.locator(".sentence input").first.fill("")
+    page.until("location.hash.includes('text=')")
+    page.until("document.querySelectorAll('.words button').length === 0")
+    page.tab.reload()
+    page.tab.wait_for_selector(".sentence input")
+    page.tab.wait_for_timeout(500)
+    assert page.tab.locator(".sentence input").first.input_value() == ""
+
+
+def test_steps_within_a_view_are_in_the_history(page):
+    page.open(PLAIN)
+    words(page).filter(has_text="riding").click()
+    page.tab.get_by_role("region", name="best completions").wait_for()
+    words(page).filter(has_text="horse").click()
+    settled(page)
+    page.tab.get_by_role("button", name="Difference").click()
+    page.tab.get_by_label("Joint", exact=True).select_option("mrf")
+    settled(page)
+    assert "joint=mrf" in page.tab.url and "colour=difference" in page.tab.url
+    page.tab.go_back()
+    settled(page)
+    assert page.tab.get_by_label("Joint", exact=True).input_value() == ""
+    assert page.tab.get_by_role("button", name="Difference").get_attribute("aria-pressed") == "true"
+    page.tab.go_back()
+    page.until("document.querySelector('button[data-key=\"colour:joint\"]')?.getAttribute('aria-pressed') === 'true'")
+    page.tab.go_back()
+    page.until("document.querySelectorAll('.words button.word[aria-pressed=true]').length === 1")
+    page.tab.go_forward()
+    page.until("document.querySelectorAll('.words button.word[aria-pressed=true]').length === 2")
+
+
+def test_typing_is_one_step(page):
+    page.open("#/fill?text=A+man+sleeps.")
+    words(page)
+    before = page.tab.evaluate("history.length")
+    box = page.tab.locator(".sentence input")
+    for text in ("A man sleeps now.", "A man sleeps here now.", "A man sleeps here right now."):
+        box.fill(text)
+        page.until("(text) => location.hash.includes(encodeURIComponent(text).replaceAll('%20', '+'))", text)
+    assert page.tab.evaluate("history.length") == before + 1
+
+
+def test_a_pin_and_a_cell_come_back(page):
+    page.open(TWO)
+    settled(page)
+    page.tab.locator("ol.bars").first.locator("button").nth(1).click()
+    page.tab.wait_for_selector("h3:has-text('given')")
+    given = page.tab.locator("ol.bars").nth(1).inner_text()
+    pinned = page.tab.locator(".words .pinned").inner_text()
+    page.tab.reload()
+    page.tab.wait_for_selector("h3:has-text('given')")
+    assert page.tab.locator("ol.bars").nth(1).inner_text() == given
+    assert page.tab.locator(".words .pinned").inner_text() == pinned
+    page.tab.get_by_role("button", name="Unpin").click()
+    page.tab.locator("table.heat td button").nth(3).click()
+    shown = words(page).all_inner_texts()
+    page.tab.reload()
+    page.tab.wait_for_selector("table.heat button.chosen")
+    assert words(page).all_inner_texts() == shown
+
+
+def test_a_paused_chain_comes_back_where_it_was(page):
+    page.open("#/sample?text=The+old+man+walked+his+dog.&blanks=1,2,3&chains=2&sweeps=4&speed=240")
+    words(page)
+    page.tab.get_by_role("button", name="Run").click()
+    page.until("document.querySelector('.status').textContent.includes('passes of the model')")
+    page.tab.get_by_label("step of the chain").fill("7")
+    texts = page.tab.locator(".chain").all_inner_texts()
+    page.tab.reload()
+    page.until("document.querySelector('output')?.textContent.startsWith('step 7 ')")
+    page.until("document.querySelector('.status').textContent.includes('passes of the model')")
+    assert page.tab.locator(".chain").all_inner_texts() == texts
+
+
+def test_one_sentence_goes_through_all_views(page):
+    page.open(TWO)
+    settled(page)
+    page.tab.locator("ol.bars").first.locator("button").nth(1).click()
+    page.tab.wait_for_selector("h3:has-text('given')")
+    pinned = page.tab.locator(".words .pinned").inner_text()
+    for view in ("Dependence", "Sample", "Score"):
+        page.tab.get_by_role("navigation").get_by_role("link", name=view).click()
+        page.tab.wait_for_selector(f"nav a[aria-current]:text-is('{view}')")
+        assert pressed(page) == 2
+        assert page.tab.locator(".sentence input").first.input_value() == "A man is riding a horse."
+        assert page.tab.locator(".words .pinned").inner_text() == pinned
+    page.tab.wait_for_selector(".scored")
+    assert pinned in page.tab.locator(".scored").first.inner_text(), "what is pinned is scored"
+    words(page).filter(has_text="man").click()
+    page.tab.get_by_role("navigation").get_by_role("link", name="Fill").click()
+    page.tab.wait_for_selector("nav a[aria-current]:text-is('Fill')")
+    assert pressed(page) == 3, "and back"
+
+
+def test_past_questions_are_kept_for_this_model_until_they_are_cleared(page):
+    page.open(TWO)
+    settled(page)
+    page.open("#/score?text=The+keys+are+gone.")
+    page.tab.wait_for_selector(".scored")
+    page.open("#/runs")
+    page.tab.locator("#past summary").click()
+    listed = page.tab.locator("#past li")
+    assert listed.count() == 2 and "The keys are gone." in listed.first.inner_text()
+    listed.nth(1).locator("a").click()
+    settled(page)
+    assert pressed(page) == 2 and "riding" in page.tab.locator(".sentence input").input_value()
+    page.tab.reload()
+    page.tab.locator("#past summary").click()
+    page.tab.get_by_role("button", name="Clear the list").click()
+    assert page.tab.locator("#past li").count() == 0
+    page.tab.reload()
+    settled(page)
+    kept = page.tab.evaluate("Object.keys(localStorage)")
+    assert kept == ["unmask:past:bundled"], "only the question asked again"

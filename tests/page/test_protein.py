@@ -1,0 +1,81 @@
+"""The model decides the examples: a page of a protein model opens on a protein, with residues, maps of all 20, and mutants."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.page
+
+
+@pytest.fixture
+def page(open_page, protein_address):
+    return open_page(protein_address)
+
+
+def ready(page, what):
+    page.tab.wait_for_selector(what)
+    page.until("document.querySelector('.status .said').textContent === ''")
+
+
+@pytest.mark.parametrize("view", ["fill", "mutants", "dependence", "sample", "score"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_it_opens_on_a_protein_and_not_on_an_error(page, view, width):
+    page.tab.set_viewport_size({"width": width, "height": 900})
+    page.open(f"#/{view}")
+    page.tab.wait_for_selector(".words.letters button.word")
+    page.until("document.querySelector('.status .said').textContent === ''")
+    assert page.tab.locator(".error").count() == 0
+    numbers = page.tab.locator(".words .number").all_inner_texts()
+    assert {"1", "10", "20", "90"} <= set(numbers)
+    if view != "score":
+        first, around = (page.tab.locator(one).first.bounding_box() for one in (".words [aria-pressed=true]", ".words"))
+        assert around["y"] <= first["y"] <= around["y"] + around["height"], "the first blank is in sight"
+    assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_all_residues_are_on_the_map_and_rows_differ(page):
+    page.open()
+    ready(page, "table.heat")
+    assert page.tab.locator("table.heat tbody td button").count() == 20 * 20
+    blanks = [word.get_attribute("title") for word in page.tab.locator(".words button[aria-pressed=true].word").all()]
+    first = int(blanks[0].split(",")[0].removeprefix("residue "))
+    assert f"{first} ↓" in page.tab.locator("table.heat .corner").inner_text().replace("\n", " ")
+    rows = page.tab.locator("[aria-label='best completions'] td.text").all_inner_texts()
+    assert len(set(rows)) == len(rows) and all("…" in row and len(row) < 60 for row in rows)
+
+
+def test_mutants_are_those_of_the_library(page, protein_folder):
+    import unmask
+
+    sequence = "EVQLVESGGG"
+    page.open(f"#/mutants?text={sequence}&blanks=2,4&number=epistasis")
+    ready(page, "table.heat.scan")
+    known = unmask.mutants(sequence, positions=[3, 5], changes=2, model=str(protein_folder)).to_frame().set_index("mutant")
+    cell = page.tab.get_by_role("button", name="Q3A+V5C:").first
+    written = cell.get_attribute("aria-label").split(": ")[1].removesuffix(" nats").replace("−", "-")
+    assert float(written) == pytest.approx(known.loc["Q3A+V5C", "epistasis"], abs=0.006)
+    box = page.tab.get_by_label("double mutants", exact=True).first
+    box.locator("summary").click()
+    with page.tab.expect_download() as wait:
+        box.get_by_role("button", name="CSV").click()
+    rows = {row["mutant"]: row for row in csv.DictReader(StringIO(Path(wait.value.path()).read_bytes().decode()))}
+    assert float(rows["Q3A+V5C"]["effect"]) == pytest.approx(known.loc["Q3A+V5C", "effect"], abs=1e-5)
+    single = unmask.mutants(sequence, positions="all", model=str(protein_folder)).to_frame().set_index("mutant")
+    assert page.tab.locator("table.heat.scan tbody td button").count() == 20 * len(sequence)
+    label = page.tab.locator("table.heat.scan").get_by_role("button", name="E1C:").get_attribute("aria-label")
+    value = float(label.split(": ")[1].removesuffix(" nats").replace("−", "-"))
+    assert value == pytest.approx(single.loc["E1C", "effect"], abs=0.006)
+    page.tab.get_by_role("button", name="Copy as command").click()
+    line = page.tab.locator(".copying pre").inner_text()
+    assert line == f"unmask mutants {sequence} --positions 3,5 --changes 2 --joint balanced --model {protein_folder}"
+
+
+def test_mutants_are_for_sequences_only(open_page):
+    page = open_page()
+    page.open()
+    page.tab.wait_for_selector("nav a")
+    assert not page.tab.get_by_role("link", name="Mutants").is_visible()

@@ -1,0 +1,148 @@
+"""Everything can be taken away: files of every table and picture, links, and copies for Python and the shell that run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from io import BytesIO, StringIO
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+pytestmark = pytest.mark.page
+TWO = "#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&size=32"
+PAIRED = TWO.replace("32", "64")
+
+
+def settled(page, ready="table.heat"):
+    page.tab.wait_for_selector(ready)
+    page.until("document.querySelector('.status .said')?.textContent === '' || !document.querySelector('.status')")
+
+
+def saved(page, card, kind):
+    """A file of a card."""
+    box = page.tab.locator("section.card").filter(has=page.tab.locator(f"h2:text-is('{card}')"))
+    box.locator("summary").click()
+    with page.tab.expect_download() as wait:
+        box.locator("details.take").get_by_role("button", name=kind, exact=True).click()
+    return Path(wait.value.path()).read_bytes()
+
+
+def asked(page, path, **body):
+    return page.tab.evaluate(
+        "async ([path, body]) => (await (await fetch(`api/${path}`, {method: 'POST', headers: {'content-type':"
+        " 'application/json'}, body: JSON.stringify(body)})).json())",
+        [path, body],
+    )
+
+
+def test_files_of_the_map_have_its_numbers(page):
+    page.open(PAIRED)
+    settled(page)
+    page.tab.locator("ol.bars").first.locator("button").nth(1).click()
+    page.tab.wait_for_selector("h3:has-text('given')")
+    answer = asked(page, "joint", text="A man is [MASK] a [MASK].", candidates=64)
+    found = json.loads(saved(page, "The two blanks together", "JSON"))
+    assert found["map"]["joint"] == answer["map"]["joint"], "digit for digit"
+    rows = list(csv.DictReader(StringIO(saved(page, "The two blanks together", "CSV").decode())))
+    assert len(rows) == 14 * 14
+    assert [float(row["restarted"]) for row in rows] == [p for row in answer["map"]["joint"] for p in row]
+    drawn = ElementTree.fromstring(saved(page, "The two blanks together", "SVG"))
+    texts = {text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")}
+    assert {axis["tokens"][0] for axis in answer["map"]["axes"]} <= texts
+    assert len(list(drawn.iter("{http://www.w3.org/2000/svg}rect"))) > 14 * 14
+    from PIL import Image
+
+    image = Image.open(BytesIO(saved(page, "The two blanks together", "PNG"))).convert("RGB")
+    assert image.width > 800 and len(image.getcolors(1 << 24)) > 20
+
+
+VIEWS = {
+    "fill": (PAIRED, "table.heat"),
+    "dependence": ("#/dependence?text=She+drank+tea.&candidates=8&asked=true", "[aria-label='the chosen pair'] table.heat"),
+    "sample": ("#/sample?text=The+old+man+slept.&blanks=1,2&chains=2&sweeps=3&speed=240&ran=true", "dl.facts"),
+    "score": ("#/score", "table.aligned"),
+    "runs": ("#/runs", "svg.trace"),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_card_has_its_files(page, view):
+    hash, ready = VIEWS[view]
+    page.open(hash)
+    page.tab.wait_for_selector(ready)
+    if view == "sample":
+        page.until("document.querySelector('.status').textContent.includes('passes of the model')")
+    titles = page.tab.locator("section.card:has(details.take) h2").all_inner_texts()
+    assert len(titles) >= 2
+    for title in titles:
+        box = page.tab.locator("section.card").filter(has=page.tab.locator("h2", has_text=title)).first
+        kinds = box.locator("details.take button").all_text_contents()
+        assert kinds == ["JSON", "CSV", "SVG", "PNG"] or (view == "dependence" and kinds == ["JSON", "SVG", "PNG"])
+        if view != "runs":
+            assert json.loads(saved(page, title, "JSON"))
+        ElementTree.fromstring(saved(page, title, "SVG"))
+
+
+def copies(page, kind):
+    page.tab.get_by_role("button", name=kind).click()
+    page.tab.wait_for_selector(".copying pre:not([hidden])")
+    return page.tab.locator(".copying pre").text_content()
+
+
+def run(line, folder):
+    """The copied line in a shell, as a person would."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(["bash", "-ec", line], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_link_and_both_copies(page, tmp_path):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.open(TWO + "&joint=balanced")
+    settled(page)
+    assert copies(page, "Copy link") == page.tab.url == page.tab.evaluate("navigator.clipboard.readText()")
+    line = copies(page, "Copy as command")
+    assert line == "unmask compare 'A man is [MASK] a [MASK].' --joint balanced --candidates 32"
+    assert copies(page, "Copy as Python").endswith(
+        'print(unmask.compare("A man is [MASK] a [MASK].", joint="balanced", candidates=32))'
+    )
+
+
+def test_a_pin_is_copied_with_its_numbers(page, tmp_path):
+    page.open(TWO)
+    settled(page)
+    page.tab.locator("ol.bars").first.locator("button").nth(1).click()
+    page.tab.wait_for_selector("h3:has-text('given')")
+    given = json.loads(saved(page, "Pin a word", "JSON"))
+    for kind in ("Copy as Python", "Copy as command"):
+        line = copies(page, kind)
+        (tmp_path / "asked.py").write_text(line)
+        printed = run("python asked.py" if kind == "Copy as Python" else line, tmp_path).split()
+        assert printed[1::2] == [token.strip() for token in given["tokens"][:8]]
+        assert [float(p) for p in printed[::2]] == pytest.approx(given["given"][:8], abs=2e-6)
+
+
+RUNS = {
+    "three blanks": "#/fill?text=A+man+is+riding+a+horse.&blanks=1,3,5w",
+    "dependence": "#/dependence?text=She+drank+tea.&candidates=8",
+    "sample": "#/sample?text=The+old+man's+dog+slept.&blanks=1,2&chains=2&sweeps=2",
+    "score": "#/score?text=It+is+John's.&second=It+is+Johns.&scores=pll&unit=bits",
+    "sampling run": "#/runs?run=0",
+    "evaluation": "#/runs?run=1",
+}
+
+
+@pytest.mark.parametrize("view", RUNS)
+def test_every_copied_line_runs(page, tmp_path, view):
+    page.open(RUNS[view])
+    page.tab.wait_for_selector(".words button, svg.trace, table.data")
+    page.tab.wait_for_timeout(300)
+    (tmp_path / "asked.py").write_text(copies(page, "Copy as Python"))
+    assert run("python asked.py", tmp_path).strip()
+    assert run(copies(page, "Copy as command"), tmp_path).strip()

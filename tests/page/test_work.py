@@ -1,0 +1,271 @@
+"""Blanks as people type them, the map above the fold, nothing silent, and the keyboard where it was."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+
+import pytest
+
+pytestmark = pytest.mark.page
+TWO = "#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&size=64"
+
+
+def settled(page, ready="table.heat"):
+    page.tab.wait_for_selector(ready)
+    page.until("document.querySelector('.status .said').textContent === ''")
+
+
+def typed(page, text):
+    page.open("#/fill?text=")
+    page.tab.wait_for_selector(".sentence input")
+    page.tab.locator(".sentence input").fill(text)
+    page.tab.wait_for_selector(".words button[aria-pressed=true]")
+
+
+@pytest.mark.parametrize("blank", ["[MASK]", "<mask>", "___"])
+def test_blanks_as_people_type_them(page, blank):
+    typed(page, f"A man is {blank} a {blank}.")
+    assert page.tab.locator(".words button.word[aria-pressed=true]").count() == 2
+    page.tab.get_by_label("Words considered", exact=True).select_option("64")
+    settled(page)
+    page.tab.get_by_role("button", name="Copy as command").click()
+    assert page.tab.locator(".copying pre").inner_text() == "unmask compare 'A man is [MASK] a [MASK].' --candidates 64"
+
+
+def test_words_and_gaps_typed_or_made_by_clicking(page):
+    typed(page, "A man rides his [WORD].")
+    settled(page, "[aria-label='best completions']")
+    assert page.tab.locator(".words .kind").inner_text() == "a whole word"
+    typed(page, "A man rides his [GAP:2].")
+    settled(page, "[aria-label='best completions']")
+    assert page.tab.locator(".words .kind").inner_text() == "2 tokens"
+    page.open("#/fill?text=A+man+rides+his+horse.&blanks=4")
+    settled(page, "[aria-label='best completions']")
+    page.tab.locator(".words .kind").click()
+    page.until("location.hash.includes('blanks=4w')")
+    settled(page, "[aria-label='best completions']")
+    assert "chain" in page.tab.get_by_label("Joint", exact=True).locator("option:checked").inner_text()
+    page.tab.locator(".words .kind").click()
+    page.until("location.hash.includes('blanks=4g')")
+    page.tab.reload()
+    settled(page, "[aria-label='best completions']")
+    page.tab.get_by_role("button", name="Copy as command").click()
+    assert "'A man rides his [GAP:1-3].'" in page.tab.locator(".copying pre").inner_text()
+
+
+def test_the_construction_box_shows_what_is_used(page):
+    page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=1,3,5")
+    settled(page, "[aria-label='best completions']")
+    box = page.tab.get_by_label("Joint", exact=True).locator("option:checked")
+    assert box.inner_text() == "chain rule over all orders (default)"
+    assert "chain rule over all orders" in page.tab.locator(".lead").inner_text().lower()
+    assert "first 0 of" not in page.tab.inner_text("main")
+    assert not re.search(r"\de[-−]\d", page.tab.inner_text("main")), "no 4e-13 %"
+    page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=3")
+    settled(page, "[aria-label='best completions']")
+    assert box.inner_text() == "the model’s own conditional"
+    page.open(TWO)
+    settled(page)
+    assert box.inner_text() == "restarted (default)"
+
+
+def test_bounds_that_say_nothing_are_not_stated(page):
+    page.open("#/score")
+    said = "hold at least 4.0e-13 % of all mass; no other has more than 2.1e-9 %; no place is certain (9 passes)"
+    written = page.tab.evaluate("async (said) => (await import('./fill/tables.js')).plainly(said)", said)
+    assert written == "Hold less than 0.001 % of all mass; no other has more than 0.001 %; no place is certain (9 passes)."
+    page.tab.wait_for_selector(".scored")
+
+
+def test_small_probabilities_are_written_for_people(page):
+    page.open(TWO)
+    settled(page)
+    written = page.tab.evaluate(
+        "async () => (await import('./drawing/dom.js')).percent"
+        " && [0.5, 0.02, 0.0005, 0.00002, 4e-15, 0].map((await import('./drawing/dom.js')).percent)"
+    )
+    assert written == ["50 %", "2.0 %", "0.05 %", "0.002 %", "4·10⁻¹⁵", "0 %"]
+
+
+@pytest.mark.parametrize(("width", "height", "rows"), [(1440, 900, 14), (1024, 768, 8), (390, 844, 6)])
+def test_the_map_is_above_the_fold_and_whole(page, width, height, rows):
+    page.tab.set_viewport_size({"width": width, "height": height})
+    page.open(TWO.replace("&size=64", "&size=128"))
+    settled(page)
+    box = page.tab.locator("table.heat tbody tr").nth(rows - 1).bounding_box()
+    assert box["y"] + box["height"] <= height, f"{rows} rows of the map are seen at once"
+    clipped = "(() => { const s = document.querySelector('.map .scroll'); return s.scrollWidth - s.clientWidth; })()"
+    assert page.tab.evaluate(clipped) <= 0
+
+
+def test_the_map_says_what_its_axes_and_colours_are(page):
+    page.open(TWO)
+    settled(page)
+    assert page.tab.locator("table.heat .corner").inner_text().split("\n") == ["blank 2 →", "blank 1 ↓"]
+    joint = page.tab.evaluate(
+        "async () => (await (await fetch('api/joint', {method: 'POST', headers: {'content-type': 'application/json'},"
+        " body: JSON.stringify({text: 'A man is [MASK] a [MASK].', candidates: 64})})).json()).map"
+    )
+    most = max(max(max(row) for row in joint[name]) for name in ("joint", "product"))
+    ticks = page.tab.locator(".map .scale .ticks span").all_inner_texts()
+    assert ticks[0] == "0 %" and ticks[-1] == f"{100 * most:.{0 if most >= 0.0995 else 1}f} %"
+    page.tab.get_by_role("button", name="Difference").click()
+    ticks = page.tab.locator(".map .scale .ticks span").all_inner_texts()
+    assert len(ticks) == 5 and ticks[0].startswith("−") and ticks[2] == "0" and ticks[4].startswith("+")
+    for button in page.tab.locator("[aria-label='constructions'] tbody button").all():
+        assert (button.get_attribute("title") or "").endswith("."), "what it is, in one sentence"
+
+
+def test_dependence_says_how_much_its_candidates_hold(page):
+    page.open("#/dependence?text=She+drank+a+cup+of+coffee.&candidates=8&asked=true")
+    page.tab.wait_for_selector(".held")
+    held = page.tab.evaluate(
+        "async () => (await (await fetch('api/dependence', {method: 'POST', headers: {'content-type': 'application/json'},"
+        " body: JSON.stringify({text: 'She drank a cup of coffee.', candidates: 8, others: 'text'})})).json()).candidates_mass"
+    )
+    least = min(v for i, row in enumerate(held) for j, v in enumerate(row) if i < j)
+    assert f"from {int(1000 * least) / 10:.1f} %" in page.tab.locator(".held").inner_text()
+    page.open("#/dependence?text=She+had+a+cup+of+coffee.&blanks=1,3,5&candidates=8&asked=true")
+    page.tab.wait_for_selector("[aria-label='the chosen pair']")
+    assert "null" not in page.tab.inner_text("main")
+    names = page.tab.locator("[aria-label='Strongest pairs'] tbody button").all_inner_texts()
+    blanks = ["blank 1 (had)", "blank 2 (cup)", "blank 3 (coffee)"]
+    assert sorted(names) == [f"{first} – {second}" for first, second in combinations(blanks, 2)]
+
+
+def test_nothing_is_silent(page):
+    page.open("#/score?text=It+rains.&scores=pll,pll_word,energy_raw,energy_norm,left_to_right,right_to_left,confident,margin")
+    page.tab.wait_for_selector(".scored")
+    assert "6 scores at a time: confident, margin are not shown." in page.tab.inner_text("main")
+    assert page.tab.get_by_role("checkbox", name="confident").is_disabled()
+    page.open("#/sample")
+    page.tab.wait_for_selector(".words button")
+    page.tab.get_by_label("Chains", exact=True).fill("99")
+    page.tab.get_by_label("Chains", exact=True).press("Tab")
+    assert "1 to 16: 2 is used" in page.tab.inner_text(".controls")
+    for view in ("fill", "dependence", "sample", "score"):
+        page.open(f"#/{view}?text=I+see+你+there.")
+        page.tab.wait_for_selector(".unsaid:not([hidden])")
+        assert "does not know “你”" in page.tab.locator(".unsaid:not([hidden])").first.inner_text()
+    page.open("#/score?text=I+see+you.&second=I+see+你.")
+    page.tab.wait_for_selector(".unsaid:not([hidden])")
+    page.console[:] = [line for line in page.console if "422" not in line]
+
+
+@pytest.mark.parametrize("view", ["fill", "dependence", "sample", "score", "runs"])
+def test_no_card_is_empty(page, view):
+    page.open(f"#/{view}?text=")
+    page.tab.wait_for_selector("main h1")
+    page.tab.wait_for_timeout(600)
+    cards = page.tab.locator(".card:visible").all()
+    assert all(card.inner_text().strip() for card in cards)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_status_line_does_not_move_the_page(page, width):
+    page.tab.set_viewport_size({"width": width, "height": 900})
+    page.open(TWO)
+    settled(page)
+    before = page.tab.locator(".columns").bounding_box()["y"]
+    page.tab.evaluate(
+        "() => { window.tops = []; new MutationObserver(() => window.tops.push(document.querySelector('.columns')"
+        ".getBoundingClientRect().y + scrollY)).observe(document.querySelector('.status'), {subtree: true, childList: true}); }"
+    )
+    page.tab.get_by_label("Words considered", exact=True).select_option("128")
+    page.until("window.tops.length > 1")
+    settled(page)
+    assert {round(y) for y in page.tab.evaluate("window.tops")} == {round(before)}
+
+
+def test_a_job_can_be_stopped_and_leaves_what_was_there(page):
+    page.open(TWO)
+    settled(page)
+    page.tab.get_by_label("Words considered", exact=True).select_option("exact")
+    page.tab.wait_for_selector(".status progress:not([hidden])")
+    assert re.search(r"[\d,]+ of [\d,]+ passes", page.tab.locator(".status").inner_text())
+    page.tab.get_by_role("button", name="Stop").click()
+    assert page.tab.locator(".status").inner_text() == "Stopped."
+    assert page.tab.locator("table.heat").count() == 1
+    page.tab.get_by_label("Words considered", exact=True).select_option("64")
+    settled(page)
+    page.open("#/sample?text=The+old+man+slept.&blanks=1,2&chains=4&sweeps=400&speed=240&ran=true")
+    page.tab.wait_for_selector(".chain")
+    page.tab.get_by_role("button", name="Stop").click()
+    assert re.match(r"Stopped after sweep \d+ of 400\.", page.tab.locator(".status").inner_text())
+    assert page.tab.locator(".chain").count() == 4
+
+
+def focused(page):
+    return page.tab.evaluate("document.activeElement.dataset.key ?? document.activeElement.tagName")
+
+
+def test_focus_stays_where_it_was(page):
+    page.open(TWO)
+    settled(page)
+    page.tab.locator("table.heat td button").nth(1).focus()
+    key = focused(page)
+    page.tab.keyboard.press("Enter")
+    page.tab.wait_for_selector("table.heat button.chosen")
+    assert focused(page) == key and key.startswith("cell:")
+    page.tab.locator("ol.bars").first.locator("button").nth(1).focus()
+    key = focused(page)
+    page.tab.keyboard.press("Enter")
+    page.tab.wait_for_selector("h3:has-text('given')")
+    assert focused(page) == key
+    page.tab.get_by_role("button", name="Difference").focus()
+    page.tab.keyboard.press("Enter")
+    assert focused(page) == "colour:difference"
+    page.tab.locator("[aria-label='constructions'] button").nth(2).focus()
+    page.tab.keyboard.press("Enter")
+    page.until("location.hash.includes('joint=mrf')")
+    settled(page)
+    assert focused(page) == "construction:mrf"
+    page.tab.locator(".words button.word").nth(1).focus()
+    page.tab.keyboard.press("Enter")
+    settled(page, "[aria-label='best completions']")
+    assert focused(page) == "word:1"
+    page.open("#/sample")
+    page.tab.wait_for_selector(".words button")
+    page.tab.get_by_label("Kernel or decoder").focus()
+    page.tab.keyboard.press("ArrowDown")
+    page.until("location.hash.includes('kernel=')")
+    assert focused(page) == "select:Kernel or decoder"
+
+
+def test_the_map_is_one_stop(page):
+    page.open(TWO)
+    settled(page)
+    page.tab.locator("[data-key='colour:difference']").focus()
+    page.tab.keyboard.press("Tab")
+    page.tab.keyboard.press("Tab")
+    assert focused(page).startswith("cell:"), "after the card's files comes the map"
+    page.tab.keyboard.press("ArrowUp")
+    assert focused(page).startswith("head:1:"), "words to pin are reached by arrows"
+    page.tab.keyboard.press("ArrowDown")
+    page.tab.keyboard.press("ArrowLeft")
+    assert focused(page).startswith("head:0:")
+    page.tab.keyboard.press("Tab")
+    assert page.tab.evaluate("!document.activeElement.closest('table.heat')")
+
+
+def test_zoomed_to_200_percent_nothing_is_cut_off(page):
+    """At 200 % a window of 1280 pixels has 640, and one of 1024 has 512."""
+    for width in (640, 512):
+        page.tab.set_viewport_size({"width": width, "height": 450})
+        page.open(TWO)
+        settled(page)
+        assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_a_long_word_and_a_script_from_right_to_left(page):
+    page.tab.set_viewport_size({"width": 390, "height": 844})
+    page.open("#/score?text=" + "Donaudampfschiff" * 6)
+    page.tab.wait_for_selector(".scored")
+    assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    page.open("#/score?text=هذا+كتاب+جديد.")
+    page.tab.wait_for_selector(".scored")
+    boxes = [one.bounding_box()["x"] for one in page.tab.locator(".words button.word").all()[:3]]
+    assert boxes == sorted(boxes, reverse=True)
+    scored = [one.bounding_box()["x"] for one in page.tab.locator(".scored .word").all()[:2]]
+    assert scored == sorted(scored, reverse=True)
