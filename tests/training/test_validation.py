@@ -27,7 +27,7 @@ from unmask.training.encoder import PackedBert
 from unmask.training.loop import Trainer
 from unmask.training.masking import FixedRate
 from unmask.training.objectives import Causal, Masked
-from unmask.training.packing import Vocabulary
+from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.prepare import Held, Parallel, Prepared, prepare, prepare_parallel
 from unmask.training.settings import TrainSettings, new_model
 from unmask.training.validation import Validation, log_unigram, stutter, validate
@@ -108,6 +108,28 @@ def test_a_network_that_says_one_token_stutters_everywhere(cache: Path) -> None:
         network.cls.predictions.bias[7] = 100.0
     said, should = stutter(PackedBert(network), prepared.valid, vocabulary)
     assert said == 1.0 and should == pytest.approx(2 / 5)  # x x 3 y y .
+
+
+class Alternating(PackedBert):
+    """Says token 6 after a 5, else 5, and is surer of every second place: all 5 in one step, 5 6 5 6 ... in several."""
+
+    def hidden(self, shown: torch.Tensor, text: PackedText, *_: object) -> torch.Tensor:
+        place = torch.arange(shown.shape[1]).expand_as(shown)
+        return torch.stack([shown.roll(1, 1), place], -1).reshape(-1, 2)
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        left, place = hidden.unbind(-1)
+        sure = torch.where(place % 2 == 0, 5.0, 1.0) + 0.01 * place
+        return torch.zeros(len(hidden), 40).scatter(1, torch.where(left == 5, 6, 5)[:, None], sure[:, None])
+
+
+def test_stutter_is_that_of_several_steps(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = of_pairs("masked", cache)
+    vocabulary = Vocabulary.of(prepared.tokenizer, target=settings("masked", True).source_length)
+    alternating = Alternating(new_model(settings("masked", True), vocabulary.size))
+    assert stutter(alternating, prepared.valid, vocabulary)[0] < 0.2
+    monkeypatch.setattr("unmask.training.validation.STEPS", 1)
+    assert stutter(alternating, prepared.valid, vocabulary)[0] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -189,20 +189,16 @@ LISTED = ("layers", "width", "heads", "vocab", "batch_tokens", "lr", "dropout", 
 
 
 def planned(settings: TrainSettings, data: Data, epochs: float, given: Mapping[str, Any], done: int = 0) -> str:
-    """A run before it begins: its length and time, the settings that were chosen for it as options, and what to expect."""
+    """A run before it begins: its length and time; the settings that were chosen for it, as options, and what to expect."""
     after = f", of which {done:,} are done" if done else ""
     length = f"{settings.steps:,} steps of {settings.batch_tokens:,} tokens{after}: {epochs:.3g} epochs of {data.tokens:,} tokens"
+    lines = [f"{length}, {in_words(seconds(settings, settings.steps - done, data.device))}"]
     fixed = FIXED_BY_A_MODEL if given["init"] is not None else ("vocab",) if given["tokenizer"] is not None else ()
     left_out = {name: 0 if name == "steps" else None for name in LISTED if name not in fixed}
-    chosen = {name: value for name, value in settings.to_dict().items() if name in left_out and given[name] == left_out[name]}
-    listed = " ".join(f"--{name.replace('_', '-')} {chosen[name]}" for name in LISTED if name in chosen)
-    return "\n".join(
-        [
-            f"{length}, {in_words(seconds(settings, settings.steps - done, data.device))}",
-            *([f"chosen for this data and device: {listed}"] if listed else []),
-            f"expect {expectation(data)}",
-        ]
-    )
+    stored = {name: value for name, value in settings.to_dict().items() if name in left_out and given[name] == left_out[name]}
+    if chosen := [f"--{name.replace('_', '-')} {stored[name]}" for name in LISTED if stored.get(name)]:
+        lines += [f"chosen for this data and device: {' '.join(chosen)}", f"expect {expectation(data)}"]
+    return "\n".join(lines)
 
 
 def expectation(data: Data) -> str:
@@ -211,7 +207,7 @@ def expectation(data: Data) -> str:
     if data.tokens < 100_000:
         return f"the words and patterns that {of} repeat, and nothing beyond them"
     if data.pairs:
-        return "about 41 BLEU from 29,000 pairs of captions on a GPU, less on a CPU or from more varied texts"
+        return "about 41 BLEU from 29,000 pairs of captions on a GPU and 26 on a CPU, less from more varied texts"
     if data.tokens < 10_000_000:
         return f"frequent words and phrases of {of}, not a model of the language: that takes 100 million tokens or more"
     return f"a model of the language of {of}"
