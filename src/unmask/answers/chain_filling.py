@@ -45,7 +45,7 @@ from unmask.joints.registry import SEARCHED, named
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading, has_several_lengths, read_blanks, reading_with, readings_of
 from unmask.options.answers import FillOptions
-from unmask.runs.progress import Progress
+from unmask.runs.progress import Enough, Progress
 from unmask.tables.exploration import State, Variant
 from unmask.tables.revealing import Conditionals, length_weights
 from unmask.tables.rounding import Rounding, log_sum
@@ -120,6 +120,8 @@ class ChainQuestion:
         )
         spelled = _Spelled(filled, found, self._other_spellings, sum(_size(variant, len(self.support)) for variant in variants))
         shown = [group for group in spelled.groups if _log_sum(group) > float("-inf") or group[0].tokens == gold]
+        if not shown and found.stopped == "asked":
+            raise Enough
         if not shown:
             raise InputError(
                 f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more passes"

@@ -98,7 +98,7 @@ def dependence_map(found: Dependence) -> Figure:
     figure = Figure(figsize=(side + 0.8, side), layout="constrained")
     panel = figure.subplots()
     values = found.matrix.clone().fill_diagonal_(torch.nan)
-    most = max(float(found.matrix.max()), 1e-12)
+    most = max(float(found.matrix.nan_to_num().max()), 1e-12)
     image = panel.imshow(values.numpy(), cmap="Blues", norm=PowerNorm(0.5, 0, most))
     panel.set_facecolor("0.92")
     panel.set_xticks(range(k), names, rotation=60, ha="right", parse_math=False)

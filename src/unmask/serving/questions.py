@@ -29,7 +29,7 @@ from unmask.scoring.registry import SCORES, chosen
 from unmask.scoring.results import Scores
 from unmask.scoring.score import score
 from unmask.scoring.texts import spaced_words
-from unmask.serving import limits, schemas
+from unmask.serving import limits, requests, schemas
 from unmask.serving.worker import SharedLM
 
 KEPT_CELLS = 160_000_000
@@ -49,7 +49,7 @@ class Questions:
         self._kept: OrderedDict[tuple[object, ...], Comparison] = OrderedDict()
         self._keeping = threading.Lock()
 
-    def words(self, asked: schemas.TextAsked) -> schemas.Words:
+    def words(self, asked: requests.TextAsked) -> schemas.Words:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed."""
         found: list[schemas.Word] = []
         end = 0
@@ -82,7 +82,7 @@ class Questions:
             found.append(schemas.Word(**shown, pieces=len(tokens), blank=None, known=known))
         return found
 
-    def fill(self, asked: schemas.FillAsked, progress: Progress | None = None) -> schemas.Filled:
+    def fill(self, asked: requests.FillAsked, progress: Progress | None = None) -> schemas.Filled:
         """The most probable fillings of the blanks, under a joint of them."""
         several = asked.text.count("[WORD]") + asked.text.count("[GAP")
         limits.check_blanks(several + self._blanks(asked.text))
@@ -98,7 +98,7 @@ class Questions:
             about = {"blanks": found.joint.sites, "summary": f"{sizes} tokens hold {held} of the independent blanks' mass"}
         return schemas.Filled(**found.to_dict() | about | {"completions": _completions(found)})
 
-    def joint(self, asked: schemas.JointAsked, progress: Progress | None = None) -> schemas.JointOut:
+    def joint(self, asked: requests.JointAsked, progress: Progress | None = None) -> schemas.JointOut:
         """The joint of two or more blanks by every construction; of two, as a map, with a word pinned if asked."""
         chosen = named(asked.joint, "joint")
         compared = self._compared(asked, chosen.name, progress)
@@ -126,7 +126,7 @@ class Questions:
             map=None if shown is None else schemas.MapOut.model_validate(shown),
         )
 
-    def _compared(self, asked: schemas.JointAsked, name: str, progress: Progress | None) -> Comparison:
+    def _compared(self, asked: requests.JointAsked, name: str, progress: Progress | None) -> Comparison:
         names = [*CONSTRUCTIONS] if not asked.exact else [INDEPENDENT]
         names += [name] if name not in names else []
         candidates = self._candidates(asked.text, asked.candidates, asked.exact, asked.positions)
@@ -155,7 +155,7 @@ class Questions:
         joints = compared.joints
         return Filling(compared.text, joints[name], joints[INDEPENDENT], self.model, compared.cloze, top)
 
-    def dependence(self, asked: schemas.DependenceAsked, progress: Progress | None = None) -> schemas.DependenceOut:
+    def dependence(self, asked: requests.DependenceAsked, progress: Progress | None = None) -> schemas.DependenceOut:
         """Mutual information between all tokens of a text, or between its blanks."""
         ids = self.model.words.encode(asked.text)
         regular = sum(i not in self.model.special_ids for i in ids)
@@ -163,14 +163,14 @@ class Questions:
         found = dependence(model=self.model, **asked.model_dump(), progress=progress)
         return schemas.DependenceOut.model_validate(found.to_dict())
 
-    def mutants(self, asked: schemas.MutantsAsked, progress: Progress | None = None) -> schemas.MutantsOut:
+    def mutants(self, asked: requests.MutantsAsked, progress: Progress | None = None) -> schemas.MutantsOut:
         """Log-probabilities of single or double mutants of a sequence, and their epistasis."""
         limits.check_mutants(len(set(asked.positions)), asked.changes, len(residue_ids(self.model, None)))
         found = mutants(model=self.model, **asked.model_dump(), progress=progress)
         assert isinstance(found, Mutants)
         return schemas.MutantsOut(wild_type=list(found.wild_type), **plain(found.to_dict()))
 
-    def score(self, asked: schemas.ScoreAsked, progress: Progress | None = None) -> schemas.ScoreOut:
+    def score(self, asked: requests.ScoreAsked, progress: Progress | None = None) -> schemas.ScoreOut:
         """Named scores of texts, with each word's and token's share; two texts also aligned."""
         scores = [SCORES[name] for name in chosen(asked.scores)]
         for one in scores:
@@ -196,14 +196,14 @@ class Questions:
             difference=plain(difference),
         )
 
-    def conditionals(self, asked: schemas.ConditionalsAsked) -> schemas.ConditionalsOut:
+    def conditionals(self, asked: requests.ConditionalsAsked) -> schemas.ConditionalsOut:
         """The model's own log-probabilities at positions of a text."""
         found = conditionals(asked.text, asked.positions, self.model, asked.masking, asked.top, asked.words)
         return schemas.ConditionalsOut(
             text=asked.text, conditionals=[schemas.ConditionalOut.model_validate(one) for one in found]
         )
 
-    def settings(self, asked: schemas.SampleAsked) -> SampleSettings:
+    def settings(self, asked: requests.SampleAsked) -> SampleSettings:
         """The settings of a run, checked before anything streams."""
         free = self.model.cloze(asked.template).block
         limits.check_chains(asked.chains, asked.sweeps, len(free))

@@ -1,15 +1,18 @@
 """One thread runs the model for all requests: small questions of several requests together, large ones in slices.
 
 `SharedLM` is the model as requests see it: a `MaskedLM` whose passes go through the worker. A request is a job with its own
-thread, which asks for passes and waits. The worker takes the question of the job that
-has had the fewest rows so far, so that a small request never waits behind a large one, and fills its call up with questions
-of other jobs that have the same shape. A job that has had many rows continues in small slices, and lets smaller ones that are
-about to ask go first. A job that was cancelled gets no more passes: its next question raises `Cancelled`.
+thread, which asks for passes and waits. The worker takes the question of the job that has had the fewest rows per second
+since it began, so that a small request never waits for the end of a large one and a large one is never left out, and fills its
+call up with questions of other jobs that have the same shape. A job that has had many rows continues in small slices, and lets
+smaller ones that are about to ask go first. A job that was cancelled gets no more passes: its next question raises `Cancelled`;
+that of a job that was stopped raises `Enough`, so that it returns what it has.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -22,6 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.progress import Enough
 
 MANY_ROWS = 2048
 """A job that has had this many rows is large."""
@@ -42,15 +46,48 @@ class Job:
     apart       its calls run as they are, never with those of others: the last bits of a chain depend on the shape of a call
     spent       rows that it has had so far
     cancelled   its next question, or the one that waits now, raises `Cancelled`
+    stopping    its next question, or the one that waits now, raises `Enough`
+    done        how much of `total` is done, in units of `what`, as it last reported
     """
 
     apart: bool = False
     spent: int = 0
     cancelled: bool = False
+    stopping: bool = False
+    done: int = 0
+    total: int = 0
+    what: str = ""
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    began: float = field(default_factory=time.monotonic)
+    counting: float = field(default_factory=time.monotonic)
 
     @property
     def large(self) -> bool:
         return self.spent >= MANY_ROWS
+
+    @property
+    def pace(self) -> float:
+        """Rows per second since it began."""
+        return self.spent / max(time.monotonic() - self.began, 1e-3)
+
+    def report(self, done: int, total: int, what: str = "") -> None:
+        """Note how far it is."""
+        if what != self.what or done < self.done:
+            self.counting = time.monotonic()
+        self.done, self.total, self.what = done, total, what
+
+    def refuse(self) -> None:
+        """Raise `Cancelled` or `Enough`, if it was cancelled or stopped."""
+        if self.cancelled:
+            raise Cancelled
+        if self.stopping:
+            raise Enough
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left at the pace since this count began; None if it is not known."""
+        gone = time.monotonic() - self.counting
+        return gone * (self.total - self.done) / self.done if 0 < self.done <= self.total else None
 
 
 CURRENT: ContextVar[Job | None] = ContextVar("job", default=None)
@@ -109,7 +146,7 @@ class PassWorker:
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Look again at the jobs: one was cancelled."""
+        """Look again at the jobs: one was cancelled or stopped."""
         with self._changed:
             self._changed.notify_all()
 
@@ -124,8 +161,9 @@ class PassWorker:
     def _ask(self, size: int, rows: tuple[Tensor, Tensor] | None = None, call: Callable[[], Any] | None = None) -> Any:
         question = _Question(CURRENT.get() or Job(), next(self._numbers), size, rows, call)
         with self._changed:
-            if self._closed or question.job.cancelled:
+            if self._closed:
                 raise Cancelled
+            question.job.refuse()
             self._waiting.append(question)
             self._changed.notify_all()
         question.done.wait()
@@ -153,14 +191,14 @@ class PassWorker:
         return all(q.job.large for q in self._waiting) and any(not job.large for job in self._under_way)
 
     def _drop_cancelled(self) -> None:
-        for question in [q for q in self._waiting if self._closed or q.job.cancelled]:
+        for question in [q for q in self._waiting if self._closed or q.job.cancelled or q.job.stopping]:
             self._waiting.remove(question)
-            question.error = Cancelled()
+            question.error = Cancelled() if self._closed or question.job.cancelled else Enough()
             question.done.set()
 
     def _choose(self) -> list[_Question]:
-        """The question of the job that had least, and others of its shape while there is room in the call."""
-        order = sorted(self._waiting, key=lambda q: (q.job.spent, q.number))
+        """The question of the job with the lowest pace, and others of its shape while there is room in the call."""
+        order = sorted(self._waiting, key=lambda q: (q.job.pace, q.number))
         chosen, room = [order[0]], 0
         if order[0].shape is not None:
             room = self.model.rows_at_once(*order[0].shape) - order[0].size
@@ -207,6 +245,7 @@ class SharedLM(MaskedLM):
             found: Tensor = self.worker.call(len(ids), lambda: self.model.logits(ids, positions))
             return found
         most = self.rows_at_once(ids.shape[1], positions.shape[1])
+        most = min(most, SMALL_SLICE) if self._in_small_slices else most
         parts = [
             self.worker.rows(ids[start : start + most], positions[start : start + most]) for start in range(0, len(ids), most)
         ]
@@ -228,15 +267,19 @@ class SharedLM(MaskedLM):
             if len(rows):
                 yield slice(0, len(rows)), self.logits(rows, torch.full((len(rows), 1), predict, device=self.device))[:, 0]
             return
-        start, job = 0, CURRENT.get()
+        start = 0
         while start < len(values):
-            small = job is not None and job.large and self.device.type == "cpu"
-            part = values[start : start + (SMALL_SLICE if small else self.cost.rows(len(ids)))]
+            part = values[start : start + (SMALL_SLICE if self._in_small_slices else self.cost.rows(len(ids)))]
             logits = self.worker.call(len(part), partial(self._substituted, ids, vary, part, predict))
             yield slice(start, start + len(part)), logits
             start += len(part)
 
     unchecked_substitutions = substitutions
+
+    @property
+    def _in_small_slices(self) -> bool:
+        job = CURRENT.get()
+        return job is not None and job.large and self.device.type == "cpu"
 
     def _substituted(self, ids: Sequence[int], vary: Sequence[int], values: Tensor, predict: int) -> Tensor:
         return torch.cat([logits for _, logits in self.model.substitutions(ids, vary, values, predict)])
