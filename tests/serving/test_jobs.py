@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from math import comb, log
 
 import pytest
@@ -11,6 +12,8 @@ import torch
 
 import unmask
 from unmask.runs.progress import Enough
+from unmask.serving.questions import Questions
+from unmask.serving.requests import JointAsked, Pin
 from unmask.serving.worker import CURRENT, Job, SharedLM, _Question
 
 WHOLE = "the cat sat on the mat ."
@@ -177,16 +180,18 @@ def test_a_small_question_is_not_left_out_by_new_ones(tiny):
     assert worker.close(5)
 
 
-def test_a_large_job_asks_for_small_slices(tiny, monkeypatch):
+def test_a_large_job_asks_for_small_slices_while_there_are_others(tiny, monkeypatch):
     model, sizes = SharedLM(tiny), []
     monkeypatch.setattr(model.worker, "rows", lambda ids, at: (sizes.append(len(ids)), tiny.logits(ids, at))[1])
-    job = Job(spent=10**6)
+    job, other = Job(spent=10**6), Job()
     token = CURRENT.set(job)
     try:
-        model.logits(torch.full((100, 5), 6), torch.ones((100, 1), dtype=torch.long))
+        for one in (job, other):
+            model.worker.begin(one)
+            model.logits(torch.full((50, 5), 6), torch.ones((50, 1), dtype=torch.long))
     finally:
         CURRENT.reset(token)
-    assert sizes == [32, 32, 32, 4]
+    assert sizes == [50, 16, 16, 16, 2]
     assert model.worker.close(5)
 
 
@@ -225,3 +230,46 @@ def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny,
     )
     assert client.post("/api/words", json={"text": WHOLE}).status_code == client.get("/healthz").status_code == 503
     assert desk.model.worker.close(5)
+
+
+def test_equal_questions_under_way_are_computed_once(client, served, gated):
+    worker, answers = served[1].model.worker, []
+    before = worker.questions
+    body = {"text": "a [MASK] ran under the [MASK] .", "joint": "balanced"}
+    threads = [threading.Thread(target=lambda: answers.append(client.post("/api/fill", json=body).json())) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + 20
+    while sum(one.waiting for one in served[1]._same.values()) < 6:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert served[1].jobs == 1
+    for _ in range(100):
+        gated.release()
+    for thread in threads:
+        thread.join(20)
+    assert len(answers) == 6 and all(one == answers[0] for one in answers)
+    together = worker.questions - before
+    client.post("/api/fill", json=body)
+    assert worker.questions - before == 2 * together and not served[1]._same
+
+
+def test_a_joint_that_is_not_used_leaves_memory_and_comes_back(tiny, monkeypatch):
+    monkeypatch.setattr("unmask.serving.kept.SECONDS_IN_MEMORY", 0.1)
+    model = SharedLM(tiny)
+    questions = Questions(model)
+    asked = JointAsked(text="a [MASK] sat under a [MASK] .", candidates=6)
+    first = questions.joint(asked)
+    (entry,) = questions._kept._kept.values()
+    tables = weakref.ref(next(iter(entry.found.joints.values())).tables)
+    end = time.monotonic() + 20
+    while tables() is not None:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    calls = model.worker.calls
+    again = questions.joint(asked.model_copy(update={"pin": Pin(blank=0, token=first.map.axes[0].ids[0])}))
+    assert model.worker.calls == calls + 1  # the number of candidates, and no pass
+    assert again.map.given is not None
+    again.map.given = None
+    assert again == first
+    assert model.worker.close(5)

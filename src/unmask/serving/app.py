@@ -139,7 +139,7 @@ def _add_answer(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
     hints, name = get_type_hints(method), method.__name__
 
     async def route(asked: Any, request: Request) -> Any:
-        return await desk.answer(request, lambda: method(asked))
+        return await desk.answer(request, lambda: method(asked), (name, asked.model_dump_json()))
 
     route.__name__, route.__doc__ = name, method.__doc__
     route.__annotations__ = {"asked": hints["asked"], "request": Request, "return": hints["return"]}

@@ -1,8 +1,8 @@
 """Requests under way: each has a thread, at most MOST_JOBS at once, and a request whose client has left is cancelled.
 
-An answer is one JSON object, or a stream of server-sent events: `job` with its name, `progress` now and then, then `answer` or
-`error`. A job of a stream can be asked how far it is, and told to stop. When the server ends, waiting requests are answered with
-503, and streams end with `error`.
+Equal questions that are under way together are computed once. An answer is one JSON object, or a stream of server-sent events:
+`job` with its name, `progress` now and then, then `answer` or `error`. A job of a stream can be asked how far it is, and told to
+stop. When the server ends, waiting requests are answered with 503, and streams end with `error`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
+from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -42,6 +44,15 @@ class Ending(Exception):
     """The server ends, and answers no more."""
 
 
+@dataclass
+class _Shared:
+    """An answer that one request or more wait for."""
+
+    job: Job
+    done: Future[Any]
+    waiting: int = 1
+
+
 class Desk:
     """Runs requests on the served model."""
 
@@ -49,22 +60,16 @@ class Desk:
         self.model = model
         self.closing = False
         self._jobs: dict[str, Job] = {}
+        self._same: dict[Hashable, _Shared] = {}
         self._lock = threading.Lock()
 
-    async def answer(self, request: Request, work: Callable[[], Result]) -> Result:
-        """Returns what `work` returns; it runs in its own thread, and is cancelled if the client leaves."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Result] = loop.create_future()
+    async def answer(self, request: Request, work: Callable[[], Result], key: Hashable = None) -> Result:
+        """Returns what `work` returns; it runs in its own thread, and is cancelled if the client leaves.
 
-        def run() -> None:
-            try:
-                result = work()
-            except BaseException as error:
-                _settle(loop, done.set_exception, error)
-            else:
-                _settle(loop, done.set_result, result)
-
-        job = self._start(run)
+        Requests with equal keys that are under way together are computed once.
+        """
+        shared = self._shared(work, key)
+        done: asyncio.Future[Result] = asyncio.wrap_future(shared.done)
         try:
             while not (await asyncio.wait({done}, timeout=LOOK_AFTER))[0] and not self.closing:
                 if await request.is_disconnected():
@@ -73,8 +78,38 @@ class Desk:
                 raise Ending
             return done.result()
         finally:
-            self._cancel(job)
             done.cancel()
+            self._leave(shared, key)
+
+    def _shared(self, work: Callable[[], Any], key: Hashable) -> _Shared:
+        with self._lock:
+            shared = self._same.get(key) if key is not None else None
+            if shared is not None:
+                shared.waiting += 1
+                return shared
+        done: Future[Any] = Future()
+        done.set_running_or_notify_cancel()
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
+
+        shared = _Shared(self._start(run), done)
+        if key is not None:
+            with self._lock:
+                self._same[key] = shared
+        return shared
+
+    def _leave(self, shared: _Shared, key: Hashable) -> None:
+        with self._lock:
+            shared.waiting -= 1
+            if shared.waiting:
+                return
+            if self._same.get(key) is shared:
+                del self._same[key]
+        self._cancel(shared.job)
 
     def stream(self, work: Callable[[Emit, Job], None], apart: bool = False) -> StreamingResponse:
         """Events that `work` emits, each with a name and a JSON value; at the end `error`, if it raised one."""
@@ -178,17 +213,6 @@ class Desk:
     def _cancel(self, job: Job) -> None:
         job.cancelled = True
         self.model.worker.wake()
-
-
-def _settle(loop: asyncio.AbstractEventLoop, settle: Callable[[Any], None], value: Any) -> None:
-    """Settle a future from another thread, if anybody still waits for it."""
-
-    def once() -> None:
-        if not settle.__self__.done():  # type: ignore[attr-defined]
-            settle(value)
-
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(once)
 
 
 async def _waited(event: asyncio.Event, seconds: float) -> bool:

@@ -6,9 +6,6 @@ The docstrings of the public methods are those of the JSON interface.
 from __future__ import annotations
 
 import re
-import threading
-from collections import OrderedDict
-from math import prod
 
 from unmask.answers.chain_filling import ChainFilling, searches
 from unmask.answers.comparison import Comparison, compare
@@ -30,11 +27,8 @@ from unmask.scoring.results import Scores
 from unmask.scoring.score import score
 from unmask.scoring.texts import spaced_words
 from unmask.serving import limits, requests, schemas
+from unmask.serving.kept import KeptJoints
 from unmask.serving.worker import SharedLM
-
-KEPT_CELLS = 160_000_000
-"""Cells of tables that are kept for the next question about the same blanks: an exact pair of 8,000 tokens, and many small."""
-
 
 BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """Which the page takes as blanks; the functions take the first three and the model's own mask token."""
@@ -46,8 +40,7 @@ class Questions:
     def __init__(self, model: SharedLM) -> None:
         self.model = model
         self._typed = re.compile(rf"{BLANKS_AS_TYPED}|{re.escape(model.words.mask_token)}")
-        self._kept: OrderedDict[tuple[object, ...], Comparison] = OrderedDict()
-        self._keeping = threading.Lock()
+        self._kept = KeptJoints(model)
 
     def words(self, asked: requests.TextAsked) -> schemas.Words:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed."""
@@ -131,10 +124,8 @@ class Questions:
         names += [name] if name not in names else []
         candidates = self._candidates(asked.text, asked.candidates, asked.exact, asked.positions)
         key = (asked.text, tuple(asked.positions or ()), candidates, asked.exact, *names)
-        with self._keeping:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+        if (known := self._kept.get(key)) is not None:
+            return known
         found = compare(
             asked.text,
             self.model,
@@ -145,10 +136,7 @@ class Questions:
             positions=asked.positions,
             progress=progress,
         )
-        with self._keeping:
-            self._kept[key] = found
-            while len(self._kept) > 1 and sum(map(_cells, self._kept.values())) > KEPT_CELLS:
-                self._kept.popitem(last=False)
+        self._kept.put(key, found)
         return found
 
     def _filling(self, compared: Comparison, name: str, top: int) -> Filling:
@@ -217,11 +205,6 @@ class Questions:
             0, lambda: limits.joint_candidates(self.model.model, text, candidates, exact, positions)
         )
         return found
-
-
-def _cells(compared: Comparison) -> int:
-    shape = next(iter(compared.joints.values())).shape
-    return len(shape) * prod(shape)
 
 
 def _completions(found: Filling | ChainFilling) -> list[schemas.Completion]:

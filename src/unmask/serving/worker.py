@@ -27,10 +27,12 @@ from torch import Tensor
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Enough
 
-MANY_ROWS = 2048
+MANY_ROWS = 512
 """A job that has had this many rows is large."""
-SMALL_SLICE = 32
-"""Rows of a slice of a large job on a CPU: a small request waits for at most one slice."""
+SMALL_SLICE = 16
+"""Rows of a slice of a large job on a CPU while there are others: a small request waits for at most one slice."""
+SECONDS_ALONE = 5.0
+"""A job has been alone for this long before its slices are whole again."""
 GRACE = 0.25
 """Seconds that a large job waits for smaller ones, under way, to ask; then it has a slice, so that it always continues."""
 
@@ -123,6 +125,7 @@ class PassWorker:
         self._under_way: set[Job] = set()
         self._changed = threading.Condition()
         self._closed = False
+        self._crowded = float("-inf")
         self._thread = threading.Thread(target=self._work, name="passes", daemon=True)
         self._thread.start()
 
@@ -138,12 +141,23 @@ class PassWorker:
         """A job is under way, and may ask soon."""
         with self._changed:
             self._under_way.add(job)
+            self._note_others()
 
     def end(self, job: Job) -> None:
         """It asks no more."""
         with self._changed:
+            self._note_others()
             self._under_way.discard(job)
             self._changed.notify_all()
+
+    @property
+    def crowded(self) -> bool:
+        """Whether several jobs were under way lately."""
+        return len(self._under_way) > 1 or time.monotonic() - self._crowded < SECONDS_ALONE
+
+    def _note_others(self) -> None:
+        if len(self._under_way) > 1:
+            self._crowded = time.monotonic()
 
     def wake(self) -> None:
         """Look again at the jobs: one was cancelled or stopped."""
@@ -279,7 +293,7 @@ class SharedLM(MaskedLM):
     @property
     def _in_small_slices(self) -> bool:
         job = CURRENT.get()
-        return job is not None and job.large and self.device.type == "cpu"
+        return job is not None and job.large and self.device.type == "cpu" and self.worker.crowded
 
     def _substituted(self, ids: Sequence[int], vary: Sequence[int], values: Tensor, predict: int) -> Tensor:
         return torch.cat([logits for _, logits in self.model.substitutions(ids, vary, values, predict)])
