@@ -392,5 +392,5 @@ class ChainFilling:
             f"chain rule over all orders and {support}; "
             f"fillings found hold {'at least' if self.exact else 'about'} {percent_at_least(self.mass)} of all mass; "
             f"{spelled}no other has more than {percent_at_most(self.bound)}{' and' if spelled and self.exact else ';'} "
-            f"{sure} ({self.passes:,} passes)"
+            f"{sure} ({self.passes:,} passes{'; stopped' if self.stopped == 'asked' else ''})"
         )

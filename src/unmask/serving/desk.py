@@ -137,7 +137,7 @@ class Desk:
                     emit("job", {"id": job.id})
                     work(emit, job)
                 except Enough:
-                    emit("error", {"error": STOPPED})
+                    emit("error", {"error": STOPPED, "stopped": True})
                 except UnmaskError as error:
                     emit("error", {"error": str(error)})
                 finally:

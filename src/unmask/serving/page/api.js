@@ -1,4 +1,6 @@
 // Requests to this page's own server. A refusal is an error whose message can be shown as it is.
+import { begun } from "./job.js";
+
 export class Refused extends Error {}
 
 async function sent(path, body, signal) {
@@ -34,6 +36,7 @@ export async function* follow(path, body, signal) {
       const lines = Object.fromEntries(part.split("\n").filter((l) => !l.startsWith(":")).map((l) => [l.slice(0, l.indexOf(": ")), l.slice(l.indexOf(": ") + 2)]));
       if (!lines.event) continue;
       const found = JSON.parse(lines.data);
+      if (found.stopped && lines.event === "error") throw new DOMException("stopped", "AbortError");
       if (lines.event === "error") throw new Refused(sentence(found.error));
       yield [lines.event, found];
     }
@@ -44,6 +47,7 @@ export async function* follow(path, body, signal) {
 export async function askSlowly(path, body, signal, tell) {
   for await (const [name, value] of follow(`${path}/events`, body, signal)) {
     if (name === "answer") return value;
+    if (name === "job") { begun(signal, value.id); continue; }
     tell(value.total ? value.done / value.total : null, value.total ? `${value.done.toLocaleString("en")} of ${value.total.toLocaleString("en")} ${value.what}` : `${value.what} …`);
   }
   throw new Refused("The answer broke off: ask again.");

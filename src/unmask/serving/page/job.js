@@ -1,0 +1,14 @@
+// A job on the server: its name comes with its first event, and a stopped job answers with what it has, where that means something.
+const names = new WeakMap();
+
+export const begun = (signal, id) => names.set(signal, id);
+
+// Stops the question of `signal`: by name if it has one, else by leaving it. `left` is called in any case.
+export function halt(latest, signal, status, left = () => {}) {
+  const id = names.get(signal);
+  status.stoppable(null);
+  status.say("Stopped.");
+  left();
+  if (id) fetch(`api/jobs/${id}`, { method: "DELETE" }).catch(() => latest.stop());
+  else latest.stop();
+}
