@@ -40,7 +40,7 @@ CHECKED = [
             "loop",
             "masking",
             "objectives",
-            "optimiser",
+            "optimisers",
             "packing",
             "token_store",
             "validation",

@@ -29,6 +29,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("answers",),
     ("sampling",),
     ("scoring",),
+    ("variants",),
     ("translation",),
     ("evaluation", "training", "lab"),
     ("integrations",),

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from unmask.answers.conditionals import conditionals
     from unmask.answers.dependence import Dependence, dependence
     from unmask.answers.filling import Filling, fill
-    from unmask.answers.mutants import Mutants, mutants
     from unmask.cloze import Cloze
     from unmask.errors import InputError, ModelError, UnmaskError
     from unmask.evaluation.evaluate import evaluate
@@ -47,6 +46,8 @@ if TYPE_CHECKING:
     from unmask.training.run import train
     from unmask.translation.result import Translations
     from unmask.translation.translate import translate
+    from unmask.variants.measured import Measured
+    from unmask.variants.mutants import Mutants, mutants
 
 _HOME = {
     "CONSTRUCTIONS": "unmask.joints.registry",
@@ -63,8 +64,9 @@ _HOME = {
     "InputError": "unmask.errors",
     "Joint": "unmask.joints.joint",
     "MaskedLM": "unmask.models.masked_lm",
+    "Measured": "unmask.variants.measured",
     "ModelError": "unmask.errors",
-    "Mutants": "unmask.answers.mutants",
+    "Mutants": "unmask.variants.mutants",
     "PairScores": "unmask.scoring.results",
     "Profile": "unmask.tables.profile",
     "SampleRun": "unmask.sampling.run.result",
@@ -85,7 +87,7 @@ _HOME = {
     "fill": "unmask.answers.filling",
     "frontier": "unmask.evaluation.frontier",
     "lab": "unmask.lab",
-    "mutants": "unmask.answers.mutants",
+    "mutants": "unmask.variants.mutants",
     "pipeline": "unmask.integrations.pipeline",
     "sample": "unmask.sampling.sample",
     "score": "unmask.scoring.score",
@@ -110,6 +112,7 @@ __all__ = [
     "InputError",
     "Joint",
     "MaskedLM",
+    "Measured",
     "ModelError",
     "Mutants",
     "PairScores",

@@ -239,3 +239,11 @@ def test_many_blanks_have_an_error(english):
     assert all(c.standard_error > 0 for c in found.completions)
     assert found.certain == 0 and "error" in found.summary
     assert log(found.mass) < 0
+
+
+def test_a_search_says_what_it_lacks():
+    found = unmask.fill("A [MASK] of [MASK] and [MASK].")
+    assert found.joint == "chain"
+    with pytest.raises(AttributeError, match="no table of the joint, so no mutual_information: give candidates to fill"):
+        found.joint.mutual_information()
+    assert not hasattr(found.joint, "sample")

@@ -77,8 +77,8 @@ WORKS_AS = {
 }
 """What the annotation of a parameter that takes the value must say; arrays, lists and mappings are as good as their items."""
 RECORDS = {"ChainFilling", "Check", "Comparison", "Completion", "Dependence", "Diagnosis", "Evaluation", "Filling", "Joint"}
-RECORDS |= {"Mutants", "PairScores", "SampleRun", "Scores", "Tables", "TrainingRun", "Translations", "Construction"}
-RECORDS |= {"Frontier", "Profile"}
+RECORDS |= {"Measured", "Mutants", "PairScores", "SampleRun", "Scores", "Tables", "TrainingRun", "Translations", "Construction"}
+RECORDS |= {"Frontier", "Measured", "Profile"}
 """Made by functions: users read them and call their methods, but do not make them."""
 SECONDS, SLOW = 10, 0.3
 ENGINE = {
@@ -119,6 +119,9 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     filling, comparison = unmask.fill(two, lm), unmask.compare(two, lm, joints="product,chain")
     scores = unmask.score(["the cat sat", "the dog sat"], tokens=True, model=lm)
     mutants = unmask.mutants("the cat sat", positions=[2], alphabet=["cat", "dog"], model=lm)
+    listed = [{"mutant": f"cat2{word}", "y": y} for word, y in (("dog", 1), ("mat", 2), ("tree", 4))]
+    against = {"sequence": "the cat sat", "measured": listed, "alphabet": ["cat", "dog", "mat", "tree"], "scores": "singles"}
+    measured = unmask.mutants(**against, model=lm)
     run = unmask.sample(model=lm, chains=2, sweeps=2, length=3)
     evaluation = unmask.evaluate(["the cat sat on the mat ."], model=lm, pairs=2, joints="product")
     joint, tables, cloze = filling.joint, filling.joint.tables, filling.cloze
@@ -150,6 +153,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
             unmask.mutants,
             {"sequence": "the cat sat", "positions": [2], "alphabet": ["cat", "dog"], **work},
         ),
+        "mutants measured": (unmask.mutants, {**against, **work}),
         "conditionals": (unmask.conditionals, {"text": two, "model": lm}),
         "pipeline": (unmask.pipeline, {"model": lm}),
         "pipeline of a text": (unmask.pipeline(model=lm).__call__, {"inputs": two, "top_k": 2}),
@@ -195,6 +199,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "Joint.to_frame": (joint.to_frame, {}),
         "Scores.difference": (scores.difference, {}),
         "Mutants.write": (mutants.write, {"path": folder / "mutants.parquet"}),
+        "Measured.write": (measured.write, {"path": folder / "measured.parquet"}),
         "Evaluation.save": (evaluation.save, {"folder": folder / "evaluation"}),
         "Translations.save": (translated.save, {"path": folder / "translations.jsonl"}),
         "lab.all": (all_studies, {}),
@@ -206,7 +211,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
             getattr(unmask.lab, name),
             {k: v for k, v in SMALL_STUDY.items() if k in taken} | {"progress": begun},
         )
-    for answer in (filling, comparison, mutants, run, evaluation, translated):
+    for answer in (filling, comparison, mutants, measured, run, evaluation, translated):
         for name in ("to_dict", "to_frame", "_repr_html_", "__repr__"):
             getattr(answer, name)()
     return found

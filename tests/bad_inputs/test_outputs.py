@@ -23,6 +23,8 @@ FILES = {
     "compare --figure": ("compare --file {input} --alphabet {words} --model {model} --figure {to}", ".png"),
     "dependence --figure": ("dependence --file {input} --alphabet {words} --model {model} --figure {to}", ".svg"),
     "dependence --out": ("dependence --profile {input} --alphabet {words} --model {model} --out {to}", ".json"),
+    "fill --library": ("fill --file {input} --positions 1 --alphabet {words} --model {model} --library {to}", ".fasta"),
+    "mutants --epistasis": ("mutants 'the cat' --measured {input} --alphabet {words} --model {model} --epistasis {to}", ".svg"),
     "mutants --figure": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --figure {to}", ".pdf"),
     "mutants --out": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --out {to}", ".parquet"),
     "translate --out": ("translate {input} --reference {words} --model {model} --out {to}", ".jsonl"),
@@ -31,6 +33,7 @@ FILES = {
 FOLDERS = {
     "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
     "evaluate pairs --out": "evaluate --pairs-file {input} --model {model} --out {to}",
+    "mutants --run": "mutants 'the cat' --measured {input} --alphabet {words} --model {model} --run {to}",
     "frontier --out": "frontier --data {input} --profile {words} --model {model} --out {to}",
     "score --out": "score {input} --model {model} --out {to}",
     "score pairs --out": "score --pairs {input} --model {model} --out {to}",
@@ -201,7 +204,20 @@ def test_own_files_are_replaced(place: Path, tiny_folder: Path) -> None:
 def test_every_option_that_names_a_path_is_swept() -> None:
     """A new option with a path must be added here, or to those that are read."""
     read = {"file", "alphabet", "pairs", "init", "data", "pairs_file", "mutations", "distil", "tokenizer", "valid", "model"}
-    read |= {"texts", "reference", "corpus", "parallel", "run", "table", "judge", "inputs", "profile"}
+    read |= {
+        "texts",
+        "reference",
+        "corpus",
+        "parallel",
+        "run",
+        "table",
+        "judge",
+        "inputs",
+        "profile",
+        "measured",
+        "regions",
+        "pdb",
+    }
     swept = {tuple(option.split()[i] for i in (0, -1)) for option in (*FILES, *FOLDERS)}
     for name in set(VERBS) - {"lab", "serve"}:
         for parameter in command(name).params:

@@ -121,9 +121,7 @@ def test_texts_that_are_skipped_are_counted(tiny_folder, tmp_path):
         "--model", tiny_folder, "--data", data, "--device", "cpu", "--pairs", 9, "--joints", "mrf", "--out", tmp_path / "run"
     )
     assert done.exit_code == 0
-    assert (
-        "1 text skipped: fewer than two regular tokens" in done.stderr and "1 text skipped: more than 16 tokens" in done.stderr
-    )
+    assert "1 text skipped: fewer than two regular tokens" in done.stderr and "1 text skipped: more than 16 tokens" in done.stderr
 
 
 def test_an_output_path_that_is_a_file_is_one_line(options, tmp_path):

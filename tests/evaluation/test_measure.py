@@ -306,8 +306,6 @@ def test_other_memory_is_refused_in_one_line(given):
         memory("memory", given, 1000)
 
 
-def test_memory_is_refused_before_a_model_is_loaded_and_with_ray():
+def test_memory_that_is_not_understood_is_refused_before_a_model_is_loaded():
     with pytest.raises(InputError, match="memory 'lots' is not understood"):
         unmask.evaluate(["a b"], model="no such folder", memory="lots")
-    with pytest.raises(InputError, match="memory was given, which engine ray does not use: leave it out, or use engine local"):
-        unmask.evaluate(["a b"], memory="1GB", engine="ray")

@@ -11,14 +11,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.ray_workers import workers
 
 import unmask
 from unmask.errors import InputError, UnmaskError
+from unmask.evaluation import sharing
+from unmask.evaluation.measure import InBatches, Measurer
+from unmask.evaluation.pairs import PositionPair
 
 REGULAR_TOKENS = 12
 
@@ -67,42 +70,45 @@ def test_numbers_of_slightly_other_weights_are_told_apart(asked, local, tiny_fol
         assert_same_numbers(found.rows, local.rows)
 
 
-def workers() -> list[int]:
-    """Processes of Ray actors that descend from this one."""
-    parents, names = {}, {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                names[int(entry.name)] = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-
-    def ours(process: int) -> bool:
-        return process == os.getpid() or (process in parents and ours(parents[process]))
-
-    return [process for process, name in names.items() if b"MapWorker" in name and ours(process)]
-
-
-def test_ray_gives_the_numbers_of_the_local_engine(ray_here, asked, local, tmp_path):
-    found = unmask.evaluate(**asked, out=tmp_path / "ray", engine="ray", workers=1)
-    assert not found.failed
-    assert_same_numbers(found.rows, local.rows)
-
-
-def test_killed_workers_lose_nothing_and_a_run_changes_engines(ray_here, asked, local, tmp_path):
+def test_a_killed_worker_loses_nothing_and_a_run_changes_engines(ray_here, asked, local, tmp_path):
     killed: list[int] = []
 
-    def kill_now_and_then(done: int, total: int, what: str = "") -> None:
-        if done in (5, 25) and (found := workers()):
-            os.kill(found[0], signal.SIGKILL)
-            killed.append(found[0])
+    def kill_one(done: int, total: int, what: str = "") -> None:
+        if done >= 5 and not killed:
+            killed.append(workers()[0])
+            os.kill(killed[0], signal.SIGKILL)
 
-    found = unmask.evaluate(**asked, out=tmp_path / "ray", engine="ray", workers=2, progress=kill_now_and_then)
-    assert len(killed) == 2 and not found.failed and found.summary["pairs"] == 60
+    found = unmask.evaluate(**asked, out=tmp_path / "ray", engine="ray", workers=2, progress=kill_one)
+    assert killed and not found.failed and found.summary["pairs"] == 60
     assert_same_numbers(found.rows, local.rows)
     parts = sorted((tmp_path / "ray" / "parts").glob("part-*.parquet"))
     parts[-1].unlink()
     again = unmask.evaluate(**asked, out=tmp_path / "ray")
     assert not again.failed and again.summary["pairs"] == 60
     assert_same_numbers(again.rows, local.rows)
+
+
+def test_workers_measure_in_batches_as_this_process_does(ray_here, asked, tmp_path):
+    """A batch is one answer; its rows share the time that it took."""
+    local = unmask.evaluate(**asked, memory="1GB")
+    found = unmask.evaluate(**asked, memory="1GB", out=tmp_path / "ray", engine="ray", workers=2)
+    assert_same_numbers(found.rows, local.rows)
+    together = found.rows.groupby("seconds")["pair"].nunique()
+    assert together.max() == -(-60 // 8) and together.sum() == 60
+
+
+def test_a_worker_answers_after_whole_batches_and_the_rest_follows(tiny, corpus, monkeypatch):
+    """Seven pairs in batches of three, with a clock that says after each batch that it is time to answer."""
+    engine = InBatches(Measurer(tiny, ("product",), None, tiny.regular_ids))
+    engine.size = 3
+    monkeypatch.setattr(sharing, "SECONDS", -1.0)
+    text = corpus.read_text().splitlines()[0]
+    ids = tuple(tiny.words.encode(text))
+    some = [(10 + place, PositionPair(place, 0, text, ids, (1, 2))) for place in range(7)]
+    sizes = []
+    while some:
+        found = sharing._measured(engine, some)
+        assert [answer.place for answer in found] == [place for place, _ in some[: len(found)]]
+        sizes.append(len(found))
+        some = sharing._rest(some, found)
+    assert sizes == [3, 3, 1]

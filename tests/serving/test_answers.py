@@ -51,6 +51,7 @@ def test_fill_of_three_blanks_is_the_search_over_the_vocabulary(client, tiny, jo
     text = "the [MASK] [MASK] on the [MASK] ."
     found, best = asked(client, "fill", text=text, joint=joint, top=3), unmask.fill(text, tiny, joint=joint, top=3)
     assert found["joint"] == "chain" and found["mass"] == pytest.approx(best.mass, abs=1e-5)
+    assert (found["certain"], found["passes"], found["stopped"]) == (best.certain, best.passes, best.stopped)
     assert [c["text"] for c in found["completions"]] == [c.text for c in best.completions]
 
 

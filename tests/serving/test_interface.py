@@ -122,7 +122,7 @@ def listening(app, desk):
     from unmask.serving.listening import PageServer
     from unmask.serving.server import listening_socket
 
-    server, at = PageServer(app, desk), listening_socket("127.0.0.1", 0)
+    server, at = PageServer(app, [desk]), listening_socket("127.0.0.1", 0)
     thread = threading.Thread(target=lambda: server.run(sockets=[at]), daemon=True)
     thread.start()
     try:

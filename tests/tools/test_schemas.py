@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ COMMANDS = [
     ["compare", "the cat sat .", "--positions", "2,3", "--model", "TINY"],
     ["dependence", "the [MASK] [MASK] .", "--model", "TINY"],
     ["mutants", "the cat sat", "--positions", "2,3", "--changes", "2", "--model", "TINY"],
+    ["mutants", "the cat sat", "--measured", "measured.csv", "--model", "TINY"],
     ["score", "the cat sat", "a dog ran", "--score", "pll,any_order", "--model", "TINY"],
     ["score", "--pairs", "pairs.jsonl", "--model", "TINY"],
     ["check", "--model", "TINY"],
@@ -55,6 +57,9 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+NOUNS, OTHERS = ("cat", "dog", "mat", "tree", "s"), ("sat", "ran", "on", "under", "a")
+
+
 @pytest.fixture(scope="module")
 def printed(tiny_folder, tmp_path_factory):
     """Command and what it printed, all in one folder."""
@@ -62,6 +67,8 @@ def printed(tiny_folder, tmp_path_factory):
         patch.chdir(tmp_path_factory.mktemp("schemas"))
         Path("many.txt").write_text("the cat sat on a mat .\n" * 60)
         Path("texts.txt").write_text("the cat sat on a mat .\na dog ran under the tree .\nthe dog sat .\n")
+        changed = [f"the {noun} {verb},{i % 7}" for i, (noun, verb) in enumerate(product(NOUNS, OTHERS))]
+        Path("measured.csv").write_text("\n".join(["variant,y", *changed]))
         Path("pairs.jsonl").write_text('{"sentence_good": "the cat sat .", "sentence_bad": "the sat cat ."}\n')
         Path("corpus.txt").write_text("".join(f"The {who} met {n} friends.\n" for who in ("baker", "sailor") for n in range(50)))
         found = []

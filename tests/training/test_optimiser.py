@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from unmask.training.loop import Muon, make_optimisers, orthogonalise, rate_at
+from unmask.training.optimisers import Muon, make_optimisers, orthogonalise, rate_at
 from unmask.training.settings import TrainSettings, new_model
 
 

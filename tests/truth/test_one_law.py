@@ -8,7 +8,6 @@ from math import exp, log
 import pytest
 import torch
 
-from unmask.answers.mutants import effects
 from unmask.cloze import Cloze
 from unmask.evaluation.measure import measure_pairs
 from unmask.joints import derive
@@ -27,6 +26,7 @@ from unmask.scoring.registry import SCORES
 from unmask.tables.exploration import Variant
 from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import unary_tables
+from unmask.variants.mutants import effects
 
 SPECIAL = (0, 3)
 REGULAR = (1, 2, 4)

@@ -30,6 +30,7 @@ from unmask.answers.completion import (
     FilledBlanks,
     GivenAnswer,
     Known,
+    RuleName,
     ScoredAnswer,
     complete,
     completions_frame,
@@ -38,6 +39,7 @@ from unmask.answers.completion import (
     read_answer,
     with_odds,
 )
+from unmask.answers.library import Library, library_of
 from unmask.errors import InputError
 from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
@@ -66,7 +68,8 @@ def searches(model: MaskedLM, text: str, options: FillOptions) -> bool:
     needed = [
         (has_several_lengths(text), "[WORD] or [GAP]"),
         (bool(options.answers), "answers"),
-        (options.constrained, "allow, forbid, match or differ"),
+        (options.constrained, "allow, forbid, match, differ or most_changes"),
+        (options.library is not None, "library"),
         (options.passes is not None or options.mass is not None, "passes or mass"),
     ]
     why = next((name for needs, name in needed if needs), None)
@@ -105,7 +108,7 @@ class ChainQuestion:
         gold = readings[0].cloze.gold
         if gold and filled.outside([(i,) for i in gold]):
             gold = None
-        variants = [Variant(r.cloze, weight, filled.allowed(r)) for r, weight in zip(readings, weights, strict=True)]
+        variants = [Variant(r.cloze, w, filled.allowed(r), options.most_changes) for r, w in zip(readings, weights, strict=True)]
         found = search_fillings(
             conditionals,
             variants,
@@ -123,9 +126,7 @@ class ChainQuestion:
         if not shown and found.stopped == "asked":
             raise Enough
         if not shown:
-            raise InputError(
-                f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more passes"
-            )
+            raise InputError(f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more")
         best = shown[: options.top]
         last = [group for group in shown[options.top :] if gold and group[0].tokens == gold]
         scored = [
@@ -138,20 +139,23 @@ class ChainQuestion:
             ReadingSeen(r.lengths, w, found.mass_of([f for f in found.fillings if f.variant == n]))
             for n, (r, w) in enumerate(zip(readings, weights, strict=True))
         ]
+        completions = [spelled.completion(group) for group in [*best, *last]]
+        certain = min(found.certain_among([group[0] for group in shown]), len(best))
         return ChainFilling(
             text=self.text,
             model=self.model,
-            completions=[spelled.completion(group) for group in [*best, *last]],
+            completions=completions,
             answers=with_odds(scored) if scored else [],
             readings=seen,
             mass=found.mass,
             bound=found.bound,
-            certain=min(found.certain_among([group[0] for group in shown]), len(best)),
+            certain=certain,
             passes=conditionals.passes,
             stopped=found.stopped,
             exact=found.exact,
             words=filled.words > 0,
             alphabet=len(self.support) < len(self.model.regular_ids),
+            library=library_of(self.model, readings[0].cloze, completions[: len(best)], options, found, certain),
         )
 
     def _other_spellings(self, filling: State) -> list[State]:
@@ -200,8 +204,8 @@ def _read(
     cloze = model.cloze(text, positions, targets)
     if positions is None and targets is None:
         return read_blanks(model.words, text, pieces), [TextReading(cloze, (1,) * len(cloze.block))]
-    first = model.words.encode("a").index(cloze.ids[0]) if cloze.ids[0] in model.special_ids else -1
-    blanks = [Blank("token", 1, 1, p == first + 1, p != first + 1) for p in cloze.block]
+    first = len(model.words.around()[0])
+    blanks = [Blank("token", 1, 1, p == first, p != first) for p in cloze.block]
     return blanks, [TextReading(cloze, (1,) * len(cloze.block))]
 
 
@@ -323,6 +327,7 @@ class ChainFilling:
     exact     no order was left out; if some were, mass is an estimate, and so are the completions' probabilities
     words     whether the text has a [WORD]
     alphabet  whether only some of the regular tokens could fill a blank
+    library   the completions as variants of the text, with `most_changes` or `library`; see `unmask.answers.library.Library`
 
     Rounding is allowed for in mass, bound, certain and the answers' ranks (`unmask.tables.rounding`).
 
@@ -344,7 +349,8 @@ class ChainFilling:
     exact: bool = True
     words: bool = False
     alphabet: bool = False
-    joint: str = SEARCHED
+    joint: str = RuleName(SEARCHED)
+    library: Library | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The JSON of `unmask fill --json`."""
@@ -362,7 +368,7 @@ class ChainFilling:
             found["lengths"] = [vars(reading) | {"lengths": list(reading.lengths)} for reading in self.readings]
         if self.answers:
             found["answers"] = [answer.to_dict() for answer in self.answers]
-        return found
+        return found | ({} if self.library is None else {"library": self.library.to_dict()})
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion: text, one column per blank with what fills it, log_prob, standard_error, product_log_prob."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from html import escape
 from itertools import groupby
 from math import exp
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,6 +29,7 @@ from unmask.answers.asking import (
 from unmask.answers.chain_filling import ChainFilling, ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
 from unmask.answers.first_look import look_at_first
+from unmask.answers.library import library_file
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.joints.deriving import derive
@@ -129,9 +131,11 @@ def fill(
     forbid: Sequence[str] | None = None,
     match: str | Mapping[int, str] | None = None,
     differ: bool = False,
+    most_changes: int | None = None,
     passes: int | None = None,
     mass: float | None = None,
     alphabet: Alphabet = None,
+    library: str | Path | None = None,
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
@@ -148,7 +152,7 @@ def fill(
 
     From three blanks on by "chain" without candidates, fillings are searched over the whole vocabulary, and the answer is a
     `ChainFilling`: it says how much of the mass was seen and what is certain. So it is for any number of blanks with [WORD]
-    and [GAP], and with answers, allow, forbid, match, differ, passes or mass.
+    and [GAP], and with answers, allow, forbid, match, differ, most_changes, passes, mass or library.
 
     >>> found = unmask.fill("She drank a cup of [MASK].", top=2)
     >>> [completion.text for completion in found.completions]
@@ -156,6 +160,7 @@ def fill(
     """
     options = FillOptions.given(locals())
     construction = None if joint is None else named(joint, "joint").name
+    kept = None if library is None else library_file(library, text, len(text), (model, alphabet))
     lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
 
     def ask(one: str) -> Asked | ChainQuestion:
@@ -167,7 +172,12 @@ def fill(
     look_at_first(lm, (q.cloze.ids if isinstance(q, Asked) else q.readings[0].cloze.ids for q in everything))
     for searched, questions in groupby(everything, lambda question: isinstance(question, ChainQuestion)):
         if searched:
-            yield from (question.answer(progress) for question in questions if isinstance(question, ChainQuestion))
+            for question in questions:
+                assert isinstance(question, ChainQuestion)
+                found = question.answer(progress)
+                yield found
+                if kept is not None and found.library is not None:
+                    found.library.write(kept)
         else:
             dense = [question for question in questions if isinstance(question, Asked)]
             for question, tables in answered(lm, dense, progress):

@@ -24,6 +24,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import ceil, log
 from pathlib import Path
 
@@ -31,11 +32,13 @@ import torch
 from torch import Tensor
 
 from unmask.answers.first_look import mean_and_error
+from unmask.answers.on_residues import Masked, Place, RegionWorth, measure_residues, residue_ids
+from unmask.answers.regions import Regions
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import ACTIVATIONS, BertMaskedLM, BertShape
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.files import user_path
-from unmask.runs.lines import plain_texts, source_name
+from unmask.runs.lines import FASTA, fasta_records, kind_of, plain_texts, source_name
 from unmask.runs.progress import Progress
 
 MOST_POSITIONS = 2_000
@@ -58,6 +61,7 @@ class OnTexts:
     positions         how many were masked, one at a time
     nats_error        the standard error of `nats`; `uniform`: log V
     doubts            sentences about settings of config.json with which the texts are less likely than with others
+    residues          of a protein model: figures of all residues, then of each region (`unmask.answers.on_residues`)
     """
 
     texts: int
@@ -75,31 +79,34 @@ class OnTexts:
     uniform: float
     special_mass: float
     doubts: tuple[str, ...]
+    residues: tuple[RegionWorth, ...] = ()
 
 
-def texts_of(data: str | Path | Sequence[str]) -> list[str]:
-    """The first MOST_TEXTS texts of a list or a file."""
+def texts_of(data: str | Path | Sequence[str]) -> tuple[list[str] | None, list[str]]:
+    """(names of a FASTA file's records, texts): the first MOST_TEXTS of a list or a file."""
     if not isinstance(data, str | Path):
         found = [text for text in data if text.strip()]
         if len(found) < len(data) or not found:
             what = f"{len(data) - len(found)} of the {len(data)} texts of data are empty" if data else "data holds no text"
             raise InputError(f"{what}: give a list of texts")
-        return found[:MOST_TEXTS]
+        return None, found[:MOST_TEXTS]
     path = user_path(data, "data")
-    found = [text for text, _ in zip(plain_texts(path), range(MOST_TEXTS), strict=False)]
-    if not found:
+    named = kind_of(path) in FASTA
+    records = fasta_records(path) if named else (("", text) for text in plain_texts(path))
+    read = list(islice(records, MOST_TEXTS))
+    if not read:
         raise InputError(f"{source_name(path)!r} holds no text: give a file with one text per line, or FASTA")
-    return found
+    return [name for name, _ in read] if named else None, [text for _, text in read]
 
 
 @torch.no_grad()
-def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = None) -> OnTexts:
-    """The figures of `OnTexts`."""
+def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = None, regions: Regions | None = None) -> OnTexts:
+    """The figures of `OnTexts`; `regions`: of the texts of a protein model."""
     special, unknown_id = set(model.special_ids), model.words.unknown_id
-    rows, why, refused, too_long, unknown, tokens = [], None, 0, 0, 0, 0
+    rows, numbers, why, refused, too_long, unknown, tokens = [], [], None, 0, 0, 0, 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnmaskWarning)
-        for text in texts:
+        for number, text in enumerate(texts):
             try:
                 ids = model.words.encode(text)
             except InputError as error:
@@ -109,17 +116,20 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
             tokens += sum(i not in special or i == unknown_id for i in ids)
             too_long += model.max_length is not None and len(ids) > model.max_length
             rows.append(ids[: model.max_length])
+            numbers.append(number)
     places = [(row, place) for row, ids in enumerate(rows) for place, i in enumerate(ids) if i not in special]
     if not places:
         raise InputError(f"none of the {len(texts):,} texts has a token that the model knows ({why}): give texts of its own kind")
     common = Counter(rows[row][place] for row, place in places).most_common(1)[0][0]
     chosen = places[:: ceil(len(places) / MOST_POSITIONS)]
     right, mass, each = 0, 0.0, []
+    support, masked = residue_ids(model), list[Masked]()
     ruled_out = torch.tensor(sorted(special), dtype=torch.long)
-    for log_q, gold in _masked_one_by_one(model, rows, chosen):
+    for part, log_q, gold in _masked_one_by_one(model, rows, chosen):
         right += int((log_q.argmax(-1) == gold).sum())
         each += (-log_q.gather(1, gold[:, None])[:, 0]).tolist()
         mass += float(log_q[:, ruled_out].exp().sum())
+        masked += [] if support is None else _masked_residues(part, log_q, gold, support)
         if progress:
             progress(len(each), len(chosen), "masked positions")
     nats, nats_error = mean_and_error(each)
@@ -139,13 +149,23 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
         uniform=log(len(model.regular_ids)),
         special_mass=mass / len(chosen),
         doubts=tuple(doubts(model, rows, places[:: ceil(len(places) / DOUBT_POSITIONS)])),
+        residues=() if support is None else tuple(measure_residues(model, rows, masked, regions, numbers, progress)),
     )
 
 
+def _masked_residues(part: Sequence[Place], log_q: Tensor, gold: Tensor, support: Sequence[int]) -> list[Masked]:
+    """Those of the masked tokens that are residues, with q over the residues alone."""
+    kept = [n for n, i in enumerate(gold.tolist()) if i in support]
+    among = log_q[kept][:, support].log_softmax(-1)
+    at = torch.tensor([support.index(i) for i in gold[kept].tolist()], dtype=torch.long)
+    nats, right = -among.gather(1, at[:, None])[:, 0], among.argmax(-1) == at
+    return [Masked(part[n], *numbers) for n, *numbers in zip(kept, nats.tolist(), right.tolist(), strict=True)]
+
+
 def _masked_one_by_one(
-    model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[tuple[int, int]]
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """log q at each chosen (row, position), which alone is masked, and the token there; rows of one length together."""
+    model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[Place]
+) -> Iterator[tuple[list[Place], Tensor, Tensor]]:
+    """Places, log q at each, which alone is masked, and the tokens there; rows of one length together."""
     by_length = sorted(chosen, key=lambda place: len(rows[place[0]]))
     start = 0
     while start < len(by_length):
@@ -153,15 +173,15 @@ def _masked_one_by_one(
         part = [place for place in by_length[start : start + ROWS] if len(rows[place[0]]) == length]
         ids, where = torch.tensor([rows[row] for row, _ in part]), torch.tensor([[place] for _, place in part])
         logits = model.logits(ids.scatter(1, where, model.mask_id), where)[:, 0]
-        yield logits.double().log_softmax(-1).cpu(), ids.gather(1, where)[:, 0]
+        yield part, logits.double().log_softmax(-1).cpu(), ids.gather(1, where)[:, 0]
         start += len(part)
 
 
-def doubts(model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[tuple[int, int]]) -> Iterator[str]:
+def doubts(model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[Place]) -> Iterator[str]:
     """A sentence for each setting with which the texts are likelier; only for networks that `unmask` builds itself."""
 
     def log_probs(other: MaskedLM) -> Tensor:
-        return torch.cat([log_q.gather(1, gold[:, None])[:, 0] for log_q, gold in _masked_one_by_one(other, rows, chosen)])
+        return torch.cat([log_q.gather(1, gold[:, None])[:, 0] for _, log_q, gold in _masked_one_by_one(other, rows, chosen)])
 
     if not isinstance(model.network, BertMaskedLM):
         return

@@ -1,4 +1,4 @@
-"""Figures, with matplotlib: joints of two blanks, dependence of positions, effects and epistasis of mutants.
+"""Figures, with matplotlib: joints of two blanks, dependence of positions.
 
 The user's own text is drawn as it is: a dollar sign or a bracket in it is not mathematics.
 """
@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from unmask.errors import InputError
@@ -23,23 +22,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from unmask.answers.dependence import Dependence
-    from unmask.answers.mutants import Mutants
 
 
 FORMATS = {".png": (b"\x89PNG",), ".pdf": (b"%PDF",), ".svg": (b"<?xml", b"<svg")}
 """Endings of figures, and how such files begin."""
 
 
-def figure_path(given: str | Path | None, texts: int, reads: Sequence[object]) -> Path | None:
+def figure_path(given: str | Path | None, texts: int, reads: Sequence[object], name: str = "figure") -> Path | None:
     """The file that a figure goes to, if one is wanted; refused before any work if it cannot be written, or is read."""
-    return None if given is None else answer_file("figure", given, FORMATS, texts, reads)
+    return None if given is None else answer_file(name, given, FORMATS, texts, reads)
 
 
-def save_figure(draw: Callable[[], Figure], path: Path | None) -> None:
+def save_figure(draw: Callable[[], Figure], path: Path | None, name: str = "figure") -> None:
     """Draw a figure and write it, whole or not at all, if it has a path."""
     if path is None:
         return
-    with atomic_path(path, "choose another --figure") as temporary, warnings.catch_warnings():
+    with atomic_path(path, f"choose another --{name}") as temporary, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks is drawn as a box
         draw().savefig(temporary, dpi=150, format=path.suffix[1:].lower())
 
@@ -112,51 +110,4 @@ def dependence_map(found: Dependence) -> Figure:
     shown = around_blanks(found.text, int(11 * side))
     panel.set_title(f"{shown}\n{found.construction} joint of each pair, {beside}", fontsize=10, parse_math=False)
     figure.colorbar(image, ax=panel, label="mutual information (nats)", shrink=0.8)
-    return figure
-
-
-def mutant_map(found: Mutants) -> Figure:
-    """Of single mutants their effects; of one pair of places its epistasis by token; of several the largest by pair."""
-    pairs = {tuple(place for place, _ in made) for made in found.changes if len(made) == 2}
-    measure, size = ("epistasis", 2) if pairs else ("effect", 1)
-    places = sorted({place for made in found.changes if len(made) == 2 or not pairs for place, _ in made})
-    tokens, residues = list(found.alphabet), [f"{found.wild_type[place - 1]}{place}" for place in places]
-    cells: dict[tuple[int, int], float] = {}
-    for made, value in zip(found.changes, found.numbers[measure], strict=True):
-        if len(made) == size:
-            (first, token), (second, other) = made[0], made[-1]
-            if not pairs:
-                cells[tokens.index(token), places.index(first)] = value
-            elif len(pairs) == 1:
-                cells[tokens.index(token), tokens.index(other)] = value
-            else:
-                i, j = places.index(first), places.index(second)
-                cells[i, j] = cells[j, i] = max(cells.get((i, j), 0.0), value, key=abs)
-    if not pairs:
-        title = "effect of each change alone: log-probability beside the sequence's own residue (nats)"
-        return _drawn(cells, tokens, residues, title, measure)
-    if len(pairs) == 1:
-        title = f"epistasis of residues {places[0]} and {places[1]} ({found.joint} joint)"
-        rows, columns = ([f"{residue}{token}" for token in tokens] for residue in residues)
-        return _drawn(cells, rows, columns, title, measure)
-    return _drawn(cells, residues, residues, f"largest epistasis of each pair of residues ({found.joint} joint)", measure)
-
-
-def _drawn(cells: dict[tuple[int, int], float], rows: list[str], columns: list[str], title: str, measure: str) -> Figure:
-    """A heat map; what is not among the cells is grey."""
-    from matplotlib.figure import Figure
-
-    values = np.full((len(rows), len(columns)), np.nan)
-    for place, value in cells.items():
-        values[place] = value
-    largest = float(np.nanmax(np.abs(values))) or 1e-12
-    size = (min(24.0, max(5.0, 2.4 + 0.3 * len(columns))), min(24.0, max(3.6, 1.8 + 0.24 * len(rows))))
-    figure = Figure(figsize=size, layout="constrained")
-    panel = figure.subplots()
-    image = panel.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
-    panel.set_facecolor("0.85")
-    panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7, parse_math=False)
-    panel.set_yticks(range(len(rows)), rows, fontsize=7, parse_math=False)
-    panel.set_title(title, fontsize=9, parse_math=False)
-    figure.colorbar(image, ax=panel, label=f"{measure} (nats)", shrink=0.8)
     return figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -27,12 +27,17 @@ if TYPE_CHECKING:
     from unmask.answers.comparison import Comparison
     from unmask.answers.dependence import Dependence
     from unmask.answers.filling import Filling
-    from unmask.answers.mutants import Mutants
+    from unmask.answers.library import Library
     from unmask.tables.profile import Profile
+    from unmask.variants.epistasis import Epistasis
+    from unmask.variants.measured import Measured
+    from unmask.variants.mutants import Mutants
 
 WIDEST = 10
 """The most positions whose matrix fits into 80 columns; for more, the strongest pairs are listed."""
 LISTED = 20
+BESIDE = 2
+"""Contrasts that fit beside each other."""
 
 
 def _answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, Any]) -> None:
@@ -113,6 +118,16 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
         console.print(table)
     if any(completion.is_gold for completion in filling.completions):
         console.print("* the tokens given")
+    if isinstance(filling, ChainFilling) and filling.library is not None:
+        _show_library(filling.library, console)
+
+
+def _show_library(library: Library, console: Console) -> None:
+    console.print(f"\n{library.summary}\n")
+    table = terminal.table(*library.counts.columns, first="site")
+    for site, counts in library.counts.iterrows():
+        table.add_row(str(site), *[str(n) if n else "." for n in counts])
+    console.print(table)
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:
@@ -199,6 +214,11 @@ def _show_profile(found: Profile) -> None:
     console.print(f"\n{len(found.by_distance)} distances in all")
 
 
+def _show_variants(found: Any, console: Console) -> None:
+    """Mutants, or measured variants."""
+    (_show_measured if hasattr(found, "sentence") else _show_mutants)(found, console)
+
+
 def _show_mutants(found: Mutants, console: Console) -> None:
     terminal.print_heading(console, found.sequence)
     console.print(f"{len(found):,} mutants; {found.joint} joint; {len(found.alphabet)} tokens per residue; in nats\n")
@@ -211,9 +231,91 @@ def _show_mutants(found: Mutants, console: Console) -> None:
         console.print(f"\nthe {len(best)} of largest {found.by}; --out and --json have all")
 
 
+def _show_measured(found: Measured, console: Console) -> None:
+    from unmask.variants.measured import HEADS, STATISTICS
+
+    terminal.print_heading(console, found.sequence)
+    within = "within" in found.rows[0]
+    console.print(
+        f"{len(found):,} variants at {len(found.places)} residues; {STATISTICS[found.statistic]} with {found.column}, "
+        f"{found.better} is better"
+        + (";\nwithin: among variants with as many changes" if within else "")
+        + f";\nratio: share of hits among the {found.top} ranked highest against that of all variants\n",
+        soft_wrap=True,
+    )
+    table = terminal.table(
+        HEADS[found.statistic], "95 % interval", *(["within", "95 % interval"] if within else []), "ratio", first="score"
+    )
+    for row in found.rows:
+        first = [_short(row["value"]), _bracket(row)]
+        first += [_short(row["within"]), _bracket(row, "within_")] if within else []
+        table.add_row(row["score"], *first, f"{row['enrichment']:.1f}")
+    for fit in found.fits:
+        table.add_row(f"additive fit to {fit['measured']}", _short(fit["value"]), _bracket(fit))
+    console.print(table)
+    _show_groups(found, console)
+    for note in found.notes:
+        console.print(note, soft_wrap=True)
+    console.print(found.sentence, soft_wrap=True)
+    if found.interactions is not None:
+        _show_interactions(found.interactions, console)
+
+
+def _show_interactions(found: Epistasis, console: Console) -> None:
+    console.print(f"\nInteractions of {len(found.table):,} pairs of residues: Spearman's rho with the measured ones")
+    table = terminal.table("strength", "95 % interval", "signed", "95 % interval", first="score")
+    for row in found.rows:
+        cells = [text for name in ("strength", "signed") for text in (_short(row[name]), _bracket(row, f"{name}_"))]
+        table.add_row(row["score"], *cells)
+    console.print(table)
+    if found.contacts:
+        first = found.contacts[0]
+        console.print(f"\n{first['contacts']} of {first['pairs']} pairs are in contact; area under the curve of the strengths")
+        table = terminal.table("AUC", "95 % interval", "contacts among the strongest", first="strength")
+        for row in found.contacts:
+            table.add_row(row["score"], _short(row["area"]), _bracket(row), f"{row['among_top']} of {row['contacts']}")
+        console.print(table)
+    if found.orders:
+        console.print("\nShare of variance by number of residues that interact (%)")
+        shown = min(4, len(found.sites))
+        table = terminal.table(*map(str, range(1, shown + 1)), "more", first="landscape")
+        for name, shares in found.orders.items():
+            table.add_row(name, *[f"{100 * share:.1f}" for share in (*shares[:shown], sum(shares[shown:]))])
+        console.print(table)
+    console.print(f"\n{found.sentence}", soft_wrap=True)
+
+
+def _short(value: float) -> str:
+    """A number from -1 to 1 in five characters."""
+    return f"{value:.3f}".replace("0.", ".", 1)
+
+
+def _bracket(row: Mapping[str, Any], name: str = "") -> str:
+    return f"[{_short(row[f'{name}low'])}, {_short(row[f'{name}high'])}]"
+
+
+def _show_groups(found: Measured, console: Console) -> None:
+    """What dependence adds, by group; of several constructions the first."""
+    contrasts = list(dict.fromkeys((row["dependent"], row["independent"]) for row in found.groups))[:BESIDE]
+    if contrasts:
+        console.print("\nWhat dependence adds: a score minus its independent twin, on the same variants")
+        heads = [text for dependent, independent in contrasts for text in (f"{dependent}\n- {independent}", "95 % interval")]
+        table = terminal.table("variants", *heads, first="group")
+        rows: dict[tuple[str, str], list[str]] = {}
+        for row in found.groups:
+            if (row["dependent"], row["independent"]) in contrasts:
+                cells = rows.setdefault((row["by"], row["group"]), [f"{row['variants']:,}"])
+                cells += [_short(row["difference"]), _bracket(row)]
+        for (by, group), cells in rows.items():
+            named = {"changes": f"{group} change{'s' if group != '1' else ''}", "region": f"with {group}"}.get(by, group)
+            table.add_row(named, *cells)
+        console.print(table)
+    console.print()
+
+
 fill = partial(_answer, "fill", _show_filling)
 compare = partial(_answer, "compare", _show_comparison)
-mutants = partial(_answer, "mutants", _show_mutants)
+mutants = partial(_answer, "mutants", _show_variants)
 
 
 def check(given: dict[str, Any]) -> None:

@@ -67,7 +67,7 @@ class OneLineErrors(TyperGroup):
                 raise
             if isinstance(error, OSError):
                 process.abandon_output()
-            if line:
+            if line and not process.is_reported_elsewhere(error):
                 process.print_line(f"error: {process.one_line(line)}")
             return process.MISTAKE if line else 0
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from unmask.errors import InputError, UnmaskError
+from unmask.errors import InputError, ProcessError, UnmaskError
 
 MISTAKE, INTERRUPTED, NO_READER = 2, 130, 141
 PATIENCE = 0.5
@@ -64,6 +64,17 @@ def listen() -> None:
     sys.unraisablehook = _unraisable
 
 
+def rank(local: bool = False) -> int:
+    """The number of this process among those that torchrun started with it, in all or on this machine; 0 without torchrun."""
+    number = os.environ.get("LOCAL_RANK" if local else "RANK", "0")
+    return int(number) if number.isdigit() and os.environ.get("WORLD_SIZE", "1") != "1" else 0
+
+
+def is_reported_elsewhere(error: BaseException) -> bool:
+    """Whether another process of the same run prints the line of this error."""
+    return error.quiet if isinstance(error, ProcessError) else rank(local=True) > 0
+
+
 def interrupted() -> bool:
     """Whether an interrupt was heard, also one that some library turned into another error."""
     return _Interrupt.heard is not None
@@ -87,7 +98,7 @@ def _report_interrupt() -> None:
     from unmask.runs.outputs import run_in
 
     verb, out = _Interrupt.command
-    if isinstance(out, Path) and run_in(out) == verb:
+    if isinstance(out, Path) and run_in(out) == verb and rank() == 0:
         print_line(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
 
 
@@ -168,7 +179,7 @@ def one_line_warnings() -> Iterator[None]:
 
     def show(text: str) -> None:
         line = one_line(text)
-        if line not in shown:
+        if line not in shown and rank() == 0:
             shown.add(line)
             print_line(f"warning: {line}")
 

@@ -88,8 +88,12 @@ def train(given: dict[str, Any]) -> None:
     made = terminal.answered("train", given, print, lines=True, watched=_with_plan)
     if made.status == "interrupted":
         raise KeyboardInterrupt
+    if process.rank():
+        return
     if not made.finished:
         terminal.messages().print(process.RESUME)
+    elif "push_to" in given:
+        terminal.messages().print(f"pushed to {given['push_to']}")
 
 
 def _with_plan(report: Progress | None) -> Progress:

@@ -51,8 +51,8 @@ def score(given: dict[str, Any]) -> None:
     elif not from_file and out is None:
         _print_sentences(found, rows)
     if not lines:
-        for number, row in enumerate(found.rows, 1):
-            seen.see(row, number)
+        for number, reason in found.reasons():
+            seen.note(number, reason)
     seen.report_missing("pair" if asked.pairs else "text")
     if out is not None:
         terminal.messages().print(f"rows are in {out / f'scores.{format}'}")
@@ -68,11 +68,16 @@ class _Rows:
         self.scored = False
         self.write: Callable[[Mapping[str, Any]], None] | None = None
 
-    def see(self, row: Mapping[str, Any], number: int = 0) -> None:
+    def see(self, row: Mapping[str, Any]) -> None:
+        """A row that is printed."""
         if self.write is not None:
             self.write(row)
-        if row.get("reason") is not None:
-            self.items.setdefault(row.get("item", number), row["reason"])
+        self.note(row["item"], row["reason"])
+
+    def note(self, number: int, reason: str | None) -> None:
+        """A row of the text, or pair, with this number; `reason` says what it lacks."""
+        if reason is not None:
+            self.items.setdefault(number, reason)
         else:
             self.scored = True
 

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from unmask.cli import process
 from unmask.formats import around_blanks, excerpt
 
 if TYPE_CHECKING:
@@ -124,13 +125,14 @@ def answered(
     watched   what the function reports its progress to, from the report that would be shown
     """
     json = given.pop("json", False)
-    with progress(lines=lines) as report:
+    leads = process.rank() == 0
+    with progress(quiet=not leads, lines=lines) as report:
         import unmask
 
         found = attrgetter(verb)(unmask)(*first, **given, progress=watched(report))
-    if json:
+    if json and leads:
         print_json(found.to_dict())
-    else:
+    elif leads:
         show(found)
     return found
 

@@ -20,15 +20,17 @@ from typing import TYPE_CHECKING, Any
 from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.evaluation.datasets import Parse, Text, read_texts
-from unmask.evaluation.measure import COLUMNS, InBatches, Measurer, Row, about_pair, as_table, load_measurer, schema
+from unmask.evaluation.measure import COLUMNS, InBatches, Measurer, Row, about_pair, as_table, schema
 from unmask.evaluation.pairs import PositionPair, choose_pairs, pairs_as_lines, read_pairs
+from unmask.evaluation.sharing import SharedOut, make_measuring
 from unmask.evaluation.table import Evaluation
 from unmask.joints.registry import PUBLISHED_STEPS, all_named
-from unmask.models.masked_lm import MaskedLM, Reading, as_model
+from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.models.text.words import alphabet_ids, alphabet_tokens
+from unmask.models.workers import for_workers, refuse_loaded
 from unmask.options.option import documented
 from unmask.options.scoring import EvaluateOptions
-from unmask.runs.engines import Engine, OnRay, ray_has_gpus, start_ray
+from unmask.runs.engines import Engine
 from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
@@ -60,8 +62,8 @@ class Request(EvaluateOptions):
                 f"arnold_gokhale_steps was given, but arnold_gokhale is not among {', '.join(self.constructions)}: "
                 "add it, or leave the steps out"
             )
-        if isinstance(self.model, MaskedLM) and self.engine == "ray":
-            raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
+        if self.engine == "ray":
+            refuse_loaded(self.model)
 
     @property
     def model_name(self) -> str:
@@ -193,7 +195,7 @@ def evaluate(
     folder = None if out is None else output_folder("out", out, (data, pairs_file, alphabet, model))
     if folder is not None:
         refuse_foreign(folder, KIND)
-    if isinstance(model, MaskedLM) or engine == "local":
+    if engine == "local":
         lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
         over = support_of(request, lm)
         measurer = Measurer(lm, request.constructions, request.arnold_gokhale_steps, over.joints)
@@ -201,33 +203,13 @@ def evaluate(
         plan = make_plan(request, lm, over, lm.device.type)
         longest = max((len(pair.ids) for pair in plan.pairs), default=0)
         return _run(plan, InBatches(measurer, memory, longest), folder, progress)
-    plan, pool = _on_ray(request, model, device, dtype, (rename, lang, shift, mask_token), workers)
-    return _run(plan, pool, folder, progress)
-
-
-def _on_ray(
-    request: Request,
-    model: str | Path | None,
-    device: str,
-    dtype: str,
-    reading: Reading,
-    workers: int | None,
-) -> tuple[EvaluationPlan, Engine[PositionPair, list[Row]]]:
-    """The driver loads the model on the CPU, to choose the pairs and to know the weights; the workers measure."""
-    start_ray()
-    if device.startswith("cuda") and not ray_has_gpus():
-        raise InputError(f"device {device!r} was asked for, but the Ray cluster has no GPU: use device cpu")
-    gpu = device.startswith("cuda") or (device == "auto" and ray_has_gpus())
-    lm = as_model(model, "cpu" if gpu or device == "auto" else device, dtype, *reading)
-    kind = "cuda" if gpu else lm.device.type
+    lm, workers_model = for_workers(model, device, dtype, (rename, lang, shift, mask_token))
     over = support_of(request, lm)
-    plan = make_plan(request, lm, over, kind)
-    where = None if model is None else os.fspath(model)
-    if where is not None and os.path.isdir(folder := os.path.expanduser(where)):
-        where = os.path.realpath(folder)
-    loaded = (where, kind, plan.settings["dtype"], *reading)
-    make = partial(load_measurer, loaded, request.constructions, request.arnold_gokhale_steps, over.joints)
-    return plan, OnRay(make, workers, gpu=gpu)
+    plan = make_plan(request, lm, over, workers_model.device)
+    longest = max((len(pair.ids) for pair in plan.pairs), default=0)
+    measured = (request.constructions, request.arnold_gokhale_steps, over.joints, memory, longest)
+    pool = SharedOut(partial(make_measuring, workers_model, *measured), workers, workers_model.gpu)
+    return _run(plan, pool, folder, progress)
 
 
 def _run(

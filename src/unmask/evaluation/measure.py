@@ -42,7 +42,7 @@ from unmask.joints.solver.likely_tokens import LIKELY
 from unmask.joints.triton.rehearsal import Launch, rehearse
 from unmask.models.batching import at_most, halving, is_out_of_memory, release_memory, triton_wanted, whole_memory
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.masked_lm import MaskedLM
 from unmask.runs.engines import Answer, answered
 from unmask.tables.unary import tables_of
 
@@ -143,11 +143,6 @@ def first_pass(model: MaskedLM) -> None:
     """A pass over a text of one token again and again: libraries are loaded when a GPU first needs them."""
     tokens = min(16, model.max_length or 16)
     model.logits(torch.full((1, tokens), model.regular_ids[0]), torch.tensor([[0, tokens - 1]]))
-
-
-def load_measurer(model: Sequence[Any], *measured: Any) -> Measurer:
-    """A measurer with a model of its own, for a process without one; arguments of `as_model`, then those of `Measurer`."""
-    return Measurer(as_model(*model), *measured)
 
 
 @torch.inference_mode()
@@ -259,6 +254,7 @@ class InBatches:
         the longest text that there may be, by default of those asked about.
         """
         self.longest = longest
+        self.size: int | None = None
         self.measurer, self.device = measurer, measurer.model.device
         self.budget = None if budget is None else memory("memory", budget, whole_memory(self.device))
         if self.budget is not None and self.budget < self._bytes():
@@ -268,17 +264,18 @@ class InBatches:
             )
 
     def __call__(self, pairs: Sequence[PositionPair]) -> Iterator[Answer[list[Row]]]:
-        """Answers, batch by batch."""
-        if pairs:
-            self.measurer.rehearse()
-            self.measurer.end_rehearsal()
+        """Answers, batch by batch; how many pairs a batch has is decided in the first call."""
+        if not pairs:
+            return
+        self.measurer.rehearse()
+        self.measurer.end_rehearsal()
         with at_most(self.budget, self.device):
-            size, start = self._fitting(pairs), 0
+            self.size, start = self.size or self._fitting(pairs), 0
             while start < len(pairs):
-                some = range(start, min(start + size, len(pairs)))
+                some = range(start, min(start + self.size, len(pairs)))
                 found = self._together([pairs[i] for i in some]) if len(some) > 1 else []
                 if isinstance(found, int):
-                    size = found
+                    self.size = found
                     continue
                 if found:
                     for place, measured in zip(some, found, strict=True):
@@ -304,7 +301,7 @@ class InBatches:
 
     def _fitting(self, pairs: Sequence[PositionPair]) -> int:
         """The number of pairs to try at once."""
-        if not pairs or (self.budget is None and self.device.type != "cuda"):
+        if self.budget is None and self.device.type != "cuda":
             return 1
         model = self.measurer.model
         longest = max(self.longest, *(len(pair.ids) for pair in pairs))

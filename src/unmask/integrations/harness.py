@@ -13,11 +13,9 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from math import inf
+from math import inf, isnan
 from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
@@ -29,7 +27,7 @@ from tqdm import tqdm
 from unmask.checks import one_of, whole
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.models.text.text_tokenizer import BLANK, shortened
+from unmask.models.text.text_tokenizer import BLANK, Placed, Tokens, shortened
 from unmask.options.integrations import HarnessOptions
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
@@ -40,8 +38,8 @@ from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 from unmask.scoring.batch import ScoreSettings
 from unmask.scoring.registry import DEFAULT, SCORES
-from unmask.scoring.run import score_texts
 from unmask.scoring.texts import Encoded, Item, encode
+from unmask.scoring.together import score_texts
 
 logger = logging.getLogger(__name__)
 AUTO = 512
@@ -174,15 +172,15 @@ class UnmaskLM(LM):
     def blocks(self, text: str) -> list[Encoded]:
         """The whole text, or the blocks by which one is scored that is too long for a score without windows."""
         whole_text = encode(self.model.words, Item(text))
-        limit = self.model.max_length
+        limit, (start, after) = self.model.max_length, whole_text.tokens.inside
         if limit is None or len(whole_text.ids) <= limit or self.score.windows:
             return [self._checked(whole_text, whole_text)]
-        width = (limit - whole_text.regular.count(False)) // 2
+        width = (limit - (len(whole_text.ids) - (after - start))) // 2
         found = []
         for first in range(0, len(whole_text.sites), width):
             sites = whole_text.sites[first : first + width]
-            here = [t for t, own in enumerate(whole_text.regular) if not own or t <= sites[-1]]
-            found.append(self._cut_context(_kept(replace(whole_text, sites=sites), here)))
+            here = [t for t in range(len(whole_text.ids)) if not sites[-1] < t < after]
+            found.append(self._cut_context(_kept(whole_text._replace(sites=sites), here)))
         self._checked(whole_text, found[0])
         return found
 
@@ -230,8 +228,8 @@ class UnmaskLM(LM):
         limit = self.model.max_length
         if limit is None or len(text.ids) <= limit:
             return text
-        left = [t for t in range(text.sites[0]) if text.regular[t]]
-        right = [t for t in range(len(text.ids) - 1, text.sites[-1], -1) if text.regular[t]]
+        start, after = text.tokens.inside
+        left, right = range(start, text.sites[0]), range(after - 1, text.sites[-1], -1)
         dropped = set([*left, *right][: len(text.ids) - limit])
         return _kept(text, [t for t in range(len(text.ids)) if t not in dropped])
 
@@ -270,13 +268,12 @@ class UnmaskLM(LM):
         return [found[place] for place in range(len(requests))]
 
     def _scores(self, texts: Sequence[Encoded]) -> list[float]:
-        values = []
-        for found in score_texts(self.model, texts, self.settings):
-            value = found.values[self.score.name]
-            if value is None and self.options.unscored == "refuse":
-                raise InputError(f"a text has no score ({found.reason}): give unscored=zero, or another score")
-            values.append(-inf if value is None else self.score.better * value)
-        return values
+        found = score_texts(self.model, texts, self.settings)
+        values = found.values[self.score.name].tolist()
+        if self.options.unscored == "refuse" and (missing := [place for place, value in enumerate(values) if isnan(value)]):
+            reason = found.reasons.get(missing[0])
+            raise InputError(f"a text has no score ({reason}): give unscored=zero, or another score")
+        return [-inf if isnan(value) else self.score.better * value for value in values]
 
     def _masked(self, text: Encoded) -> tuple[int, ...]:
         sites = set(text.sites)
@@ -338,12 +335,8 @@ def _shape(text: Encoded) -> tuple[int, int]:
 def _kept(text: Encoded, positions: Sequence[int]) -> Encoded:
     """The text with some of its positions only."""
     place = {t: new for new, t in enumerate(positions)}
-    return Encoded(
-        tuple(text.ids[t] for t in positions),
-        tuple(text.shown[t] for t in positions),
-        tuple(text.regular[t] for t in positions),
-        tuple(text.spans[t] for t in positions),
-        tuple(bisect_left(positions, text.word_end[t]) for t in positions),
-        tuple(place[t] for t in text.sites),
-        text.unknown,
-    )
+    ids, (first, after) = tuple(text.ids[t] for t in positions), text.tokens.inside
+    own = [place[t] for t in positions if first <= t < after]
+    source = Placed([text.tokens.words[t] for t in positions], [text.tokens.spans[t] for t in positions])
+    tokens = Tokens(ids, (own[0], own[-1] + 1), source)
+    return Encoded(ids, tuple(place[t] for t in text.sites), text.unknown, tokens)

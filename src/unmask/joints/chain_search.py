@@ -5,12 +5,14 @@ search spends its passes in rounds, some on the states where the chain rule come
 fillings that look best so far, and shares each between all orders and fillings (`unmask.tables.exploration`). It reports
 
 - probabilities of every filling whose states are all passed, up to rounding; their sum is the mass seen, never above 1;
-- a bound that no other filling exceeds: fillings above it, and apart from each other, are certain to be the best, in their order.
+- a bound that no other filling exceeds: fillings above it, and apart from each other, are certain to be the best, in their order;
+- where tokens or changes are limited, how much mass all fillings that are allowed can have.
 
 What rounding may do to each of these, and how it is allowed for, is in `unmask.tables.rounding`.
 
-Beyond EXACT_SITES a filling has too many states. Fillings are then found by beams along a few orders, and their probability
-is the mean over sampled orders, with its standard error; the mass is an estimate too, and no place is certain.
+Beyond EXACT_SITES a filling has too many states, unless the passes suffice for those of `top` fillings. Fillings are then found
+by beams along a few orders, and their probability is the mean over sampled orders, with its standard error; the mass is an
+estimate too, and no place is certain.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ class Found:
 class ChainSearch:
     """The result of a search: fillings, best first; `bound` holds for every filling that is not among them.
 
+    inside      the fillings that are allowed, found or not, have this much probability at most; 1 if nothing is ruled out
     stopped     why it ended: "certain" (no other filling is among the best), "mass" (enough is seen), "exhausted" (nothing is
                 left to look at), "passes" or "memory" (what it may use is used up), "asked" (the model raised `Enough`)
     """
@@ -78,6 +81,7 @@ class ChainSearch:
     stopped: str
     exact: bool
     rounding: Rounding
+    inside: float = 1.0
 
     @property
     def mass(self) -> float:
@@ -135,7 +139,8 @@ def search_fillings(
     `seed`: of the sampled orders beyond EXACT_SITES, of which there are as many as let `top` fillings be scored.
     """
     run = _Run(conditionals, variants, top, passes, accept, also, rounding, progress)
-    if max(variant.sites for variant in variants) > EXACT_SITES:
+    sites = max(variant.sites for variant in variants)
+    if sites > EXACT_SITES and top * (2**sites - 1) > passes:
         return run.by_sampled_orders(wanted, torch.Generator().manual_seed(seed))
     return run.best_first(mass, wanted)
 
@@ -239,7 +244,9 @@ class _Run:
 
     def _result(self, fillings: list[Found], bound: float, stopped: str, exact: bool) -> ChainSearch:
         ordered = sorted(fillings, key=lambda f: -f.log_prob)
-        return ChainSearch(ordered, bound, self.passes, stopped, exact, self.states.rounding)
+        return ChainSearch(
+            ordered, bound, self.passes, stopped, exact, self.states.rounding, 1 - self.states.outside([*self.refused])
+        )
 
     def _exact(self, x: int, log_prob: float) -> Found:
         state = self.states.states[x]

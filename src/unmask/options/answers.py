@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE, DEFAULT_OF_MUTANTS, FORMS, SEARCHED
 from unmask.options.kinds import (
+    MOST_BLANKS,
     AllowedWords,
     Alphabet,
     Choice,
@@ -21,20 +22,24 @@ from unmask.options.kinds import (
     Numbers,
     Patterns,
     Real,
+    Regions,
     Text,
     TextFile,
+    VariantScores,
     Whole,
     Words,
 )
-from unmask.options.option import grouped, option, output_row
+from unmask.options.option import Reads, grouped, option, output_row
 from unmask.options.shared import (
     ALPHABET,
     LARGEST_SEED,
     MOST_CANDIDATES,
+    ON_RAY,
     Drawn,
     Grid,
     Loaded,
     Printed,
+    SharedWork,
     Targets,
     Texts,
     grid_row,
@@ -46,7 +51,13 @@ MUTANT_NUMBERS = ("log_prob", "effect", "singles", "epistasis", "interaction")
 MOST_SHOWN = 1_000_000
 MOST_PIECES, MOST_PASSES, MOST_CHANGES = 8, 10**7, 4
 MOST_SENTENCES = 10**7
+MOST_ORDERS = 10_000
 search_row, profile_row = grouped("Search over the whole vocabulary"), grouped("Profile")
+measured_row = grouped("Measured variants")
+SCANNED, MEASURED = "--mutations or --positions", "--measured"
+OF_MEASURED = tuple(
+    "column variant skip_bad better scores orders seed background regions run engine workers epistasis pdb chain".split()
+)
 DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
 
 
@@ -83,14 +94,20 @@ class FillOptions(Printed, Loaded, Grid, Targets, Texts):
         None, Patterns(), "What a blank's filling must match as a whole, such as 2=.*ing."
     )
     differ: bool = search_row(False, Flag(), "Leave out the tokens that stood at --positions.")
+    most_changes: int | None = search_row(
+        None, Whole(1, MOST_BLANKS), "The most tokens of a filling that differ from those at --positions."
+    )
     passes: int | None = search_row(None, Whole(1, MOST_PASSES), "The most passes of the search.", otherwise="1,000")
     mass: float | None = search_row(None, Real(0, 1, above=True), "Search until this much probability is found, such as 0.5.")
+    library: Any = output_row(
+        None, File(), "File for the completions as variants of the text with --positions: .csv, .parquet or .fasta."
+    )
     top: int = _top("completions to show", 10)
 
     @property
     def constrained(self) -> bool:
         """Whether some fillings are left out, however probable."""
-        return bool(self.allow or self.forbid or self.match or self.differ)
+        return bool(self.allow or self.forbid or self.match or self.differ or self.most_changes)
 
 
 @dataclass(frozen=True)
@@ -148,26 +165,58 @@ class DependenceOptions(Printed, Drawn, Loaded, Grid, Texts):
 
 
 @dataclass(frozen=True)
-class MutantsOptions(Printed, Drawn, Loaded, Texts):
+class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
     """Options of `mutants`."""
 
     more = (
         "Exact over the alphabet for up to four changes. "
-        "The figure is a heat map: effects of single changes, or epistasis of pairs."
+        "The figure is a heat map: effects of single changes, or epistasis of pairs. "
+        "With --measured, every score of a list of variants is compared with their measured values."
     )
     examples = (
         "unmask mutants 'the cat sat' --mutations cat2dog --alphabet cat,dog,man",
         "unmask mutants 'the cat sat' --positions all --changes 2 --alphabet the,cat,dog,sat --by epistasis",
     )
+    reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}), ON_RAY)
     sequence: Any = texts("A sequence, such as a protein.")
     mutations: Any = option(
         None, Listed(), "Mutants by name, such as A24G,A24G+L30V, or a file of them, one per line.", python="Or a list of names."
     )
     positions: Any = option(
-        None, Listed(), "Or residues to scan, such as 24,30-33, or all; the first is 1.", python="Or a list of numbers."
+        None,
+        Listed(),
+        "Or residues to scan, such as 24,30-33, or all; the first is 1. With --measured, those that vary.",
+        python="Or a list of numbers.",
     )
     changes: int = option(1, Whole(1, MOST_CHANGES), "How many residues of a scan change together, 1 to 4.")
     joint: str = option(DEFAULT_OF_MUTANTS, Construction(), DERIVED, "-j")
+    measured: Any = measured_row(
+        None,
+        File(),
+        "CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at --positions) with measured values.",
+        python="Or a pandas frame, or a list of rows.",
+    )
+    column: str | None = measured_row(None, Text(), "The column of the values.", otherwise="the only one of numbers")
+    variant: str | None = measured_row(None, Text(), "The column of the variants.", otherwise="the first that can be read")
+    better: str = measured_row("higher", Choice(("higher", "lower")), "Which values are better")
+    skip_bad: bool = measured_row(False, Flag(), "Leave out rows that cannot be read, and count them.")
+    scores: Any = measured_row(
+        "all",
+        VariantScores(),
+        "Scores to compare: all, or some of singles, product, pll, left_to_right, any_order, epistasis, pairs, pairs:mrf.",
+    )
+    orders: int = measured_row(8, Whole(1, MOST_ORDERS), "Sampled orders of any_order.")
+    seed: int = measured_row(0, Whole(0, LARGEST_SEED), "Seed of orders, bootstrap and regressions.")
+    background: Any = measured_row(
+        None, Text(), "A model, or a sequence of the same length, whose scores are subtracted.", python="Or a MaskedLM."
+    )
+    regions: Any = measured_row(None, Regions(), "Groups of residues, such as H1=26-35.", otherwise="each residue that varies")
+    run: Any = measured_row(None, File(), "Folder where scores are kept as they come; the same command continues a stopped run.")
+    epistasis: Any = measured_row(
+        None, File(), "Compare interactions of pairs of residues, too, and draw them to this file (png, pdf, svg)."
+    )
+    pdb: Any = measured_row(None, File(), "With --epistasis, a structure (PDB), to see if pairs in contact interact most.")
+    chain: str | None = measured_row(None, Text(), "The chain of the sequence in --pdb.", otherwise="the only one")
     alphabet: Any = option(
         None,
         Alphabet(),
@@ -176,17 +225,28 @@ class MutantsOptions(Printed, Drawn, Loaded, Texts):
     )
     force: bool = option(False, Flag(), "Go on beyond 200,000 passes or five million mutants.")
     out: Any = output_row(None, File(), "Parquet file for all mutants and their numbers.")
-    top: int = _top("mutants to print, best first", 20)
+    top: int = _top("mutants to print, best first; of a score's best measured variants, how many count as chosen", 20)
     by: str = output_row("effect", Choice(MUTANT_NUMBERS), "What ranks them")
+
+    @classmethod
+    def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """Whether variants are measured, or the engine."""
+        return super().chosen(what, given) if what else (MEASURED if given.get("measured") is not None else SCANNED,)
 
 
 @dataclass(frozen=True)
 class CheckOptions(Printed, Loaded):
     """Options of `check`."""
 
-    more = "With --data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy."
+    more = (
+        "With --data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy. "
+        "A protein model's perplexities per residue are printed beside that of residue frequencies, and for each of --regions."
+    )
     examples = ("unmask check", "unmask check --model bert-base-cased --data texts.txt")
     data: Any = option(None, TextFile(), "Texts of the kind it was trained on: one per line, or .fasta; - is standard input.")
+    regions: Any = option(
+        None, File(), "Of a protein model: a table region,start,end of aligned sequences, or name,region,start,end."
+    )
 
 
 @dataclass(frozen=True)
@@ -195,6 +255,7 @@ class ServeOptions(Loaded):
 
     examples = ("unmask serve --open-browser", "unmask serve --model bert-base-cased --port 8080 --runs table --runs samples")
     python_only = {"ready": "Called with the page's address once it can be opened; otherwise the address is printed."}
+    beside: Any = option(None, Text(), "A second model, shown beside the first in every view.")
     host: str = option("127.0.0.1", Text(), "Where to listen; there is no password.")
     port: int = option(8000, Whole(0, 65535), "Of the page; 0 takes a free one.")
     runs: Sequence[Any] = option((), Files(), "Folder of a finished evaluate or sample run.")

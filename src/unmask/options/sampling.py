@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from unmask.errors import InputError
 from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, FORMS
@@ -22,7 +22,7 @@ from unmask.options.kinds import (
     Whole,
 )
 from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
-from unmask.options.shared import LARGEST_SEED, Loaded, Printed
+from unmask.options.shared import LARGEST_SEED, ON_RAY, Loaded, Printed, SharedWork
 from unmask.sampling.registry import KERNELS
 
 EnergyKind = Literal["raw", "norm"]
@@ -60,7 +60,7 @@ RESTART = Restart(0, 1, above=True)
 class Sampling(Options):
     """Everything that decides which samples a run draws; see `unmask.sampling.settings`."""
 
-    reads = (Reads("kernel", {name: entry.options for name, entry in KERNELS.items()}),)
+    reads: ClassVar[tuple[Reads, ...]] = (Reads("kernel", {name: entry.options for name, entry in KERNELS.items()}),)
 
     kernel: str = option("mh", Choice(tuple(KERNELS)), "What moves the chains, or a decoder")
     energy: EnergyKind = option("norm", Choice(get_args(EnergyKind)), "Which energy the chains sample")
@@ -87,7 +87,7 @@ class Sampling(Options):
         (), AllowedTokens(LONGEST), "Tokens allowed at a position, such as 3=red,green; [CLS] is position 0.", left_out=None
     )
     alphabet: tuple[str, ...] = start_row(
-        (), Alphabet(), "Tokens allowed at every site: letters (ACDE), words with commas, or a file of them.", left_out=None
+        (), Alphabet(), "Tokens allowed at every site: letters (ACDE), words with commas, or a file.", left_out=None
     )
     scan: Scan = moves_row("permutation", Choice(get_args(Scan)), "Order of the updates of a sweep")
     block_size: int = blocks_row(2, Whole(1, LONGEST), "Tokens that a step redraws at once.")
@@ -138,12 +138,13 @@ class Sampling(Options):
 
 
 @dataclass(frozen=True)
-class SampleOptions(Printed, Loaded, Sampling):
+class SampleOptions(Printed, SharedWork, Loaded, Sampling):
     """Options of `sample`."""
 
+    reads = (*Sampling.reads, ON_RAY)
     examples = (
-        "unmask sample --template 'The [MASK] sat on the [MASK].' --chains 8 --sweeps 50 --seed 1",
-        "unmask sample --kernel mask-predict --length 12 --chains 16 --sweeps 1 --out texts",
+        "unmask sample --template 'A [MASK] sat on the [MASK].' --chains 8 --sweeps 50",
+        "unmask sample --kernel mask-predict --chains 16 --sweeps 1 --out texts",
     )
     python_only = {
         "user_terms": "Functions from token ids (n, T) to n numbers that are added to the energy.",

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from unmask.joints.registry import DEFAULT_OF_SCORES, FORMS
+from unmask.joints.registry import DEFAULT as DEFAULT_JOINT
+from unmask.joints.registry import FORMS
 from unmask.options.kinds import (
     Alphabet,
     Choice,
@@ -23,7 +24,7 @@ from unmask.options.kinds import (
 )
 from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
 from unmask.options.sampling import EnergyKind
-from unmask.options.shared import ALPHABET, ENGINES, LARGEST_SEED, Loaded, Printed, workers
+from unmask.options.shared import ALPHABET, LARGEST_SEED, ON_RAY, Loaded, Printed, SharedWork
 from unmask.scoring.registry import DECODER, DEFAULT, READ, SCORES, chosen
 
 INPUTS = ("text", "jsonl", "csv", "tsv")
@@ -63,7 +64,7 @@ class Scoring(Options):
     )
     exact_tokens: int = score_row(14, Whole(0, MOST_EXACT), "Exact up to this many tokens.")
     orders: int = score_row(64, Whole(2, 10**6), "Orders sampled for longer texts.")
-    joint: str = score_row(DEFAULT_OF_SCORES, Construction(), f"How joints are derived: {', '.join(FORMS)}.", "-j")
+    joint: str = score_row(DEFAULT_JOINT, Construction(), f"How joints are derived: {', '.join(FORMS)}.", "-j")
     candidates: int = score_row(64, Whole(1, 10**6), "Tokens considered per site.", "-n")
     energy: str = score_row("norm", Choice(get_args(EnergyKind)), "Which energy is normalised")
     chains: int = score_row(32, Whole(2, 10**6), "Annealing runs in each direction.")
@@ -79,10 +80,10 @@ class Scoring(Options):
 
 
 @dataclass(frozen=True)
-class ScoreOptions(Printed, Loaded, Scoring):
+class ScoreOptions(Printed, SharedWork, Loaded, Scoring):
     """Options of `score` and `evaluate`."""
 
-    reads = (*Scoring.reads, Reads("engine", {"local": (), "ray": ("workers",)}))
+    reads = (*Scoring.reads, ON_RAY)
     examples = (
         "unmask score 'The keys are here.' 'The keys is here.'",
         "unmask score sentences.txt --score pll,any_order --out scores --format csv",
@@ -117,15 +118,13 @@ class ScoreOptions(Printed, Loaded, Scoring):
     unit: str = output_row("nats", Choice(UNITS), "nats or bits.")
     out: Any = output_row(None, File(), "Folder of the run; the same command continues one that was stopped.")
     format: str = output_row("jsonl", Choice(FORMATS), "jsonl, csv, or (with --out) parquet.")
-    engine: str = model_row("local", Choice(ENGINES), "local (this process), or ray (with --out).")
-    workers: int | None = workers()
 
 
 @dataclass(frozen=True)
-class EvaluateOptions(Printed, Loaded):
+class EvaluateOptions(Printed, SharedWork, Loaded):
     """Options of `evaluate`."""
 
-    reads = (Reads("engine", {"local": ("memory",), "ray": ("workers",)}),)
+    reads = (ON_RAY,)
     examples = (
         "unmask evaluate --data texts.txt --pairs 100 --out table",
         "unmask evaluate --model bert-base-cased --data snli --scheme contiguous --joints product,mrf,restarted --out snli",
@@ -156,11 +155,9 @@ class EvaluateOptions(Printed, Loaded):
     memory: Any = model_row(
         None,
         Memory(),
-        "What the run may keep on the device, such as 20GB or 0.5; as many pairs as fit are measured at once.",
+        "What the run, or each worker, may keep on the device, such as 20GB or 0.5; as many pairs as fit are measured at once.",
         otherwise="half of a GPU's free memory; one pair at a time on a CPU",
     )
-    engine: str = model_row("local", Choice(ENGINES), "local (this process), or ray.")
-    workers: int | None = workers()
     out: Any = output_row(
         None,
         File(),

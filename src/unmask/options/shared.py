@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unmask.options.kinds import Alphabet, Candidates, File, Flag, Numbers, Renames, Text, Whole, Words
-from unmask.options.option import Options, grouped, model_row, option, output_row
+from unmask.options.kinds import Alphabet, Candidates, Choice, File, Flag, Numbers, Renames, Text, Whole, Words
+from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
 
 ALPHABET = "letters such as ACDEFGHIKLMNPQRSTVWY, words with commas between them, or a file of either"
 MOST_CANDIDATES = 10**7
@@ -100,6 +100,12 @@ class Drawn(Options):
     figure: Any = output_row(None, File(), "Draw a figure to this file (png, pdf, svg).")
 
 
-def workers() -> Any:
-    """The row of `workers`."""
-    return model_row(None, Whole(1, MOST_WORKERS), "Workers on Ray.", otherwise="one per GPU, or per two CPUs")
+ON_RAY = Reads("engine", {"local": (), "ray": ("workers",)})
+
+
+@dataclass(frozen=True)
+class SharedWork(Options):
+    """Where the work is done; `reads` of its verbs has ON_RAY."""
+
+    engine: str = model_row("local", Choice(ENGINES), "local or ray (cluster).")
+    workers: int | None = model_row(None, Whole(1, MOST_WORKERS), "Workers on Ray.", otherwise="one per GPU, or per two CPUs")

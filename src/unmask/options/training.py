@@ -96,7 +96,8 @@ class TrainOptions(Printed, Training):
     more = (
         "Writes a folder that `unmask fill --model OUT` and Hugging Face's AutoModelForMaskedLM load (a causal one: "
         "`unmask diagnose --judge OUT` and AutoModelForCausalLM), with a model card. "
-        "Ctrl-C leaves a checkpoint; --resume continues from there with the same numbers."
+        "Ctrl-C leaves a checkpoint; --resume continues from there with the same numbers. "
+        "On several GPUs: torchrun --nproc-per-node N -m unmask train with the same options."
     )
     examples = (
         "unmask train corpus.txt --out model",
@@ -132,12 +133,19 @@ class TrainOptions(Printed, Training):
     max_minutes: float | None = run_row(None, Real(0, 1e7), "Pause after this time, with a checkpoint for --resume.")
     resume: bool = run_row(False, Flag(), "Go on with the run in --out.")
     keep_checkpoints: bool = run_row(False, Flag(), "Keep the last checkpoints of a finished run.")
+    shard_optimiser: bool = run_row(
+        False, Flag(), "Of several processes (torchrun), each holds the optimiser's states of its share of the parameters."
+    )
     device: str = run_row("auto", Text(), "cpu, cuda or auto.")
     compile: bool | None = run_row(None, Flag(), "Compile the model.", otherwise="on a GPU")
     cache: Any = run_row(None, File(), "Folder for tokenised corpora.", otherwise="~/.cache/unmask")
     out: Any = output_row(None, File(), "Folder for the model; must not exist, unless --resume.", required="both")
     half: bool = output_row(False, Flag(), "Write the weights in float16.")
     licence: str = output_row("unknown", Text(), "Licence of the data, for the model card.")
+    push_to: str | None = output_row(
+        None, Text(), "Push the finished model to the Hugging Face hub under this name.", metavar="OWNER/NAME"
+    )
+    private: bool = output_row(False, Flag(), "Where --push-to makes a new repository, make it private.")
 
     @classmethod
     def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:

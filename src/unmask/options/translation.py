@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from unmask.checks import one_of
 from unmask.options.kinds import Choice, File, Flag, Real, Text, TextFile, Whole
 from unmask.options.option import Options, Reads, grouped, like, model_row, option, output_row
 from unmask.options.sampling import HOTTEST, EnergyKind, Sampling
-from unmask.options.shared import LARGEST_SEED
+from unmask.options.shared import LARGEST_SEED, ON_RAY, SharedWork
 from unmask.sampling.registry import KERNELS
 
 AUTOREGRESSIVE = ("greedy", "beam")
@@ -47,7 +47,7 @@ METHODS |= {"decoder greedy": (), "decoder beam": ("beam", "penalty")}
 class Translating(Options):
     """Everything that decides which translations come out; see `unmask.translation.settings`."""
 
-    reads = (Reads("", METHODS),)
+    reads: ClassVar[tuple[Reads, ...]] = (Reads("", METHODS),)
 
     decoder: str | None = option(
         None,
@@ -86,16 +86,34 @@ class Translating(Options):
 
     @classmethod
     def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
-        """The decoder or the kernel."""
+        """The decoder or the kernel; or the one engine."""
+        if what:
+            return super().chosen(what, given)
         if given.get("kernel") is not None:
             return (f"kernel {one_of('kernel', given['kernel'], MARKOV)}",)
         return (f"decoder {one_of('decoder', given.get('decoder') or USUAL, (*DECODERS, *AUTOREGRESSIVE))}",)
 
 
 @dataclass(frozen=True)
-class TranslateOptions(Translating):
+class LoadedPairs(Options):
+    """Where a translator is, and how it runs."""
+
+    model: Any = model_row(
+        None,
+        File(),
+        "A folder of `unmask train --parallel`.",
+        required="both",
+        python="Or one that was loaded (`PairModel.load`).",
+    )
+    device: str = model_row("auto", Text(), "auto, cpu, cuda or cuda:N.")
+    dtype: str = model_row("auto", Text(), "auto, float32, bfloat16, float16 or float64.")
+
+
+@dataclass(frozen=True)
+class TranslateOptions(SharedWork, LoadedPairs, Translating):
     """Options of `translate`."""
 
+    reads = (*Translating.reads, ON_RAY)
     more = (
         "Each has text, energy, log_prob (any-order; of a causal model its own), passes, stutter, tokens and length. --reference "
         "prints BLEU and chrF, stutter, acceptance, and passes and seconds per sentence."
@@ -107,14 +125,5 @@ class TranslateOptions(Translating):
     texts: Any = option(
         None, TextFile(), "Sources, one per line; - reads standard input.", required="both", argument=True, metavar="FILE"
     )
-    model: Any = model_row(
-        None,
-        File(),
-        "A folder of `unmask train --parallel`.",
-        required="both",
-        python="Or one that was loaded (`PairModel.load`).",
-    )
-    device: str = model_row("auto", Text(), "auto, cpu, cuda or cuda:N.")
-    dtype: str = model_row("auto", Text(), "auto, float32, bfloat16, float16 or float64.")
     reference: Any = output_row(None, TextFile(), "A translation of each source, to measure against.")
     out: Any = output_row(None, File(), "Write the JSON lines here, not to standard output.")

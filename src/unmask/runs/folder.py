@@ -94,14 +94,16 @@ class RunFolder:
         may_grow: Collection[str] = (),
         inside: str = "",
         remedy: str = DELETE_PART,
+        option: str = "out",
     ) -> None:
         """`path` is where results go; settings, lock and parts lie there too, or in its subfolder `inside`.
 
         kind     the command, such as `evaluate`
         model    the fingerprint of the model, kept with every part
         remedy   what the user can do about a damaged part
+        option   the one that named the folder
         """
-        self.path = user_path(path, "out")
+        self.path, self.option = user_path(path, option), option
         self.own = self.path / inside
         self.kind, self.model, self.remedy = kind, model, remedy
         self.settings: dict[str, Any] = plain(settings)
@@ -188,7 +190,7 @@ class RunFolder:
                 shown = name if name.isidentifier() else repr(name)
                 raise InputError(
                     f"{str(self.path)!r} holds a run with {shown} {_show(before)}, not {_show(now)}: "
-                    "give the same settings to continue it, or another --out folder"
+                    f"give the same settings to continue it, or another --{self.option} folder"
                 )
 
     def _settle(self, stored: dict[str, Any] | None) -> None:
@@ -219,7 +221,8 @@ class RunFolder:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 self._release()
-                raise InputError(f"another run is writing to {str(self.path)!r}: wait for it, or {ANOTHER}") from None
+                wait = f"wait for it, or choose another --{self.option} folder"
+                raise InputError(f"another run is writing to {str(self.path)!r}: {wait}") from None
 
     def _clear(self) -> None:
         """After a failure that left nothing but settings: leave no folder that was not there, and none that looks like a run."""

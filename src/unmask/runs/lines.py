@@ -6,7 +6,7 @@ import gzip
 import lzma
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO
@@ -55,21 +55,24 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def plain_texts(path: Path) -> Iterator[str]:
     """The texts of a file: the sequences of a FASTA file, or the lines of any other that are not blank."""
-    lines = text_lines(path)
-    yield from _sequences(lines) if kind_of(path) in FASTA else (line.strip() for _, line in lines if line.strip())
+    if kind_of(path) in FASTA:
+        yield from (sequence for _, sequence in fasta_records(path))
+    else:
+        yield from (line.strip() for _, line in text_lines(path) if line.strip())
 
 
-def _sequences(lines: Iterable[tuple[int, str]]) -> Iterator[str]:
-    parts: list[str] = []
-    for _, line in lines:
+def fasta_records(path: Path) -> Iterator[tuple[str, str]]:
+    """(the first word after >, the sequence) of each record that has a sequence."""
+    name, parts = "", list[str]()
+    for _, line in text_lines(path):
         if not line.startswith(">"):
             parts.append(line.strip())
             continue
         if sequence := "".join(parts):
-            yield sequence
-        parts = []
+            yield name, sequence
+        name, parts = (line[1:].split() or [""])[0], []
     if sequence := "".join(parts):
-        yield sequence
+        yield name, sequence
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:

@@ -69,6 +69,8 @@ def sample(
     restart: float | None = None,
     user_terms: Sequence[UserTerm] = (),
     out: PathLike | None = None,
+    engine: str = "local",
+    workers: int | None = None,
     model: MaskedLM | str | Path | None = None,
     device: str = "auto",
     dtype: str = "auto",
@@ -107,15 +109,25 @@ def sample(
     if out is not None:
         refuse_foreign(output_folder("out", out, (init, alphabet, model)), KIND)
 
+    reading, shared = (rename, lang, shift, mask_token), None
+    if engine == "ray":
+        from unmask.models.workers import for_workers
+        from unmask.sampling.run.sharing import SharedChains
+
+        lm, workers_model = for_workers(model, device, dtype, reading)
+        shared = SharedChains(settings, workers_model, workers, chains_at_once, memory, tuple(user_terms))
+    else:
+        lm = as_model(model, device, dtype, *reading)
     run = draw_samples(
         settings,
-        as_model(model, device, dtype, rename, lang, shift, mask_token),
+        lm,
         out,
         name="bundled" if model is None else "in memory" if isinstance(model, MaskedLM) else str(model),
         chains_at_once=chains_at_once,
         memory=memory,
         user_terms=tuple(user_terms),
         progress=progress,
+        shared=shared,
     )
     if run.folder is not None:
         diagnose(run)

@@ -68,8 +68,11 @@ class TextBatch:
         return cls(ids, sites, regular, sites + 1 if word_end is None else word_end)
 
     def to(self, device: torch.device) -> TextBatch:
-        """The same on another device."""
-        return TextBatch(self.ids.to(device), self.sites.to(device), self.regular.to(device), self.word_end.to(device))
+        """The same on another device; a GPU is not waited for."""
+        parts = [self.ids, self.sites, self.regular, self.word_end]
+        if device.type == "cuda":
+            parts = [part if part.is_cuda else part.pin_memory() for part in parts]
+        return TextBatch(*(part.to(device, non_blocking=True) for part in parts))
 
     def part(self, rows: slice | list[int]) -> TextBatch:
         """Some of the texts."""
@@ -120,11 +123,11 @@ def score_batch(
 
     Scores that are left when the model raises `Enough` are missing, with that as the reason.
     """
+    impossible = outside_support(model, batch)
     batch = batch.to(model.device)
     found: dict[str, Scored] = {}
     limit = model.max_length
     too_long = limit is not None and batch.ids.shape[1] > limit
-    impossible = outside_support(model, batch)
     try:
         for family, names in families(settings.scores).items():
             fits = [name for name in names if not too_long or (SCORES[name].windows and settings.long == "windows")]

@@ -41,7 +41,10 @@ def score_ranges(
     n, k = batch.sites.shape
     text = torch.arange(n, device=batch.ids.device).unsqueeze(1).expand(n, k)
     asked = torch.stack([torch.stack([text, *masked_range(batch, name), batch.sites], -1) for name in names]).flatten(0, 2)
-    terms, term_of = asked.unique(dim=0, return_inverse=True)
+    if len(names) > 1:
+        terms, term_of = asked.unique(dim=0, return_inverse=True)
+    else:  # one score's terms differ; to sort them would wait for a GPU
+        terms, term_of = asked, torch.arange(len(asked), device=asked.device)
     over_regular = any("special" in SCORES[name].extra for name in names)
     special = outside(model, regular_tokens(model)) if over_regular else None
     log_q, logit, lost = _read(model, batch, terms, special)

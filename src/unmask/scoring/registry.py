@@ -51,6 +51,7 @@ class Score:
     family        how it is computed
     unknown       whether texts with tokens that the model does not know have one
     by_token      whether it is a sum over tokens, so that each token and word has its share
+    by_word       whether it needs the tokenizer's words
     windows       whether texts longer than the model can be scored in windows
     better        1 if a higher value means a better text, -1 if a lower one does
     options       arguments of `score` that it reads
@@ -68,6 +69,7 @@ class Score:
     family: Family
     unknown: bool = False
     by_token: bool = False
+    by_word: bool = False
     windows: bool = False
     better: int = 1
     options: tuple[str, ...] = ()
@@ -144,6 +146,7 @@ SCORES: dict[str, Score] = Registry(
             _RANGES,
             unknown=True,
             by_token=True,
+            by_word=True,
             windows=True,
             in_minicons="within_word_l2r",
         ),

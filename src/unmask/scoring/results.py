@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.runs.files import read_json
-from unmask.runs.folder import read_parts, read_rows
+from unmask.runs.folder import Part, read_parts, read_rows
 from unmask.scoring.batch import ScoreSettings
 from unmask.scoring.registry import SCORES, about, share_column
 from unmask.scoring.rows import RowShape
@@ -66,9 +66,11 @@ class Scores:
         """All rows, in the order of the texts."""
         if self.folder is None:
             return list(self.kept)
-        run = str(read_json(self.folder / "settings.json")["run"])
-        table = read_rows(read_parts(self.folder, run), self.shape.columns(self.settings))
+        table = read_rows(self._parts(self.folder), self.shape.columns(self.settings))
         return [dict(row) for row in table.to_pylist()]
+
+    def _parts(self, folder: Path) -> list[Part]:
+        return read_parts(folder, str(read_json(folder / "settings.json")["run"]))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -83,6 +85,15 @@ class Scores:
     def unscored(self) -> list[dict[str, Any]]:
         """Rows with a reason why a number is missing."""
         return [row for row in self.rows if row["reason"] is not None]
+
+    def reasons(self) -> Iterator[tuple[int, str | None]]:
+        """The number of each row's text, and why a number is missing (None: none is); a folder's rows are not kept in memory."""
+        if self.folder is None:
+            yield from ((row["item"], row["reason"]) for row in self.rows)
+            return
+        for part in self._parts(self.folder):
+            table = read_rows([part], self.shape.columns(self.settings))
+            yield from zip(table["item"].to_pylist(), table["reason"].to_pylist(), strict=True)
 
     def difference(self, first: int = 0, second: int = 1) -> list[dict[str, Any]]:
         """Two texts token by token, and how much more of each score the first's token has; needs `tokens=True`.
@@ -150,6 +161,10 @@ class PairScores:
                 found += [{"score": name, "level": level, "name": key, **share(answers)} for key, answers in groups.items()]
             found.append({"score": name, "level": "all", "name": "all", **share([row[f"{name}_correct"] for row in self.rows])})
         return found
+
+    def reasons(self) -> Iterator[tuple[int, str | None]]:
+        """The number of each pair, from 1, and why one of its sentences lacks a number (None: none does)."""
+        return enumerate((row["reason"] for row in self.rows), 1)
 
     def __len__(self) -> int:
         return len(self.rows)

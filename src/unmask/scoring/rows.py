@@ -14,15 +14,17 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import log
+from math import isnan, log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unmask.errors import InputError
+from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.runs.files import as_json, atomic_path
 from unmask.scoring.batch import ScoreSettings
 from unmask.scoring.registry import SCORES, columns_of, share_column
-from unmask.scoring.texts import Encoded, Item, spaced_words, word_of_site
+from unmask.scoring.texts import Encoded, Item, Prepared, spaced_words, word_of_site
+from unmask.scoring.together import TextScores
 
 if TYPE_CHECKING:
     import pyarrow
@@ -38,19 +40,6 @@ TOKEN = {
     "position": "int64",
 }
 TextRows = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class TextScores:
-    """The numbers of one text, in nats; None where there is none, which `reason` explains.
-
-    values    by column: the scores, and their further columns
-    by_site   each site's share of the scores that are sums over sites
-    """
-
-    values: dict[str, float | None]
-    by_site: dict[str, tuple[float, ...]]
-    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,67 +65,128 @@ class RowShape:
         inside = {"words": pa.list_(pa.struct(word)), "tokens": pa.list_(pa.struct(token))} if self.tokens else {}
         return pa.schema([*start, *whole, *scores, reason, *(pa.field(name, kind) for name, kind in inside.items())])
 
-    def rows(
-        self, number: int, item: Item, text: Encoded | None, scores: TextScores | None, names: Sequence[str], reason: str | None
-    ) -> TextRows:
-        """The rows of one text, at least one; `reason` says why it has no scores."""
-        if scores is not None:
-            reason = scores.reason
-        start: dict[str, Any] = {"item": number, "id": item.id}
+    @property
+    def by_site(self) -> bool:
+        """Whether the rows need each token's place and share, and not just the numbers of texts."""
+        return self.kind != "texts" or self.tokens
 
-        def parts(kind: str) -> TextRows:
-            build = word_rows if kind == "words" else token_rows
-            return [] if text is None or scores is None else build(item, text, scores, self.unit)
+    def table(
+        self, words: TextTokenizer, chunk: Sequence[Prepared], scores: TextScores, settings: ScoreSettings
+    ) -> pyarrow.Table:
+        """The rows of texts as a table; `rows` says which."""
+        import pyarrow as pa
 
-        if self.kind != "texts":
-            return [start | part | {"reason": reason} for part in parts(self.kind)] or [start | {"reason": reason}]
-        row = start | {
-            "text": item.text,
-            "length": 0 if text is None else len(text.sites),
-            "unknown": 0 if text is None else text.unknown,
+        columns = self.columns(settings)
+        if self.by_site:
+            return pa.Table.from_pylist(self.rows(words, chunk, scores, settings), schema=columns)
+        return pa.Table.from_pydict(self._cells(chunk, scores, settings), schema=columns)
+
+    def rows(self, words: TextTokenizer, chunk: Sequence[Prepared], scores: TextScores, settings: ScoreSettings) -> TextRows:
+        """The rows of texts, in their order; each has at least one, with the reason if it could not be scored."""
+        cells = self._cells(chunk, scores, settings)
+        if not self.by_site:
+            return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+        build = {"words": word_rows, "tokens": token_rows}
+        wanted = list(build) if self.kind == "texts" else [self.kind]
+        scored = iter(range(len(chunk)))
+        rows: TextRows = []
+        for (number, item, text, _), *row in zip(chunk, *cells.values(), strict=True):
+            known = None if text is None else Shares(words, text, scores, next(scored), self.unit)
+            parts = {kind: [] if known is None else build[kind](item, known) for kind in wanted}
+            if self.kind == "texts":
+                rows.append(dict(zip(cells, row, strict=True)) | parts)
+                continue
+            start, end = {"item": number, "id": item.id}, {"reason": row[-1]}
+            rows += [start | part | end for part in parts[self.kind]] or [start | end]
+        return rows
+
+    def _cells(self, chunk: Sequence[Prepared], scores: TextScores, settings: ScoreSettings) -> dict[str, list[Any]]:
+        """The columns of rows per text."""
+        cells: dict[str, list[Any]] = {
+            "item": [text.number for text in chunk],
+            "id": [text.item.id for text in chunk],
+            "text": [text.item.text for text in chunk],
+            "length": [0 if text.encoded is None else len(text.encoded.sites) for text in chunk],
+            "unknown": [0 if text.encoded is None else text.encoded.unknown for text in chunk],
         }
-        for column, is_flag in columns_of(names).items():
-            value = None if scores is None else scores.values[column]
-            row[column] = None if value is None else bool(value) if is_flag else value / UNITS[self.unit]
-        row["reason"] = reason
-        return [row | ({kind: parts(kind) for kind in ("words", "tokens")} if self.tokens else {})]
+        scored = [place for place, text in enumerate(chunk) if text.encoded is not None]
+        for column, is_flag in columns_of(settings.scores).items():
+            values = (scores.values[column] / (1.0 if is_flag else UNITS[self.unit])).tolist() if scored else []
+            found = [None if isnan(value) else bool(value) if is_flag else value for value in values]
+            cells[column] = found if len(scored) == len(chunk) else _spread(found, scored, len(chunk))
+        cells["reason"] = [text.reason for text in chunk]
+        for place, reason in scores.reasons.items():
+            cells["reason"][scored[place]] = reason
+        return cells
 
 
-def token_rows(item: Item, encoded: Encoded, scores: TextScores, unit: str) -> TextRows:
+class Shares(NamedTuple):
+    """One of the texts that were scored, at `place` among them, and its tokens."""
+
+    words: TextTokenizer
+    text: Encoded
+    scores: TextScores
+    place: int
+    unit: str
+
+    def at(self, site: int) -> dict[str, float]:
+        """The shares of a site, by column; none of a score that the text lacks."""
+        return {
+            share_column(name): -SCORES[name].better * shares[self.place][site] / UNITS[self.unit]
+            for name, shares in self.scores.shares.items()
+            if not isnan(self.scores.values[name][self.place])
+        }
+
+    def token(self, t: int) -> str:
+        """The readable token at a position."""
+        return self.words.token(self.text.ids[t])
+
+
+def _spread(found: Sequence[Any], places: Sequence[int], n: int) -> list[Any]:
+    """The values at these places of n, None at the others."""
+    whole: list[Any] = [None] * n
+    for place, value in zip(places, found, strict=True):
+        whole[place] = value
+    return whole
+
+
+def token_rows(item: Item, known: Shares) -> TextRows:
     """One row per token that is scored."""
+    encoded, spans = known.text, known.text.tokens.spans
     numbers = word_of_site(encoded, item.text)
     rows = []
     for place, (t, word) in enumerate(zip(encoded.sites, numbers, strict=True)):
-        start, end = encoded.spans[t]
+        start, end = spans[t]
         rows.append(
             {
                 "token_number": place + 1,
-                "token": encoded.shown[t],
+                "token": known.token(t),
                 "start": start,
                 "end": end,
                 "word_number": word + 1,
                 "position": t,
-                **_shares(scores, place, unit),
+                **known.at(place),
             }
         )
     return rows
 
 
-def word_rows(item: Item, encoded: Encoded, scores: TextScores, unit: str) -> TextRows:
+def word_rows(item: Item, known: Shares) -> TextRows:
     """One row per word between spaces; words around a target have none."""
+    encoded = known.text
     spans, numbers = spaced_words(item.text), word_of_site(encoded, item.text)
-    known = any(end for _, end in encoded.spans)
+    placed = any(end for _, end in encoded.tokens.spans)
     places_of: dict[int, list[int]] = {}
     for place, number in enumerate(numbers):
         places_of.setdefault(number, []).append(place)
     rows = []
     for word, places in places_of.items():
-        start, end = spans[word] if known else (0, 0)
-        shares = [_shares(scores, place, unit) for place in places]
+        start, end = spans[word] if placed else (0, 0)
+        shares = [known.at(place) for place in places]
         rows.append(
             {
                 "word_number": word + 1,
-                "word": item.text[start:end] if known else encoded.shown[encoded.sites[places[0]]],
+                "word": item.text[start:end] if placed else known.token(encoded.sites[places[0]]),
                 "start": start,
                 "end": end,
                 "length": len(places),
@@ -144,12 +194,6 @@ def word_rows(item: Item, encoded: Encoded, scores: TextScores, unit: str) -> Te
             }
         )
     return rows
-
-
-def _shares(scores: TextScores, place: int, unit: str) -> dict[str, float]:
-    """The shares of one site, by column."""
-    by_site = scores.by_site.items()
-    return {share_column(name): -SCORES[name].better * shares[place] / UNITS[unit] for name, shares in by_site}
 
 
 def write_rows(path: Path, tables: Iterable[pyarrow.Table], columns: pyarrow.Schema, format: str) -> None:

@@ -7,122 +7,109 @@ first text; the parts show which texts are done.
 
 from __future__ import annotations
 
+import gc
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from math import isnan
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache, partial
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
 
 from unmask.errors import InputError, UnmaskError
 from unmask.runs.engines import OnRay
 from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import Scored, ScoreSettings, score_batch
+from unmask.scoring.batch import ScoreSettings
 from unmask.scoring.registry import passes_of
-from unmask.scoring.rows import RowShape, TextRows, TextScores, write_rows
-from unmask.scoring.texts import Encoded, Item, batch_of, encode
+from unmask.scoring.rows import RowShape, TextRows, write_rows
+from unmask.scoring.texts import Item, Prepared, encode_each
+from unmask.scoring.together import TEXTS, TextScores, begin
 
 if TYPE_CHECKING:
-    from unmask.models.conditional_model import ConditionalModel
-    from unmask.models.masked_lm import MaskedLM, Reading
+    import pyarrow
+
+    from unmask.models.masked_lm import MaskedLM
+    from unmask.models.workers import WorkersModel
 
 CHUNK_TEXTS = {"cpu": 512, "cuda": 8192}
 CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
 """Limits of one chunk: some seconds of work, which an interrupt can lose."""
-TEXTS = "texts"
-"""The unit of progress."""
+FEWEST_READ, MOST_READ = 16, 1024
+"""Texts that are tokenised at once: as many as the last chunk had, or as this one has so far; a slow stream is not waited for."""
 
 
-class Prepared(NamedTuple):
-    """A text with its number, from 1, and its tokens, or the reason why it cannot be scored."""
-
-    number: int
-    item: Item
-    encoded: Encoded | None
-    reason: str | None
-
-
-def score_chunk(
-    model: MaskedLM,
-    chunk: Sequence[Prepared],
-    settings: ScoreSettings,
-    shape: RowShape,
-    progress: Progress | None = None,
-) -> TextRows:
-    """The rows of a chunk, in its order; every text has at least one, with the reason if it could not be scored."""
-    scored = iter(score_texts(model, [text.encoded for text in chunk if text.encoded is not None], settings, progress))
-    rows: TextRows = []
-    for number, item, text, reason in chunk:
-        scores = None if text is None else next(scored)
-        rows += shape.rows(number, item, text, scores, settings.scores, reason)
-    return rows
+def prepared(model: MaskedLM, numbered: Sequence[tuple[int, Item]]) -> list[Prepared]:
+    """Texts with their tokens, or with the reasons why they have none."""
+    with _no_collection():
+        encoded = encode_each(model.words, [item for _, item in numbered])
+        return [
+            Prepared(number, item, None, str(text)) if isinstance(text, InputError) else Prepared(number, item, text, None)
+            for (number, item), text in zip(numbered, encoded, strict=True)
+        ]
 
 
-def score_texts(
-    model: ConditionalModel,
-    texts: Sequence[Encoded],
-    settings: ScoreSettings,
-    progress: Progress | None = None,
-) -> list[TextScores]:
-    """The scores of each text; equal texts get the same numbers. `progress`: texts done, and long work within."""
-    places: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
-    for place, text in enumerate(texts):
-        places.setdefault((text.ids, text.sites), []).append(place)
-    shapes: dict[tuple[int, int], list[int]] = {}
-    for equal in places.values():
-        shapes.setdefault((len(texts[equal[0]].ids), len(texts[equal[0]].sites)), []).append(equal[0])
-    found: dict[int, TextScores] = {}
-    done = 0
-    for _, members in sorted(shapes.items()):
-        scored = score_batch(model, batch_of([texts[place] for place in members]), settings, progress)
-        for place, scores in zip(members, _by_text(scored, len(members)), strict=True):
-            equal = places[texts[place].ids, texts[place].sites]
-            found.update(dict.fromkeys(equal, scores))
-            done += len(equal)
-        if progress:
-            progress(done, len(texts), TEXTS)
-    return [found[place] for place in range(len(texts))]
-
-
-def _by_text(scored: Mapping[str, Scored], n: int) -> Iterator[TextScores]:
-    """The numbers of a batch, text by text."""
-    columns: dict[str, list[float | None]] = {}
-    shares: dict[str, list[list[float]]] = {}
-    for name, score in scored.items():
-        for column, values in {name: score.values, **{f"{name}_{end}": more for end, more in score.extra.items()}}.items():
-            columns[column] = [None if isnan(value) else value for value in values.tolist()]
-        if score.by_site is not None:
-            shares[name] = score.by_site.tolist()
-    for row in range(n):
-        reasons = dict.fromkeys(score.reasons[row] for score in scored.values() if row in score.reasons)
-        values_here = {name: column[row] for name, column in columns.items()}
-        by_site = {name: tuple(share[row]) for name, share in shares.items() if values_here[name] is not None}
-        yield TextScores(values_here, by_site, "; ".join(reasons) or None)
-
-
-def prepared(model: MaskedLM, number: int, item: Item) -> Prepared:
-    """The text as tokens."""
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Inside, Python does not look for cycles: many small objects that have none would have it look at all objects, often."""
+    on = gc.isenabled()
+    gc.disable()
     try:
-        return Prepared(number, item, encode(model.words, item), None)
-    except InputError as error:
-        return Prepared(number, item, None, str(error))
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
-def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], settings: ScoreSettings) -> Iterator[list[Prepared]]:
-    """Prepared texts in chunks of bounded work."""
-    most_texts, most_passes = CHUNK_TEXTS[model.device.type], CHUNK_PASSES[model.device.type]
+def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], settings: ScoreSettings, device: str) -> Iterator[list[Prepared]]:
+    """Texts as tokens, in chunks of as much work as suits the device."""
+    most_texts, most_passes = CHUNK_TEXTS[device], CHUNK_PASSES[device]
+    passes_by_sites = cache(lambda sites: passes_of(sites, settings.scores, settings))
+    waiting, size = iter(items), FEWEST_READ
     chunk: list[Prepared] = []
     passes = 0
-    for number, item in items:
-        chunk.append(prepared(model, number, item))
-        if (text := chunk[-1].encoded) is not None:
-            passes += passes_of(len(text.sites), settings.scores, settings)
-        if len(chunk) >= most_texts or passes >= most_passes:
-            yield chunk
-            chunk, passes = [], 0
+    while block := list(islice(waiting, size)):
+        for text in prepared(model, block):
+            chunk.append(text)
+            passes += 0 if text.encoded is None else passes_by_sites(len(text.encoded.sites))
+            if len(chunk) >= most_texts or passes >= most_passes:
+                yield chunk
+                size, chunk, passes = len(chunk), [], 0
+        size = max(FEWEST_READ, min(MOST_READ, max(size, len(chunk))))
     if chunk:
         yield chunk
+
+
+def scored(
+    model: MaskedLM,
+    work: Iterable[list[Prepared]],
+    settings: ScoreSettings,
+    shape: RowShape,
+    progress: Callable[[int], Progress | None] = lambda _: None,
+    ahead: bool = False,
+) -> Iterator[tuple[list[Prepared], TextScores]]:
+    """The chunks with their scores; `progress(n)` reports texts after the n that went before.
+
+    ahead   ask for the passes of a chunk before the numbers of the one before are read: a GPU is busy with them while the
+            caller uses those numbers, and while the next chunk is read
+    """
+    behind: tuple[list[Prepared], Callable[[], TextScores]] | None = None
+    done = 0
+    for chunk in work:
+        texts = [text.encoded for text in chunk if text.encoded is not None]
+        begun = begin(model, texts, settings, progress(done), shape.by_site)
+        done += len(chunk)
+        if behind is not None:
+            yield behind[0], behind[1]()
+        behind = chunk, begun
+        if not ahead:
+            yield chunk, begun()
+            behind = None
+    if behind is not None:
+        yield behind[0], behind[1]()
 
 
 def stream(
@@ -134,23 +121,14 @@ def stream(
     progress: Progress | None = None,
 ) -> Iterator[TextRows]:
     """The rows chunk by chunk, in this process."""
+    work = chunks(model, enumerate(items, 1), settings, model.device.type)
     done = 0
-    for chunk in chunks(model, enumerate(items, 1), settings):
-        yield score_chunk(model, chunk, settings, shape, _among_all(progress, done, total))
+    ahead = model.device.type == "cuda" and not isinstance(items, Iterator)
+    for chunk, scores in scored(model, work, settings, shape, _among(progress, 0, total), ahead):
+        yield shape.rows(model.words, chunk, scores, settings)
         done += len(chunk)
         if progress:
             progress(done, total, TEXTS)
-
-
-@dataclass(frozen=True)
-class RayPool:
-    """How chunks are scored on Ray: every worker loads the model by itself."""
-
-    model: str | None
-    device: str
-    dtype: str
-    workers: int | None
-    reading: Reading = (None, None, False, None)
 
 
 def run_in_folder(
@@ -161,39 +139,82 @@ def run_in_folder(
     shape: RowShape,
     format: str,
     total: int,
-    pool: RayPool | None = None,
+    model_of_workers: WorkersModel | None = None,
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
     columns = shape.columns(settings)
-    done = set(folder.rows(columns)["item"].to_pylist())
-    already = len(done)
-    pending = ((number, item) for number, item in enumerate(items, 1) if number not in done)
-    work = chunks(model, pending, settings)
+    marks = np.zeros(total + 1, dtype=bool)
+    for part in folder.parts():
+        marks[read_rows([part], columns)["item"].to_numpy()] = True
+    already, done = int(marks.sum()), marks.tobytes()
+    pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not done[number])
+    device = model.device.type if model_of_workers is None else model_of_workers.device
+    work = chunks(model, pending, settings, device)
     finished = 0
     if progress:
         progress(already, total, TEXTS)
-    if pool is None:
-        for chunk in work:
-            rows = score_chunk(model, chunk, settings, shape, _among_all(progress, already + finished, total))
-            folder.store(rows, columns, _name(chunk))
-            finished += len(chunk)
-    else:
-        waiting = list(work)
-        engine = OnRay(partial(_worker, pool, settings, shape), pool.workers, pool.device.startswith("cuda"))
-        failed: list[str] = []
-        for answer in engine(waiting):
-            if answer.result is None:
-                failed.append(answer.failure or "no reason was given")
-                continue
-            folder.store(answer.result, columns, _name(waiting[answer.place]))
-            finished += len(waiting[answer.place])
-            if progress:
-                progress(already + finished, total, TEXTS)
-        if failed:
-            raise UnmaskError(f"{len(failed)} of {len(waiting)} chunks failed ({failed[0]}): the same command tries them again")
+    with _Writer(folder, columns) as write:
+        if model_of_workers is None:
+            for chunk, scores in scored(model, work, settings, shape, _among(progress, already, total), device == "cuda"):
+                write(shape.table(model.words, chunk, scores, settings), chunk[0].number)
+        else:
+            for table, first, texts in _on_ray(model_of_workers, workers, work, settings, shape):
+                write(table, first)
+                finished += texts
+                if progress:
+                    progress(already + finished, total, TEXTS)
     tables = (read_rows([part], columns) for part in folder.parts())
     write_rows(folder.path / f"scores.{format}", tables, columns, format)
+
+
+class _Writer:
+    """Keeps one part after the other, while the next is computed."""
+
+    def __init__(self, folder: RunFolder, columns: pyarrow.Schema) -> None:
+        self.folder, self.columns = folder, columns
+        self._thread = ThreadPoolExecutor(1)
+        self._last: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __call__(self, table: pyarrow.Table, first: int) -> None:
+        """Keep the rows of the texts from number `first` on; raises what went wrong with the part before."""
+        self._wait()
+        self._last = self._thread.submit(self.folder.store, table, self.columns, f"part-{first:09d}")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._thread.shutdown()
+        if error is None:
+            self._wait()
+
+    def _wait(self) -> None:
+        if self._last is not None:
+            self._last.result()
+
+
+def _on_ray(
+    model: WorkersModel, workers: int | None, work: Iterable[list[Prepared]], settings: ScoreSettings, shape: RowShape
+) -> Iterator[tuple[pyarrow.Table, int, int]]:
+    """Tables as they come, the number of each one's first text, and how many texts it has."""
+    sent: dict[int, tuple[int, int]] = {}
+
+    def texts() -> Iterator[list[tuple[int, Item]]]:
+        for place, chunk in enumerate(work):
+            sent[place] = chunk[0].number, len(chunk)
+            yield [(text.number, text.item) for text in chunk]
+
+    engine = OnRay(partial(_worker, model, settings, shape), workers, model.gpu)
+    failed: list[str] = []
+    for answer in engine(texts()):
+        if answer.result is None:
+            failed.append(answer.failure or "no reason was given")
+        else:
+            yield answer.result, *sent[answer.place]
+    if failed:
+        raise UnmaskError(f"{len(failed)} of {len(sent)} chunks failed ({failed[0]}): the same command tries them again")
 
 
 def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
@@ -204,24 +225,28 @@ def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
     return count, whole.hexdigest()[:16]
 
 
-def _worker(pool: RayPool, settings: ScoreSettings, shape: RowShape) -> Callable[[list[Prepared]], TextRows]:
-    from unmask.models.masked_lm import MaskedLM
+def _worker(model: WorkersModel, settings: ScoreSettings, shape: RowShape) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
+    lm = model.load()
 
-    model = MaskedLM.load(pool.model, pool.device, pool.dtype, None, *pool.reading)
-    return lambda chunk: score_chunk(model, chunk, settings, shape)
+    def table(texts: list[tuple[int, Item]]) -> pyarrow.Table:
+        chunk = prepared(lm, texts)
+        ((_, scores),) = scored(lm, [chunk], settings, shape)
+        return shape.table(lm.words, chunk, scores, settings)
+
+    return table
 
 
-def _among_all(progress: Progress | None, before: int, all_texts: int) -> Progress | None:
+def _among(progress: Progress | None, before: int, all_texts: int) -> Callable[[int], Progress | None]:
     """Counts the texts of a chunk among all texts; other counts are passed on."""
 
-    def report(done: int, total: int, what: str = TEXTS) -> None:
-        if progress and what == TEXTS:
-            progress(before + done, all_texts, what)
-        elif progress:
-            progress(done, total, what)
+    def after(done_before: int) -> Progress | None:
+        def report(done: int, total: int, what: str = TEXTS) -> None:
+            assert progress is not None
+            if what == TEXTS:
+                progress(before + done_before + done, all_texts, what)
+            else:
+                progress(done, total, what)
 
-    return None if progress is None else report
+        return None if progress is None else report
 
-
-def _name(chunk: Sequence[Prepared]) -> str:
-    return f"part-{chunk[0].number:09d}"
+    return after

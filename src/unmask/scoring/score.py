@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.workers import for_workers
 from unmask.options.option import documented
 from unmask.options.scoring import ScoreOptions
-from unmask.runs.engines import ray_has_gpus, start_ray
 from unmask.runs.files import write_json
 from unmask.runs.folder import RunFolder, refuse_foreign
 from unmask.runs.outputs import output_folder
@@ -22,7 +21,7 @@ from unmask.scoring.batch import ScoreSettings
 from unmask.scoring.registry import DEFAULT
 from unmask.scoring.results import PairScores, Scores, compare_pairs
 from unmask.scoring.rows import RowShape, check_format
-from unmask.scoring.run import RayPool, count_and_hash, run_in_folder, stream
+from unmask.scoring.run import count_and_hash, run_in_folder, stream
 from unmask.scoring.texts import Item, Texts, items_again, pairs_of
 
 KIND = "score"
@@ -100,14 +99,11 @@ def score(
     if not total and not isinstance(source, Iterator):
         raise InputError(NO_TEXT)
 
-    pool = None
+    reading, model_of_workers = (rename, lang, shift, mask_token), None
     if engine == "ray":
-        if isinstance(model, MaskedLM):
-            raise InputError("engine ray loads the model in its workers: give it by name or folder")
-        start_ray()
-        device = device if device != "auto" else "cuda" if ray_has_gpus() else "cpu"
-        pool = RayPool(_absolute(model), device, dtype, workers, (rename, lang, shift, mask_token))
-    lm = as_model(model, "cpu" if pool is not None else device, dtype, rename, lang, shift, mask_token)
+        lm, model_of_workers = for_workers(model, device, dtype, reading)
+    else:
+        lm = as_model(model, device, dtype, *reading)
     if out is None:
         kept: list[dict[str, Any]] = []
         take = kept.append if sink is None else sink
@@ -123,7 +119,7 @@ def score(
         asked: dict[str, Any] = settings.to_dict() | {"model": None if model is None else _shown(model), "weights": known}
         asked |= {"texts": identity, "dtype": dtype, "rows": rows, "tokens": tokens, "unit": unit, "written_as": format}
         with RunFolder(out, KIND, asked, model=known, same_content={"model": "weights"}) as folder:
-            run_in_folder(folder, lm, source, settings, shape, format, total, pool, progress)
+            run_in_folder(folder, lm, source, settings, shape, format, total, model_of_workers, workers, progress)
             found = Scores(settings, shape, folder=folder.path)
     if listed is None:
         return found
@@ -135,11 +131,3 @@ def score(
 
 def _shown(model: MaskedLM | str | Path) -> str:
     return "given" if isinstance(model, MaskedLM) else str(model)
-
-
-def _absolute(model: str | Path | None) -> str | None:
-    """A folder by its absolute path, which workers in another folder find."""
-    if model is None:
-        return None
-    path = Path(os.path.expanduser(model))
-    return str(path.resolve()) if path.is_dir() else str(model)

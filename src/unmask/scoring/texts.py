@@ -22,13 +22,18 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.models.text.text_tokenizer import BLANK, TextTokenizer
+from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, Tokens
 from unmask.runs.files import parse_json, user_path
 from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, source_name
 from unmask.scoring.batch import TextBatch
@@ -45,8 +50,7 @@ EMPTY = "the text is empty"
 """The reason of a blank line, which is not a failure."""
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """One text to score; `target` is the part of it that is scored, in characters, None for all of it."""
 
     text: str
@@ -243,68 +247,109 @@ def _space(left: str, right: str) -> str:
     return " "
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """One text, position by position, start and end tokens included.
+class Encoded(NamedTuple):
+    """A text as tokens.
 
-    ids       token ids
-    shown     readable tokens
-    regular   whether a token belongs to the text
-    spans     its place in the text, in characters; (0, 0) for start and end tokens
-    word_end  the first position after the tokenizer's word that it is in
+    ids       token ids, start and end tokens included
     sites     positions that are scored
     unknown   how many of them the model does not know
+    tokens    where the text's own tokens begin and end, their words and places in the text
     """
 
     ids: tuple[int, ...]
-    shown: tuple[str, ...]
-    regular: tuple[bool, ...]
-    spans: tuple[tuple[int, int], ...]
-    word_end: tuple[int, ...]
     sites: tuple[int, ...]
     unknown: int
+    tokens: Tokens
+
+
+class Prepared(NamedTuple):
+    """A text with its number, from 1, and its tokens, or the reason why it cannot be scored."""
+
+    number: int
+    item: Item
+    encoded: Encoded | None
+    reason: str | None
 
 
 def encode(words: TextTokenizer, item: Item) -> Encoded:
     """The item's text as tokens; raises `InputError` with the reason if it cannot be scored."""
-    if not item.text.strip():
-        raise InputError(EMPTY)
-    if BLANK in item.text or words.mask_token in item.text:
-        raise InputError("the text has a blank: fill it, or use fill")
-    ids, spans, numbers = words.tokens_of(item.text)
-    regular = tuple(number is not None for number in numbers)
-    special = set(words.special_ids)
-    unknown_id = words.unknown_id
-    foreign = [words.token(i) for i, own in zip(ids, regular, strict=True) if own and i in special and i != unknown_id]
-    if foreign:
-        raise InputError(f"the text holds the special token {foreign[0]}: take it out")
-    sites = [t for t, own in enumerate(regular) if own]
+    (found,) = encode_each(words, [item])
+    if isinstance(found, InputError):
+        raise found
+    return found
+
+
+def encode_each(words: TextTokenizer, items: Sequence[Item]) -> list[Encoded | InputError]:
+    """Every item's text as tokens, or the reason why it cannot be scored."""
+    refused = [_refused(words, item.text) for item in items]
+    texts = [item.text for item, error in zip(items, refused, strict=True) if error is None]
+    read = iter(words.tokens_of_each(texts))
+    foreign = set(words.special_ids) - {words.unknown_id}
+    found: list[Encoded | InputError] = []
+    for item, error in zip(items, refused, strict=True):
+        tokens = next(read) if error is None else error
+        try:
+            found.append(tokens if isinstance(tokens, InputError) else _encoded(words, item, tokens, foreign))
+        except InputError as wrong:
+            found.append(wrong)
+    return found
+
+
+def _refused(words: TextTokenizer, text: str) -> InputError | None:
+    if not text.strip():
+        return InputError(EMPTY)
+    if BLANK in text or words.mask_token in text:
+        return InputError("the text has a blank: fill it, or use fill")
+    return None
+
+
+def _encoded(words: TextTokenizer, item: Item, tokens: Tokens, foreign: set[int]) -> Encoded:
+    """A text of these tokens, none of which may be one of the special ids `foreign`."""
+    ids, sites = tokens.ids, _range(*tokens.inside)
+    if not foreign.isdisjoint(ids[slice(*tokens.inside)]):
+        special = next(ids[t] for t in sites if ids[t] in foreign)
+        raise InputError(f"the text holds the special token {words.token(special)}: take it out")
     if item.target is not None:
-        sites = _target_sites(item, sites, spans)
+        sites = _target_sites(item, sites, tokens.spans)
     if not sites:
         raise InputError("the text has no token of the model: give one with a word in it")
-    words.refuse_unknown(item.text[slice(*item.target)] if item.target else item.text, [ids[t] for t in sites])
-    words.warn_of_unknown(words.prepared(item.text), ids)
-    return Encoded(
-        tuple(ids),
-        tuple(words.token(i) for i in ids),
-        regular,
-        tuple(spans),
-        _word_ends(numbers),
-        tuple(sites),
-        sum(ids[t] == unknown_id for t in sites),
+    unknown = 0
+    if words.unknown_id in ids:
+        own = [ids[t] for t in sites]
+        words.refuse_unknown(item.text[slice(*item.target)] if item.target else item.text, own)
+        words.warn_of_unknown(words.prepared(item.text), ids)
+        unknown = own.count(words.unknown_id)
+    return Encoded(ids, sites, unknown, tokens)
+
+
+@cache
+def _range(first: int, after: int) -> tuple[int, ...]:
+    return tuple(range(first, after))
+
+
+def batch_of(texts: Sequence[Encoded], words: bool = True) -> TextBatch:
+    """Texts with equally many tokens and sites, side by side. Without `words` every token is its own."""
+    n, length = len(texts), len(texts[0].ids)
+    places, inside = np.arange(length), np.array([text.tokens.inside for text in texts])
+    return TextBatch.of(
+        torch.from_numpy(_rows(text.ids for text in texts).reshape(n, length)),
+        sites := torch.from_numpy(_rows(text.sites for text in texts).reshape(n, -1)),
+        torch.from_numpy((places >= inside[:, :1]) & (places < inside[:, 1:])),
+        _word_ends(texts).gather(1, sites) if words else None,
     )
 
 
-def batch_of(texts: Sequence[Encoded]) -> TextBatch:
-    """Texts with equally many tokens and sites, side by side."""
-    sites = torch.tensor([text.sites for text in texts])
-    return TextBatch(
-        torch.tensor([text.ids for text in texts]),
-        sites,
-        torch.tensor([text.regular for text in texts]),
-        torch.tensor([text.word_end for text in texts]).gather(1, sites),
-    )
+def _rows(numbers: Iterable[Sequence[int]]) -> np.ndarray:
+    return np.fromiter(chain.from_iterable(numbers), dtype=np.int64)
+
+
+def _word_ends(texts: Sequence[Encoded]) -> Int[Tensor, "n T"]:
+    """For each position the first after its word."""
+    words = np.array([text.tokens.words for text in texts], dtype=np.float64)  # NaN for start and end tokens
+    ends = np.tile(np.arange(1, words.shape[1] + 1), (len(texts), 1))
+    for t in range(words.shape[1] - 2, -1, -1):
+        ends[:, t] = np.where(words[:, t] == words[:, t + 1], ends[:, t + 1], ends[:, t])
+    return torch.from_numpy(ends)
 
 
 def spaced_words(text: str) -> list[tuple[int, int]]:
@@ -314,12 +359,12 @@ def spaced_words(text: str) -> list[tuple[int, int]]:
 
 def word_of_site(encoded: Encoded, text: str) -> list[int]:
     """For each site the number, from 0, of the word between spaces that has its first letter."""
-    words = spaced_words(text)
-    if not any(end for _, end in encoded.spans):
+    words, spans = spaced_words(text), encoded.tokens.spans
+    if not any(end for _, end in spans):
         return list(range(len(encoded.sites)))
     numbers, word = [], 0
     for t in encoded.sites:
-        start, end = encoded.spans[t]
+        start, end = spans[t]
         start += len(text[start:end]) - len(text[start:end].lstrip())
         while word + 1 < len(words) and start >= words[word][1]:
             word += 1
@@ -327,15 +372,7 @@ def word_of_site(encoded: Encoded, text: str) -> list[int]:
     return numbers
 
 
-def _word_ends(numbers: Sequence[int | None]) -> tuple[int, ...]:
-    ends = list(range(1, len(numbers) + 1))
-    for t in range(len(numbers) - 2, -1, -1):
-        if numbers[t] is not None and numbers[t] == numbers[t + 1]:
-            ends[t] = ends[t + 1]
-    return tuple(ends)
-
-
-def _target_sites(item: Item, regular: list[int], spans: Sequence[tuple[int, int]]) -> list[int]:
+def _target_sites(item: Item, regular: Sequence[int], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     """The tokens of the target; raises if one reaches beyond it into the words around."""
     assert item.target is not None
     first, last = item.target
@@ -349,4 +386,4 @@ def _target_sites(item: Item, regular: list[int], spans: Sequence[tuple[int, int
             sites.append(t)
     if not sites:
         raise InputError(f"the target {item.text[first:last]!r} has no token: give a word")
-    return sites
+    return tuple(sites)

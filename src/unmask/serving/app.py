@@ -68,10 +68,12 @@ def create_app(
     host: str = "127.0.0.1",
     given: str | None = None,
     options: Mapping[str, str | bool] | None = None,
+    beside: Guard | None = None,
 ) -> tuple[Guard, Desk]:
     """The application behind its guard, and the desk to close when it ends.
 
     `given` is the model's name on the command line, `options` those of its loading that are not the default.
+    `beside` is the application of a second model, which the page shows beside the first; it is under /beside.
     """
     shared = SharedLM(model)
     desk, questions, known = Desk(shared), Questions(shared), Runs(runs)
@@ -97,12 +99,14 @@ def create_app(
     @app.get("/api/about", responses=REFUSALS)
     async def about() -> schemas.About:
         """The model that is served, the names of everything that can be asked for, and the limits."""
-        return _about(shared, known, given, options or {})
+        return _about(shared, known, given, options or {}, beside is not None)
 
     @app.get("/api", include_in_schema=False)
     async def interface() -> Response:
         return Response((PAGE / "api.html").read_bytes(), media_type="text/html")
 
+    if beside is not None:
+        app.mount("/beside", beside)
     app.mount("/drawing", StaticFiles(directory=str(DRAWING)))
     app.router.redirect_slashes = False
     app.router.default = StaticFiles(directory=str(PAGE), html=True)  # not mounted: a mount hides 405
@@ -249,12 +253,13 @@ def _found(number: int, count: int, what: str) -> None:
         raise HTTPException(404, f"{what} {number} is not there: there are {count}, numbered from 0")
 
 
-def _about(model: SharedLM, known: Runs, given: str | None, options: Mapping[str, str | bool]) -> schemas.About:
+def _about(model: SharedLM, known: Runs, given: str | None, options: Mapping[str, str | bool], beside: bool) -> schemas.About:
     return schemas.About(
         version=__version__,
         model="the bundled English model" if given is None else Path(given).name or given,
         given=str(Path(given).resolve()) if given and Path(given).exists() else given,
         options=dict(options),
+        beside=beside,
         vocabulary=len(model.regular_ids),
         longest=model.max_length,
         by_character=model.words.by_character,

@@ -46,6 +46,6 @@ def marks_words(words: TextTokenizer) -> bool:
 
 def _reads(words: TextTokenizer, text: str) -> bool:
     try:
-        return words.unknown_id not in words.tokens_of(text)[0]
+        return words.unknown_id not in words.tokens_of(text).ids
     except InputError:
         return False

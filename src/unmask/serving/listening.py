@@ -7,6 +7,7 @@ read for SECONDS_TO_READ, end the connection. An idle connection is closed after
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import uvicorn
@@ -63,7 +64,7 @@ class Impatient(H11Protocol):
 class PageServer(uvicorn.Server):
     """An interrupt cancels all requests under way: those who wait get 503, streams an `error`, and the connections end."""
 
-    def __init__(self, app: Any, desk: Desk) -> None:
+    def __init__(self, app: Any, desks: Sequence[Desk]) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -75,9 +76,10 @@ class PageServer(uvicorn.Server):
                 server_header=False,
             )
         )
-        self.desk = desk
+        self.desks = desks
 
     def handle_exit(self, *signal: Any) -> None:
         """Cancel all work, then end."""
-        self.desk.close()
+        for desk in self.desks:
+            desk.close()
         super().handle_exit(*signal)

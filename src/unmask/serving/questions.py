@@ -12,7 +12,6 @@ from unmask.answers.comparison import Comparison, compare
 from unmask.answers.conditionals import conditionals
 from unmask.answers.dependence import dependence
 from unmask.answers.filling import Filling, fill
-from unmask.answers.mutants import Mutants, mutants, residue_ids
 from unmask.answers.pair_map import dependence_in_words, pair_map
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
@@ -29,6 +28,8 @@ from unmask.scoring.texts import spaced_words
 from unmask.serving import limits, requests, schemas
 from unmask.serving.kept import KeptJoints
 from unmask.serving.worker import SharedLM
+from unmask.variants.mutants import Mutants, mutants
+from unmask.variants.parent import residue_ids
 
 BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """Which the page takes as blanks; the functions take the first three and the model's own mask token."""
@@ -58,7 +59,8 @@ class Questions:
         if not text.strip():
             return []
         words = self.model.words
-        ids, spans, numbers = words.tokens_of(text)
+        tokens = words.tokens_of(text)
+        ids, numbers, spans = tokens.ids, tokens.words, tokens.spans
         by_number: dict[int, list[int]] = {}
         for t, number in enumerate(numbers):
             if number is not None and spans[t][1] > spans[t][0]:
@@ -68,11 +70,11 @@ class Questions:
             places = [(a, b, [0]) for a, b in spaced_words(text)]
         unknown = words.unknown_id
         found = []
-        for start, end, tokens in places:
+        for start, end, own in places:
             start += len(text[start:end]) - len(text[start:end].lstrip())
-            known = unknown not in [ids[t] for t in tokens]
+            known = unknown not in [ids[t] for t in own]
             shown = {"text": text[start:end], "start": offset + start, "end": offset + end}
-            found.append(schemas.Word(**shown, pieces=len(tokens), blank=None, known=known))
+            found.append(schemas.Word(**shown, pieces=len(own), blank=None, known=known))
         return found
 
     def fill(self, asked: requests.FillAsked, progress: Progress | None = None) -> schemas.Filled:

@@ -101,6 +101,7 @@ class About(BaseModel):
     model: str = Field(description="the model's name, as people read it")
     given: str | None = Field(description="the model as it was named on the command line; null: the bundled one")
     options: dict[str, str | bool] = Field(description="options of its loading that are not the default")
+    beside: bool = Field(description="whether there is a second model, under /beside")
     vocabulary: int = Field(description="regular tokens")
     longest: int | None = Field(description="tokens of the longest text; null: no limit")
     by_character: bool = Field(description="whether tokens are single letters, as residues are")

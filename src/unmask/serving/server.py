@@ -29,6 +29,7 @@ WHY = {
 @checked
 def serve(
     model: str | Path | None = None,
+    beside: str | Path | None = None,
     host: str = LOOPBACK_HOST,
     port: int = 8000,
     runs: Sequence[str | Path] = (),
@@ -41,9 +42,9 @@ def serve(
     mask_token: str | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve a page that shows joints, dependence, chains and scores of one model, until Ctrl-C.
+    """Serve a page that shows joints, dependence, chains and scores of one model, or of two side by side, until Ctrl-C.
 
-    The model is loaded once, before the page is up.
+    The models are loaded once, before the page is up.
     """
     ServeOptions.given(locals())
     try:
@@ -60,9 +61,15 @@ def serve(
         given = {"device": device, "dtype": dtype, "lang": lang, "shift": shift, "mask_token": mask_token}
         options = {name: value for name, value in given.items() if value and value != "auto"}
         loaded = as_model(model, device, dtype, rename, lang, shift, mask_token)
-        app, desk = create_app(loaded, runs, host, None if model is None else str(model), options)
+        second, desks = None, []
+        if beside is not None:
+            other = as_model(beside, device, dtype, None, lang, shift, mask_token)
+            second, desk = create_app(other, (), host, str(beside), options)
+            desks.append(desk)
+        app, desk = create_app(loaded, runs, host, None if model is None else str(model), options, second)
+        desks.append(desk)
         address = address_of(host, listening.getsockname()[1])
-        server = PageServer(app, desk)
+        server = PageServer(app, desks)
         if ready is None:
             _print_address(address, host)
         else:
@@ -74,8 +81,9 @@ def serve(
         try:
             server.run(sockets=[listening])
         finally:
-            desk.close()
-            desk.model.worker.close(PATIENCE)
+            for one in desks:
+                one.close()
+                one.model.worker.close(PATIENCE)
     finally:
         listening.close()
 

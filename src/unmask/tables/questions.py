@@ -6,7 +6,7 @@ question of many rows passes by itself, to the same bits as alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -155,7 +155,7 @@ def ask(model: ConditionalModel, questions: Sequence[Question], passes: PassCoun
             for rows, logits in model.unchecked_substitutions(cloze.ids, vary, question.values, predict):
                 question.answer(rows, logits)
                 passes.add(len(logits))
-        for batch in _batches(together, rows_at_once(model, length)):
+        for batch in cut(((question, len(question.total)) for question in together), rows_at_once(model, length)):
             texts, places = (torch.cat(part) for part in zip(*(q.texts(rows) for q, rows in batch), strict=True))
             sizes = [rows.stop - rows.start for _, rows in batch]
             logits = model.logits(texts, places)[:, 0]
@@ -166,15 +166,15 @@ def ask(model: ConditionalModel, questions: Sequence[Question], passes: PassCoun
         raise model.not_finite()
 
 
-def _batches(questions: Sequence[Question], at_once: int) -> Iterator[list[tuple[Question, slice]]]:
-    """The rows of all questions in their order, `at_once` at a time."""
-    batch: list[tuple[Question, slice]] = []
+def cut(sized: Iterable[tuple[Item, int]], at_once: int) -> Iterator[list[tuple[Item, slice]]]:
+    """The rows of all items in their order, given with how many each has, `at_once` at a time."""
+    batch: list[tuple[Item, slice]] = []
     free = at_once
-    for question in questions:
+    for item, total in sized:
         start = 0
-        while start < len(question.total):
-            rows = slice(start, min(len(question.total), start + free))
-            batch.append((question, rows))
+        while start < total:
+            rows = slice(start, min(total, start + free))
+            batch.append((item, rows))
             free -= rows.stop - start
             start = rows.stop
             if not free:

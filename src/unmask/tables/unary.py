@@ -21,6 +21,7 @@ from itertools import combinations
 from math import prod
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask import checks
@@ -74,10 +75,33 @@ class Tables:
     def __repr__(self) -> str:
         return f"Tables(shape={self.shape})"
 
+    @classmethod
+    @checked
+    def from_conditionals(
+        cls,
+        first: ArrayLike,
+        second: ArrayLike,
+        masked: Sequence[ArrayLike] | None = None,
+        labels: Sequence[Sequence[str]] | None = None,
+    ) -> Tables:
+        """Tables of a pair of your own: first[x, y] = q(x | y), whose columns sum to 1, second[x, y] = q(y | x), whose rows do.
+
+        masked   the two distributions with both positions masked, which product, chain and restarted use; by default the u and v
+                 with u = first v and v = second' u, so that chain is pseudo_gibbs
+        labels   how the values are shown, x's and y's
+
+        >>> tables = unmask.Tables.from_conditionals([[0.9, 0.2], [0.1, 0.8]], [[0.7, 0.3], [0.1, 0.9]])
+        >>> unmask.derive(tables, "arnold_gokhale").shape
+        (2, 2)
+        """
+        from unmask.tables.own import own_tables
+
+        return own_tables(first, second, masked, labels)
+
     @property
     def log_mass(self) -> float:
         """Log of the mass that the product joint over the whole vocabulary puts on the candidate sets."""
-        return sum(self.log_masked_inside) + sum(self.log_masked_support)
+        return min(0.0, sum(self.log_masked_inside) + sum(self.log_masked_support))
 
 
 @checked

@@ -3,11 +3,8 @@
 Everything random in step t (rows, masks, replacements, pairs) is drawn from generators seeded by (seed, t), so the state
 of a run is its weights, its optimisers' states and the number of steps done.
 
-The rate rises linearly over the warm-up steps and falls by a cosine to zero at the last step. `adamw` is the fused AdamW
-of torch, weight decay on matrices only. `muon` keeps AdamW for embeddings, norms and biases, and moves each weight matrix
-of the layers along its orthogonalised momentum (Jordan 2024): with M = U S V', the step is U V' scaled by 0.2 sqrt(longer
-side), which gives it the root mean square of an AdamW step, so both kinds share one rate. U V' comes from five
-Newton-Schulz steps on all matrices of one shape together.
+Several processes (`processes.py`) share out the rows of a batch. Each of them draws what is random for the whole batch and keeps
+the part of its own rows, so the number of processes changes nothing but the order of sums.
 """
 
 from __future__ import annotations
@@ -15,90 +12,29 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import cos, pi
 from threading import current_thread, main_thread
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
-from torch.optim import AdamW, Optimizer
+from torch import Tensor
 
-from unmask.options.training import OptimiserName
 from unmask.training.encoder import PackedBert, Slots, one_order
 from unmask.training.masking import ExactlyK, capacity
-from unmask.training.objectives import Task, compatibility_penalty, draw_pairs, filled_in, first_rows, objective_of
-from unmask.training.packing import BatchPlan, PackedRows, PackedText, RowBatch, Vocabulary, seed_for
+from unmask.training.objectives import SlotShare, Task, compatibility_penalty, draw_pairs, filled_in, objective_of
+from unmask.training.optimisers import make_optimisers, rate_at, whole_states
+from unmask.training.packing import BatchPlan, PackedRows, PackedText, RowBatch, Rows, Vocabulary, seed_for
 from unmask.training.prepare import Prepared
+from unmask.training.processes import ALONE, Processes
 from unmask.training.result import CheckpointFolder, RunLog, Status, TrainingError
 from unmask.training.settings import Start, TrainSettings, new_model
 from unmask.training.validation import Validation, log_unigram, stutter, validate
 
-_NEWTON_SCHULZ = ((3.4445, -4.7750, 2.0315),) * 5
-MOMENTUM = 0.95
-"""Of Muon."""
 _FLUSH_STEPS = 50
 _FLUSH_SECONDS = 2.0
-
-
-def rate_at(step: int, steps: int, warmup: int, peak: float) -> float:
-    """The learning rate of a step, counted from 0."""
-    if step < warmup:
-        return peak * (step + 1) / warmup
-    return peak * 0.5 * (1 + cos(pi * (step - warmup) / max(1, steps - warmup)))
-
-
-def orthogonalise(matrices: Float[Tensor, "n rows columns"]) -> Float[Tensor, "n rows columns"]:
-    """U V' of each (n, rows, columns) matrix's singular value decomposition, to within the scheme's +-30 % per value."""
-    x = matrices.bfloat16() if matrices.is_cuda else matrices
-    tall = x.shape[-2] > x.shape[-1]
-    x = x.mT if tall else x
-    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
-    for a, b, c in _NEWTON_SCHULZ:
-        gram = x @ x.mT
-        x = a * x + (b * gram + c * gram @ gram) @ x
-    return (x.mT if tall else x).to(matrices.dtype)
-
-
-class Muon(Optimizer):
-    """Orthogonalised momentum for weight matrices; matrices of one shape are stepped together."""
-
-    def __init__(self, params: Iterable[nn.Parameter], lr: float, weight_decay: float = 0.0) -> None:
-        super().__init__(params, {"lr": lr, "momentum": MOMENTUM, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """One step; needs gradients on all parameters."""
-        for group in self.param_groups:
-            shapes: dict[torch.Size, list[Tensor]] = defaultdict(list)
-            for p in group["params"]:
-                shapes[p.shape].append(p)
-            for (rows, columns), params in shapes.items():
-                grads = [p.grad for p in params if p.grad is not None]
-                buffers = [self.state[p].setdefault("momentum", torch.zeros_like(p)) for p in params]
-                torch._foreach_lerp_(buffers, grads, 1 - group["momentum"])
-                ahead = torch._foreach_lerp(grads, buffers, group["momentum"])
-                update = orthogonalise(torch.stack(ahead)) * (0.2 * max(rows, columns) ** 0.5)
-                torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
-                torch._foreach_add_(params, list(update.unbind()), alpha=-group["lr"])
-
-
-def make_optimisers(
-    model: nn.Module, name: OptimiserName, lr: float, weight_decay: float, betas: tuple[float, float]
-) -> list[Optimizer]:
-    """The optimisers of a BertForMaskedLM; tied weights are stepped once."""
-    named = list(model.named_parameters())
-    moved = [] if name == "adamw" else [p for n, p in named if p.dim() == 2 and "embeddings" not in n]
-    by_muon = {id(p) for p in moved}
-    decayed = [p for _, p in named if p.dim() == 2 and id(p) not in by_muon]
-    rest = [p for _, p in named if p.dim() < 2]
-    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
-    adamw = AdamW(groups, lr, betas, fused=True)
-    return [Muon(moved, lr, weight_decay=weight_decay), adamw] if moved else [adamw]
 
 
 class StepNumbers(NamedTuple):
@@ -138,10 +74,19 @@ class Trainer:
     """Model, optimisers and data of a run; `step(t)` makes step t."""
 
     def __init__(
-        self, settings: TrainSettings, prepared: Prepared, device: torch.device, compile: bool, init: Start | None = None
+        self,
+        settings: TrainSettings,
+        prepared: Prepared,
+        device: torch.device,
+        compile: bool,
+        init: Start | None = None,
+        processes: Processes = ALONE,
+        sharded: bool = False,
     ) -> None:
+        """`sharded`: each process holds the optimisers' states of its share of the parameters."""
         self.settings = settings
         self.device = device
+        self.processes = processes
         self.vocabulary = Vocabulary.of(prepared.tokenizer, device, settings.source_length)
         self.plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
         network = init.network if init else new_model(settings, self.vocabulary.size, self.vocabulary.pad)
@@ -150,13 +95,11 @@ class Trainer:
         narrow = settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
         self.bert = PackedBert(self.model, torch.bfloat16 if narrow else torch.float32, compile, self.objective.causal)
         self.optimisers = make_optimisers(
-            self.model, settings.optimiser, settings.lr, settings.weight_decay, (0.9, settings.beta2)
+            self.model, settings.optimiser, settings.lr, settings.weight_decay, (0.9, settings.beta2), sharded
         )
+        self.losses = processes.reduced(self.model, self._losses, compile)
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.slots = {
-            p.length: self.objective.slots(settings.batch_tokens // p.length, p.length, p.tokens_per_segment)
-            for p in self.plan.packed
-        }
+        self.slots = {p.length: self._slots(processes.rows(settings.batch_tokens // p.length), p) for p in self.plan.packed}
         self.log_unigram = log_unigram(prepared, self.vocabulary, self.objective.causal)
         self.fill = {p.length: p.tokens / p.ids.size for p in self.plan.packed}
 
@@ -171,47 +114,71 @@ class Trainer:
         generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
         if self.settings.dropout:
             torch.manual_seed(seed_for(self.settings.seed, step, 2))
-        loss = self._loss(text, batch.bucket, generator)
-        penalty = torch.zeros((), device=self.device)
-        if self.settings.compatibility:
-            penalty = self._penalty(text, batch.bucket, generator)
+        loss, penalty = self.losses(text, batch.bucket, generator)
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
-        (loss + self.settings.compatibility * penalty).backward()
+        objective = loss + self.settings.compatibility * penalty
+        (objective if self.processes.alone else objective * self.processes.size).backward()
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
         rate = rate_at(step, self.settings.steps, self.settings.warmup, self.settings.lr)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = rate
             optimiser.step()
-        return StepNumbers(loss.detach(), norm, penalty.detach(), round(batch.ids.size * self.fill[batch.bucket]))
+        loss, penalty = loss.detach(), penalty.detach()
+        if not self.processes.alone:
+            loss, penalty = self.processes.total(torch.stack([loss, penalty])).unbind()
+        return StepNumbers(loss, norm, penalty, round(batch.ids.size * self.fill[batch.bucket]))
 
     def _to_device(self, batch: RowBatch) -> Int[Tensor, "R L"]:
         ids = torch.from_numpy(batch.ids)
         return ids.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else ids
 
+    def _slots(self, rows: Rows, packed: PackedRows, whole: bool = False) -> int:
+        """A static upper bound on the asked positions of these rows, or of the whole batch."""
+        return self.objective.slots(rows.whole if whole else rows.size, packed.length, packed.tokens_per_segment)
+
+    def _losses(self, text: PackedText, bucket: int, generator: torch.Generator) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """This process' parts of the loss and of the compatibility penalty."""
+        loss = self._loss(text, bucket, generator)
+        penalty = torch.zeros((), device=self.device)
+        return loss, self._penalty(text, bucket, generator) if self.settings.compatibility else penalty
+
     def _loss(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
         task = self.objective.task(text, self.vocabulary, generator)
+        rows, share = None, None
+        if not self.processes.alone:
+            rows = self.processes.rows(len(text.ids))
+            share = SlotShare.of(task.asked, rows, self._slots(rows, self._packed(bucket), whole=True))
+            text, task = text.part(*rows[:2]), task.part(*rows[:2])
         slots = Slots.gather(task.asked, self.slots[bucket])
         answer = task.answer.flatten()[slots.position].long()
-        hidden = self._hidden(task, text)
+        hidden = self._hidden(task, text, rows)
         nll, _ = self.bert.nll(hidden, slots, answer, self.settings.label_smoothing)
         if self.settings.refinement:
-            again = filled_in(task, self.bert.logits(hidden.detach()[slots.position]), slots, self.vocabulary, generator)
-            corrected, _ = self.bert.nll(self._hidden(again, text), slots, answer, self.settings.label_smoothing)
+            first = self.bert.logits(hidden.detach()[slots.position])
+            again = filled_in(task, first, slots, self.vocabulary, generator, share)
+            corrected, _ = self.bert.nll(self._hidden(again, text, rows), slots, answer, self.settings.label_smoothing)
             nll = nll + self.settings.refinement * corrected
         return (nll * torch.where(slots.filled, task.weight.flatten()[slots.position], 0.0)).sum() / task.total.clamp(min=1)
 
-    def _hidden(self, task: Task, text: PackedText) -> Float[Tensor, "n D"]:
-        return self.bert.hidden(task.shown, text, self.settings.dropout)
+    def _hidden(self, task: Task, text: PackedText, rows: Rows | None) -> Float[Tensor, "n D"]:
+        return self.bert.hidden(task.shown, text, self.settings.dropout, rows)
+
+    def _packed(self, bucket: int) -> PackedRows:
+        return next(p for p in self.plan.packed if p.length == bucket)
 
     def _penalty(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
         rows = min(len(text.ids), self.settings.compatibility_rows or max(1, len(text.ids) // 8))
-        packed = next(p for p in self.plan.packed if p.length == bucket)
-        segments = capacity(ExactlyK(1), rows, bucket, packed.tokens_per_segment)  # a scheme that masks one token of each
-        first = first_rows(text, rows)
-        pairs = draw_pairs(self.bert, first, self.vocabulary, segments, generator)
-        return compatibility_penalty(self.bert, first, self.vocabulary, pairs)
+        own = self.processes.rows(rows)
+        if not own.size:
+            return torch.zeros((), device=self.device)
+        whole, segments = (  # a scheme that masks one token of each
+            capacity(ExactlyK(1), some, bucket, self._packed(bucket).tokens_per_segment) for some in (rows, own.size)
+        )
+        part = None if self.processes.alone else own
+        pairs = draw_pairs(self.bert, text.part(0, rows), self.vocabulary, segments, generator, part, whole)
+        return compatibility_penalty(self.bert, text.part(own.first, own.stop), self.vocabulary, pairs)
 
     def validate(self, rows: PackedRows) -> Validation:
         """Loss and accuracy on held-out rows: of the next token for a causal model, else with 15 % masked."""
@@ -222,7 +189,7 @@ class Trainer:
         slots = self.slots[last.length] if last.length == rows.length and self.bert.compiled else 0
         objective = self.objective if self.objective.causal else None
         with one_order(self.device):
-            return validate(self.bert, rows, self.vocabulary, objective, 0, batch_rows, slots, self.log_unigram)
+            return validate(self.bert, rows, self.vocabulary, objective, 0, batch_rows, slots, self.log_unigram, self.processes)
 
     def figures(self, rows: PackedRows) -> Validation:
         """The figures at the end of a run: those of `validate`, and the stutter of a masked model of pairs."""
@@ -233,12 +200,19 @@ class Trainer:
         return replace(found, stutter=own, reference_stutter=reference)
 
     def state(self) -> dict[str, Any]:
-        """Everything a resumed run needs, except the number of steps done."""
+        """Everything a resumed run needs, except the number of steps done; whole in the first process."""
         return {
             "settings": self.settings.to_dict(),
             "model": self.model.state_dict(),
-            "optimisers": [o.state_dict() for o in self.optimisers],
+            "optimisers": whole_states(self.optimisers, self.processes.leads),
         }
+
+    def save(self, step: int, checkpoints: CheckpointFolder) -> None:
+        """Write a checkpoint after `step` steps, which any number of processes can continue from."""
+        with self.processes.agreed():
+            state = self.state()
+            if self.processes.leads:
+                checkpoints.save(step, state)
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore `state`; raises ValueError or RuntimeError if it is from another run or has other shapes."""
@@ -305,12 +279,13 @@ def run_steps(
     began = time.monotonic()
     done = start
     status: Status = "finished"
-    with _interrupts() as interrupted:
+    with _interrupts(once=trainer.processes.alone) as interrupted:
         while done < steps:
             ledger.add(done, trainer.step(done))
             done += 1
-            if interrupted or pace.is_over(time.monotonic() - began):
-                status = "interrupted" if interrupted else "paused"
+            over = 2 if interrupted else 1 if pace.is_over(time.monotonic() - began) else 0
+            if over := trainer.processes.highest(over):
+                status = "interrupted" if over == 2 else "paused"
                 break
             if pace.validates(done, steps):
                 ledger.flush()
@@ -318,19 +293,22 @@ def run_steps(
                 ledger.restart_clock()
             if pace.keeps(done, steps):
                 ledger.flush()
-                checkpoints.save(done, trainer.state())
+                trainer.save(done, checkpoints)
                 ledger.restart_clock()
         ledger.flush()
         if done > start:
-            checkpoints.save(done, trainer.state())
+            trainer.save(done, checkpoints)
         figures = trainer.figures(valid)
         log.validated(done, figures)
     return "finished" if done == steps else status, done, figures
 
 
 @contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """A list that becomes non-empty at the first SIGINT, SIGTERM or SIGHUP; a second one ends the program as usual."""
+def _interrupts(once: bool = True) -> Iterator[list[int]]:
+    """A list that becomes non-empty at the first SIGINT, SIGTERM or SIGHUP; with `once`, a second one ends the program as usual.
+
+    Of several processes each gets an interrupt twice, from the terminal and from torchrun, which ends them itself if they linger.
+    """
     seen: list[int] = []
     if current_thread() is not main_thread():
         yield seen
@@ -340,7 +318,7 @@ def _interrupts() -> Iterator[list[int]]:
 
     def note(number: int, frame: Any) -> None:
         seen.append(number)
-        for s, handler in former.items():
+        for s, handler in former.items() if once else ():
             signal.signal(s, handler)
 
     for s in former:

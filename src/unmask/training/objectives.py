@@ -39,6 +39,7 @@ row are varied at once. Only the logits of the drawn tokens are computed, never 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,7 +58,7 @@ from unmask.training.masking import (
     parse_replacement,
     parse_scheme,
 )
-from unmask.training.packing import PackedText, Vocabulary
+from unmask.training.packing import PackedText, Rows, Vocabulary
 from unmask.training.settings import TrainSettings
 
 
@@ -69,6 +70,11 @@ class Task(NamedTuple):
     answer: Int[Tensor, "R L"]
     weight: Float[Tensor, "R L"]
     total: Int[Tensor, ""]
+
+    def part(self, first: int, stop: int) -> Task:
+        """The task of some rows, with the divisor of all."""
+        shown, asked, answer, weight = (value[first:stop] for value in self[:4])
+        return Task(shown, asked, answer, weight, self.total)
 
 
 def hide(
@@ -132,6 +138,23 @@ def objective_of(settings: TrainSettings) -> Objective:
     return Masked(parse_scheme(settings.masking), parse_replacement(settings.replacement), settings.loss, settings.mask_source)
 
 
+class SlotShare(NamedTuple):
+    """The places of some slots among the `whole` number that a batch has, of which `first` come before."""
+
+    first: Int[Tensor, ""]
+    whole: int
+
+    @classmethod
+    def of(cls, mask: Bool[Tensor, "R L"], rows: Rows, whole: int) -> SlotShare:
+        """The slots of these rows, where the mask of all rows has `whole`."""
+        return cls(mask[: rows.first].sum(), whole)
+
+    def draw(self, like: Float[Tensor, "m V"], fill: Callable[[Tensor], Tensor]) -> Float[Tensor, "m V"]:
+        """Random numbers for slots whose numbers are `like`: drawn by `fill` for all slots of the batch."""
+        drawn = fill(like.new_empty(self.whole, like.shape[1]))
+        return drawn[(self.first + torch.arange(len(like), device=like.device)).clamp(max=self.whole - 1)]
+
+
 @torch.no_grad()
 def filled_in(
     task: Task,
@@ -139,19 +162,19 @@ def filled_in(
     slots: Slots,
     vocabulary: Vocabulary,
     generator: Generator,
+    share: SlotShare | None = None,
 ) -> Task:
     """The task with tokens drawn from `logits`, those of the slots, where they are asked for."""
     allowed = logits.float().masked_fill(vocabulary.special, -torch.inf)
-    noise = torch.rand(allowed.shape, generator=generator, device=allowed.device).clamp(min=1e-12)
+    noise = _for_slots(allowed, share, lambda empty: empty.uniform_(generator=generator)).clamp(min=1e-12)
     drawn = (allowed - (-noise.log()).log()).argmax(-1).to(task.shown.dtype)
     proposed = torch.cat([drawn, drawn.new_zeros(1)])[slots.of].view_as(task.shown)
     inside = (slots.of < len(drawn)).view_as(task.asked)
     return task._replace(shown=torch.where(task.asked & inside, proposed, task.shown))
 
 
-def first_rows(text: PackedText, rows: int) -> PackedText:
-    """The layout of the first rows."""
-    return PackedText(**{f.name: getattr(text, f.name)[:rows] for f in dataclasses.fields(text)})
+def _for_slots(like: Float[Tensor, "m V"], share: SlotShare | None, fill: Callable[[Tensor], Tensor]) -> Float[Tensor, "m V"]:
+    return fill(torch.empty_like(like)) if share is None else share.draw(like, fill)
 
 
 def repeated(text: PackedText, times: int) -> PackedText:
@@ -162,7 +185,7 @@ def repeated(text: PackedText, times: int) -> PackedText:
 class PositionPairs(NamedTuple):
     """One pair of positions (flat indices a, b) of each of some segments, their tokens (x, y), and others drawn (x2, y2).
 
-    The number of pairs is static; `filled` marks the real ones.
+    The number of pairs is static; `filled` marks the real ones. `total` is the number of real ones in all rows of the batch.
     """
 
     a: Int[Tensor, " m"]
@@ -172,27 +195,45 @@ class PositionPairs(NamedTuple):
     y: Int[Tensor, " m"]
     x2: Int[Tensor, " m"]
     y2: Int[Tensor, " m"]
+    total: Int[Tensor, ""]
 
 
-def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capacity: int, generator: Generator) -> PositionPairs:
-    """Pairs from at most `capacity` segments; the other values are drawn from the model's own marginals with both masked."""
+def draw_pairs(
+    bert: PackedBert,
+    text: PackedText,
+    vocabulary: Vocabulary,
+    capacity: int,
+    generator: Generator,
+    rows: Rows | None = None,
+    whole: int = 0,
+) -> PositionPairs:
+    """Pairs from at most `capacity` segments; the other values are drawn from the model's own marginals with both masked.
+
+    rows    the rows whose pairs are wanted, if not all; flat indices count from the first of them
+    whole   the capacity of all rows, then
+    """
     rank = text.rank(noise(text, generator), text.maskable)
     enough = text.maskable & (text.count(text.maskable) > 1)
     at_a, at_b = enough & (rank == 0), enough & (rank == 1)
+    total, share = at_a.sum().clamp(max=whole or capacity), None
+    if rows is not None:
+        share = SlotShare.of(at_a, rows, whole)
+        text, at_a, at_b = text.part(*rows[:2]), at_a[rows.first : rows.stop], at_b[rows.first : rows.stop]
     length = text.ids.shape[1]
     a, filled, _ = Slots.gather(at_a, capacity)
     b = a // length * length + (text.same & at_b.unsqueeze(1)).to(torch.uint8).argmax(2).flatten()[a]
     x, y = text.ids.flatten()[a], text.ids.flatten()[b]
     mask = torch.full_like(x, vocabulary.mask)
+    pairs = PositionPairs(a, b, filled, x, y, x, y, total)
     with torch.no_grad():
-        hidden = bert.hidden(_shown(text, PositionPairs(a, b, filled, x, y, x, y), mask, mask), text)
-        x2, y2 = (_draw(bert.logits(hidden[p]), vocabulary, generator).to(x.dtype) for p in (a, b))
-    return PositionPairs(a, b, filled, x, y, x2, y2)
+        hidden = bert.hidden(_shown(text, pairs, mask, mask), text)
+        x2, y2 = (_draw(bert.logits(hidden[p]), vocabulary, generator, share).to(x.dtype) for p in (a, b))
+    return pairs._replace(x2=x2, y2=y2)
 
 
 def compatibility_penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, pairs: PositionPairs) -> Float[Tensor, ""]:
-    """Mean squared cross-ratio gap of the pairs."""
-    a, b, filled, x, y, x2, y2 = pairs
+    """The pairs' share of the mean squared cross-ratio gap: of those of some rows, their sum over the number in all rows."""
+    a, b, filled, x, y, x2, y2, total = pairs
     mask, tokens = torch.full_like(x, vocabulary.mask), text.ids.numel()
     seen = [_shown(text, pairs, *values) for values in ((mask, y), (mask, y2), (x, mask), (x2, mask))]
     hidden = bert.hidden(torch.cat(seen), repeated(text, 4))
@@ -201,7 +242,7 @@ def compatibility_penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabu
     up, down = bert.token_logits(hidden[at], values).unbind(1)
     of_y, of_y2, of_x, of_x2 = (up - down).chunk(4)
     gap = (of_y - of_y2) - (of_x - of_x2)
-    return (gap.square() * filled).sum() / filled.sum().clamp(min=1)
+    return (gap.square() * filled).sum() / total.clamp(min=1)
 
 
 def _shown(text: PackedText, pairs: PositionPairs, value_a: Int[Tensor, " m"], value_b: Int[Tensor, " m"]) -> Int[Tensor, "R L"]:
@@ -212,6 +253,10 @@ def _shown(text: PackedText, pairs: PositionPairs, value_a: Int[Tensor, " m"], v
     return out.index_put((write_a,), value_a).index_put((write_b,), value_b)[:-1].view_as(text.ids)
 
 
-def _draw(logits: Float[Tensor, "m V"], vocabulary: Vocabulary, generator: Generator) -> Int[Tensor, " m"]:
+def _draw(
+    logits: Float[Tensor, "m V"], vocabulary: Vocabulary, generator: Generator, share: SlotShare | None
+) -> Int[Tensor, " m"]:
+    """One token of each row: argmax of p / e with e exponential."""
     probabilities = logits.float().masked_fill(vocabulary.special, -torch.inf).softmax(-1)
-    return probabilities.multinomial(1, generator=generator).squeeze(1)
+    waits = _for_slots(probabilities, share, lambda empty: empty.exponential_(generator=generator))
+    return (probabilities / waits).argmax(-1)

@@ -17,9 +17,10 @@ translation, and what follows the segment's first end token has positions from `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -164,6 +165,19 @@ def seed_for(*parts: int) -> int:
     return int(np.random.SeedSequence(list(parts)).generate_state(1, np.uint64)[0] >> 1)
 
 
+class Rows(NamedTuple):
+    """Rows `first` to `stop` of the `whole` number of a batch's rows."""
+
+    first: int
+    stop: int
+    whole: int
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return self.stop - self.first
+
+
 @dataclass(frozen=True)
 class RowBatch:
     """The rows of one step, and their place in the plan."""
@@ -280,6 +294,10 @@ class PackedText:
         word = torch.where(vocabulary.continues[ids] & ~special, 0, place).cummax(1).values
         same = segment.unsqueeze(2) == segment.unsqueeze(1)
         return cls(ids, segment, start, position, given, same, ~special & ~given, word)
+
+    def part(self, first: int, stop: int) -> PackedText:
+        """The layout of some rows."""
+        return PackedText(**{field.name: getattr(self, field.name)[first:stop] for field in fields(self)})
 
     def count(self, chosen: Bool[Tensor, "R L"]) -> Int[Tensor, "R L"]:
         """For every token, how many tokens of its segment are `chosen`."""

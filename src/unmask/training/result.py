@@ -43,11 +43,11 @@ Status = Literal["finished", "interrupted", "paused"]
 class RunLog:
     """Writes the events of a run to its log file, and reports them to `progress`."""
 
-    def __init__(self, path: Path, steps: int, start: int = 0, progress: Progress | None = None) -> None:
-        self.path, self.steps, self.progress = path, steps, progress
+    def __init__(self, path: Path, steps: int, start: int = 0, progress: Progress | None = None, writes: bool = True) -> None:
+        self.path, self.steps, self.progress, self.writes = path, steps, progress, writes
         self.training = self.validation = ""
         self.began = time.monotonic()
-        if path.exists():  # steps that a killed run logged after its last checkpoint are made again
+        if writes and path.exists():  # steps that a killed run logged after its last checkpoint are made again
             kept = [as_json(record, indent=None) + "\n" for record in read_log(path) if record["step"] <= start]
             write_atomically(path, "".join(kept))
 
@@ -66,6 +66,8 @@ class RunLog:
         self._note({"step": step, "valid_loss": round(figures.loss, 5), "valid_accuracy": round(figures.accuracy, 5)})
 
     def _note(self, record: dict[str, float]) -> None:
+        if not self.writes:
+            return
         if self.progress:
             self.progress(int(record["step"]), self.steps, self.training + self.validation)
         record["seconds"] = round(time.monotonic() - self.began, 2)
@@ -271,7 +273,9 @@ def export_model(out: Path, model: BertMaskedLM, tokenizer: Tokenizer, settings:
     write_atomically(out / "README.md", card.encode("utf-8", "backslashreplace"), remedy)  # paths need not be UTF-8
 
 
-def model_card(made: TrainingRun, prepared: Prepared, command: str, licence: str, device: torch.device) -> str:
+def model_card(
+    made: TrainingRun, prepared: Prepared, command: str, licence: str, device: torch.device, processes: int = 1
+) -> str:
     """The text of the model card."""
     settings, held, figures = made.settings, prepared.held, made.validation
     rows = "\n".join(
@@ -288,6 +292,7 @@ def model_card(made: TrainingRun, prepared: Prepared, command: str, licence: str
     listed = "\n".join(f"    {name}: {value}" for name, value in settings.to_dict().items())
     today = datetime.date.today().isoformat()
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    where += f", {processes} processes" if processes > 1 else ""
     return f"""---
 license: {licence}
 pipeline_tag: {tag}

@@ -8,13 +8,14 @@ import os
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from unmask import checks
 from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.loading import resolve_device
+from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.text.word_pieces import load_word_pieces
 from unmask.options.option import documented
 from unmask.options.training import MANY, PAIRS_MASKING, PLAIN_MASKING, TrainOptions
@@ -24,9 +25,11 @@ from unmask.runs.folder import RunFolder
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 from unmask.training.corpus import Given, TextSource, sources
+from unmask.training.hub import push, refuse_unpushable
 from unmask.training.loop import Pace, Trainer, run_steps
 from unmask.training.packing import BatchPlan, seed_for
 from unmask.training.prepare import Held, Parallel, Prepared, Side, prepare, prepare_parallel
+from unmask.training.processes import Processes, joined, versions
 from unmask.training.result import CheckpointFolder, RunLog, TrainingRun, export_model, model_card
 from unmask.training.settings import Start, TrainSettings, choose_shape, refuse_what_does_not_fit
 from unmask.training.token_store import cache_folder, default_cache
@@ -34,6 +37,8 @@ from unmask.training.validation import Validation
 from unmask.translation.pairs import fit_length_head
 
 Name = str | os.PathLike[str]
+NOT_OF_THE_MODEL = ("corpus", "parallel", "progress", "resume", "push_to", "private")
+"""Arguments that the command on a model card states in another way, or not at all."""
 MORE = "give more --epochs or more text"
 SEGMENTS = (24, 64)
 """Lengths that lines are cut to by default, beside --max-length."""
@@ -91,6 +96,9 @@ def train(
     keep_checkpoints: bool = False,
     half: bool = False,
     licence: str = "unknown",
+    push_to: str | None = None,
+    private: bool = False,
+    shard_optimiser: bool = False,
     cache: Name | None = None,
     device: str = "auto",
     compile: bool | None = None,
@@ -109,76 +117,103 @@ def train(
     given = locals()
     options = TrainOptions.given(given)
     folder = output_folder("out", out, (corpus, parallel, distil, tokenizer, init, valid))
-    _refuse_folder(folder, resume)
-    pairs = _pairs(parallel, distil, corpus)
-    on = resolve_device(device)
-    start = None if init is None else Start.read(user_path(init, "init"), objective == "causal", rename)
-    if rename and not start:
-        raise InputError("rename was given without a model to start from: give --init, or leave it out")
-    asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab, "batch_tokens": batch_tokens, "lr": lr}
-    settings = options.part(
-        TrainSettings,
-        **choose_shape(size, on, asked, start.shape if start else None, str(init)),
-        segment_lengths=_segment_lengths(segment_lengths, max_length, parallel is not None),
-        buckets=_lengths("buckets", (max_length,) if buckets is None else buckets),
-        masking=masking if masking is not None else PAIRS_MASKING if pairs and objective == "masked" else PLAIN_MASKING,
-        parallel=parallel is not None,
-    )
-    pace = Pace(valid_every, checkpoint_every, max_minutes)
-    refuse_what_does_not_fit(settings, on)
-    read = [] if corpus is None else sources(corpus, weight, field)
-    held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
-    kept = default_cache() if cache is None else cache_folder(output_folder("cache", cache))
-    spelling = _tokenizer(tokenizer, start, folder if resume else None)
-    if pairs:
-        prepared = prepare_parallel(pairs, settings, held, kept, on, spelling, progress)
-    else:
-        prepared = prepare(read, settings, held, kept, spelling, progress)
-    if start:
-        start.refuse_other_sizes(max_length, max(prepared.tokenizer.get_vocab().values()) + 1)
-    settings = _settle(settings, prepared, epochs)
-    trainer = Trainer(settings, prepared, on, on.type == "cuda" if compile is None else compile, start)
-    identity = {
-        **settings.to_dict(),
-        "init": start.weights if start else None,
-        "tokenizer": content_hash(prepared.tokenizer.to_str()),
-        "corpus": prepared.corpus,
-    }
-    with RunFolder(folder, "train", identity, inside="training") as run_folder:
-        own = run_folder.own
-        if not resume and (own / "log.jsonl").exists():
-            raise InputError(f"another run has written to {str(folder)!r} meanwhile: name another --out")
-        write_atomically(folder / "tokenizer.json", prepared.tokenizer.to_str())
-        checkpoints = CheckpointFolder(own / "checkpoints")
-        done = checkpoints.restore(trainer.load_state, on)
-        log = RunLog(own / "log.jsonl", settings.steps, done, progress)
-        epochs = settings.steps / trainer.plan.steps_per_epoch
-        if progress:
-            progress(done, settings.steps, planned(settings, epochs, prepared.tokens, done))
-        status, step, figures = run_steps(trainer, prepared.valid, checkpoints, pace, log, done)
-        made = TrainingRun(
-            out=folder,
-            status=status,
-            step=step,
-            validation=figures,
-            parameters=sum(p.numel() for p in trainer.parameters),
-            tokens=prepared.tokens,
-            epochs=epochs,
-            settings=settings,
-        )
-        card = model_card(made, prepared, _command(given, read, held.source), licence, on)
-        if prepared.pairs and settings.objective == "masked":
-            known, seed = prepared.pairs, seed_for(settings.seed, 2)
-            fit_length_head(trainer.model, known.layout, known.sources, known.targets, seed).save(folder)
-        export_model(folder, trainer.model, prepared.tokenizer, settings, card, half)
-        if prepared.pairs:
-            prepared.pairs.layout.save(folder, settings.objective, prepared.tokenizer.get_vocab(), settings.corrects)
-        if made.finished:
-            write_json(own / "finished.json", {"step": step, **dataclasses.asdict(figures)})
-            if not keep_checkpoints:
-                checkpoints.clear()
-            warn_of_unlearned(made)
+    if push_to is not None:
+        refuse_unpushable(push_to)
+    elif private:
+        raise InputError("private was given without push_to: give --push-to OWNER/NAME, or leave it out")
+    with joined(device) as processes:
+        on, progress = processes.device, progress if processes.leads else None
+        processes.refuse_others({name: _spelled(value) for name, value in given.items() if name != "progress"} | versions(on))
+        with processes.agreed():
+            _refuse_folder(folder, resume)
+            pairs = _pairs(parallel, distil, corpus)
+            start = None if init is None else Start.read(user_path(init, "init"), objective == "causal", rename)
+            if rename and not start:
+                raise InputError("rename was given without a model to start from: give --init, or leave it out")
+            asked = {"layers": layers, "width": width, "heads": heads, "vocab": vocab, "batch_tokens": batch_tokens, "lr": lr}
+            settings = options.part(
+                TrainSettings,
+                **choose_shape(size, on, asked, start.shape if start else None, str(init)),
+                segment_lengths=_segment_lengths(segment_lengths, max_length, parallel is not None),
+                buckets=_lengths("buckets", (max_length,) if buckets is None else buckets),
+                masking=masking if masking is not None else PAIRS_MASKING if pairs and objective == "masked" else PLAIN_MASKING,
+                parallel=parallel is not None,
+            )
+            pace = Pace(valid_every, checkpoint_every, max_minutes)
+            refuse_what_does_not_fit(settings, on, processes.size, shard_optimiser)
+            read = [] if corpus is None else sources(corpus, weight, field)
+            held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
+            kept = default_cache() if cache is None else cache_folder(output_folder("cache", cache))
+            spelling = _tokenizer(tokenizer, start, folder if resume else None)
+        with processes.agreed(), processes.in_turn():
+            if pairs:
+                prepared = prepare_parallel(pairs, settings, held, kept, on, spelling, progress)
+            else:
+                prepared = prepare(read, settings, held, kept, spelling, progress)
+        with processes.agreed():
+            if start:
+                start.refuse_other_sizes(max_length, max(prepared.tokenizer.get_vocab().values()) + 1)
+            settings = _settle(settings, prepared, epochs, processes)
+        identity = {
+            **settings.to_dict(),
+            "init": start.weights if start else None,
+            "tokenizer": content_hash(prepared.tokenizer.to_str()),
+            "corpus": prepared.corpus,
+        }
+        processes.refuse_others(identity)
+        compiled = on.type == "cuda" if compile is None else compile
+        trainer = Trainer(settings, prepared, on, compiled, start, processes, shard_optimiser and not processes.alone)
+        with ExitStack() as stack:
+            own = folder / "training"
+            with processes.agreed():
+                if processes.leads:
+                    stack.enter_context(RunFolder(folder, "train", identity, inside="training"))
+                    if not resume and (own / "log.jsonl").exists():
+                        raise InputError(f"another run has written to {str(folder)!r} meanwhile: name another --out")
+                    write_atomically(folder / "tokenizer.json", prepared.tokenizer.to_str())
+            checkpoints = CheckpointFolder(own / "checkpoints")
+            with processes.agreed():
+                done = checkpoints.restore(trainer.load_state, on)
+            processes.refuse_others({"a checkpoint of step": done})
+            log = RunLog(own / "log.jsonl", settings.steps, done, progress, processes.leads)
+            epochs = settings.steps / trainer.plan.steps_per_epoch
+            if progress:
+                progress(done, settings.steps, planned(settings, epochs, prepared.tokens, done))
+            status, step, figures = run_steps(trainer, prepared.valid, checkpoints, pace, log, done)
+            made = TrainingRun(
+                out=folder,
+                status=status,
+                step=step,
+                validation=figures,
+                parameters=sum(p.numel() for p in trainer.parameters),
+                tokens=prepared.tokens,
+                epochs=epochs,
+                settings=settings,
+            )
+            with processes.agreed():
+                if processes.leads:
+                    card = model_card(made, prepared, _command(given, read, held.source), licence, on, processes.size)
+                    _write(made, trainer.model, prepared, card, half)
+                    if made.finished and not keep_checkpoints:
+                        checkpoints.clear()
+        with processes.agreed():
+            if processes.leads and made.finished:
+                warn_of_unlearned(made)
+                if push_to is not None:
+                    push(folder, push_to, private)
     return made
+
+
+def _write(made: TrainingRun, model: BertMaskedLM, prepared: Prepared, card: str, half: bool) -> None:
+    """Write the model folder, and note that the run is finished if it is."""
+    settings, known = made.settings, prepared.pairs
+    if known and settings.objective == "masked":
+        fit_length_head(model, known.layout, known.sources, known.targets, seed_for(settings.seed, 2)).save(made.out)
+    export_model(made.out, model, prepared.tokenizer, settings, card, half)
+    if known:
+        known.layout.save(made.out, settings.objective, prepared.tokenizer.get_vocab(), settings.corrects)
+    if made.finished:
+        write_json(made.out / "training" / "finished.json", {"step": made.step, **dataclasses.asdict(made.validation)})
 
 
 def planned(settings: TrainSettings, epochs: float, tokens: int, done: int) -> str:
@@ -232,9 +267,10 @@ def _tokenizer(given: Name | None, start: Start | None, resumed: Path | None) ->
     return file
 
 
-def _settle(settings: TrainSettings, prepared: Prepared, epochs: float) -> TrainSettings:
+def _settle(settings: TrainSettings, prepared: Prepared, epochs: float, processes: Processes) -> TrainSettings:
     """Steps from epochs if --steps is 0, and a warm-up of at most a tenth of the steps."""
     plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
+    processes.refuse_few_rows(min(plan.rows), max(p.length for p in plan.packed))
     steps = settings.steps or min(MANY, max(1, round(epochs * plan.steps_per_epoch)))
     return dataclasses.replace(settings, steps=steps, warmup=min(settings.warmup, max(1, steps // 10)))
 
@@ -264,7 +300,7 @@ def _command(given: Mapping[str, Any], read: Sequence[TextSource], held: TextSou
         words += ["--parallel", *(_where(side) for side in Parallel.of(given["parallel"]).sides)]
     for name, parameter in inspect.signature(train).parameters.items():
         value, option = given[name], f"--{name.replace('_', '-')}"
-        if name in ("corpus", "parallel", "progress", "resume") or _spelled(value) == _spelled(parameter.default):
+        if name in NOT_OF_THE_MODEL or _spelled(value) == _spelled(parameter.default):
             continue
         if isinstance(value, bool):
             words.append(option if value else f"--no-{name}")

@@ -118,11 +118,11 @@ def choose_shape(
     return chosen
 
 
-def refuse_what_does_not_fit(settings: TrainSettings, device: torch.device) -> None:
+def refuse_what_does_not_fit(settings: TrainSettings, device: torch.device, processes: int = 1, sharded: bool = False) -> None:
     """Raise InputError, before any allocation, if weights, gradients, moments and attention masks alone exceed the memory."""
     layer = 12 * settings.width**2 + 13 * settings.width
     count = (settings.vocab + settings.max_length + settings.width) * settings.width + settings.layers * layer
-    needed = 16 * count + 5 * settings.batch_tokens * settings.max_length
+    needed = (8 + 8 / (processes if sharded else 1)) * count + 5 * settings.batch_tokens * settings.max_length / processes
     there = _memory(device)
     if needed > there:
         raise InputError(

@@ -25,6 +25,7 @@ from unmask.training.masking import FixedRate
 from unmask.training.objectives import Masked, Objective
 from unmask.training.packing import PackedRows, PackedText, Vocabulary, seed_for
 from unmask.training.prepare import Prepared
+from unmask.training.processes import ALONE, Processes
 
 LITTLE = 0.1
 """A model has learned little if its loss is within this share of the unigram loss."""
@@ -88,23 +89,28 @@ def validate(
     batch_rows: int = 64,
     slots: int = 0,
     log_unigram: Tensor | None = None,
+    processes: Processes = ALONE,
 ) -> Validation:
     """Validation on `rows`, with 15 % masked unless another objective is given.
 
     slots         the number of positions that the head computes at once, if it is to match training's shape
     log_unigram   log-frequencies of the tokens, whose loss on the same targets is Validation.unigram
+    processes     share out the rows of each batch
     """
     objective = objective or Masked(FixedRate(0.15))
     device = vocabulary.special.device
-    slots = max(slots, objective.slots(batch_rows, rows.length, rows.tokens_per_segment))
+    own = processes.rows(batch_rows)
+    slots = max(slots, objective.slots(own.size, rows.length, rows.tokens_per_segment))
     loss, hits, count, plain = (torch.zeros((), dtype=torch.float64, device=device) for _ in range(4))
-    for start in range(0, len(rows.ids), batch_rows):
+    for start in range(0, len(rows.ids) if own.size else 0, batch_rows):
         block = np.full((batch_rows, rows.length), vocabulary.pad, np.int32)
         part = rows.ids[start : start + batch_rows]
         block[: len(part)] = part
         text = PackedText.of(torch.from_numpy(block).to(device), vocabulary)
         generator = torch.Generator(device).manual_seed(seed_for(seed, start))
         task = objective.task(text, vocabulary, generator)
+        if not processes.alone:
+            text, task = text.part(*own[:2]), task.part(*own[:2])
         gathered = Slots.gather(task.asked, slots)
         answer = task.answer.flatten()[gathered.position].long()
         with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code is used here too
@@ -115,6 +121,7 @@ def validate(
         loss += (nll.detach() * gathered.filled).sum()
         hits += (hit & gathered.filled).sum()
         count += gathered.filled.sum()
+    loss, hits, count, plain = processes.total(torch.stack([loss, hits, count, plain])).unbind()
     total = max(1, int(count))
     unigram = None if log_unigram is None else float(plain) / total
     return Validation(float(loss) / total, float(hits) / total, int(count), unigram)

@@ -110,6 +110,11 @@ class Translated(NamedTuple):
     passes: int
 
 
+def rows_at_once(device: str, beam: int) -> int:
+    """Sources that are searched together."""
+    return max(1, ROWS.get(device, ROWS["cpu"]) // beam)
+
+
 def beam_search(
     model: CausalPairs,
     sources: Sequence[Sequence[int]],
@@ -122,7 +127,7 @@ def beam_search(
     longest = model.layout.longest_target
     limits = [longest] * len(sources) if most is None else [min(longest, limit) for limit in most]
     order = sorted(range(len(sources)), key=lambda i: (limits[i], len(sources[i])))
-    rows = max(1, ROWS.get(model.device.type, ROWS["cpu"]) // beam)
+    rows = rows_at_once(model.device.type, beam)
     out: dict[int, Translated] = {}
     for start in range(0, len(order), rows):
         some = order[start : start + rows]

@@ -69,7 +69,7 @@ class Translations:
 
     rows      text, energy, log_prob, passes, stutter (equal neighbouring tokens), tokens, length (of the text, in tokens);
               an empty source has an empty text, and null for its numbers. Of a causal model log_prob is its own
-    seconds   in all
+    seconds   in all; on Ray, those of all workers together
     moves     of a kernel: steps, and how many were accepted, proposed another token, and changed the text
     figures   against the references
     """

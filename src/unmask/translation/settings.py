@@ -37,6 +37,11 @@ class TranslateSettings(Translating):
         return self.method in AUTOREGRESSIVE
 
     @property
+    def width(self) -> int:
+        """Of the beam of a causal model; greedy decoding has one of 1."""
+        return self.beam if self.method == "beam" else 1
+
+    @property
     def moves(self) -> bool:
         """Whether a Markov kernel moves the translations after they were started."""
         return self.method in MARKOV

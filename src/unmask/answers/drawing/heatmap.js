@@ -54,7 +54,7 @@ export function heatmap(map, { colouring = "joint", pinned = null, chosen = null
     heatTable({
       rows: rows.ids.map((_, i) => head(rows, 0, i)), columns: columns.ids.map((_, j) => head(columns, 1, j)), shares: colours(map, colouring),
       name: (i, j) => `${shown(rows.tokens[i])} … ${shown(columns.tokens[j])}: ${percent(map.joint[i][j])}, independent ${percent(map.product[i][j])}`,
-      press: choose, look, chosen: (i, j) => chosen && chosen[0] === i && chosen[1] === j, corner: corner(...names), kind: [small && "small", letters && "letters"].filter(Boolean).join(" "),
+      press: choose, look, chosen: (i, j) => chosen && chosen[0] === i && chosen[1] === j, corner: corner(...names.map((name) => (letters ? name.replace("residue ", "") : name))), kind: [small && "small", letters && "letters"].filter(Boolean).join(" "),
       held: (i, j) => (held(0, rows.ids[i]) || held(1, columns.ids[j]) ? "held" : "") }));
 }
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
 from unmask import checks
@@ -29,6 +29,7 @@ from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.source import first_line
 from unmask.models.text.vocabulary import are_letters
 
+Read = TypeVar("Read")
 BLANK = "[MASK]"
 SHOWN = 5
 MOST_NAMED = 50
@@ -42,6 +43,35 @@ FEW_UNUSED, SHARE_UNUSED = 8, 0.02
 """Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
 CHARACTERS_PER_TOKEN = 1_000
 """No text that a model can take has more on average."""
+
+
+class Placed(NamedTuple):
+    """What the library `tokenizers` knows of a text, under its names, for tokenizers that do not use it."""
+
+    word_ids: Sequence[int | None]
+    offsets: Sequence[tuple[int, int]]
+
+
+class Tokens(NamedTuple):
+    """The tokens of a text, start and end tokens included.
+
+    inside   first position that is not a start token, and first end token
+    source   words and spans, which are computed when they are asked for
+    """
+
+    ids: tuple[int, ...]
+    inside: tuple[int, int]
+    source: Encoding | Placed
+
+    @property
+    def words(self) -> Sequence[int | None]:
+        """Number of the tokenizer's word that each token is in, None for start and end tokens."""
+        return self.source.word_ids
+
+    @property
+    def spans(self) -> Sequence[tuple[int, int]]:
+        """Places in the text, in characters; (0, 0) for start and end tokens, and for all if the tokenizer does not know them."""
+        return self.source.offsets
 
 
 class TextTokenizer:
@@ -71,6 +101,7 @@ class TextTokenizer:
         self.regular_tokens = {token: i for token, i in vocabulary.items() if i not in special}
         self.by_character = are_letters(self.regular_tokens)
         self._named: set[str] = set()
+        self._ends: tuple[int, int] | None = None
 
     def encode(self, text: str) -> list[int]:
         """Ids of the whole text, the model's start and end tokens included; warns of words that the model does not know."""
@@ -84,7 +115,7 @@ class TextTokenizer:
         self.warn_of_unknown(prepared, ids)
         return ids
 
-    def warn_of_unknown(self, prepared: str, ids: list[int]) -> None:
+    def warn_of_unknown(self, prepared: str, ids: Sequence[int]) -> None:
         """Warn of words that are read as the unknown token, each once."""
         if self.unknown_id not in ids or len(self._named) >= MOST_NAMED:
             return
@@ -97,7 +128,7 @@ class TextTokenizer:
         further = "; further unknown words are not named" if len(self._named) >= MOST_NAMED else ""
         warnings.warn(f"the model does not know {shown} and reads {mark} instead{further}", UnmaskWarning, stacklevel=4)
 
-    def _unknown_words(self, text: str, ids: list[int]) -> list[str]:
+    def _unknown_words(self, text: str, ids: Sequence[int]) -> list[str]:
         """The parts of the text that became the unknown token; only their number if the tokenizer has no spans."""
         spans = self.spans(text)
         if spans is None:
@@ -108,26 +139,44 @@ class TextTokenizer:
         """Start and end of each token in a prepared text; None for a tokenizer that does not know them."""
         return None if self.core is None else list(self.core.encode(text).offsets)
 
-    def tokens_of(self, text: str) -> tuple[list[int], list[tuple[int, int]], list[int | None]]:
-        """Ids of a text, their spans in it, and the number of the tokenizer's word (None for start and end tokens) of each.
+    def tokens_of(self, text: str) -> Tokens:
+        """The tokens of a text."""
+        (found,) = self.tokens_of_each([text])
+        if isinstance(found, InputError):
+            raise found
+        return found
 
-        Spans are (0, 0) for start and end tokens, and for all tokens if the tokenizer does not know them.
-        """
-        prepared = self.prepared(text)
-        if self.core is not None:
-            encoding = self.core.encode(prepared)
-            ids, spans, numbers = list(encoding.ids), list(encoding.offsets), list(encoding.word_ids)
-        else:
-            ids = self.encode(text)
-            around = len(ids) - len(self._ids(prepared))
-            first = next(t for t, i in enumerate(ids) if i not in self.special_ids) if around else 0
-            inside = range(first, len(ids) - around + first)
-            spans, numbers = [(0, 0)] * len(ids), [t if t in inside else None for t in range(len(ids))]
-        if self.by_character:
-            places = iter([(at, at + 1) for at, letter in enumerate(text) if not letter.isspace()])
-            spans = [(0, 0) if number is None else next(places) for number in numbers]
-            numbers = [None if number is None else t for t, number in enumerate(numbers)]
-        return ids, spans, numbers
+    def tokens_of_each(self, texts: Sequence[str]) -> list[Tokens | InputError]:
+        """The tokens of every text, or the error of one that cannot be read."""
+        prepared = [_attempt(self.prepared, text) for text in texts]
+        encodings = iter(
+            () if self.core is None else self.core.encode_batch([text for text in prepared if isinstance(text, str)])
+        )
+        found: list[Tokens | InputError] = []
+        for text, ready in zip(texts, prepared, strict=True):
+            if isinstance(ready, InputError):
+                found.append(ready)
+                continue
+            tokens = _attempt(self._in_python, text) if self.core is None else self._tokens(next(encodings))
+            found.append(_by_letter(text, tokens) if self.by_character and not isinstance(tokens, InputError) else tokens)
+        return found
+
+    def _tokens(self, encoding: Encoding) -> Tokens:
+        ids = tuple(encoding.ids)
+        if self._ends is None:  # a text's own tokens are of a word, the start and end tokens around all texts are not
+            own = [t for t, word in enumerate(encoding.word_ids) if word is not None]
+            self._ends = (own[0], len(ids) - 1 - own[-1]) if own else None
+        before, after = self._ends or (len(ids), 0)
+        return Tokens(ids, (before, len(ids) - after), encoding)
+
+    def _in_python(self, text: str) -> Tokens:
+        """The tokens by a tokenizer that does not know their spans."""
+        ids = self.encode(text)
+        around = len(ids) - len(self._ids(self.prepared(text)))
+        first = next(t for t, i in enumerate(ids) if i not in self.special_ids) if around else 0
+        inside = range(first, len(ids) - around + first)
+        words = [t if t in inside else None for t in range(len(ids))]
+        return Tokens(tuple(ids), (inside.start, inside.stop), Placed(words, [(0, 0)] * len(ids)))
 
     def around(self) -> tuple[list[int], list[int]]:
         """The ids before and after a text."""
@@ -268,6 +317,20 @@ class TextTokenizer:
                 spread += [character for character in piece if not character.isspace()]
             place += len(piece)
         return " ".join(spread)
+
+
+def _attempt(read: Callable[[str], Read], text: str) -> Read | InputError:
+    try:
+        return read(text)
+    except InputError as error:
+        return error
+
+
+def _by_letter(text: str, found: Tokens) -> Tokens:
+    """Tokens of single letters, each of which is a word, with their places in the text."""
+    places = iter([(at, at + 1) for at, letter in enumerate(text) if not letter.isspace()])
+    words = [None if word is None else t for t, word in enumerate(found.words)]
+    return found._replace(source=Placed(words, [(0, 0) if word is None else next(places) for word in words]))
 
 
 def core_of(tokenizer: Any) -> Tokenizer | None:

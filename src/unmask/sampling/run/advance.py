@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -51,6 +51,9 @@ from unmask.sampling.run.result import (
 )
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
+
+if TYPE_CHECKING:
+    from unmask.sampling.run.sharing import SharedChains
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 STREAM = "philox4x32-10"
@@ -264,6 +267,42 @@ def group_run(settings: SampleSettings, group: Group, made: Kernel | Decoder) ->
     return MarkovRun(settings, group, made) if isinstance(made, Kernel) else DecoderRun(settings, group, made)
 
 
+class Keeper:
+    """A group's samples and latest mark on their way to the folder: every so many seconds, and at the end.
+
+    Without a folder, all samples stay here.
+    """
+
+    def __init__(self, number: int, sweeps: int, writer: Writer | None, seconds: float, mark: Mark | None = None) -> None:
+        self.number, self.sweeps, self.writer, self.seconds = number, sweeps, writer, seconds
+        self.rows: list[SweepRows] = []
+        self.mark = mark
+        self._last = time.monotonic()
+
+    @property
+    def done(self) -> int:
+        """Sweeps of the mark."""
+        return 0 if self.mark is None else int(self.mark["done"])
+
+    def add(self, rows: Sequence[SweepRows], mark: Mark) -> None:
+        """Samples of further sweeps, and the mark after them."""
+        self.rows += rows
+        self.mark = mark
+        if time.monotonic() - self._last > self.seconds or self.done == self.sweeps:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is there."""
+        if self.writer and self.mark is not None:
+            self.writer.keep(self.number, [row for row in self.rows if row.sweep <= self.done], self.mark)
+            self.rows, self._last = [], time.monotonic()
+
+
+def memory_budget(memory: int | float | str | None, model: MaskedLM) -> int | None:
+    """Bytes, where the user gave a budget."""
+    return None if memory is None else budget_of("memory", memory, available_bytes(model.device))
+
+
 def draw_samples(
     settings: SampleSettings,
     model: MaskedLM,
@@ -275,75 +314,78 @@ def draw_samples(
     user_terms: Sequence[UserTerm] = (),
     progress: Progress | None = None,
     seconds_between_checkpoints: float = SECONDS_BETWEEN_CHECKPOINTS,
+    shared: SharedChains | None = None,
 ) -> SampleRun:
     """Draw samples; with a folder `out`, keep them there and go on where an earlier run of the same settings stopped.
 
-    name   of the model, for the record: another name of the same weights continues the run
+    name     of the model, for the record: another name of the same weights continues the run
+    shared   the workers that advance the chains, instead of this process
     """
-    budget = None if memory is None else budget_of("memory", memory, available_bytes(model.device))
-    found, plan = groups(settings, model, chains_at_once, user_terms, budget)
-    made = build_all(settings, model, found, plan)  # so that everything is checked before anything is written
+    with nullcontext() if shared is None else shared.engine:
+        budget = memory_budget(memory, model)
+        planned = None if shared is None else shared.plan()
+        if planned is None:
+            found, plan = groups(settings, model, chains_at_once, user_terms, budget)
+        else:
+            found, plan = groups(settings, model, planned.sizes, user_terms, budget, planned.keeps)
+        made = build_all(settings, model, found, plan)  # so that everything is checked before anything is written
+        done = [0] * len(found)
 
-    def advance(number: int, folder: SampleFolder | None = None, writer: Writer | None = None) -> tuple[list[SweepRows], Mark]:
-        def report(done: int) -> None:
+        def report(number: int, sweeps: int) -> None:
+            done[number] = sweeps
             if progress:
-                progress(number * settings.sweeps + done, len(found) * settings.sweeps, "sweeps")
+                progress(sum(done), len(found) * settings.sweeps, "sweeps")
 
-        run = group_run(settings, found[number], made[number])
-        return advanced(run, number, folder, writer, report, seconds_between_checkpoints)
+        def advance(folder: SampleFolder | None = None, writer: Writer | None = None) -> list[Keeper]:
+            keepers = []
+            for number, group in enumerate(found):
+                run = group_run(settings, group, made[number])
+                saved = folder.checkpoint(number, run.mark(run.starts)) if folder else None
+                keepers.append(Keeper(number, settings.sweeps, writer, seconds_between_checkpoints, saved))
+                if shared is None:
+                    with folder.restoring(number) if folder and saved is not None else nullcontext():
+                        run.begin() if saved is None else run.restore(saved)
+                    advance_group(run, keepers[-1], partial(report, number))
+                elif saved is not None:
+                    report(number, keepers[-1].done)
+            if shared is not None and planned is not None:
+                shared.advance(planned, keepers, report)
+            return keepers
 
-    if out is None:
-        parts = [advance(number) for number in range(len(found))]
-        rows = as_frame(table_of([row for part, _ in parts for row in part], model))
-        return assemble(settings, rows, [on_host(mark) for _, mark in parts], model.text, memory=str(plan))
-    about = {
-        "user_terms": [getattr(term, "__qualname__", repr(term)) for term in user_terms],
-        "model": name,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "device": model.device.type,
-        "stream": STREAM,
-        "keeps": plan.keeps,
-        "chains_at_once": [len(group.chains) for group in found],
-    }
-    with SampleFolder(out, settings, model.fingerprint, about) as folder:
-        with Writer(folder, model) as writer:
-            marks = [advance(number, folder, writer)[1] for number in range(len(found))]
-        snapshots = [on_host(mark) for mark in marks]
-        rows = as_frame(folder.rows(sample_columns()))
-        run = assemble(settings, rows, snapshots, model.text, folder.path, str(plan))
-        for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
-            write_table(folder.path / f"{file}.parquet", frame)
-    return run
+        if out is None:
+            keepers = advance()
+            rows = as_frame(table_of([row for keeper in keepers for row in keeper.rows], model))
+            return assemble(settings, rows, _snapshots(keepers), model.text, memory=str(plan))
+        about = {
+            "user_terms": [getattr(term, "__qualname__", repr(term)) for term in user_terms],
+            "model": name,
+            "dtype": str(model.dtype).removeprefix("torch."),
+            "device": model.device.type if shared is None else shared.device,
+            "stream": STREAM,
+            "keeps": plan.keeps,
+            "chains_at_once": [len(group.chains) for group in found],
+        }
+        with SampleFolder(out, settings, model.fingerprint, about) as folder:
+            with Writer(folder, model) as writer:
+                keepers = advance(folder, writer)
+            rows = as_frame(folder.rows(sample_columns()))
+            run = assemble(settings, rows, _snapshots(keepers), model.text, folder.path, str(plan))
+            for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
+                write_table(folder.path / f"{file}.parquet", frame)
+        return run
 
 
-def advanced(
-    run: GroupRun,
-    number: int,
-    folder: SampleFolder | None,
-    writer: Writer | None,
-    report: Callable[[int], None],
-    seconds: float,
-) -> tuple[list[SweepRows], Mark]:
-    """All sweeps of one group. With a folder, rows go there; an interrupt leaves a checkpoint of the last whole sweep."""
-    settings = run.settings
-    saved = folder.checkpoint(number, run.mark(run.starts)) if folder else None
-    with folder.restoring(number) if folder and saved is not None else nullcontext():
-        run.begin() if saved is None else run.restore(saved)
-    rows: list[SweepRows] = []
-    mark: Mark | None = saved
-    last = time.monotonic()
+def _snapshots(keepers: Sequence[Keeper]) -> list[Snapshot]:
+    return [on_host(keeper.mark) for keeper in keepers if keeper.mark is not None]
+
+
+def advance_group(run: GroupRun, keeper: Keeper, report: Callable[[int], None]) -> None:
+    """All sweeps of one group that has begun; an interrupt leaves a checkpoint of the last whole sweep."""
     try:
-        while run.done < settings.sweeps:
+        while run.done < run.settings.sweeps:
             run.sweep()
-            rows += [run.sample()] if settings.keeps(run.done) else []
-            mark = run.mark()
+            keeper.add([run.sample()] if run.settings.keeps(run.done) else [], run.mark())
             report(run.done)
-            if writer and (time.monotonic() - last > seconds or run.done == settings.sweeps):
-                writer.keep(number, rows, mark)
-                rows, last = [], time.monotonic()
     except KeyboardInterrupt:
-        if writer and mark is not None:
-            writer.keep(number, [row for row in rows if row.sweep <= int(mark["done"])], mark)
+        keeper.flush()
         raise
-    assert mark is not None
-    return rows, mark

@@ -44,20 +44,27 @@ class Group:
     starts: Int[Tensor, "n T"] | None
     alike: list[int]
 
+    def part(self, first: int, end: int) -> Group:
+        """Its chains `first` ... `end` - 1 by themselves."""
+        starts = None if self.starts is None else self.starts[first:end]
+        return Group(self.chains[first:end], self.target, starts, self.alike)
+
 
 def groups(
     settings: SampleSettings,
     model: MaskedLM,
-    chains_at_once: int | None = None,
+    chains_at_once: int | Sequence[int] | None = None,
     user_terms: Sequence[UserTerm] = (),
     memory: int | None = None,
     only: Keeps | None = None,
 ) -> tuple[list[Group], MemoryPlan]:
     """All chains, by target; at most `chains_at_once` side by side, by default as many as the memory holds.
 
-    With `only`, conditionals are kept in that form, and the model is not run.
+    With `only`, conditionals are kept in that form, and the model is not run. A list has the number of chains of each group, as
+    they were planned elsewhere.
     """
-    if chains_at_once is not None:
+    planned = iter(chains_at_once) if isinstance(chains_at_once, Sequence) else None
+    if chains_at_once is not None and planned is None:
         whole("chains_at_once", chains_at_once, 1, MOST_CHAINS)
     energy = Energy(settings.energy, settings.temperature, tuple(user_terms))
     held = tuple(model.cloze(settings.template).ids) if settings.template is not None else None
@@ -71,12 +78,16 @@ def groups(
     plan = plan_memory(settings, targets, model, memory, only)
     found = []
     for target, chains in zip(targets, buckets.values(), strict=True):
-        size = chains_at_once or chain_cost(settings, target, plan.keeps).fitting(plan.budget)
-        _refuse_too_many_at_once(settings, target, min(size, len(chains)), plan.keeps)
-        for first in range(0, len(chains), size):
-            part = chains[first : first + size]
-            starts = _stacked([given[c % len(given)] for c in part], target) if given else None
-            found.append(Group(part, target, starts, chains))
+        starts = _stacked([given[c % len(given)] for c in chains], target) if given else None
+        together = Group(chains, target, starts, chains)
+        if isinstance(chains_at_once, int | None):
+            size = chains_at_once or chain_cost(settings, target, plan.keeps).fitting(plan.budget)
+            _refuse_too_many_at_once(settings, target, min(size, len(chains)), plan.keeps)
+        first = 0
+        while first < len(chains):
+            end = first + (size if planned is None else next(planned))
+            found.append(together.part(first, end))
+            first = end
     return found, plan
 
 

@@ -221,6 +221,11 @@ class SweepRows(NamedTuple):
     log_probs: Float[Tensor, " n"] | None
     passes: Int[Tensor, " n"]
 
+    def on_host(self) -> SweepRows:
+        """The same in this process's memory."""
+        log_probs = None if self.log_probs is None else self.log_probs.cpu()
+        return self._replace(ids=self.ids.cpu(), energies=self.energies.cpu(), log_probs=log_probs, passes=self.passes.cpu())
+
 
 def table_of(rows: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
     """The samples as samples.parquet has them."""

@@ -1,12 +1,15 @@
-// Requests to this page's own server. A refusal is an error whose message can be shown as it is.
+// Requests to the model whose modules these are: /api of the page, /beside/api of a second model.
 import { begun } from "./job.js";
 
+const BASE = new URL("api/", import.meta.url);
+
+// A refusal is an error whose message can be shown as it is.
 export class Refused extends Error {}
 
 async function sent(path, body, signal) {
   let answer;
   try {
-    answer = await fetch(`api/${path}`, body === undefined ? { signal } : {
+    answer = await fetch(new URL(path, BASE), body === undefined ? { signal } : {
       method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;

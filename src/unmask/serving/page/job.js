@@ -9,6 +9,6 @@ export function halt(latest, signal, status, left = () => {}) {
   status.stoppable(null);
   status.say("Stopped.");
   left();
-  if (id) fetch(`api/jobs/${id}`, { method: "DELETE" }).catch(() => latest.stop());
+  if (id) fetch(new URL(`api/jobs/${id}`, import.meta.url), { method: "DELETE" }).catch(() => latest.stop());
   else latest.stop();
 }

@@ -1,6 +1,7 @@
 // Which view is shown: the address says it.
 import { get } from "./api.js";
 import { failure, h } from "./drawing/dom.js";
+import { Beside } from "./beside.js";
 import { begin } from "./past.js";
 import { read } from "./state.js";
 
@@ -9,6 +10,7 @@ const root = document.getElementById("view");
 let leave = null;
 let current = null;
 let about = null;
+let beside = null;
 
 async function show() {
   const { view: named, values } = read();
@@ -22,7 +24,10 @@ async function show() {
   document.title = `${TITLES[view]} – unmask`;
   const { open } = await import(`./views/${view}.js`);
   root.replaceChildren();
-  leave = open(root, about, values) ?? null;
+  const pane = beside ? beside.panes(root, view) : root;
+  leave = open(pane, about, values) ?? null;
+  beside?.lift(root);
+  beside?.show(view, values);
   if (current !== null && current !== view) root.focus({ preventScroll: true });
   current = view;
 }
@@ -32,6 +37,7 @@ try {
   document.getElementById("model").textContent = `${about.model} · ${about.vocabulary.toLocaleString("en")} tokens`;
   document.querySelector("nav a[data-view=mutants]").hidden = !about.by_character;
   begin(about);
+  if (about.beside) beside = await Beside.open(about);
   addEventListener("hashchange", show);
   await show();
 } catch (error) {

@@ -33,6 +33,7 @@ export function begin(about) {
 
 // The question that the address asks, once it was answered; the same one again moves to the top.
 export function remember(view, asked) {
+  if (!key) return;
   const text = asked.length > 90 ? `${asked.slice(0, 88)}…` : asked;
   keep([{ view, text, hash: location.hash || "#/fill" }, ...kept().filter((one) => one.view !== view || one.text !== text)].slice(0, MOST));
 }

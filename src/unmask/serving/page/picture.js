@@ -1,6 +1,6 @@
 // What is shown as an SVG that stands alone: boxes, lines and texts where the browser has put them, with colours that every program reads.
 const SVG = "http://www.w3.org/2000/svg";
-const LEFT_OUT = "details.take, .tools, select, input, [hidden], .skip";
+const LEFT_OUT = "details.take, .tools, select, input, [hidden], .readout, .copying";
 const SIDES = ["Top", "Right", "Bottom", "Left"];
 const known = new Map();
 
@@ -90,6 +90,11 @@ function walk(element, frame, out) {
   if (element instanceof SVGElement) return drawing(element, frame, out);
   const box = element.getBoundingClientRect();
   if (box.width && box.height) boxes(style, { x: box.left - frame.left, y: box.top - frame.top, width: box.width, height: box.height }, out);
+  const sign = getComputedStyle(element, "::before");
+  if (element.parentElement?.matches(".key") && sign.display !== "none" && parseFloat(sign.width)) {
+    const [width, height] = [parseFloat(sign.width), parseFloat(sign.height)];
+    boxes(sign, { x: box.left - frame.left, y: box.top - frame.top + (box.height - height) / 2, width, height }, out);
+  }
   for (const child of element.childNodes) {
     if (child.nodeType === Node.TEXT_NODE) write(child, style, frame, out);
     else if (child.nodeType === Node.ELEMENT_NODE) walk(child, frame, out);

@@ -90,7 +90,10 @@ export class Sentence {
     this.list.replaceChildren(...this.words.map((one, i) => this.#item(one, i, i === at ? word : this.filled.get(i), i === at)));
     if (this.letters && this.words.length) {
       const row = [...this.list.querySelectorAll("button.word")];
-      arrows([row])(row[0]);
+      const first = row[this.chosen[0]] ?? row[0];
+      arrows([row])(first);
+      if (!this.placed) this.list.scrollTop = Math.max(0, first.offsetTop - this.list.clientHeight / 2);
+      this.placed = true;
     }
   }
 

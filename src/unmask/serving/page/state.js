@@ -3,6 +3,10 @@ const SENTENCE = ["text", "blanks", "second"];
 const OF_ONE_TEXT = ["second", "pin", "cell", "pair", "asked", "ran", "at"];
 const remembered = new Map();
 let carried = null;
+let following = false;
+
+// A second model's views read the address, and leave it alone.
+export function follow() { following = true; }
 
 export function read() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
@@ -37,6 +41,7 @@ export class Address {
   get #isExample() { return SENTENCE.every((name) => this.state[name] === this.defaults[name]); }
 
   save(reason = "") {
+    if (following) return;
     const kept = Object.entries(this.state).filter(([name, value]) => (SENTENCE.includes(name) ? !this.#isExample && (value !== "" || name === "text") : String(value) !== String(this.defaults[name])));
     const values = Object.fromEntries(kept.map(([name, value]) => [name, String(value)]));
     this.#remember(values);
@@ -44,10 +49,12 @@ export class Address {
     if (next === location.hash) return;
     history[reason === "quiet" || (reason === "typing" && this.last === "typing") ? "replaceState" : "pushState"](null, "", next);
     if (reason !== "quiet") this.last = reason;
+    dispatchEvent(new Event("asked"));
   }
 
   // The sentence, its blanks and its pin go along to the other views; each view keeps the rest of what it was asked.
   #remember(values) {
+    if (following) return;
     remembered.set(this.view, values);
     if ("text" in this.state) {
       const { text, blanks = "", pin = "" } = this.state;

@@ -38,7 +38,7 @@ export function pinCard(found, { pinned, names, act }) {
     ? [["token", "given", "before", "model"], ...given.tokens.map((token, i) => [token, given.given[i], given.marginal[i], given.model[i]])]
     : [["blank", "token", "joint", "product"], ...axes.flatMap((axis, n) => axis.tokens.map((token, i) => [n + 1, token, axis.marginal[i], axis.product[i]]))]);
   return card({ title: "Pin a word", label: "pin a word", name: "pinned", rows, data: () => given ?? axes, tools: given ? [h("button", { type: "button", "data-key": `bar:${given.blank}:unpin`, onclick: () => act.pin(null) }, "Unpin")] : [] },
-    h("p", { class: "note" }, given ? `With “${shown(given.token)}” in ${names[given.blank]}, the other blank changes; the dark mark is where it was before.` : "Pin a word in one blank and watch the other change."),
+    h("p", { class: "note" }, given ? `With “${shown(given.token)}” in ${names[given.blank]}, the other blank changes; the mark is where it was before.` : "Pin a word in one blank and watch the other change."),
     column(0), column(1));
 }
 

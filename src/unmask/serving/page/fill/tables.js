@@ -2,6 +2,12 @@
 import { direction, h, marked, nats, percent, probability, shown } from "../drawing/dom.js";
 import { card } from "../files.js";
 
+// A summary as a sentence, without bounds of a millionth of a percent.
+export function plainly(summary) {
+  const short = summary.replace(/(at least|about) [\d.]+e-\d+ %/g, "less than 0.001 %").replace(/more than [\d.]+e-\d+ %/g, "more than 0.001 %");
+  return `${short.charAt(0).toUpperCase()}${short.slice(1)}.`;
+}
+
 export function completionsCard(found, name, beside) {
   const rows = found.completions;
   const most = Math.max(...rows.map((row) => Math.max(probability(row.log_prob), beside ? probability(row.product_log_prob) : 0)));
@@ -19,7 +25,7 @@ export function constructionsCard(found, about, choose) {
   const files = { rows: () => [["construction", "dependence", "entropy", "unfaithful", "best", "log_prob"], ...rows.map((row) => [row.name, row.total_correlation, row.entropy, row.a_kl, row.best.text, row.best.log_prob])], data: () => rows };
   return card({ title: "Every construction", name: "constructions", kind: "later", ...files },
     h("p", { class: "note" }, "A masked model gives conditionals, not a joint; each rule derives one. Dependence and entropy are in nats; the last number tells how far a joint’s conditionals lie from the model’s."),
-    h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "every construction" }, h("table", { class: "data" },
+    h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "constructions" }, h("table", { class: "data" },
       h("thead", {}, h("tr", {}, ["construction", "dependence", "entropy", "unfaithful", "its best", "probability"].map((name, n) => h("th", { scope: "col", class: n && n !== 4 ? "n" : "" }, name)))),
       h("tbody", {}, rows.map((row) => h("tr", {},
         h("td", {}, h("button", { type: "button", "aria-pressed": String(row.name === found.joint), title: meaning[row.name], "data-key": `construction:${row.name}`, onclick: () => choose(row.name) }, row.label)),

@@ -77,6 +77,7 @@ export function open(root, about, values) {
       remember("Dependence", text());
       const at = state.pair.split(",").map(Number);
       draw();
+      about.tell?.({ by: "mutual information, in nats", values: Object.fromEntries(pairs().map((pair) => [both(pair), pair.value])) });
       pick(pairs().find((pair) => found.positions[pair.i] === at[0] && found.positions[pair.j] === at[1]) ?? pairs()[0], "quiet");
       if (state.colour === "off") measureOff();
     } catch (error) {

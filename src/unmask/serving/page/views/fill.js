@@ -2,7 +2,7 @@
 import { ask, askSlowly, Latest, Refused } from "../api.js";
 import { call, command, copying, python } from "../copy.js";
 import { failure, h, select } from "../drawing/dom.js";
-import { completionsCard, constructionsCard } from "../fill/tables.js";
+import { completionsCard, constructionsCard, plainly } from "../fill/tables.js";
 import { mapCard, pinCard } from "../fill/map.js";
 import { keeping } from "../focus.js";
 import { halt } from "../job.js";
@@ -81,15 +81,15 @@ export function open(root, about, values) {
       status.say(`first look: ${QUICK} likely words of each blank …`);
       show(await ask("joint", { ...asked(String(QUICK)), pin: null }, signal));
     }
-    const tell = (share, line) => status.say(state.size === "exact" ? `exact: ${line}` : line, share);
-    tell(null, "asking the model …");
+    const report = (share, line) => status.say(state.size === "exact" ? `exact: ${line}` : line, share);
+    report(null, "asking the model …");
     try {
-      show(await askSlowly("joint", asked(state.size), signal, tell));
+      show(await askSlowly("joint", asked(state.size), signal, report));
     } catch (error) {
       if (!(error instanceof Refused) || !sentence.pinned) throw error;
       problem.replaceChildren(h("p", { class: "error", role: "alert" }, `${error.message} The word is not pinned any more.`));
       pinned("");
-      show(await askSlowly("joint", asked(state.size), signal, tell));
+      show(await askSlowly("joint", asked(state.size), signal, report));
     }
   }
 
@@ -98,14 +98,18 @@ export function open(root, about, values) {
     const filled = await askSlowly("fill", { text: text(), top: TOP, joint: blanks() === 1 && !sentence.several ? joint() : null }, signal, (share, line) => status.say(line, share));
     found = null;
     const several = blanks() > 1 || sentence.several;
-    lead.textContent = `${filled.summary.charAt(0).toUpperCase()}${filled.summary.slice(1)}. ${filled.warning}`.trim();
+    lead.textContent = `${plainly(filled.summary)} ${filled.warning}`.trim();
     for (const box of [map, constructions, pins]) box.replaceChildren();
     map.replaceChildren(completionsCard(filled, several ? "chain" : "probability", several && !sentence.several));
     best.replaceChildren();
+    tell(filled);
   }
+
+  const tell = (answer) => about.tell?.({ by: "log-probability of completions", values: Object.fromEntries(answer.completions.map((one) => [one.text, Number(one.log_prob)])) });
 
   function show(answer) {
     found = answer;
+    tell(answer);
     lead.textContent = `${answer.summary} ${answer.warning}`.trim();
     const [first, second] = state.cell.split(":").map(Number);
     const at = found.map ? [found.map.axes[0].ids.indexOf(first), found.map.axes[1].ids.indexOf(second)] : [-1, -1];

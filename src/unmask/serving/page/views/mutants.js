@@ -59,6 +59,7 @@ export function open(root, about, values) {
         scanned = sentence.text;
       }
       drawSingles();
+      about.tell?.({ by: "effects of mutants, in nats", values: Object.fromEntries([...(doubles?.mutants ?? []), ...singles.mutants].sort((a, b) => b.effect - a.effect).map((one) => [one.mutant, one.effect])) });
       remember("Mutants", `${residues().join(", ")} of ${sentence.text}`);
     } catch (error) {
       if (error.name !== "AbortError") clear(failure(error));
@@ -114,9 +115,9 @@ export function open(root, about, values) {
     const which = pairs().length > 1 ? select("Pair", `${a}-${b}`, pairs().map((one) => [one.join("-"), one.map((n) => `${wild[n - 1]}${n}`).join(" and ")]), (next) => { state.pair = next; address.save(); question(); }) : null;
     keeping(double, () => double.replaceChildren(h("div", { class: "columns" },
       card({ title: `Double mutants of ${wild[a - 1]}${a} and ${wild[b - 1]}${b}`, label: "double mutants", name: "doubles", rows: rowsOf(doubles), data: () => doubles, tools: [which, choices("number", state.number, NUMBERS, (number) => { state.number = number; address.save(); drawDoubles(); })].filter(Boolean) },
-        ...table({ rows: alphabet, columns: alphabet, value: (i, j) => found.get(named(i, j))?.[state.number] ?? null, name: named, label: "double mutants", axes: [`${wild[a - 1]}${a}`, `${wild[b - 1]}${b}`], readout, kind: "letters small" }),
+        ...table({ rows: alphabet, columns: alphabet, value: (i, j) => found.get(named(i, j))?.[state.number] ?? null, name: named, label: "map of double mutants", axes: [`${wild[a - 1]}${a}`, `${wild[b - 1]}${b}`], readout, kind: "letters small" }),
         readout, h("p", { class: "note" }, `${NUMBERS.find(([name]) => name === state.number)[1]}: ${NUMBERS.find(([name]) => name === state.number)[2]}.`)),
-      card({ title: "Best double mutants", name: "best-doubles", rows: rowsOf({ mutants: best }), data: () => best }, h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "best double mutants" }, h("table", { class: "data" },
+      card({ title: "Best double mutants", name: "best-doubles", rows: rowsOf({ mutants: best }), data: () => best }, h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "numbers of the best double mutants" }, h("table", { class: "data" },
         h("thead", {}, h("tr", {}, ["mutant", "effect", "singles", "epistasis"].map((name, n) => h("th", { scope: "col", class: n ? "n" : "" }, name)))),
         h("tbody", {}, best.map((one) => h("tr", {}, h("td", {}, one.mutant), ["effect", "singles", "epistasis"].map((name) => h("td", { class: "n" }, signed(one[name]))))))))))));
     return undefined;

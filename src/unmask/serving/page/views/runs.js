@@ -34,7 +34,7 @@ export function open(root, about, values) {
       card({ title: run.name, name: "run", rows: () => [["name", "value"], ...facts], data: () => run }, run.verdict.map((line) => h("p", {}, line)),
         h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name.replaceAll("_", " ")), h("dd", {}, typeof value === "number" && !Number.isInteger(value) ? value.toPrecision(3) : String(value)))))),
       ...(run.traces.length ? [card({ title: "Energy of the chains", name: "energies", rows: curves, data: () => run.traces }, trace(run.traces, { label: "energy of each chain over sweeps" }))] : []),
-      ...run.tables.map((table) => card({ title: table.title, name: table.title.toLowerCase().replaceAll(" ", "-"), rows: () => [table.columns, ...table.rows], data: () => table }, h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": table.title }, h("table", { class: "data" },
+      ...run.tables.map((table) => card({ title: table.title, name: table.title.toLowerCase().replaceAll(" ", "-"), rows: () => [table.columns, ...table.rows], data: () => table }, h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": `rows of ${table.title}` }, h("table", { class: "data" },
         h("thead", {}, h("tr", {}, table.columns.map((name) => h("th", { scope: "col" }, name)))),
         h("tbody", {}, table.rows.map((row) => h("tr", {}, row.map((value) => h("td", { class: "text", dir: "auto" }, value === null ? "–" : String(value)))))))))),
       ...run.figures.map((name, n) => h("section", { class: "card" }, h("figure", {}, h("img", { src: `api/runs/${run.number}/figures/${n}`, alt: `figure ${name} of the run` }), h("figcaption", {}, name)))));

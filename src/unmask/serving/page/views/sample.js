@@ -77,6 +77,8 @@ export function open(root, about, values) {
       }
       status.say(`${swept.at(-1)?.passes?.toLocaleString("en") ?? 0} passes of the model`);
       player.ended = true;
+      const last = swept.at(-1);
+      about.tell?.({ by: "the chains’ last sweep", values: { "accepted": last.acceptance, "novel": last.novelty, "R-hat of the energy": last.r_hat, ...Object.fromEntries(last.energies.map((energy, n) => [`energy of chain ${n + 1}`, energy])) } });
       remember("Sample", asked.template);
     } catch (error) {
       player.ended = true;

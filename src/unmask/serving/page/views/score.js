@@ -50,6 +50,7 @@ export function open(root, about, values) {
       found = await askSlowly("score", body, signal, (share, line) => status.say(line, share));
       status.say("");
       draw();
+      about.tell?.({ by: `scores, in ${found.unit}`, values: Object.fromEntries(Object.keys(found.scores).flatMap((name) => found.rows.map((row, n) => [`${name}, sentence ${n + 1}`, row[name]]))) });
       remember("Score", body.texts.join(" / "));
     } catch (error) {
       if (error.name === "AbortError") return undefined;
@@ -87,7 +88,7 @@ export function open(root, about, values) {
   }
 
   function coloured(name) {
-    const rows = found.rows.filter((row) => row.words);
+    const rows = found.rows.filter((row) => row.words?.length);
     if (!rows.length) return null;
     const top = Math.max(1e-9, ...rows.flatMap((row) => row.words.map((word) => word[share(name)])));
     const files = { rows: () => [["sentence", "word", ...byToken().map(share)], ...rows.flatMap((row) => row.words.map((word) => [found.rows.indexOf(row) + 1, word.word, ...byToken().map((n) => word[share(n)])]))], data: () => rows };
@@ -157,7 +158,7 @@ export function open(root, about, values) {
   sentence.list.before(h("label", { class: "field" }, h("span", {}, "Second sentence, if any"), second));
   root.append(
     h("section", { class: "intro" }, h("h1", {}, "How good is a sentence?"), h("p", {}, "Several scores, each by its own definition; only some of them are probabilities.")),
-    sentence.element, h("div", { class: "card" }, unknown, h("div", { class: "controls" }, boxes, select("Unit", state.unit, [["nats", "nats"], ["bits", "bits"]], (unit) => { state.unit = unit; address.save(); question(); })), limit, h("label", { class: "file" }, `Minimal pairs: drop a file here, or choose one (${PAIRS_TAKEN})`, file)), dropped, answer,
+    sentence.element, h("div", { class: "card asking" }, unknown, h("div", { class: "controls" }, boxes, select("Unit", state.unit, [["nats", "nats"], ["bits", "bits"]], (unit) => { state.unit = unit; address.save(); question(); })), limit, h("label", { class: "file" }, `Minimal pairs: drop a file here, or choose one (${PAIRS_TAKEN})`, file)), dropped, answer,
     copying(() => {
       const options = { unit: state.unit === "nats" ? null : state.unit };
       return { python: `print(${call(about, "score", [texts(), chosen()], { tokens: true, ...options })}.to_frame())`, command: command(about, "score", texts(), { score: chosen(), ...options }) };

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import unmask
-from unmask.answers.mutants import effects
 from unmask.cli.app import app
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
+from unmask.variants.mutants import effects
 
 SEQUENCE = "ACDEGACD"
 COMPATIBLE = ["hcb", "arnold_gokhale", "balanced", "pseudo_gibbs", "restarted"]

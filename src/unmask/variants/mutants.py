@@ -18,8 +18,6 @@ i-th regular token of the text.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,13 +25,12 @@ from html import escape
 from itertools import combinations
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from unmask import checks
-from unmask.answers.asking import Alphabet, Model, for_each, letter_ids, one_or_many
+from unmask.answers.asking import Alphabet, Model, for_each
 from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
@@ -41,21 +38,25 @@ from unmask.cloze import blanked
 from unmask.errors import InputError
 from unmask.formats import excerpt
 from unmask.joints.deriving import derive
+from unmask.joints.joint import Joint
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.options.answers import MOST_CHANGES, MUTANT_NUMBERS, MutantsOptions
 from unmask.options.option import documented
-from unmask.runs.files import user_path, write_table
-from unmask.runs.lines import STANDARD_INPUT, numbered_lines
+from unmask.runs.files import write_table
 from unmask.runs.outputs import answer_file
 from unmask.runs.progress import Enough, Progress
-from unmask.tables.candidates import MAX_PASSES, SMALL_VOCABULARY
+from unmask.tables.candidates import MAX_PASSES
 from unmask.tables.unary import Tables, pass_count, tables_of
+from unmask.variants.parent import Parent, listed, places_of, refuse_twice, residue_ids
+from unmask.variants.signatures import mutants_verb
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+    from unmask.variants.measured import Measured
 
 
 PARQUET = {".parquet": (b"PAR1",)}
@@ -68,15 +69,21 @@ def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_
 
     wild   the places, among each position's candidates, of the tokens of the sequence
     """
-    log_prob = (tables.log_q[0] if tables.sites == 1 else derive(tables, construction).dense()).double()
+    return effects_in(derive(tables, construction), wild)
+
+
+def effects_in(joint: Joint, wild: Sequence[int]) -> dict[str, Tensor]:
+    """The same, of a joint that is derived already."""
+    tables = joint.tables
+    log_prob = (tables.log_q[0] if tables.sites == 1 else joint.dense()).double()
     whole = tuple(wild)
     singles, alone = torch.zeros_like(log_prob), torch.zeros_like(log_prob)
     for t in range(log_prob.dim()):
         line: tuple[int | slice, ...] = (*whole[:t], slice(None), *whole[t + 1 :])
         shape = [-1 if s == t else 1 for s in range(log_prob.dim())]
-        own, joint = tables.log_q[t][line].double(), log_prob[line]
+        own, line_of_joint = tables.log_q[t][line].double(), log_prob[line]
         singles = singles + (own - own[wild[t]]).reshape(shape)
-        alone = alone + (joint - joint[wild[t]]).reshape(shape)
+        alone = alone + (line_of_joint - line_of_joint[wild[t]]).reshape(shape)
     effect = log_prob - log_prob[whole]
     return dict(zip(MUTANT_NUMBERS, (log_prob, effect, singles, effect - singles, effect - alone), strict=True))
 
@@ -142,7 +149,7 @@ class Mutants:
 
     def figure(self) -> Figure:
         """A heat map: effects of single changes by place and token; of multiple ones, epistasis."""
-        from unmask.answers.plots import mutant_map
+        from unmask.variants.plots import mutant_map
 
         return mutant_map(self)
 
@@ -155,19 +162,35 @@ class Mutants:
         return f"<p>{escape(excerpt(self.sequence, [], 80).text)}<br>the best of {len(self):,} mutants</p>{shown}"
 
 
-@one_or_many
+@mutants_verb
 @documented(MutantsOptions)
 @checked
 def mutants(
     sequence: Sequence[str],
     mutations: str | Path | Sequence[str] | None = None,
     positions: str | Sequence[int] | None = None,
-    changes: int = 1,
+    changes: int | None = None,
+    measured: str | Path | DataFrame | Sequence[Mapping[str, Any]] | None = None,
+    column: str | None = None,
+    variant: str | None = None,
+    skip_bad: bool = False,
+    better: str | None = None,
+    scores: str | Sequence[str] | None = None,
+    orders: int | None = None,
+    seed: int | None = None,
+    background: Model = None,
+    regions: Mapping[str, str | Sequence[int]] | None = None,
+    run: str | Path | None = None,
+    engine: str | None = None,
+    workers: int | None = None,
+    epistasis: str | Path | None = None,
+    pdb: str | Path | None = None,
+    chain: str | None = None,
     model: Model = None,
     joint: str = DEFAULT_OF_MUTANTS,
     alphabet: Alphabet = None,
     top: int = 20,
-    by: str = "effect",
+    by: str | None = None,
     out: str | Path | None = None,
     figure: str | Path | None = None,
     device: str = "auto",
@@ -178,36 +201,53 @@ def mutants(
     mask_token: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> Iterator[Mutants]:
+) -> Iterator[Mutants | Measured]:
     """Log-probabilities of mutants of a sequence, the sum of their single effects, and the difference: epistasis.
 
-    One sequence gives one answer, a list of sequences a list of them. Give mutations or positions.
+    One sequence gives one answer, a list of sequences a list of them. Give mutations or positions; or `measured`, a list of
+    variants with measured values, and the answer is a `Measured`: which score ranks them best, and how sure that is.
 
     >>> found = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
     >>> found.to_frame()["mutant"].tolist()
     ['cat2dog']
     """
-    MutantsOptions.given(locals())
+    options = MutantsOptions.given(locals())
     construction = named(joint, "joint").name
-    if (mutations is None) == (positions is None):
+    if measured is None and (mutations is None) == (positions is None):
         given = (
             "mutations and positions were both given" if positions is not None else "neither mutations nor positions were given"
         )
         raise InputError(f"{given}: name mutants such as A24G+L30V, or positions to scan")
-    reads = (model, mutations, alphabet)
+    if measured is not None and len(sequence) > 1:
+        raise InputError(f"{len(sequence)} sequences and one list of measured variants were given: give one sequence")
+    reads = (model, mutations, alphabet, measured, background, pdb)
     drawn = figure_path(figure, len(sequence), reads)
+    pairs_drawn = figure_path(epistasis, len(sequence), reads, "epistasis")
     kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
-    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
+    answers: Iterator[Mutants | Measured]
+    if measured is not None:
+        from unmask.variants.against import Question, check_run
+
+        check_run(options, reads)
+    lm = as_model(model, "cpu" if options.engine == "ray" else device, dtype, rename, lang, shift, mask_token)
     allowed = residue_ids(lm, alphabet)
-    asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, changes, allowed, force))
-    look_at_first(lm, (question.ids for question in asked))
-    for question in asked:
-        found = replace(_answer(question, lm, construction, progress if len(sequence) == 1 else None), top=top, by=by)
+    if measured is not None:
+        questions = for_each(sequence, lambda one: Question(lm, one, allowed, options))
+        look_at_first(lm, (question.parent.ids for question in questions))
+        answers = (question.answer(progress) for question in questions)
+    else:
+        asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, options.changes, allowed, force))
+        look_at_first(lm, (wanted.ids for wanted in asked))
+        report = progress if len(sequence) == 1 else None
+        answers = (replace(_answer(wanted, lm, construction, report), top=top, by=options.by) for wanted in asked)
+    for found in answers:
         yield found
         if kept is not None:
             found.write(kept)
         save_figure(found.figure, drawn)
+        if not isinstance(found, Mutants) and found.interactions is not None:
+            save_figure(found.interactions.figure, pairs_drawn, "epistasis")
 
 
 def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progress | None) -> Mutants:
@@ -251,15 +291,11 @@ def _all_changed(wild: Sequence[int], size: int) -> Tensor:
 
 
 MOST_ROWS = 5_000_000
-NAMED = re.compile(r"(?P<old>\D+)(?P<place>\d+)(?P<new>\D+)")
 
 
-class Wanted:
+class Wanted(Parent):
     """One sequence, and the mutants of it that are asked for.
 
-    ids, where    the text's token ids, and the positions of its residues among them
-    residues      the residues as they are written
-    allowed       token ids allowed at a position; `tokens` are the same as they are written
     sets          for each set of places the fillings asked for, as indices into `allowed`; None: all in which every place changes
     """
 
@@ -273,15 +309,7 @@ class Wanted:
         allowed: Sequence[int],
         force: bool,
     ) -> None:
-        refuse_hopeless(text, model.max_length, "the sequence")
-        self.text, self.ids, self.allowed = text, model.words.encode(text), list(allowed)
-        if model.mask_id in self.ids:
-            raise InputError("the sequence has a blank: give it whole, and the positions to change")
-        if model.max_length is not None and len(self.ids) > model.max_length:
-            raise InputError(f"the sequence has {len(self.ids)} tokens and the model takes {model.max_length}: shorten it")
-        self.where = [t for t, token in enumerate(self.ids) if token not in model.special_ids]
-        self.residues = [model.token(self.ids[t]).strip() for t in self.where]
-        self.tokens = [model.token(i).strip() for i in self.allowed]
+        super().__init__(model, text, allowed)
         self.sets: dict[tuple[int, ...], list[tuple[int, ...]] | None]
         if names is not None:
             self.sets = self._named(names)
@@ -293,91 +321,22 @@ class Wanted:
             what = f"{changes} changes among {len(scanned)} positions are {{}} mutants"
             _refuse_more(rows, MOST_ROWS, what, "change fewer together, or use", force)
             self.sets = {some: None for m in range(1, changes + 1) for some in combinations(scanned, m)}
-        for places in self.sets:
-            for place in places:
-                if self.ids[self.where[place - 1]] not in self.allowed:
-                    raise InputError(
-                        f"residue {self.residues[place - 1]}{place} of the sequence is not in the alphabet: add it there"
-                    )
+        self.refuse_foreign({place for places in self.sets for place in places})
         passes = sum(pass_count([len(allowed)] * len(places)) for places in self.sets)
         _refuse_more(passes, MAX_PASSES, "these mutants need {} passes of the model", "use a smaller alphabet, or", force)
 
     def _named(self, names: Sequence[str]) -> dict[tuple[int, ...], list[tuple[int, ...]] | None]:
         wanted: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
         for name in names:
-            made = sorted(self._change(part.strip(), name) for part in name.split("+"))
+            made = sorted(self.change(part.strip(), f"mutant {name!r}") for part in name.split("+"))
             places = tuple(place for place, _ in made)
-            if len(set(places)) < len(places):
-                raise InputError(f"mutant {name!r} changes a residue twice: change each once")
+            refuse_twice(places, f"mutant {name!r}")
             if len(places) > MOST_CHANGES:
                 raise InputError(f"mutant {name!r} has {len(places)} changes, and up to {MOST_CHANGES} are exact: change fewer")
             cells = wanted.setdefault(places, [])
             assert cells is not None
             cells.append(tuple(token for _, token in made))
         return wanted
-
-    def _change(self, part: str, name: str) -> tuple[int, int]:
-        """Place and index in the alphabet of one change, such as A24G."""
-        match = NAMED.fullmatch(part)
-        if not match:
-            raise InputError(f"mutant {name!r} is not understood: write changes such as A24G, with + between them")
-        old, new, place = match["old"].strip(), match["new"].strip(), int(match["place"][:9])
-        if not 1 <= place <= len(self.residues):
-            raise InputError(f"mutant {name!r}: the sequence has residues 1 to {len(self.residues)}, and no {place}")
-        if self.residues[place - 1] != old:
-            raise InputError(f"mutant {name!r}: residue {place} of the sequence is {self.residues[place - 1]}, not {old}")
-        if new not in self.tokens:
-            raise InputError(f"mutant {name!r}: {new!r} is not in the alphabet {' '.join(self.tokens)[:80]}: choose one of it")
-        if new == old:
-            raise InputError(f"mutant {name!r} changes {old} into itself: leave it out")
-        return place, self.tokens.index(new)
-
-
-def residue_ids(model: MaskedLM, alphabet: str | Path | Sequence[str] | None) -> list[int]:
-    """Ids of the tokens allowed at a position: the alphabet's, or all regular ones of a small vocabulary."""
-    letters = letter_ids(model, alphabet)
-    if letters is not None:
-        if len(letters) < 2:
-            raise InputError(f"alphabet {alphabet!r} names one token, and a mutant has another: name two or more")
-        return letters
-    if len(model.regular_ids) > SMALL_VOCABULARY:
-        raise InputError(
-            f"the model has {len(model.regular_ids):,} tokens: give the alphabet of those that may stand at a position, "
-            "such as ACDEFGHIKLMNPQRSTVWY"
-        )
-    return list(model.regular_ids)
-
-
-def listed(mutations: str | Path | Sequence[str]) -> list[str]:
-    """The names of mutants in a list, with commas between them, or in a file."""
-    if isinstance(mutations, str | Path):
-        path = user_path(mutations, "mutations")
-        is_file = isinstance(mutations, Path) or path == STANDARD_INPUT or os.path.isfile(path)
-        lines = [line for _, line in numbered_lines(path)] if is_file else [str(mutations)]
-        mutations = [name for line in lines for name in re.split(r"[,\n]", line)]
-    names = list(dict.fromkeys(str(name).strip() for name in mutations if str(name).strip()))
-    if not names:
-        raise InputError("no mutant was named: write them such as A24G or A24G+L30V, with commas between them")
-    return names
-
-
-def places_of(given: str | Sequence[int], residues: int) -> list[int]:
-    """Places of a scan: [24, 30], "24,30-33" or "all"; each once, in order."""
-    if isinstance(given, str):
-        if given == "all":
-            return list(range(1, residues + 1))
-        spans = [part.partition("-") for part in given.split(",")]
-        try:
-            ends = [(int(first), int(last or first)) for first, _, last in spans]
-        except ValueError:
-            raise InputError(f"positions {given!r} is not understood: give places such as 24,30-33, or all") from None
-        if any(last - first > residues or last < first for first, last in ends):
-            raise InputError(f"positions {given!r}: the sequence has residues 1 to {residues}")
-        given = [place for first, last in ends for place in range(first, last + 1)]
-    places = sorted({checks.whole("position", place, 1, residues) for place in given})
-    if len(places) < len(given):
-        raise InputError(f"positions {list(given)} name a residue twice: name each once")
-    return places
 
 
 def _refuse_more(count: int, most: int, what: str, advice: str, force: bool) -> None:

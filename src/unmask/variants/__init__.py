@@ -1,0 +1,1 @@
+"""Variants of one sequence: their scores under the model, against measurements, and libraries of them."""

@@ -1,0 +1,314 @@
+"""`variant_scores`: the scores of many variants of one sequence, each distinct context passed once.
+
+A term of a score is log q_t(x_t | x_S) (`variants.registry`). Its context is x_S, so the passes of a set S are as many as there
+are distinct x_S among the variants, for all terms and scores with that S. For all 2^k variants of k binary sites,
+
+    pll         k 2^(k-1) passes, and not k 2^k
+    one order   1 + 2 + .. + 2^(k-1) = 2^k - 1 passes, and not k 2^k
+
+Contexts are numbered by sorting integer keys, a digit per revealed site. Rows of one set that fill a batch pass through what they
+share (`MaskedLM.substitutions`), rows of small sets in common batches. Kept are one number per chain and variant, and one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import combinations
+from math import comb, log
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask import checks
+from unmask.cloze import blanked
+from unmask.errors import InputError
+from unmask.joints.registry import DEFAULT_OF_MUTANTS
+from unmask.models.conditional_model import ConditionalModel
+from unmask.runs.progress import Progress
+from unmask.tables.lattice import random_orders
+from unmask.tables.questions import ROWS, cut, enough_rows, grouped
+from unmask.variants.neighbours import Pair, pair_epistasis, passes_per_pair, single_effects
+from unmask.variants.registry import chosen, columns_of
+
+VARIANTS = "variants"
+"""The unit of progress."""
+MOST_ORDERS = 10_000
+LARGEST_KEY = 2**62
+
+
+def variant_scores(
+    model: ConditionalModel,
+    ids: Sequence[int],
+    sites: Sequence[int],
+    variants: Int[Tensor, "n k"],
+    names: str | Sequence[str],
+    allowed: Sequence[int],
+    orders: int = 8,
+    seed: int = 0,
+    joint: str = DEFAULT_OF_MUTANTS,
+    progress: Progress | None = None,
+) -> dict[str, Float[Tensor, " n"]]:
+    """The scores `names` of each variant, in nats and float64 on the CPU, by column; `any_order` has two.
+
+    ids       the parent's token ids
+    sites     the positions that vary
+    variants  the token id of each variant at each site
+    allowed   the token ids that q is normalised over
+    orders    sampled orders of `any_order`, from `seed`
+    joint     the construction of `epistasis`, and of `pairs` without a name
+    progress  variants done, in proportion to the passes
+    """
+    return Contexts(model, ids, sites, names, allowed, orders, seed, joint).scores(variants, progress)
+
+
+class Contexts:
+    """The contexts that the scores of variants of one parent need; `scores` may be called for one list of them after another.
+
+    passes   rows passed so far
+    """
+
+    def __init__(
+        self,
+        model: ConditionalModel,
+        ids: Sequence[int],
+        sites: Sequence[int],
+        names: str | Sequence[str],
+        allowed: Sequence[int],
+        orders: int = 8,
+        seed: int = 0,
+        joint: str = DEFAULT_OF_MUTANTS,
+    ) -> None:
+        self.model, self.ids, self.passes = model, list(ids), 0
+        for site in sites:
+            checks.whole("site", site, 0, len(ids) - 1)
+        if not len(sites) or len(set(sites)) < len(sites):
+            raise InputError(f"sites {checks.shown(list(sites))} are empty or name a position twice: name each position once")
+        self.columns = sorted(range(len(sites)), key=lambda column: sites[column])
+        self.sites = [sites[column] for column in self.columns]
+        self.scored = chosen(names, joint)
+        self.joints = list(dict.fromkeys(score.joint for score in self.scored if score.joint))
+        self.allowed = torch.tensor(list(allowed), dtype=torch.long, device=model.device)
+        self.place = torch.full((model.input_size,), -1, dtype=torch.long, device=model.device)
+        self.place[self.allowed] = torch.arange(len(self.allowed), device=model.device)
+        self.wild = self.place[torch.tensor([self.ids[t] for t in self.sites], device=model.device)]
+        self.of_parent = any(score.chains is None for score in self.scored)
+        if self.of_parent and bool((self.wild < 0).any()):
+            place = self.sites[int((self.wild < 0).nonzero()[0])]
+            raise InputError(f"token {model.token(self.ids[place])!r} of the parent is not in the alphabet: add it there")
+        generator = torch.Generator().manual_seed(seed)
+        drawn = random_orders(1, checks.whole("orders", orders, 1, MOST_ORDERS), len(self.sites), generator)[0].tolist()
+        self.chains = {score.name: score.chains(len(self.sites), drawn) for score in self.scored if score.chains}
+        self.asked: dict[int, list[int]] = {}
+        for revealed, site in sorted({term for chains in self.chains.values() for chain in chains for term in chain}):
+            self.asked.setdefault(revealed, []).append(site)
+        self.epistasis: dict[Pair, dict[str, Tensor]] = {}
+
+    def pass_count(self, variants: Int[Tensor, "n k"]) -> int:
+        """How many passes these variants take, exactly."""
+        return self.context_count(variants) + self._parent_passes(self._cells(variants))
+
+    def context_count(self, variants: Int[Tensor, "n k"]) -> int:
+        """How many of these passes are not of the parent and its neighbours."""
+        return sum(self._row_counts(self._cells(variants)).values())
+
+    @property
+    def most_parent_passes(self) -> int:
+        """Passes of the parent and its neighbours if every pair of sites changes together in some variant."""
+        pairs = comb(len(self.sites), 2) if self.joints else 0
+        return len(self.sites) * self.of_parent + pairs * passes_per_pair(len(self.allowed))
+
+    def sorted(self, variants: Int[Tensor, "n k"]) -> Int[Tensor, " n"]:
+        """The order in which variants follow each other site by site, so that neighbours share contexts; on the CPU."""
+        return self._key(self._cells(variants), (1 << len(self.sites)) - 1).argsort(stable=True).cpu()
+
+    def pairs(self, variants: Int[Tensor, "n k"]) -> list[Pair]:
+        """The pairs of sites that some variant changes both of, if a score needs pairs; by number, from left to right."""
+        return self._pairs(self._cells(variants))
+
+    def scores(self, variants: Int[Tensor, "n k"], progress: Progress | None = None) -> dict[str, Float[Tensor, " n"]]:
+        """As in `variant_scores`; equal variants get the same numbers."""
+        cells = self._cells(variants)
+        one, number, _ = self._distinct(cells, (1 << len(self.sites)) - 1)
+        cells = cells[one]
+        counts = self._row_counts(cells)
+        total, start = sum(counts.values()) + self._parent_passes(cells), self.passes
+
+        def add(passes: int) -> None:
+            self.passes += passes
+            if progress:
+                progress(len(variants) * (self.passes - start) // total, len(variants), VARIANTS)
+
+        logs = {name: cells.new_zeros((len(chains), len(cells)), dtype=torch.float64) for name, chains in self.chains.items()}
+        readers: dict[tuple[int, int], list[Tensor]] = {}
+        for name, chains in self.chains.items():
+            for sums, chain in zip(logs[name], chains, strict=True):
+                for term in chain:
+                    readers.setdefault(term, []).append(sums)
+        self._pass(cells, counts, readers, add)
+        found = self._parent_scores(cells, add)
+        for score in self.scored:
+            if score.chains is not None:
+                values = logs[score.name]
+                found[score.name] = values.logsumexp(0) - log(len(values))
+                found |= {f"{score.name}_{suffix}": values.mean(0) for suffix in score.extra}
+        if any(bool(values.isnan().any()) for values in found.values()):
+            raise self.model.not_finite()
+        return {column: found[column][number].cpu() for column in columns_of(self.scored)}
+
+    def _cells(self, variants: Int[Tensor, "n k"]) -> Int[Tensor, "n k"]:
+        """Each token's place in the alphabet, sites from left to right."""
+        if variants.dim() != 2 or variants.shape[1] != len(self.sites):
+            shape = tuple(variants.shape)
+            raise InputError(f"variants of shape {shape} do not fill {len(self.sites)} sites: give one column per site")
+        tokens = variants[:, self.columns].to(self.model.device, torch.long)
+        inside = (tokens >= 0) & (tokens < len(self.place))
+        cells = torch.where(inside, self.place[tokens.clamp(0, len(self.place) - 1)], -1)
+        if bool((cells < 0).any()):
+            row, site = (cells < 0).nonzero()[0].tolist()
+            raise InputError(f"variant {row + 1} has a token outside the alphabet at position {self.sites[site]}: leave it out")
+        return cells
+
+    def _row_counts(self, cells: Int[Tensor, "n k"]) -> dict[int, int]:
+        """How many distinct contexts each revealed set has."""
+        return {revealed: len(self._key(cells, revealed).unique()) for revealed in self.asked} if len(cells) else {}
+
+    def _key(self, cells: Int[Tensor, "n k"], revealed: int) -> Int[Tensor, " n"]:
+        """One whole number per variant, the same exactly for those that agree at the revealed sites."""
+        key, span = cells.new_zeros(len(cells)), 1
+        for site in members(revealed):
+            if span * len(self.allowed) > LARGEST_KEY:
+                key, span = key.unique(return_inverse=True)[1], len(cells)
+            key, span = key * len(self.allowed) + cells[:, site], span * len(self.allowed)
+        return key
+
+    def _distinct(self, cells: Int[Tensor, "n k"], revealed: int) -> tuple[Tensor, Tensor, Tensor]:
+        """For each distinct context, in order, a variant that has it; which context each variant has; how many have each."""
+        keys, context, counts = self._key(cells, revealed).unique(return_inverse=True, return_counts=True)
+        numbers = torch.arange(len(cells), device=cells.device)
+        return numbers.new_empty(len(keys)).scatter_(0, context, numbers), context, counts
+
+    def _pass(
+        self,
+        cells: Int[Tensor, "n k"],
+        counts: dict[int, int],
+        readers: dict[tuple[int, int], list[Tensor]],
+        add: Callable[[int], None],
+    ) -> None:
+        """Add every term to the sums that read it: sets that fill batches by themselves, then all others in common batches."""
+        in_order = sorted(counts, key=lambda revealed: (counts[revealed], revealed))
+        enough = enough_rows(self.model, len(self.ids))
+        alone = [revealed for revealed in in_order if len(self.asked[revealed]) == 1 and counts[revealed] >= enough]
+        together = [revealed for revealed in in_order if revealed not in set(alone)]
+
+        def question(revealed: int) -> _Question:
+            sites = self.asked[revealed]
+            return _Question(self, cells, revealed, sites, [readers[revealed, site] for site in sites])
+
+        for group in grouped(together, lambda revealed: len(self.asked[revealed])):
+            places = len(self.asked[together[group[0]]])
+            at_once = self.model.rows_at_once(len(self.ids), places) or ROWS
+            questions = ((question(together[i]), counts[together[i]]) for i in group)
+            for batch in cut(questions, at_once):
+                texts = torch.cat([asked.texts(rows) for asked, rows in batch])
+                positions = torch.cat([asked.positions.expand(rows.stop - rows.start, -1) for asked, rows in batch])
+                logits = self.model.logits(texts, positions).split([rows.stop - rows.start for _, rows in batch])
+                for (asked, rows), part in zip(batch, logits, strict=True):
+                    asked.read(rows, part)
+                add(len(texts))
+        for revealed in alone:
+            asked, (predict,) = question(revealed), self.asked[revealed]
+            vary = [self.sites[site] for site in members(revealed)]
+            for rows, part in self.model.unchecked_substitutions(self.base, vary, asked.values, self.sites[predict]):
+                asked.read(rows, part.unsqueeze(1))
+                add(len(part))
+
+    @cached_property
+    def base(self) -> tuple[int, ...]:
+        """The parent with all sites masked."""
+        return blanked(self.ids, self.sites, self.model.mask_id).ids
+
+    def _parent_passes(self, cells: Int[Tensor, "n k"]) -> int:
+        """Passes of the parent and its neighbours that are not known yet."""
+        new = sum(pair not in self.epistasis for pair in self._pairs(cells))
+        singles = len(self.sites) if self.of_parent and "singles" not in vars(self) else 0
+        return singles + new * passes_per_pair(len(self.allowed))
+
+    def _pairs(self, cells: Int[Tensor, "n k"]) -> list[Pair]:
+        if not self.joints:
+            return []
+        changed = (cells != self.wild).float()
+        together = (changed.T @ changed > 0).tolist()
+        return [(s, t) for s, t in combinations(range(len(self.sites)), 2) if together[s][t]]
+
+    @cached_property
+    def singles(self) -> Float[Tensor, "k a"]:
+        """The effect of each single change."""
+        return single_effects(self.model, self.ids, self.sites, self.allowed, self.wild)
+
+    def know(self, pairs: Sequence[Pair], add: Callable[[int], None] = lambda passes: None) -> None:
+        """Compute the epistasis of these pairs of sites, unless it is known."""
+        new = [pair for pair in pairs if pair not in self.epistasis]
+        where = [(self.sites[s], self.sites[t]) for s, t in new]
+        found = pair_epistasis(self.model, self.ids, where, self.allowed, self.joints)
+        for pair, (_, tables) in zip(new, found, strict=True):
+            self.epistasis[pair] = tables
+            add(passes_per_pair(len(self.allowed)))
+
+    def _parent_scores(self, cells: Int[Tensor, "n k"], add: Callable[[int], None]) -> dict[str, Tensor]:
+        """The scores that need only conditionals of the parent and its neighbours."""
+        if not self.of_parent or not len(cells):
+            return {score.name: cells.new_zeros(0, dtype=torch.float64) for score in self.scored if score.chains is None}
+        new = "singles" not in vars(self)
+        singles = self.singles[torch.arange(len(self.sites), device=cells.device), cells].sum(1)
+        add(new * len(self.sites))
+        pairs = self._pairs(cells)
+        self.know(pairs, add)
+        sums = {joint: torch.zeros_like(singles) for joint in self.joints}
+        for pair in pairs:
+            for joint, table in self.epistasis[pair].items():
+                sums[joint] += table[cells[:, pair[0]], cells[:, pair[1]]]
+        of_pairs = {
+            score.name: sums[score.joint] + (0.0 if score.name == "epistasis" else singles)
+            for score in self.scored
+            if score.joint
+        }
+        return {"singles": singles, **of_pairs}
+
+
+class _Question:
+    """The contexts of one revealed set: its rows, and who reads log q at which of its masked sites."""
+
+    def __init__(
+        self, asked: Contexts, cells: Int[Tensor, "n k"], revealed: int, predicted: list[int], readers: list[list[Tensor]]
+    ) -> None:
+        self.asked, self.cells, self.predicted, self.readers = asked, cells, predicted, readers
+        one, self.context, counts = asked._distinct(cells, revealed)
+        sites = members(revealed)
+        self.values = asked.allowed[cells[one][:, sites]]
+        self.vary = torch.tensor([[asked.sites[site] for site in sites]], dtype=torch.long, device=cells.device)
+        self.positions = torch.tensor([[asked.sites[site] for site in predicted]], device=cells.device)
+        self.by_context = self.context.argsort()
+        self.first = [0, *counts.cumsum(0).tolist()]
+
+    def texts(self, rows: slice) -> Int[Tensor, "b T"]:
+        """These contexts as token ids."""
+        values = self.values[rows]
+        base = torch.tensor([self.asked.base], device=values.device).repeat(len(values), 1)
+        return base.scatter_(1, self.vary.expand(len(values), -1), values)
+
+    def read(self, rows: slice, logits: Float[Tensor, "b p V"]) -> None:
+        """Add log q of each variant with one of these contexts to the sums that read it."""
+        log_q = logits[..., self.asked.allowed].double().log_softmax(-1)
+        mine = self.by_context[self.first[rows.start] : self.first[rows.stop]]
+        context = self.context[mine] - rows.start
+        for i, (site, readers) in enumerate(zip(self.predicted, self.readers, strict=True)):
+            values = log_q[context, i, self.cells[mine, site]]
+            for sums in readers:
+                sums[mine] += values
+
+
+def members(revealed: int) -> list[int]:
+    """The sites of a bit mask."""
+    return [site for site in range(revealed.bit_length()) if revealed >> site & 1]

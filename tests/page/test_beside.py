@@ -1,0 +1,87 @@
+"""Two models side by side: every view shows both, and what differs."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.page
+SEQUENCE = "EVQLVESGGG"
+MASKED = "EV[MASK]L[MASK]ESGGG"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Two tiny models of amino acids."""
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+
+    from small_models import save_bert
+
+    made = []
+    for seed in (5, 6):
+        folder = tmp_path_factory.mktemp("models") / f"seed-{seed}"
+        made.append(save_bert(folder, "ACDEFGHIKLMNPQRSTVWY", WhitespaceSplit(), positions=128, seed=seed, spread=0.5))
+    return made
+
+
+@pytest.fixture(scope="module")
+def two(folders):
+    from page.conftest import serving
+
+    with serving("--model", str(folders[0]), "--beside", str(folders[1])) as address:
+        yield address
+
+
+@pytest.fixture
+def page(open_page, two):
+    return open_page(two)
+
+
+def differences(page):
+    page.tab.wait_for_selector("[aria-label='both models'] tbody tr")
+    rows = [row.locator("td").all_inner_texts() for row in page.tab.locator("[aria-label='both models'] tbody tr").all()]
+    return {name: [None if value == "–" else float(value) for value in values] for name, *values in rows}
+
+
+def test_fill_shows_both_maps_and_their_differences(page, folders):
+    import unmask
+
+    page.open(f"#/fill?text={SEQUENCE}&blanks=2,4")
+    page.until("document.querySelectorAll('table.heat').length === 2")
+    known = [{c.text: c.log_prob for c in unmask.fill(MASKED, str(f), top=10).completions} for f in folders]
+    found = differences(page)
+    assert set(found) <= set(known[0]) | set(known[1])
+    for text, (first, second, apart) in found.items():
+        for value, model in ((first, known[0]), (second, known[1])):
+            assert value is None or value == pytest.approx(model[text], abs=6e-4)
+        assert apart is None or apart == pytest.approx(first - second, abs=1.1e-3)
+    page.tab.locator(".words button.word").nth(6).click()
+    page.until("document.querySelectorAll('.second [aria-label=\"best completions\"] tbody tr').length > 0")
+    page.until("document.querySelectorAll('table.heat').length === 0")
+    page.tab.go_back()
+    page.until("document.querySelectorAll('table.heat').length === 2")
+
+
+def test_every_view_follows(page, folders):
+    import unmask
+
+    page.open(f"#/score?text={SEQUENCE}&second=EVQLVESGGA&scores=pll")
+    known = [unmask.score([SEQUENCE, "EVQLVESGGA"], "pll", model=str(folder)).rows for folder in folders]
+    found = differences(page)
+    for n in (0, 1):
+        first, second, apart = found[f"pll, sentence {n + 1}"]
+        assert first == pytest.approx(known[0][n]["pll"], abs=6e-4) and second == pytest.approx(known[1][n]["pll"], abs=6e-4)
+        assert apart == pytest.approx(first - second, abs=1.1e-3)
+    page.open(f"#/dependence?text={SEQUENCE}&blanks=2,4,6&asked=true")
+    assert len(differences(page)) == 3
+    page.open(f"#/sample?text={SEQUENCE}&blanks=2,4&chains=2&sweeps=2&speed=240&ran=true")
+    assert {"accepted", "energy of chain 1"} <= set(differences(page))
+    page.open(f"#/mutants?text={SEQUENCE}&blanks=2,4")
+    assert all(values[2] is not None for values in differences(page).values())
+    assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_one_model_has_one_pane(open_page):
+    page = open_page()
+    page.open("#/runs")
+    page.tab.wait_for_selector("h1")
+    assert page.tab.locator(".panes, .pane").count() == 0

@@ -1,0 +1,187 @@
+"""Chains shared out among workers: the samples, the files and the resumption of a run in one process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pandas
+import pytest
+import torch
+from tests.ray_workers import Here, workers
+
+import unmask
+from unmask.errors import InputError, UnmaskError
+from unmask.models.workers import WorkersModel
+from unmask.runs.engines import Answer
+from unmask.runs.files import read_object
+from unmask.sampling.run import sharing
+from unmask.sampling.run.advance import draw_samples
+from unmask.sampling.run.groups import Group
+from unmask.sampling.run.sharing import ADDED, SharedChains, joined, part_of
+from unmask.sampling.settings import SampleSettings
+
+same = pandas.testing.assert_frame_equal
+SETTINGS = {
+    "mh": {"kernel": "mh", "length": (3, 5), "chains": 7, "sweeps": 9, "burn_in": 1, "thin": 2},
+    "tempering": {"kernel": "tempering", "length": (4,), "chains": 5, "sweeps": 6},
+    "annealing": {"kernel": "annealing", "length": (4,), "chains": 3, "sweeps": 5},
+    "gibbs": {"kernel": "gibbs", "length": (4,), "chains": 4, "sweeps": 6, "random_start": True},
+    "ancestral": {"kernel": "ancestral", "length": (4,), "chains": 5, "sweeps": 3},
+}
+
+
+@pytest.fixture
+def shared(monkeypatch, tiny):
+    """The chains of some settings on workers of this process."""
+    monkeypatch.setattr(sharing, "OnRay", Here)
+    monkeypatch.setattr(WorkersModel, "load", lambda self: tiny)
+
+    def made(settings, **more):
+        return SharedChains(settings, WorkersModel(None, "cpu"), **more)
+
+    return made
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_shares_have_the_samples_of_one_process_bit_for_bit(shared, tiny, tmp_path, name):
+    settings = SampleSettings.given(**SETTINGS[name])
+    chains = shared(settings)
+    found = draw_samples(settings, tiny, tmp_path / "shared", shared=chains)
+    local = draw_samples(settings, tiny, tmp_path / "local")
+    assert chains.engine.deaths
+    for frame in ("samples", "starts", "rates"):
+        same(getattr(found, frame), getattr(local, frame))
+    assert found.swaps == local.swaps
+    one, other = (read_object(tmp_path / folder / "settings.json") for folder in ("shared", "local"))
+    assert {**one, "run": 0, "begun": 0} == {**other, "run": 0, "begun": 0}
+    same(draw_samples(settings, tiny, shared=shared(settings)).samples, local.samples)
+
+
+def test_random_numbers_of_other_chains_are_noticed(shared, tiny, monkeypatch):
+    """The negative control: every share but a group's first takes streams that are not those of its chains."""
+    settings = SampleSettings.given(**SETTINGS["mh"])
+    local, part = draw_samples(settings, tiny), Group.part
+    monkeypatch.setattr(
+        Group, "part", lambda *cut: replace(found := part(*cut), chains=[100 * (cut[1] > 0) + chain for chain in found.chains])
+    )
+    found = draw_samples(settings, tiny, shared=shared(settings)).samples
+    assert list(found["text"]) != list(local.samples["text"])
+    first = found["chain"].isin([0, 1])
+    same(found[first].reset_index(drop=True), local.samples[local.samples["chain"].isin([0, 1])].reset_index(drop=True))
+
+
+def test_a_run_changes_engines_in_the_middle(shared, tiny, tmp_path, stop_at):
+    settings = SampleSettings.given(**SETTINGS["mh"])
+    whole = draw_samples(settings, tiny)
+    for number, order in enumerate(((True, False, True), (False, True, False))):
+        out = tmp_path / str(number)
+        for stop, on_workers in zip((4, 9), order[:2], strict=True):
+            with pytest.raises(KeyboardInterrupt):
+                draw_samples(settings, tiny, out, progress=stop_at(stop), shared=shared(settings) if on_workers else None)
+        begun = sum(int(np.load(file)["done"]) for file in (out / "checkpoints").glob("*.npz"))
+        assert begun >= 8
+        found = draw_samples(settings, tiny, out, shared=shared(settings) if order[2] else None)
+        for frame in ("samples", "starts", "rates"):
+            same(getattr(found, frame), getattr(whole, frame))
+
+
+def test_progress_counts_the_sweeps_of_groups(shared, tiny):
+    settings = SampleSettings.given(**SETTINGS["mh"])
+    seen = []
+    draw_samples(settings, tiny, shared=shared(settings), progress=lambda done, total, what="": seen.append((done, total, what)))
+    assert seen == sorted(seen) and seen[-1] == (18, 18, "sweeps") and len(seen) > 4
+
+
+def test_a_snapshot_is_the_join_of_its_parts():
+    chains, replicas, sites = 5, 3, 4
+    draw = np.random.default_rng(0).integers
+    saved = {
+        "done": np.array(3),
+        "chains": np.arange(chains),
+        "positions": np.arange(1, sites + 1),
+        "steps": np.array(12),
+        "starts": draw(9, size=(chains, 6)),
+        "ids": draw(9, size=(chains * replicas, 6)),
+        "counts": draw(9, size=(4, sites)),
+        "scoring_passes": np.array(7),
+        "remembered": np.array(2),
+        "swaps": draw(9, size=(2, replicas - 1)),
+    }
+    parts = [part_of(saved, first, end) for first, end in ((0, 2), (2, 3), (3, 5))]
+    assert [len(part["ids"]) for part in parts] == [6, 3, 6]
+    back = joined(parts)
+    assert list(back) == list(saved) and all(np.array_equal(back[name], saved[name]) for name in saved)
+    twice = joined([*parts, parts[0]])
+    assert all(np.array_equal(twice[name], 2 * saved[name]) for name in ADDED) and len(twice["chains"]) == 7
+
+
+def test_a_failure_on_a_worker_is_the_error_of_the_run(shared, tiny, monkeypatch):
+    settings = SampleSettings.given(**SETTINGS["mh"])
+    monkeypatch.setattr(Here, "__call__", lambda self, items: iter([Answer(0, failure="no memory: give more")]))
+    with pytest.raises(UnmaskError, match=r"^no memory: give more$"):
+        draw_samples(settings, tiny, shared=shared(settings))
+
+
+def test_a_loaded_model_does_not_travel(tiny):
+    with pytest.raises(InputError, match="give its folder or name, not a loaded model"):
+        unmask.sample(length=3, model=tiny, engine="ray")
+
+
+def test_workers_without_ray_are_refused(tiny):
+    with pytest.raises(InputError, match="workers was given, which engine local does not use"):
+        unmask.sample(length=3, model=tiny, workers=2)
+
+
+@pytest.fixture
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_ray_takes_up_a_local_run_and_loses_a_worker_and_this_process_finishes_it(
+    ray_here, one_thread, tiny_folder, tmp_path, monkeypatch
+):
+    """Workers of one CPU have one thread, as this process has here: then numbers are the same, too, bit for bit."""
+    asked = {"model": tiny_folder, "length": 4, "chains": 6, "sweeps": 60, "seed": 5, "device": "cpu"}
+    whole, out, killed = unmask.sample(**asked), tmp_path / "run", []
+
+    def stop(done: int, total: int, what: str = "") -> None:
+        if done >= 10:
+            raise KeyboardInterrupt
+
+    def kill_then_stop(done: int, total: int, what: str = "") -> None:
+        if done > 10 and not killed:
+            killed.append(workers()[0])
+            os.kill(killed[0], signal.SIGKILL)
+        if done >= 40:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sharing, "SECONDS", 0.01)
+    with pytest.raises(KeyboardInterrupt):
+        unmask.sample(**asked, out=out, progress=stop)
+    with pytest.raises(KeyboardInterrupt):
+        unmask.sample(**asked, out=out, engine="ray", workers=2, progress=kill_then_stop)
+    assert killed and int(np.load(out / "checkpoints" / "group-0000.npz")["done"]) >= 40
+    found = unmask.sample(**asked, out=out)
+    for frame in ("samples", "starts", "rates"):
+        same(getattr(found, frame), getattr(whole, frame))
+    assert (out / "diagnostics.json").is_file()
+
+
+def test_a_worker_without_the_model_is_one_line(ray_here, tiny_folder, tmp_path):
+    """The model is moved away once this process has it; the folder keeps nothing."""
+    import shutil
+
+    copy = shutil.copytree(tiny_folder, tmp_path / "model")
+    lm = unmask.MaskedLM.load(copy, device="cpu")
+    settings = SampleSettings(length=(3,), chains=2, sweeps=2)
+    chains = SharedChains(settings, WorkersModel(str(copy), "cpu"), workers=1)
+    copy.rename(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="a Ray worker cannot begin .*: every machine of the cluster needs") as error:
+        draw_samples(settings, lm, tmp_path / "run", shared=chains)
+    assert "\n" not in str(error.value) and not (tmp_path / "run").exists()

@@ -1,0 +1,160 @@
+"""Texts that are read, passed and written together get what each gets alone, and no more of them are held than is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+import unmask
+from unmask.errors import InputError
+from unmask.options.scoring import ScoreOptions
+from unmask.runs.engines import Answer
+from unmask.scoring import run, together
+from unmask.scoring.batch import ScoreSettings
+from unmask.scoring.rows import RowShape
+from unmask.scoring.texts import Item, encode, encode_each
+from unmask.scoring.together import score_texts
+
+PLL = ScoreOptions.given({"score": "pll"}).part(ScoreSettings)
+TEXTS = [
+    "The dog ran.",
+    "",
+    "a [MASK] sat",
+    "don't walk, dogs",
+    "a [SEP] dog",
+    "\x01 cat",
+    "zzz",
+    "The unplayed dog sat.",
+    "a dog",
+]
+
+
+def alone(words, item):
+    try:
+        return encode(words, item)
+    except InputError as error:
+        return str(error)
+
+
+@pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+@pytest.mark.parametrize("name", ["pieces", "roberta"])
+def test_texts_read_together_have_the_tokens_of_each(request, name):
+    words = request.getfixturevalue(name).words
+    items = [*(Item(text) for text in TEXTS), Item("The dog sat.", (4, 7)), Item("The dogs sat.", (4, 6))]
+    read = encode_each(words, items)
+    assert any(isinstance(text, InputError) for text in read) and not isinstance(read[0], InputError)
+    for item, text in zip(items, read, strict=True):
+        expected = alone(words, item)
+        if isinstance(text, InputError):
+            assert str(text) == expected
+        else:
+            assert (text.ids, text.sites, text.unknown) == (expected.ids, expected.sites, expected.unknown)
+            assert (text.tokens.words, text.tokens.spans) == (expected.tokens.words, expected.tokens.spans)
+
+
+@pytest.mark.parametrize("name", ["pieces", "roberta", "english"])
+def test_the_text_begins_and_ends_where_its_words_do(request, name):
+    words = request.getfixturevalue(name).words
+    words._ends = None
+    texts = ["\u200b", "dog", "a dog [SEP] ran", " a  cat.", "\u200b\u200b", "don't"]
+    for text, tokens in zip(texts, words.tokens_of_each(texts), strict=True):
+        core = words.core.encode(words.prepared(text))
+        own = [t for t, word in enumerate(core.word_ids) if word is not None]
+        assert list(tokens.ids) == core.ids and list(range(*tokens.inside)) == own, text
+
+
+def test_equal_tokens_with_other_sites_are_other_texts(pieces):
+    texts = [encode(pieces.words, Item("a dog a dog", target)) for target in ((0, 5), (6, 11), None, (0, 5))]
+    found = score_texts(pieces, texts, PLL, shares=True)
+    pll = found.values["pll"]
+    assert pll[0] == pll[3] != pll[1] and pll[2] == pytest.approx(pll[0] + pll[1], abs=1e-5)
+    assert [len(share) for share in found.shares["pll"]] == [2, 2, 4, 2]
+
+
+def test_passes_are_asked_for_before_the_numbers_of_the_chunk_before_are_read(pieces, monkeypatch):
+    events = []
+
+    def begin(*asked):
+        read, number = together.begin(*asked), sum(event.startswith("begin") for event in events)
+        events.append(f"begin {number}")
+        return lambda: (events.append(f"read {number}"), read())[1]
+
+    monkeypatch.setattr(run, "begin", begin)
+    monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 2)
+    shape = RowShape()
+
+    def rows(ahead):
+        work = run.chunks(pieces, enumerate([Item(text) for text in TEXTS[:1] + TEXTS[7:]] * 2, 1), PLL, "cpu")
+        found = run.scored(pieces, work, PLL, shape, ahead=ahead)
+        return [row for chunk, scores in found for row in shape.rows(pieces.words, chunk, scores, PLL)]
+
+    one_by_one = rows(False)
+    assert events == ["begin 0", "read 0", "begin 1", "read 1", "begin 2", "read 2"]
+    events.clear()
+    assert rows(True) == one_by_one and [row["item"] for row in one_by_one] == [1, 2, 3, 4, 5, 6]
+    assert events == ["begin 0", "begin 1", "read 0", "begin 2", "read 1", "read 2"]
+
+
+def test_a_stream_is_not_read_far_ahead(pieces, monkeypatch):
+    monkeypatch.setitem(run.CHUNK_PASSES, "cpu", 4)
+    taken, ahead = 0, []
+
+    def texts():
+        nonlocal taken
+        for _ in range(200):
+            taken += 1
+            yield "a dog"
+
+    seen = []
+    unmask.score(texts(), "pll", model=pieces, sink=lambda row: (seen.append(row), ahead.append(taken - len(seen))))
+    assert len(seen) == 200 and max(ahead) <= run.FEWEST_READ
+
+
+class OneByOne:
+    """In the place of Ray: takes an item when it has answered the one before."""
+
+    def __init__(self, make_work, workers, gpu):
+        self.work = make_work()
+
+    def __call__(self, items):
+        for place, item in enumerate(items):
+            OneByOne.taken = place + 1
+            yield Answer(place, self.work(item)) if place != 1 else Answer(place, failure="lost")
+
+
+def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_tried_again(pieces_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "OnRay", OneByOne)
+    monkeypatch.setattr("unmask.models.workers.start_ray", lambda: None)
+    monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 16)
+    file, out = tmp_path / "texts.txt", tmp_path / "run"
+    file.write_text("".join(f"{text}\n" for text in ["a dog", "", "The cats sat."] * 40))
+    kept, asked = [], {"model": pieces_folder, "device": "cpu", "out": out, "engine": "ray", "format": "parquet"}
+
+    def progress(done, total, what):
+        kept.append((done, getattr(OneByOne, "taken", 0)))
+
+    with pytest.raises(unmask.UnmaskError, match="1 of 8 chunks failed .lost.: the same command tries them again"):
+        unmask.score(file, "pll", progress=progress, **asked)
+    assert kept[:3] == [(0, 0), (16, 1), (32, 3)], "no chunk is taken before the one before is answered"
+    monkeypatch.undo()
+    found = unmask.score(file, "pll", **{**asked, "engine": "local"})
+    assert found.rows == unmask.score(file, "pll", model=pieces_folder, device="cpu").rows
+
+
+def test_what_is_missing_is_counted_without_the_rows(pieces, tmp_path):
+    (tmp_path / "texts.txt").write_text("a dog\n\n")
+    for out in (None, tmp_path / "run"):
+        found = unmask.score(tmp_path / "texts.txt", "pll", model=pieces, out=out)
+        assert list(found.reasons()) == [(1, None), (2, "the text is empty")]
+        assert out is None or "rows" not in vars(found)
+
+
+@pytest.mark.gpu
+def test_a_gpu_gives_the_rows_of_a_processor_chunk_after_chunk(pieces_folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(run.CHUNK_TEXTS, "cuda", 16)
+    file, out = tmp_path / "texts.txt", tmp_path / "run"
+    file.write_text("".join(f"{text}\n" for text in ["a dog", "", "The cats sat.", "The unplayed dog ran."] * 20))
+    expected = unmask.score(file, "pll", model=pieces_folder, device="cpu").rows
+    found = unmask.score(file, "pll", model=pieces_folder, device="cuda", out=out, format="parquet").rows
+    assert len(list((out / "parts").iterdir())) == 5
+    assert [{**row, "pll": None} for row in found] == [{**row, "pll": None} for row in expected]
+    assert [row["pll"] for row in found] == pytest.approx([row["pll"] for row in expected], abs=1e-4, nan_ok=True)

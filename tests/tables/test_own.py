@@ -1,0 +1,84 @@
+"""Tables of conditionals that a user gives: `Tables.from_conditionals`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import unmask
+from unmask.errors import InputError
+
+
+def conditionals(joint):
+    return joint / joint.sum(0, keepdims=True), joint / joint.sum(1, keepdims=True)
+
+
+def drawn(seed: int, rows: int, columns: int):
+    joint = np.random.default_rng(seed).dirichlet(np.ones(rows * columns)).reshape(rows, columns)
+    return joint + 1e-3 / joint.size
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 5))
+def test_conditionals_of_one_joint_give_it_back(seed, rows, columns):
+    joint = drawn(seed, rows, columns)
+    joint /= joint.sum()
+    tables = unmask.Tables.from_conditionals(*conditionals(joint))
+    for name in ("hcb", "arnold_gokhale", "balanced", "pseudo_gibbs", "restarted", "chain"):
+        assert unmask.derive(tables, name).dense().exp().numpy() == pytest.approx(joint, abs=1e-4), name
+
+
+def test_conditionals_of_two_joints_give_neither_back():
+    joint = np.array([[0.6, 0.1], [0.1, 0.2]])
+    tables = unmask.Tables.from_conditionals(conditionals(joint)[0], conditionals(joint[::-1])[1])
+    assert np.abs(unmask.derive(tables, "arnold_gokhale").dense().exp().numpy() - joint).max() > 0.01
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6))
+def test_without_masked_the_chain_is_pseudo_gibbs(seed):
+    a, b = conditionals(drawn(seed, 4, 3))[0], conditionals(drawn(seed + 1, 4, 3))[1]
+    tables = unmask.Tables.from_conditionals(a, b)
+    u, v = (masked.exp().numpy() for masked in tables.log_masked)
+    assert a @ v == pytest.approx(u, abs=1e-9)
+    assert b.T @ u == pytest.approx(v, abs=1e-9)
+    chain, gibbs = (unmask.derive(tables, name).dense().exp() for name in ("chain", "pseudo_gibbs"))
+    assert torch.allclose(chain, gibbs, atol=2e-4)
+
+
+def test_masked_distributions_are_used_and_labels_shown():
+    a, b = conditionals(drawn(0, 2, 2))
+    tables = unmask.Tables.from_conditionals(a, b, masked=([0.5, 0.5], [0.9, 0.1]), labels=(["he", "they"], ["is", "are"]))
+    assert unmask.derive(tables, "product").dense().exp().numpy() == pytest.approx(np.outer([0.5, 0.5], [0.9, 0.1]))
+    assert [tables.label(int(i)) for axis in tables.candidates for i in axis] == ["he", "they", "is", "are"]
+
+
+IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
+FAIR = [[0.5, 0.5], [0.5, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (([[0.5, 0.5]], [[0.5, 0.5]]), "first has a sum of a column of 0.5: each must sum to 1"),
+        ((FAIR, [[0.9, 0.2], [0.5, 0.5]]), "second has a sum of a row of 1.1: each must sum to 1"),
+        ((FAIR, [[0.5, 0.5]]), "first is 2 x 2 and second 1 x 2: both are indexed by x, then y"),
+        (([[1.5, 0.5], [-0.5, 0.5]], FAIR), "first has an entry that is negative or NaN: give probabilities"),
+        (([["a"]], FAIR), "first is not an array of numbers: give probabilities"),
+        (([0.5, 0.5], FAIR), "first has the shape (2,): give a matrix"),
+        (
+            (IDENTITY, IDENTITY),
+            "the conditionals split the values into parts that never meet: give masked, to weigh the parts",
+        ),
+        ((FAIR, FAIR, [[0.5, 0.5]]), "1 masked distributions were given: give two, of x and of y"),
+        ((FAIR, FAIR, ([1.0], [0.5, 0.5])), "masked has 1 and 2 values, and the tables are 2 x 2: give one per value"),
+        ((FAIR, FAIR, None, (["a"], ["b", "c"])), "labels have [1, 2] names, and the tables are 2 x 2: give one per value"),
+    ],
+)
+def test_what_cannot_be_tables_is_refused(given, message):
+    with pytest.raises(InputError) as error:
+        unmask.Tables.from_conditionals(*given)
+    assert str(error.value) == message

@@ -1,0 +1,68 @@
+"""Sources shared out among workers: the rows of one process, also when workers are lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from made_up_language import pairs
+from tests.ray_workers import Here, workers
+
+import unmask
+from unmask.errors import InputError
+from unmask.translation import sharing
+from unmask.translation.drafts import PairModel
+from unmask.translation.settings import TranslateSettings
+
+
+def sources(n: int) -> list[str]:
+    lines, _ = pairs(n, words=6, seed=9)
+    return [*lines[: n // 2], "", *lines[n // 2 :]]
+
+
+@pytest.mark.parametrize("options", [{"kernel": "mh", "steps": 2, "seed": 3}, {"decoder": "ancestral"}, {"decoder": "beam"}])
+def test_shares_have_the_rows_of_one_process(
+    masked: Path, causal: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit; of several searches, those of sources that are searched together."""
+    monkeypatch.setattr(sharing, "OnRay", Here)
+    monkeypatch.setattr(sharing, "workers_device", lambda device: "cpu")
+    monkeypatch.setattr("unmask.translation.beam_search.ROWS", {"cpu": 20})
+    given = {"model": causal if "beam" in options.values() else masked, "device": "cpu", **options}
+    local, seen = unmask.translate(sources(12), **given), []
+    found = unmask.translate(sources(12), **given, engine="ray", workers=2, progress=lambda *report: seen.append(report))
+    assert found.rows == local.rows and found.moves == local.moves
+    assert seen[-1] == (12, 12, "translated") and len(seen) > 2
+
+
+def test_sources_of_one_search_go_together_and_others_to_all_workers() -> None:
+    ids = [tuple(range(n)) for n in (3, 1, 2, 5, 4, 9, 7, 8)]
+    made = object.__new__(sharing.SharedSources)
+    made.device, made.settings = "cpu", TranslateSettings(decoder="beam", beam=64)
+    assert made.items(ids, 2) == [[1, 2, 0, 4], [3, 6, 7, 5]]
+    made.settings = TranslateSettings()
+    assert made.items(ids, 2) == [[place] for place in (1, 2, 0, 4, 3, 6, 7, 5)]
+    assert made.items(ids, 1) == [[1, 2], [0, 4], [3, 6], [7, 5]]
+
+
+def test_a_loaded_model_does_not_travel(masked: Path) -> None:
+    with pytest.raises(InputError, match="give its folder or name, not a loaded model"):
+        unmask.translate(["a b"], model=PairModel.load(masked), engine="ray")
+
+
+def test_a_killed_worker_changes_nothing(ray_here: Any, masked: Path) -> None:
+    torch.set_num_threads(1)
+    given: dict[str, Any] = {"model": masked, "device": "cpu", "kernel": "mh", "steps": 2}
+    local, killed = unmask.translate(sources(24), **given), []
+
+    def kill_one(done: int, total: int, what: str = "") -> None:
+        if not killed:
+            killed.append(workers()[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    found = unmask.translate(sources(24), **given, engine="ray", workers=2, progress=kill_one)
+    assert killed and found.rows == local.rows and found.moves == local.moves

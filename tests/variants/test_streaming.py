@@ -1,0 +1,198 @@
+"""Variants in a run folder: the numbers of one call, killed and continued, in one process and in two."""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+from itertools import product
+
+import pytest
+import torch
+from pyarrow import parquet
+
+import unmask
+from unmask.errors import InputError
+from unmask.models.tabular import TabularMLM
+from unmask.variants import streaming
+from unmask.variants.contexts import variant_scores
+from unmask.variants.streaming import Asked, chunk_size, kept_scores, refuse_many
+
+LOAD = partial(TabularMLM.random, 3, 5, 4)
+ASKED = Asked((0, 2, 1, 0, 1), (4, 0, 2, 1), ("pll", "any_order", "singles", "pairs:mrf", "epistasis"), (0, 1, 2), 3, 1)
+
+
+@pytest.fixture
+def variants() -> torch.Tensor:
+    """All 81, in a random order, with some of them twice."""
+    every = torch.cartesian_prod(*[torch.arange(3)] * 4)
+    return every[torch.randint(0, 81, (90,), generator=torch.Generator().manual_seed(0))]
+
+
+@pytest.fixture
+def expected(variants) -> dict[str, torch.Tensor]:
+    asked = ASKED
+    names, allowed, orders, seed, joint = asked.names, asked.allowed, asked.orders, asked.seed, asked.joint
+    return variant_scores(LOAD(), asked.ids, asked.sites, variants, names, allowed, orders, seed, joint)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(streaming, "CHUNK_PASSES", 60)
+    monkeypatch.setattr(streaming, "CHUNK_WORK", {"cpu": 10**6, "cuda": 10**15})
+
+
+def test_a_folder_has_the_numbers_of_one_call(tmp_path, variants, expected):
+    seen = []
+    found = kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants, progress=lambda *report: seen.append(report))
+    table = parquet.read_table(tmp_path / "run" / "variants.parquet")
+    assert table["variant"].to_pylist() == list(range(1, 91))
+    assert list(found) == table.column_names[1:] == list(expected)
+    for name, values in expected.items():
+        assert torch.equal(found[name], torch.from_numpy(table[name].to_numpy().copy()))
+        assert found[name].tolist() == pytest.approx(values.tolist(), abs=1e-12)
+    assert len(list((tmp_path / "run" / "parts").iterdir())) > 4
+    assert seen[0] == (0, 90, "variants") and seen[-1][:2] == (90, 90)
+    assert seen[-1][2].startswith("variants (") and seen[-1][2].endswith(" per second)")
+    assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
+
+
+def test_a_run_that_is_killed_goes_on(tmp_path, variants, monkeypatch):
+    whole = kept_scores(tmp_path / "whole", LOAD(), "tables", ASKED, variants)
+    scored = streaming._scored
+    passed = []
+
+    def killed(contexts, tokens, progress=None):
+        if len(passed) == 3:
+            raise KeyboardInterrupt
+        passed.append(len(tokens))
+        return scored(contexts, tokens, progress)
+
+    monkeypatch.setattr(streaming, "_scored", killed)
+    with pytest.raises(KeyboardInterrupt):
+        kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants)
+    assert not (tmp_path / "run" / "variants.parquet").exists()
+    before, first = sum(passed), []
+    monkeypatch.setattr(streaming, "_scored", lambda c, tokens, p=None: passed.append(len(tokens)) or scored(c, tokens, p))
+    found = kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants, progress=lambda *report: first.append(report))
+    assert sum(passed) == 90 and first[0] == (before, 90, "variants")
+    assert {name: values.tolist() for name, values in found.items()} == {name: v.tolist() for name, v in whole.items()}
+    passed.clear()
+    kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants)
+    assert passed == []
+
+
+def test_a_part_that_is_gone_or_of_another_size_is_filled_in(tmp_path, variants, monkeypatch):
+    whole = kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants)
+    parts = sorted((tmp_path / "run" / "parts").iterdir())
+    parts[1].unlink(), parts[2].unlink()
+    monkeypatch.setattr(streaming, "CHUNK_PASSES", 1000)
+    found = kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants)
+    for name, values in whole.items():
+        assert found[name].tolist() == pytest.approx(values.tolist(), abs=1e-12)
+
+
+def test_another_list_or_other_scores_are_refused(tmp_path, variants):
+    kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants)
+    with pytest.raises(InputError, match="holds a run with list"):
+        kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants.flip(0))
+    other = Asked(ASKED.ids, ASKED.sites, ("pll",), ASKED.allowed)
+    with pytest.raises(InputError, match="holds a run with scores"):
+        kept_scores(tmp_path / "run", LOAD(), "tables", other, variants)
+
+
+def test_chunks_are_bounded_by_their_work(variants, monkeypatch):
+    contexts = ASKED.contexts(LOAD())
+    tokens = variants[contexts.sorted(variants)].to(torch.int32).numpy()
+    size = chunk_size(contexts, tokens, "cpu")
+    assert contexts.context_count(torch.from_numpy(tokens[:size])) <= 60
+    assert contexts.context_count(torch.from_numpy(tokens[: 2 * size])) > 60
+    monkeypatch.setattr(TabularMLM, "multiplications", lambda self, tokens: 10**6 // 60)
+    assert chunk_size(contexts, tokens, "cpu") == size
+    assert chunk_size(contexts, tokens, "cuda") == 128
+
+
+def test_sorted_neighbours_share_more(variants):
+    contexts = ASKED.contexts(LOAD())
+    order = contexts.sorted(variants)
+    rows = variants[order].tolist()
+    left_to_right = [[row[1], row[3], row[2], row[0]] for row in rows]
+    assert left_to_right == sorted(left_to_right)
+    assert contexts.context_count(variants[order][:20]) < contexts.context_count(variants[:20])
+
+
+def test_too_many_passes_are_refused_with_their_count(variants, monkeypatch):
+    contexts = ASKED.contexts(LOAD())
+    refuse_many(contexts, variants, force=False)
+    exact = contexts.pass_count(variants)
+    monkeypatch.setattr(streaming, "MAX_PASSES", exact)
+    refuse_many(contexts, variants, force=False)
+    monkeypatch.setattr(streaming, "MAX_PASSES", exact - 1)
+    with pytest.raises(InputError, match=rf"90 variants need {exact:,} passes of the model \(limit {exact - 1:,}\).*--force"):
+        refuse_many(contexts, variants, force=False)
+    monkeypatch.setattr(streaming, "MOST_TOGETHER", 10)
+    with pytest.raises(InputError, match="need up to"):
+        refuse_many(contexts, variants, force=False)
+    refuse_many(contexts, variants, force=True)
+
+
+def test_a_workers_numbers_are_those_of_this_process(variants):
+    contexts = ASKED.contexts(LOAD())
+    pairs = contexts.pairs(variants)
+    work = pickle.loads(pickle.dumps(partial(streaming._worker, LOAD, ASKED, pairs)))()
+    start, found = work((7, variants[:9].to(torch.int32).numpy()))
+    contexts.know(pairs)
+    assert start == 7
+    for name, values in contexts.scores(variants[:9]).items():
+        assert values.tolist() == found[name].tolist()
+
+
+SEQUENCE = "ACDEGACD"
+ROWS = [{"variant": f"A{a}{b}{c}GACD", "y": i} for i, (a, b, c) in enumerate(product("CDEG", "DGA", "EAG"))]
+NAMES = "pll,any_order,pairs"
+
+
+def test_mutants_keep_their_scores_in_a_folder(tmp_path, letters, monkeypatch):
+    asked = {"measured": ROWS, "model": letters, "scores": NAMES, "background": "ACDEGACA"}
+    plain = unmask.mutants(SEQUENCE, **asked)
+    kept = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["background", "sequence"]
+    for name, values in plain.numbers.items():
+        assert kept.numbers[name] == pytest.approx(values, abs=1e-5)
+    monkeypatch.setattr(streaming, "_scored", None)  # nothing is left to score
+    again = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "run", seed=0)
+    assert again.numbers == kept.numbers and again.sentence == kept.sentence
+    with pytest.raises(InputError, match="holds a run with scores .* or another --run folder"):
+        unmask.mutants(SEQUENCE, **asked | {"scores": "pll"}, run=tmp_path / "run")
+
+
+def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
+    (tmp_path / "notes.txt").write_text("mine")
+    for given, message in [
+        ({"run": tmp_path}, "is not empty and holds no run: choose another --run folder"),
+        ({"engine": "ray"}, "engine ray needs a run folder"),
+        ({"engine": "ray", "run": tmp_path / "new"}, "engine ray loads the model in its workers"),
+        ({"workers": 2}, "workers was given, which engine local does not use"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES, **given)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_mutants_refuse_too_many_passes(letters, monkeypatch):
+    monkeypatch.setattr(streaming, "MAX_PASSES", 50)
+    with pytest.raises(InputError, match=r"the scores of 37 variants need \d+ passes of the model \(limit 50\)"):
+        unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES)
+    found = unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES, force=True)
+    assert len(found) == 36
+
+
+@pytest.mark.slow
+def test_mutants_on_ray_give_the_same_table(ray_here, tmp_path, letters_folder):
+    asked = {"measured": ROWS, "model": letters_folder, "dtype": "float64", "device": "cpu", "scores": NAMES}
+    one = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "one")
+    two = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "two", engine="ray", workers=2)
+    for name, values in one.numbers.items():
+        assert two.numbers[name] == pytest.approx(values, abs=1e-12)
+    assert two.sentence == one.sentence
+    parts = [sorted(path.name for path in (tmp_path / run / "sequence" / "parts").iterdir()) for run in ("one", "two")]
+    assert parts[0] == parts[1] and len(parts[0]) > 2
