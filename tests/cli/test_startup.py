@@ -9,6 +9,7 @@ import pytest
 
 FOR_OTHER_WORK = {"transformers", "huggingface_hub", "pandas", "pyarrow", "matplotlib", "scipy", "sympy", "arviz_stats", "ray"}
 FOR_OTHER_WORK |= {"torch._dynamo", "torch._inductor", "unmask.training", "unmask.sampling", "unmask.evaluation", "unmask.lab"}
+EIGHT = {"compare": ("--candidates", "8"), "score": ()}
 LATER = {"torch", "numpy", "pydantic"} | FOR_OTHER_WORK
 
 
@@ -31,6 +32,24 @@ def test_fill_loads_its_command_and_nothing_for_other_work():
     assert {"torch", "unmask.cli.answers", "unmask.options.answers", "unmask.models.loading"} <= names
     others = {"sampling", "scoring", "training", "translation", "lab"}
     assert not names & (FOR_OTHER_WORK | {f"unmask.options.{name}" for name in others} | {"unmask.cli.runs"})
+
+
+@pytest.mark.parametrize(("command", "needed"), [("score", "unmask.scoring"), ("compare", "unmask.joints.metrics")])
+def test_other_short_commands_load_nothing_for_other_work(command, needed):
+    names = loaded(command, "The [MASK] [MASK] sat." if command == "compare" else "The dog sat.", *EIGHT[command])
+    assert {"torch", needed} <= names
+    assert not names & (FOR_OTHER_WORK - {"unmask.sampling"})
+
+
+@pytest.mark.parametrize(("args", "code"), [(("--version",), 0), (("fill",), 2)])
+def test_what_is_registered_for_the_end_runs_and_the_exit_code_stays(args, code):
+    """The process ends without taking down its modules, after everything that Python promises to run."""
+    registered = "atexit.register(print, 'early', end='!'); import threading; "
+    late = "threading.Thread(target=lambda: (threading.main_thread().join(), print('thread'))).start(); "
+    kept = "Kept = type('Kept', (), {'__del__': lambda self: print('taken down')}); kept = Kept(); "
+    program = f"import atexit; {kept}{registered}{late}import unmask.__main__; unmask.__main__.main()"
+    done = subprocess.run([sys.executable, "-c", program, *args], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code and done.stdout.endswith("thread\nearly!")
 
 
 @pytest.mark.parametrize("command", ["fill", "sample", "score", "evaluate", "train", "lab masking"])

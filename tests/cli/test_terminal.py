@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from math import log
 
 import pytest
+from rich.console import Console
 
+from unmask.cli import terminal
 from unmask.cli.terminal import nats, percent, short_percent
 
 
@@ -29,3 +32,22 @@ def test_short_percent(probability, shown):
 @pytest.mark.parametrize(("value", "shown"), [(1.23456, "1.235"), (0, "0.000"), (-3e-6, "0.000"), (-0.5, "-0.500")])
 def test_nats(value, shown):
     assert nats(value) == shown
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_terminal_shows_at_once_that_something_happens(monkeypatch, quiet):
+    """Before the work, in which torch is loaded; nothing of it is left at the end."""
+    shown = StringIO()
+    monkeypatch.setattr(terminal, "messages", lambda: Console(file=shown, force_terminal=True))
+    with terminal.progress(quiet=quiet) as report:
+        assert shown.getvalue() == "loading\r" and (report is None) == quiet
+    assert shown.getvalue().endswith(" " * len("loading") + "\r")
+
+
+@pytest.mark.parametrize(("quiet", "lines"), [(False, False), (True, True), (True, False)])
+def test_what_is_not_a_terminal_shows_nothing(monkeypatch, quiet, lines):
+    shown = StringIO()
+    monkeypatch.setattr(terminal, "messages", lambda: Console(file=shown, force_terminal=False))
+    with terminal.progress(quiet, lines) as report:
+        assert report is None
+    assert shown.getvalue() == ""

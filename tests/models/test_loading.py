@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, BertForPre
 
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.bundled import english_model_path
+from unmask.models.loading import warn_if_slow
 from unmask.models.masked_lm import MaskedLM
 
 
@@ -378,3 +379,29 @@ def test_unknown_device_and_dtype(copied, options, part):
 def test_cuda_asked_for_where_there_is_none(copied, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert "no CUDA device" in refusal(copied, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "has", "slow"),
+    [
+        (torch.bfloat16, {"avx512_vnni"}, True),
+        (torch.bfloat16, {"avx512_bf16"}, False),
+        (torch.bfloat16, {"amx_bf16"}, False),
+        (torch.float16, {"avx512_bf16", "amx_bf16"}, True),
+        (torch.float16, {"amx_fp16"}, False),
+        (torch.float32, set(), False),
+    ],
+)
+def test_half_precision_without_products_of_its_own_is_reported(monkeypatch, caplog, dtype, has, slow):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"architecture": "x86_64"} | dict.fromkeys(has, True))
+    warn_if_slow(torch.device("cpu"), dtype)
+    assert (caplog.messages != []) == slow
+    assert all(f"dtype {str(dtype)[6:]} is slower than float32" in said for said in caplog.messages)
+
+
+def test_half_precision_is_not_judged_elsewhere(monkeypatch, caplog):
+    """A GPU, or another kind of processor, whose capabilities have other names."""
+    warn_if_slow(torch.device("cuda"), torch.float16)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"architecture": "aarch64", "bf16": True})
+    warn_if_slow(torch.device("cpu"), torch.bfloat16)
+    assert caplog.messages == []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import json
 import socket
 import threading
 import time
 from contextlib import contextmanager
+from unittest.mock import Mock
 
 import pytest
 
@@ -153,9 +156,27 @@ def test_slow_connections_are_closed(served, monkeypatch):
     with listening(*served) as port:
         for sent in (b"", head, head + b'content-length: 40\r\n\r\n{"te'):
             assert 0.3 < closed_after(port, sent) < 10
-        asked = head + b'content-length: 15\r\n\r\n{"text": "the"}'
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-            for _ in range(2):
-                connection.sendall(asked)
-                assert connection.recv(65536).startswith(b"HTTP/1.1 200")
-                time.sleep(0.7)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        for _ in range(2):
+            connection.request("POST", "/api/words", json.dumps({"text": "the"}), {"content-type": "application/json"})
+            answer = connection.getresponse()
+            assert answer.status == 200 and answer.read()
+            time.sleep(0.7)
+        connection.close()
+
+
+def test_a_client_that_does_not_read_is_left(monkeypatch):
+    from unmask.serving.listening import Impatient
+
+    monkeypatch.setattr("unmask.serving.listening.SECONDS_TO_READ", 0.1)
+
+    async def aborted(reads):
+        connection = Impatient.__new__(Impatient)
+        connection.loop, connection.flow, connection.transport = asyncio.get_running_loop(), Mock(), Mock()
+        connection.pause_writing()
+        if reads:
+            connection.resume_writing()
+        await asyncio.sleep(0.3)
+        return connection.transport.abort.called
+
+    assert asyncio.run(aborted(False)) and not asyncio.run(aborted(True))

@@ -59,7 +59,7 @@ def _answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, An
 
         for number, one in enumerate(getattr(unmask, verb).each(texts, progress=report, **given)):
             ready = one.to_dict()
-            if not many:
+            if not many or sys.stdout.isatty():
                 bar.close()
             if json:
                 terminal.print_json(ready, indent=None if many else 2)

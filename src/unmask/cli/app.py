@@ -44,6 +44,7 @@ class OneLineErrors(TyperGroup):
         with process.one_line_warnings():
             code = self._run(args, **extra)
         if standalone_mode:
+            process.ends_with(code)
             sys.exit(code)
         return code
 

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from math import exp, floor, log10
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,12 @@ from unmask.formats import around_blanks, excerpt
 if TYPE_CHECKING:
     from unmask.runs.progress import Progress as Report
 
+SIGN = "loading"
+"""What a terminal shows at once, before torch is loaded; what comes next is written over it."""
 PATIENCE = 1.0
 """Seconds before a progress bar appears."""
+FRAMES = 4
+"""Drawings of the bar per second; each takes milliseconds from the work."""
 LINE_SECONDS = 15.0
 """Seconds between the lines that replace a bar if standard error is not a terminal."""
 LONGEST_HEADING = 400
@@ -49,19 +53,27 @@ def _plain(screen: Console, at_least: int = 0) -> Console:
 
 @contextmanager
 def progress(quiet: bool = False, lines: bool = False) -> Iterator[Report | None]:
-    """The progress of a command on standard error: a bar that appears after PATIENCE and disappears at the end.
+    """The progress of a command on standard error: SIGN at once, a bar after PATIENCE; both disappear at the end.
 
     Yields the report to hand to a function: (done, in all, what is counted), in all 0 if that is not known. If standard
-    error is not a terminal there is no bar, and None is yielded; or, with `lines`, a line every LINE_SECONDS.
+    error is not a terminal, None is yielded; or, with `lines`, a report that prints a line every LINE_SECONDS. `quiet`: no bar.
     """
     screen = messages()
-    if quiet or not (screen.is_terminal or lines):
-        yield None
-    elif not screen.is_terminal:
-        yield _lines(screen)
-    else:
-        with _bar(screen) as report:
+    if not screen.is_terminal:
+        yield _lines(screen) if lines and not quiet else None
+        return
+    _write(screen, SIGN)
+    try:
+        with nullcontext() if quiet else _bar(screen) as report:
             yield report
+    finally:
+        _write(screen, " " * len(SIGN))
+
+
+def _write(screen: Console, text: str) -> None:
+    """Write a few characters that the next ones replace."""
+    screen.file.write(f"{text}\r")
+    screen.file.flush()
 
 
 def _lines(screen: Console) -> Report:
@@ -79,7 +91,8 @@ def _lines(screen: Console) -> Report:
 @contextmanager
 def _bar(screen: Console) -> Iterator[Report]:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=screen, transient=True)
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, *times, console=screen, transient=True, refresh_per_second=FRAMES)
     task = bar.add_task("loading", total=None)
     ended, lock = threading.Event(), threading.Lock()
 

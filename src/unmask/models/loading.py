@@ -7,6 +7,7 @@ language model is refused in one line. Nothing in a checkpoint is run as code.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,10 @@ from unmask.models.source import LOADING, Source
 from unmask.models.text.loading import load_tokenizer
 from unmask.models.weights import read_file, refuse_non_finite, refuse_whole_numbers, renamed
 
+logger = logging.getLogger(__name__)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+NATIVE = {torch.bfloat16: ("avx512_bf16", "amx_bf16"), torch.float16: ("avx512_fp16", "amx_fp16")}
+"""What x86 processors call their products of half precision; torch computes them slowly without."""
 UNLIMITED = 10**9
 WEIGHTS = "model.safetensors"
 UNUSED_BY_LOGITS = ("bert.pooler.", "cls.seq_relationship.", "bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
@@ -56,6 +60,15 @@ def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
     if dtype not in DTYPES:
         raise ModelError(f"dtype {dtype!r} is not known: use auto, {', '.join(DTYPES)}")
     return DTYPES[dtype]
+
+
+def warn_if_slow(device: torch.device, dtype: torch.dtype) -> None:
+    """Log a warning if an x86 processor has no products of this half precision: they are slower than float32 there."""
+    able = torch.cpu.get_capabilities() if device.type == "cpu" and hasattr(torch.cpu, "get_capabilities") else {}
+    if dtype in NATIVE and able.get("architecture") == "x86_64" and not any(able.get(name) for name in NATIVE[dtype]):
+        logger.warning(
+            "dtype %s is slower than float32 on this processor, which has no such products: use float32", str(dtype)[6:]
+        )
 
 
 def is_pair_model(folder: Path) -> bool:

@@ -29,7 +29,15 @@ from unmask.models.encoder.fast_path import agree, has_padding, plain_logits, sh
 from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.function_network import FunctionHead, FunctionNetwork, ShiftedHead, WholeRowCost, refuse_causal
-from unmask.models.loading import input_size, is_pair_model, load_checkpoint, longest_text, resolve_device, resolve_dtype
+from unmask.models.loading import (
+    input_size,
+    is_pair_model,
+    load_checkpoint,
+    longest_text,
+    resolve_device,
+    resolve_dtype,
+    warn_if_slow,
+)
 from unmask.models.model_types import missing_input, refuse_unusable
 from unmask.models.refusals import refuse_no_mask, refuse_no_tokenizer, refuse_outside
 from unmask.models.source import LOADING, state_of
@@ -131,6 +139,7 @@ class MaskedLM(ConditionalModel):
                 stacklevel=3,
             )
         network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename, mask_token)
+        warn_if_slow(resolve_device(device), resolve_dtype(dtype))
         widen_output(network)
         model = cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"), lang, shift)
         model.folder = Path(where) if Path(where).is_dir() else None

@@ -95,14 +95,12 @@ class Source(NamedTuple):
 
 
 def check_run(options: MutantsOptions, reads: Sequence[object]) -> None:
-    """Refuse a folder that holds something else, and workers without Ray; needs no model, and writes nothing."""
+    """Refuse a folder that holds something else, and Ray without one; needs no model, and writes nothing."""
     if options.engine == "ray":
         if options.run is None:
             raise InputError("engine ray needs a run folder, where its workers' scores are kept: give one")
         if isinstance(options.model, MaskedLM) or isinstance(options.background, MaskedLM):
             raise InputError("engine ray loads the model in its workers: give it by name or folder")
-    elif options.workers is not None:
-        raise InputError(f"workers {options.workers} was given, which engine local does not use: leave it out, or use ray")
     if options.run is not None:
         folder = output_folder("run", options.run, reads)
         for name in FOLDERS:
