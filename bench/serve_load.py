@@ -2,11 +2,11 @@
 
     python bench/serve_load.py [--requests 32] [--candidates 64] [--exact]
 
-- Equal kinds in a batch: the throughput of 32 clients over that of one after the other, for one-blank fills, pseudo-log-likelihoods,
-  fills of two blanks over candidates (whose passes fill the model's batches by themselves), and for one question asked by all.
-- Mixed work of 32 clients: fills, scores, dependence and chains; the 95th percentile of each kind over its time alone.
+- Equal kinds in a batch: the throughput of 32 clients over that of one after the other, for one-blank fills, scores, fills of two
+  blanks over candidates (whose passes fill the model's batches by themselves), and for one question asked by all.
 - One-blank fills beside a long job (any_order of two sentences, an exact joint): their 95th percentile over that without it.
-- Memory: the server's resident set a minute after the last request over that at the start. With --exact an exact joint ends before.
+- Mixed work of 32 clients: fills, scores, dependence and chains; the 95th percentile of each kind over its time alone.
+- Memory: the server's resident set a minute after the last request over that at the start; with --exact after an exact joint.
 """
 
 from __future__ import annotations
@@ -121,10 +121,8 @@ def equal_kinds(server: Server, asked: dict[str, list[Question]]) -> None:
     chosen["one question of all"] = [asked["fill, two blanks"][0]] * CLIENTS
     for name, questions in chosen.items():
         alone, together = np.sum([[server.load(questions, n)[1] for n in (1, CLIENTS)] for _ in range(2)], axis=0) / 2
-        print(
-            f"{name:22s} {len(questions)} one after the other {alone:.2f} s, together {together:.2f} s: {alone / together:.2f} times",
-            flush=True,
-        )
+        both = f"{len(questions)} one after the other {alone:.2f} s, together {together:.2f} s"
+        print(f"{name:22s} {both}: {alone / together:.2f} times", flush=True)
 
 
 def mixed_work(server: Server, asked: dict[str, list[Question]]) -> None:
@@ -182,8 +180,9 @@ def main() -> None:
             print(f"an exact joint: {server.ask(('joint', {'text': 'The [MASK] [MASK] at the casino.', 'exact': True})):.0f} s")
         after = server.memory
         time.sleep(MINUTE)
+        later = server.memory
         print(
-            f"memory: {at_start:.0f} MiB at the start, {after:.0f} after, {server.memory:.0f} a minute later: {server.memory / at_start:.2f}"
+            f"memory: {at_start:.0f} MiB at the start, {after:.0f} after, {later:.0f} a minute later: {later / at_start:.2f} times"
         )
 
 

@@ -273,3 +273,18 @@ def test_a_joint_that_is_not_used_leaves_memory_and_comes_back(tiny, monkeypatch
     again.map.given = None
     assert again == first
     assert model.worker.close(5)
+
+
+def test_memory_goes_back_once_it_is_quiet(tiny, monkeypatch):
+    from fastapi.testclient import TestClient
+
+    from unmask.serving.app import create_app
+
+    monkeypatch.setattr("unmask.serving.desk.SECONDS_QUIET", 0.1)
+    given = threading.Event()
+    monkeypatch.setattr("unmask.serving.memory.give_back", given.set)
+    app, desk = create_app(tiny)
+    assert TestClient(app, base_url="http://127.0.0.1").post("/api/words", json={"text": WHOLE}).status_code == 200
+    assert given.wait(10)
+    desk.close()
+    assert desk.model.worker.close(5)

@@ -23,13 +23,15 @@ from unmask.errors import UnmaskError
 from unmask.runs.files import as_json
 from unmask.runs.progress import Enough
 from unmask.serving.limits import MOST_JOBS
-from unmask.serving.memory import give_back
+from unmask.serving.memory import GiveBackLater
 from unmask.serving.worker import CURRENT, Cancelled, Job, SharedLM
 
 Result = TypeVar("Result")
 Emit = Callable[[str, Any], None]
 LOOK_AFTER = 0.25
 """Seconds between two looks at whether the client is still there."""
+SECONDS_QUIET = 10.0
+"""After the last job, until free memory goes back to the system."""
 AHEAD = 512
 """Events that a job may be ahead of its reader."""
 ENDING = "the server is ending: ask again when it is back"
@@ -60,6 +62,7 @@ class Desk:
         self.model = model
         self.closing = False
         self._jobs: dict[str, Job] = {}
+        self._quiet = GiveBackLater(SECONDS_QUIET)
         self._same: dict[Hashable, _Shared] = {}
         self._lock = threading.Lock()
 
@@ -204,8 +207,8 @@ class Desk:
                 self.model.worker.end(job)
                 with self._lock:
                     self._jobs.pop(job.id)
-                if job.large:
-                    give_back()
+                if not self._jobs:
+                    self._quiet.again()
 
         threading.Thread(target=work, daemon=True).start()
         return job

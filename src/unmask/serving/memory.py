@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import threading
 from contextlib import suppress
 
 
@@ -12,3 +13,19 @@ def give_back() -> None:
     gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+class GiveBackLater:
+    """Gives memory back after a quiet time; `again` begins that time from scratch."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._timer: threading.Timer | None = None
+
+    def again(self) -> None:
+        """Something has ended just now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = threading.Timer(self.seconds, give_back)
+        self._timer.daemon = True
+        self._timer.start()
