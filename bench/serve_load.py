@@ -181,9 +181,7 @@ def main() -> None:
         after = server.memory
         time.sleep(MINUTE)
         later = server.memory
-        print(
-            f"memory: {at_start:.0f} MiB at the start, {after:.0f} after, {later:.0f} a minute later: {later / at_start:.2f} times"
-        )
+        print(f"memory: {at_start:.0f} MiB at the start, {after:.0f} after, {later:.0f} a minute later: {later / at_start:.2f}")
 
 
 if __name__ == "__main__":

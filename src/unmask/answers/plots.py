@@ -48,7 +48,8 @@ def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> F
     Shown are the `tokens` of each blank with the highest marginal probability on average over the joints.
     """
     from matplotlib.colors import PowerNorm
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
     if any(joint.sites != 2 for joint in joints):
         raise InputError(f"a heat map needs two blanks, these joints have {joints[0].sites}: leave the figure out")
@@ -89,7 +90,8 @@ def _brightest_cells(values: torch.Tensor, count: int = 8) -> list[list[int]]:
 def dependence_map(found: Dependence) -> Figure:
     """Heat map of the mutual information of every pair of positions; numbers that round to 0.00 are not written."""
     from matplotlib.colors import PowerNorm
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
     names, k = found.names(), len(found.tokens)
     side = min(14.0, max(4.6, 2.2 + 0.46 * k))

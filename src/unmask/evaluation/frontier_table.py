@@ -109,7 +109,8 @@ class Frontier:
     def figure(self) -> Figure:
         """Nats per token against passes; bars are the intervals of the differences."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+
+        from unmask.figures import Figure
 
         figure = Figure(figsize=(9, 4.8), layout="constrained")
         FigureCanvasAgg(figure)

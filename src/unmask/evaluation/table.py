@@ -210,7 +210,8 @@ def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Fig
     if known.empty:
         return None
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
     names = list(dict.fromkeys(known["construction"]))
     one = known[known["construction"] == names[0]]

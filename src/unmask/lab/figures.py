@@ -35,7 +35,8 @@ STYLE: Any = {
 def panels(titles: Sequence[str], widths: Sequence[float] | None = None) -> tuple[Figure, list[Axes]]:
     """A row of titled panels, drawn without a display."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
     count = len(titles)
     figure = Figure(figsize=(4.7 * count, 3.9), layout="constrained")
