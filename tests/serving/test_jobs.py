@@ -167,16 +167,17 @@ def test_a_small_question_is_not_left_out_by_new_ones(tiny):
     """A chain has had 200 rows in a long time; questions that begin now, with their first rows, do not always go first."""
     model = SharedLM(tiny)
     worker, now = model.worker, time.monotonic()
-    chain, exact, fills = Job(apart=True), Job(), [Job() for _ in range(31)]
+    chain, exact, fills, small = Job(apart=True), Job(), [Job() for _ in range(31)], Job(spent=20)
     chain.spent, chain.began = 200, now - 30
     exact.spent, exact.began = 60_000, now - 60
     for fill in fills:
-        fill.spent, fill.began = 64, now - 0.2
-    worker._waiting = [_Question(job, n, 4, call=lambda: 0) for n, job in enumerate([*fills, exact, chain])]
+        fill.spent, fill.began = 150, now - 3
+    small.began = now - 0.2
+    worker._waiting = [_Question(job, n, 4, call=lambda: 0) for n, job in enumerate([*fills, exact, chain, small])]
     order = []
     while worker._waiting:
         order.append(worker._choose()[0].job)
-    assert order[0] is chain and order[-1] is exact and set(order[1:-1]) == set(fills)
+    assert order[0] is chain and order[1] is small and order[-1] is exact and set(order[2:-1]) == set(fills)
     assert worker.close(5)
 
 

@@ -19,7 +19,7 @@ from unmask.runs.files import atomic_path
 from unmask.runs.outputs import answer_file
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
     from unmask.answers.dependence import Dependence
 
