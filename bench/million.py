@@ -11,7 +11,7 @@ bare     the encoder's plain forward pass over as many rows of each length as th
 passes   the same rows through the encoder as `unmask score` runs it, the head at the masked position and log q included
 score    `unmask.score` from the file to scores.parquet, after a call with WARM of its texts. The share is its rate by bare's
 killed   the same call in a process that is killed without warning when two fifths are on the disk, and once more in another;
-         scores.parquet must have the bytes of the run before
+         scores.parquet should have the bytes of the run before
 ray      `unmask.score(engine="ray")` with two workers on this machine, or one per GPU, if Ray is installed
 
 Equal texts of one chunk are scored once, so their rows count once. `--model`: a folder or a name; tiny (one layer of width 32)
@@ -204,19 +204,32 @@ def killed_and_resumed(options: argparse.Namespace, expected: Path) -> dict[str,
         kept = len(list((out / "parts").glob("*.parquet")))
         begun = time.perf_counter()
         again = subprocess.run(command, stdout=log, stderr=log, check=False).returncode
+        seconds = time.perf_counter() - begun
     same = (out / "scores.parquet").read_bytes() == (expected / "scores.parquet").read_bytes()
-    return {"parts": parts, "kept": kept, "exit_code": again, "resumed_s": time.perf_counter() - begun, "same_bytes": same}
+    return {
+        "parts": parts,
+        "kept": kept,
+        "exit_code": again,
+        "resumed_s": seconds,
+        "same_bytes": same,
+        "apart": _apart(out, expected),
+    }
+
+
+def _apart(one: Path, other: Path) -> float:
+    """The largest difference between the scores of two runs, in nats."""
+    import pandas
+
+    tables = [pandas.read_parquet(out / "scores.parquet") for out in (one, other)]
+    return float((tables[0]["pll"] - tables[1]["pll"]).abs().max())
 
 
 def on_ray(options: argparse.Namespace, expected: Path) -> dict[str, Any]:
     """The same texts on Ray, and how far its numbers are from those of one process."""
-    import pandas
-
     workers = torch.cuda.device_count() if options.device == "cuda" else 2
     found = _child(options, options.work / "ray", "--engine", "ray", "--workers", str(workers))
-    tables = [pandas.read_parquet(out / "scores.parquet") for out in (options.work / "ray", expected)]
-    apart = (tables[0]["pll"] - tables[1]["pll"]).abs().max()
-    return {"workers": workers, "score_s": found["score_s"], "memory_mb": found["memory_mb"], "largest_difference": float(apart)}
+    apart = _apart(options.work / "ray", expected)
+    return {"workers": workers, "score_s": found["score_s"], "memory_mb": found["memory_mb"], "largest_difference": apart}
 
 
 def _command(options: argparse.Namespace, out: Path, *more: str) -> list[str]:
@@ -251,7 +264,7 @@ def report(found: dict[str, Any]) -> str:
         f"beside the passes: {(run['score_s'] - run['passes_s']) / n * 1e6:.1f} microseconds per text",
     ]
     if killed := found.get("killed"):
-        same = "the same bytes" if killed["same_bytes"] else "OTHER BYTES"
+        same = "the same bytes" if killed["same_bytes"] else f"scores at most {killed['apart']:.1e} nats apart"
         lines.append(f"killed with {killed['kept']} of {killed['parts']} parts, resumed in {killed['resumed_s']:.1f} s: {same}")
     if ray:
         lines.append(f"Ray's numbers are at most {ray['largest_difference']:.1e} nats from those of one process")

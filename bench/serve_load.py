@@ -171,7 +171,7 @@ def main() -> None:
     asked = kinds(options.requests, options.candidates)
     with serving() as server:
         for questions in asked.values():
-            server.load(questions[:2], 1)
+            server.load(questions[:4], 4)
         at_start = server.memory
         equal_kinds(server, asked)
         beside_long_jobs(server, asked["fill, one blank"])

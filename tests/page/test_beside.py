@@ -54,8 +54,11 @@ def test_fill_shows_both_maps_and_their_differences(page, folders):
         for value, model in ((first, known[0]), (second, known[1])):
             assert value is None or value == pytest.approx(model[text], abs=6e-4)
         assert apart is None or apart == pytest.approx(first - second, abs=1.1e-3)
+    from axe_playwright_python.sync_playwright import Axe
+
+    assert [one["id"] for one in Axe().run(page.tab).response["violations"]] == []
     page.tab.locator(".words button.word").nth(6).click()
-    page.until("document.querySelectorAll('.second [aria-label=\"best completions\"] tbody tr').length > 0")
+    page.until("document.querySelectorAll('.second [aria-label^=\"best completions\"] tbody tr').length > 0")
     page.until("document.querySelectorAll('table.heat').length === 0")
     page.tab.go_back()
     page.until("document.querySelectorAll('table.heat').length === 2")

@@ -31,6 +31,9 @@ def test_it_opens_on_a_protein_and_not_on_an_error(page, view, width):
     assert page.tab.locator(".error").count() == 0
     numbers = page.tab.locator(".words .number").all_inner_texts()
     assert {"1", "10", "20", "90"} <= set(numbers)
+    if view != "score":
+        first, around = (page.tab.locator(one).first.bounding_box() for one in (".words [aria-pressed=true]", ".words"))
+        assert around["y"] <= first["y"] <= around["y"] + around["height"], "the first blank is in sight"
     assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 

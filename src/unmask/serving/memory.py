@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import threading
 from contextlib import suppress
+
+MOST_ARENAS = 2
+ARENAS = -8
+"""glibc's name of the limit, of which the default is eight per core: each keeps what its threads freed."""
+PRIMITIVES = 128
+"""Programs that oneDNN keeps, one for each shape of a call; its default is 1024."""
+
+
+def stay_small() -> None:
+    """Limit what libraries keep for threads and shapes that may not come again; before the model is loaded."""
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRIMITIVES))
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").mallopt(ARENAS, MOST_ARENAS)
 
 
 def give_back() -> None:

@@ -55,8 +55,10 @@ def serve(
     from unmask.models.masked_lm import as_model
     from unmask.serving.app import create_app
     from unmask.serving.listening import PageServer
+    from unmask.serving.memory import stay_small
 
     listening = listening_socket(host, port)
+    stay_small()
     try:
         given = {"device": device, "dtype": dtype, "lang": lang, "shift": shift, "mask_token": mask_token}
         options = {name: value for name, value in given.items() if value and value != "auto"}

@@ -26,9 +26,11 @@ export class Beside {
     this.numbers = [null, null];
     this.differences = h("div", { class: "slot" });
     this.second = h("div", { class: "pane second" });
+    new MutationObserver(() => this.#name()).observe(this.second, { childList: true, subtree: true });
     const first = h("div", { class: "pane" });
     const pane = (n, inside) => h("section", { "aria-label": this.abouts[n].model }, h("h2", {}, this.abouts[n].model), inside);
-    root.append(this.differences, ...(view === "runs" ? [first] : [h("div", { class: "panes" }, pane(0, first), pane(1, this.second))]));
+    const panes = view === "runs" ? first : h("div", { class: "panes" }, pane(0, first), pane(1, this.second));
+    root.append(...(view === "fill" ? [panes, this.differences] : [this.differences, panes]));
     return first;
   }
 
@@ -48,6 +50,12 @@ export class Beside {
     this.leave = open(this.second, this.abouts[1], shared) ?? null;
   }
 
+  // No two landmarks of the page have one name.
+  #name() {
+    const of = `, ${this.abouts[1].model}`;
+    for (const one of this.second.querySelectorAll("section[aria-label], [role=region][aria-label]")) if (!one.ariaLabel.endsWith(of)) one.ariaLabel += of;
+  }
+
   #later() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => { const { view, values } = read(); if (view === this.view) this.show(view, values); }, WAIT);
@@ -63,7 +71,7 @@ export class Beside {
     const difference = ([, a, b]) => (a === null || b === null ? null : a - b);
     const models = this.abouts.map((one) => one.model);
     this.differences.replaceChildren(card({ title: `Differences: ${first.by}`, label: "differences", name: "differences", rows: () => [["what", ...models, "difference"], ...rows.map((row) => [...row, difference(row)])], data: () => ({ models, rows }) },
-      h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "both models" }, h("table", { class: "data" },
+      h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "both models" }, h("table", { class: "data both" },
         h("thead", {}, h("tr", {}, ["what", ...models, "difference"].map((name, i) => h("th", { scope: "col", class: i ? "n" : "" }, name)))),
         h("tbody", {}, rows.map((row) => h("tr", {}, h("td", { class: "text", dir: "auto" }, row[0]), [row[1], row[2], difference(row)].map((value) => h("td", { class: "n" }, nats(value, 3)))))))),
       rows.some((row) => difference(row) === null) ? h("p", { class: "note" }, "A dash: not among the best of this model.") : null));

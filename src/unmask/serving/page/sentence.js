@@ -92,7 +92,7 @@ export class Sentence {
       const row = [...this.list.querySelectorAll("button.word")];
       const first = row[this.chosen[0]] ?? row[0];
       arrows([row])(first);
-      if (!this.placed) this.list.scrollTop = Math.max(0, first.offsetTop - this.list.clientHeight / 2);
+      if (!this.placed) this.list.scrollTop = Math.max(0, first.parentElement.offsetTop - this.list.clientHeight / 2);
       this.placed = true;
     }
   }

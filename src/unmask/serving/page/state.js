@@ -14,8 +14,8 @@ export function read() {
 }
 
 function address(view, values) {
-  const query = new URLSearchParams(values);
-  return `#/${view}${query.size ? `?${query}` : ""}`;
+  const query = String(new URLSearchParams(values));
+  return `#/${view}${query && `?${query}`}`;
 }
 
 // Values from the address over defaults, each as the default's kind. A text that is given has no blanks but those given with it.

@@ -41,7 +41,7 @@ export function open(root, about, values) {
   }
 
   root.append(copying(() => {
-    const { kind, folder } = about.runs[state.run];
+    const { kind, folder } = about.runs[state.run] ?? about.runs[0];
     if (kind === "sample") return { python: `print(unmask.diagnose(${python(folder)}))`, command: `unmask diagnose ${shell(folder)}` };
     return { python: `import json\nfrom pathlib import Path\n\nprint(json.loads(Path(${python(folder)}, "table.json").read_text())["constructions"])`, command: `python3 -m json.tool ${shell(`${folder}/table.json`)}` };
   }));
