@@ -28,6 +28,7 @@ import unmask
 from unmask.options.answers import MutantsOptions
 from unmask.runs.files import as_json
 from unmask.variants.against import Question, Source, effects_of
+from unmask.variants.epistasis import interactions
 from unmask.variants.measured import Measured, compared
 from unmask.variants.parent import residue_ids
 
@@ -72,7 +73,7 @@ def landscapes(data: Path, most: int | None) -> Iterator[Landscape]:
 
 
 def measure(
-    landscape: Landscape, model: unmask.MaskedLM, out: Path, scores: str, orders: int, scores_only: bool
+    landscape: Landscape, model: unmask.MaskedLM, out: Path, scores: str, orders: int, scores_only: bool, pairs: str | None
 ) -> Iterator[tuple[str, Measured]]:
     """The result over all variants, and over those above the floor."""
     path = out / f"{landscape.name}.csv"
@@ -104,10 +105,13 @@ def measure(
         variants = replace(asked.variants, cells=asked.variants.cells[chosen], values=asked.variants.values[chosen])
         inside = {name: values[chosen] for name, values in effects.items()}
         common = (asked.regions, options.joint, options.better, options.top, options.seed)
-        yield (
-            f"{landscape.name}{suffix}",
-            compared(landscape.sequence, variants.names(asked.parent), variants, inside, None, *common),
-        )
+        found = compared(landscape.sequence, variants.names(asked.parent), variants, inside, None, *common)
+        if pairs is not None and not suffix:
+            sites = [f"{asked.parent.residues[place - 1]}{place}" for place in variants.places]
+            some = {name: effects[name] for name in pairs.split(",")}
+            between = interactions(variants.cells, variants.wild, variants.values, some, sites, asked.parent.tokens)
+            found = replace(found, interactions=between)
+        yield f"{landscape.name}{suffix}", found
 
 
 def main() -> None:
@@ -122,6 +126,7 @@ def main() -> None:
     parser.add_argument("--scores", default=SCORES)
     parser.add_argument("--orders", type=int, default=8)
     parser.add_argument("--scores-only", action="store_true", help="leave the statistics to a second call, which needs no GPU")
+    parser.add_argument("--epistasis", help="scores whose interactions of pairs are compared with the measured ones, too")
     parser.add_argument("--only", help="landscapes whose names begin with this")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -129,7 +134,7 @@ def main() -> None:
     for landscape in landscapes(given.data, given.variants):
         if given.only and not landscape.name.startswith(given.only):
             continue
-        for name, found in measure(landscape, model, given.out, given.scores, given.orders, given.scores_only):
+        for name, found in measure(landscape, model, given.out, given.scores, given.orders, given.scores_only, given.epistasis):
             (given.out / f"{name}.json").write_text(as_json(found.to_dict()) + "\n")
             found.to_frame().to_csv(given.out / f"{name}-scores.csv.gz", index=False)
             found.figure().savefig(given.out / f"{name}.png", dpi=150)
@@ -140,6 +145,10 @@ def main() -> None:
                 print(f"additive fit to {fit['measured']}: {fit['value']:.3f} [{fit['low']:.3f}, {fit['high']:.3f}]")
             print(pandas.DataFrame(found.groups).round(3).to_string(index=False))
             print("\n".join([*found.notes, found.sentence]), flush=True)
+            if found.interactions is not None:
+                found.interactions.figure().savefig(given.out / f"{name}-pairs.png", dpi=150)
+                print(pandas.DataFrame(found.interactions.rows).round(3).to_string(index=False))
+                print(found.interactions.sentence, flush=True)
 
 
 if __name__ == "__main__":
