@@ -19,9 +19,8 @@ from unmask.runs.files import atomic_path
 from unmask.runs.outputs import answer_file
 
 if TYPE_CHECKING:
-    from unmask.figures import Figure
-
     from unmask.answers.dependence import Dependence
+    from unmask.figures import Figure
 
 
 FORMATS = {".png": (b"\x89PNG",), ".pdf": (b"%PDF",), ".svg": (b"<?xml", b"<svg")}

@@ -20,7 +20,8 @@ from unmask.sampling.registry import KERNELS
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
 RESAMPLES = 2000
 GREYS = {"surest first": "#222222", "random order": "#777777", "left to right": "#AAAAAA"}

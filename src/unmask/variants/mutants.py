@@ -53,9 +53,9 @@ from unmask.variants.signatures import mutants_verb
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
+    from unmask.figures import Figure
     from unmask.variants.measured import Measured
 
 

@@ -11,8 +11,7 @@ from unmask.variants.contacts import NEAR
 from unmask.variants.measured import STATISTICS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+    from unmask.figures import Figure
     from unmask.variants.epistasis import Epistasis
     from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants

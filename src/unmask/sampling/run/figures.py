@@ -14,7 +14,7 @@ from unmask.sampling.run.diagnostics import draws_of, with_functionals
 from unmask.sampling.run.result import SampleRun
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
 INK = "#1b1b1b"
 MOST_TRACES = 64

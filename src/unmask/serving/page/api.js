@@ -1,5 +1,5 @@
 // Requests to the model whose modules these are: /api of the page, /beside/api of a second model.
-import { begun } from "./job.js";
+import { begun, halted } from "./job.js";
 
 const BASE = new URL("api/", import.meta.url);
 
@@ -51,6 +51,7 @@ export async function askSlowly(path, body, signal, tell) {
   for await (const [name, value] of follow(`${path}/events`, body, signal)) {
     if (name === "answer") return value;
     if (name === "job") { begun(signal, value.id); continue; }
+    if (halted(signal)) continue;
     tell(value.total ? value.done / value.total : null, value.total ? `${value.done.toLocaleString("en")} of ${value.total.toLocaleString("en")} ${value.what}` : `${value.what} …`);
   }
   throw new Refused("The answer broke off: ask again.");
