@@ -55,7 +55,6 @@ from unmask.tables.rounding import Rounding, log_sum
 if TYPE_CHECKING:
     import pandas
 
-
 MANY = 3
 """Fillings of this many blanks or more are searched, unless candidates or another construction are asked for."""
 PASSES = 1000
@@ -106,8 +105,7 @@ class ChainQuestion:
         number = {reading.lengths: n for n, reading in enumerate(readings)}
         inside = [(number[answer.lengths], *answer.tokens) for answer in self.given if answer.lengths in number]
         gold = readings[0].cloze.gold
-        if gold and filled.outside([(i,) for i in gold]):
-            gold = None
+        gold = None if gold and filled.outside([(i,) for i in gold]) else gold
         variants = [Variant(r.cloze, w, filled.allowed(r), options.most_changes) for r, w in zip(readings, weights, strict=True)]
         found = search_fillings(
             conditionals,

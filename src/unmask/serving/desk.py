@@ -64,7 +64,7 @@ class Desk:
         self._jobs: dict[str, Job] = {}
         self._quiet = GiveBackLater(SECONDS_QUIET)
         self._same: dict[Hashable, _Shared] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     async def answer(self, request: Request, work: Callable[[], Result], key: Hashable = None) -> Result:
         """Returns what `work` returns; it runs in its own thread, and is cancelled if the client leaves.
@@ -85,11 +85,7 @@ class Desk:
             self._leave(shared, key)
 
     def _shared(self, work: Callable[[], Any], key: Hashable) -> _Shared:
-        with self._lock:
-            shared = self._same.get(key) if key is not None else None
-            if shared is not None:
-                shared.waiting += 1
-                return shared
+        """The answer of an equal question that is under way, or else of this one."""
         done: Future[Any] = Future()
         done.set_running_or_notify_cancel()
 
@@ -99,9 +95,12 @@ class Desk:
             except BaseException as error:
                 done.set_exception(error)
 
-        shared = _Shared(self._start(run), done)
-        if key is not None:
-            with self._lock:
+        with self._lock:
+            if key is not None and key in self._same:
+                self._same[key].waiting += 1
+                return self._same[key]
+            shared = _Shared(self._start(run), done)
+            if key is not None:
                 self._same[key] = shared
         return shared
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 MOST_ARENAS = 2
 ARENAS = -8
 """glibc's name of the limit, of which the default is eight per core: each keeps what its threads freed."""
-PRIMITIVES = 128
+PRIMITIVES = 32
 """Programs that oneDNN keeps, one for each shape of a call; its default is 1024."""
 
 
