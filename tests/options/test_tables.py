@@ -210,16 +210,17 @@ def shown(*words: str) -> set[str]:
 
 def test_a_help_has_the_options_of_all_methods_or_those_that_a_named_one_reads():
     rows = table("sample")
-    common = {row.flags[0] for row in rows.declared() if not any(reads.many and reads.some(row.name) for reads in rows.reads)}
+    named = [row for row in rows.declared() if row.flags]
+    common = {row.flags[0] for row in named if not any(reads.many and reads.some(row.name) for reads in rows.reads)}
     assert shown("sample") == common
     assert shown("sample", "--kernel", "annealing") >= {"--hot", "--cold"}
     everywhere = common.union(*(shown("sample", "--kernel", name) for name in rows.reads[0].options))
-    assert everywhere == {row.flags[0] for row in rows.declared()}
+    assert everywhere == {row.flags[0] for row in named}
 
 
 @pytest.mark.parametrize("words", ["sample", "sample --kernel mh", "score", "score --score any_order,pair", "translate"])
 def test_a_help_is_one_screen(words):
-    assert len(CliRunner().invoke(app, [*words.split(), "--help"]).output.splitlines()) < 70
+    assert len(CliRunner().invoke(app, [*words.split(), "--help"]).output.splitlines()) < 75
 
 
 def test_an_unknown_method_beside_help_is_refused():

@@ -45,6 +45,16 @@ def test_a_run_leaves_samples_settings_diagnostics_and_figures(run_folder):
     assert "R-hat" in ran.output and "accepted" in ran.output and "invariant" in ran.output
 
 
+def test_a_text_is_a_template(tiny_folder):
+    common = ["--model", tiny_folder, "--device", "cpu", "--chains", 2, "--sweeps", 2, "--json"]
+    one, other = unmask("sample", "the [MASK] sat", *common), unmask("sample", "--template", "the [MASK] sat", *common)
+    assert one.exit_code == other.exit_code == 0, one.output
+    assert one.stdout == other.stdout != unmask("sample", "the cat [MASK]", *common).stdout
+    both = unmask("sample", "the [MASK] sat", "--template", "a [MASK]", *common)
+    assert both.exit_code == 2
+    assert "template 'a [MASK]' and 'the [MASK] sat' were both given: give one text" in both.output
+
+
 def test_diagnose_reads_the_folder(run_folder):
     out, _ = run_folder
     told = unmask("diagnose", out, "--json")

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from unmask.cli import process, terminal
 from unmask.cli.build import command
+from unmask.errors import InputError
 from unmask.joints.registry import named
 from unmask.options import VERBS
 from unmask.runs.progress import Progress
@@ -135,6 +136,10 @@ def serve(given: dict[str, Any]) -> None:
 
 def sample(given: dict[str, Any]) -> None:
     """Draw samples and print their diagnosis."""
+    if (text := given.pop("text", None)) is not None:
+        if given.get("template") is not None:
+            raise InputError(f"template {given['template']!r} and {text!r} were both given: give one text")
+        given["template"] = text
     terminal.answered("sample", given, _print_run)
 
 

@@ -143,13 +143,14 @@ class SampleOptions(Printed, SharedWork, Loaded, Sampling):
 
     reads = (*Sampling.reads, ON_RAY)
     examples = (
-        "unmask sample --template 'A [MASK] sat on the [MASK].' --chains 8 --sweeps 50",
+        "unmask sample 'A [MASK] sat on the [MASK].' --chains 8 --sweeps 50",
         "unmask sample --kernel mask-predict --chains 16 --sweeps 1 --out texts",
     )
     python_only = {
         "user_terms": "Functions from token ids (n, T) to n numbers that are added to the energy.",
         **Options.python_only,
     }
+    text: str | None = option(None, Text(), "As --template.", argument=True, command_only=True, metavar="TEMPLATE")
     out: Any = output_row(None, File(), "Keep the run in this folder; the same command continues a run that was stopped.")
     chains_at_once: int | None = model_row(
         None, Whole(1, MOST_CHAINS), "Chains side by side; changes memory and speed, not the samples."
