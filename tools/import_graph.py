@@ -19,7 +19,7 @@ from pathlib import Path
 
 PACKAGE = "unmask"
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("errors", "checks", "arguments", "cloze", "formats"),
+    ("errors", "checks", "arguments", "cloze", "formats", "figures"),
     ("runs",),
     ("registries",),
     ("options",),
@@ -37,7 +37,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cli",),
 )
 """Left to right: a room may import those to its left. Rooms that share a place do not import each other, the first one's
-five plain modules excepted. `registries` are the modules `registry` of several rooms: plain lists, which name what their own
+six plain modules excepted. `registries` are the modules `registry` of several rooms: plain lists, which name what their own
 room has and load none of it. `translation` is to the left of `training`, which distils with its beam search and fits the head
 of its lengths."""
 DOTTED = re.compile(rf"{PACKAGE}(\.\w+)+(:\w+)?")

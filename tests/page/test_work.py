@@ -196,6 +196,14 @@ def test_a_job_can_be_stopped_and_leaves_what_was_there(page):
     assert page.tab.locator(".chain").count() == 4
 
 
+def test_a_stopped_search_shows_what_it_found(page):
+    page.open("#/fill?text=The+[MASK]+[MASK]+in+the+[MASK]+[MASK].")
+    page.until("/[2-9]\\d\\d of 1,000 passes/.test(document.querySelector('.status')?.innerText ?? '')")
+    page.tab.get_by_role("button", name="Stop").click()
+    page.tab.wait_for_selector("table.data tbody tr")
+    assert "; stopped)" in page.tab.locator("p.lead").first.inner_text()
+
+
 def focused(page):
     return page.tab.evaluate("document.activeElement.dataset.key ?? document.activeElement.tagName")
 

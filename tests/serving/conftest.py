@@ -33,7 +33,7 @@ def client(served):
 
 @pytest.fixture
 def events():
-    """Server-sent events of a response as (name, value)."""
+    """Server-sent events of a response as (name, value), after the first, which names the job."""
 
     def read(text: str) -> list[tuple[str, object]]:
         found = []
@@ -41,6 +41,7 @@ def events():
             fields = dict(line.split(": ", 1) for line in part.splitlines() if not line.startswith(":"))
             if fields:
                 found.append((fields["event"], json.loads(fields["data"])))
-        return found
+        assert found[0][0] == "job" and len(found[0][1]["id"]) == 16
+        return found[1:]
 
     return read

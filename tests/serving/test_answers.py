@@ -129,13 +129,8 @@ def test_infinities_are_the_words_of_files(client, tiny, monkeypatch):
     monkeypatch.setattr(questions, "conditionals", lambda *given: ruled_out)
     for one in asked(client, "conditionals", text=TWO)["conditionals"]:
         assert one["log_prob"] == "-Infinity" and one["likeliest"] == [{"token": "cat", "log_prob": "Infinity"}]
-    assert schemas.Completion(tokens=[], text="", spans=[], log_prob=-inf, product_log_prob=0.5).model_dump(mode="json") == {
-        "tokens": [],
-        "text": "",
-        "spans": [],
-        "log_prob": "-Infinity",
-        "product_log_prob": 0.5,
-    }
+    one = schemas.Completion(tokens=[], text="", spans=[], log_prob=-inf, product_log_prob=0.5).model_dump(mode="json")
+    assert one["log_prob"] == "-Infinity" and one["product_log_prob"] == 0.5
 
 
 @pytest.mark.parametrize("masking", ["alone", "together", "none"])

@@ -95,7 +95,7 @@ def test_an_interrupt_ends_it_while_chains_run(tiny_folder):
 
         begun, first = threading.Event(), []
         threading.Thread(target=ask, daemon=True).start()
-        assert begun.wait(60) and first == [b"event: begun\n"]
+        assert begun.wait(60) and first == [b"event: job\n"]
         time.sleep(0.2)
         server.send_signal(signal.SIGINT)
         assert server.wait(10) == 130

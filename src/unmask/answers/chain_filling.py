@@ -47,14 +47,13 @@ from unmask.joints.registry import SEARCHED, named
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading, has_several_lengths, read_blanks, reading_with, readings_of
 from unmask.options.answers import FillOptions
-from unmask.runs.progress import Progress
+from unmask.runs.progress import Enough, Progress
 from unmask.tables.exploration import State, Variant
 from unmask.tables.revealing import Conditionals, length_weights
 from unmask.tables.rounding import Rounding, log_sum
 
 if TYPE_CHECKING:
     import pandas
-
 
 MANY = 3
 """Fillings of this many blanks or more are searched, unless candidates or another construction are asked for."""
@@ -106,8 +105,7 @@ class ChainQuestion:
         number = {reading.lengths: n for n, reading in enumerate(readings)}
         inside = [(number[answer.lengths], *answer.tokens) for answer in self.given if answer.lengths in number]
         gold = readings[0].cloze.gold
-        if gold and filled.outside([(i,) for i in gold]):
-            gold = None
+        gold = None if gold and filled.outside([(i,) for i in gold]) else gold
         variants = [Variant(r.cloze, w, filled.allowed(r), options.most_changes) for r, w in zip(readings, weights, strict=True)]
         found = search_fillings(
             conditionals,
@@ -123,6 +121,8 @@ class ChainQuestion:
         )
         spelled = _Spelled(filled, found, self._other_spellings, sum(_size(variant, len(self.support)) for variant in variants))
         shown = [group for group in spelled.groups if _log_sum(group) > float("-inf") or group[0].tokens == gold]
+        if not shown and found.stopped == "asked":
+            raise Enough
         if not shown:
             raise InputError(f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more")
         best = shown[: options.top]
@@ -396,5 +396,5 @@ class ChainFilling:
             f"chain rule over all orders and {support}; "
             f"fillings found hold {'at least' if self.exact else 'about'} {percent_at_least(self.mass)} of all mass; "
             f"{spelled}no other has more than {percent_at_most(self.bound)}{' and' if spelled and self.exact else ';'} "
-            f"{sure} ({self.passes:,} passes)"
+            f"{sure} ({self.passes:,} passes{'; stopped' if self.stopped == 'asked' else ''})"
         )

@@ -41,7 +41,8 @@ from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
 
 @dataclass(frozen=True)

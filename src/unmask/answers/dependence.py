@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import combinations
-from math import exp
+from math import exp, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
 from unmask.options.answers import DependenceOptions, Others
 from unmask.options.option import MODEL, documented
 from unmask.runs.outputs import output_file
-from unmask.runs.progress import Progress
+from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
 from unmask.tables.profile import Profile
 from unmask.tables.questions import grouped
@@ -51,7 +51,8 @@ from unmask.tables.unary import pass_count, tables_of
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
 LARGEST_DOUBLE = 2048
 """Tables of more candidates keep the model's own precision: float64 would take gigabytes."""
@@ -68,7 +69,7 @@ FEWEST, MOST = 32, 256
 class PairMatrix:
     """Symmetric k x k tensors over the block of a cloze, in float64, zero on the diagonal.
 
-    information   mutual information of each pair, in nats
+    information   mutual information of each pair, in nats; NaN for pairs left when the model raised `Enough`
     mass          share of the pair's product joint that lies in its candidate sets
     passes        passes of the model that it took
     """
@@ -97,11 +98,13 @@ def pair_matrix(
     sets = _CandidateSets(model, cloze, candidates, others, allowed)
     pairs = list(combinations(range(k), 2))
     total, done = sets.spent + sum(sets.passes(a, b) for a, b in pairs), sets.spent
-    information, mass = torch.zeros((k, k), dtype=torch.float64), torch.zeros((k, k), dtype=torch.float64)
+    information, mass = torch.full((2, k, k), torch.nan, dtype=torch.float64).unbind()
+    for matrix in (information, mass):
+        matrix.fill_diagonal_(0)
     dtype = None if max(sets.sizes) > LARGEST_DOUBLE else torch.float64
     at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // max(sets.sizes) ** 2))
-    for start in range(0, len(pairs), at_once):
-        some = pairs[start : start + at_once]
+
+    def measure(some: list[tuple[int, int]]) -> None:
         clozes = [pair_cloze(cloze, a, b, others) for a, b in some]
         chosen = [sets.of_pair(a, b, pair) for (a, b), pair in zip(some, clozes, strict=True)]
         blocks = tables_of(model, clozes, chosen, dtype, supports=[[allowed] * 2] * len(clozes))
@@ -110,10 +113,17 @@ def pair_matrix(
                 a, b = some[i]
                 information[a, b] = information[b, a] = max(joint.mutual_information(), 0.0)
                 mass[a, b] = mass[b, a] = exp(blocks[i].log_mass)
-        for a, b in some:
-            done += sets.passes(a, b)
-            if progress:
-                progress(done, total, "passes of the model")
+
+    try:
+        for start in range(0, len(pairs), at_once):
+            measure(some := pairs[start : start + at_once])
+            for a, b in some:
+                done += sets.passes(a, b)
+                if progress:
+                    progress(done, total, "passes of the model")
+    except Enough:
+        if bool(information.isnan().sum() == k * (k - 1)):
+            raise
     return PairMatrix(information, mass, done)
 
 
@@ -168,7 +178,7 @@ class Dependence:
 
     tokens        the token at each position: a token of the text, or [MASK] at a blank
     positions     where, in tokens of the model, its start token being 0
-    matrix        k x k, symmetric, zero on the diagonal
+    matrix        k x k, symmetric, zero on the diagonal; NaN for pairs left when the model raised `Enough`
     mass          k x k: share of the pair's product joint that lies in the candidate sets
     candidates    how many tokens of each position were considered
     others        the other positions while a pair is measured: "masked" or "text"
@@ -191,15 +201,15 @@ class Dependence:
     @property
     def least_mass(self) -> float:
         """The smallest share of a pair's product joint that the candidate sets hold."""
-        return min(float(self.mass[i, j]) for i, j in combinations(range(len(self.tokens)), 2))
+        return min(float(self.mass[i, j]) for i, j, _ in self.pairs())
 
     def pairs(self) -> list[tuple[int, int, float]]:
-        """Places i < j in `positions` and their mutual information, the most dependent pair first."""
+        """Places i < j in `positions` and their mutual information, the most dependent pair first, of the pairs measured."""
         found = [(i, j, float(self.matrix[i, j])) for i, j in combinations(range(len(self.tokens)), 2)]
-        return sorted(found, key=lambda pair: -pair[2])
+        return sorted((pair for pair in found if not isnan(pair[2])), key=lambda pair: -pair[2])
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON of `unmask dependence --json`; the diagonals are null."""
+        """The JSON of `unmask dependence --json`; null on the diagonals and for pairs not measured."""
         return {
             "text": self.text,
             "tokens": list(self.tokens),
@@ -361,4 +371,4 @@ def _check_feasible(sites: int, size: int, force: bool) -> None:
 
 
 def _rows(matrix: Tensor) -> list[list[float | None]]:
-    return [[None if i == j else value for j, value in enumerate(row)] for i, row in enumerate(matrix.tolist())]
+    return [[None if i == j or isnan(value) else value for j, value in enumerate(row)] for i, row in enumerate(matrix.tolist())]

@@ -11,6 +11,7 @@ All are given that both blanks lie in their candidate sets. `pair_view` is the s
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 from importlib.resources import files
 from math import exp
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.answers.plots import pair_joints
 from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.joints.joint import Joint
@@ -88,11 +90,19 @@ def _given(joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, sh
 
 DRAWING = files("unmask.answers") / "drawing"
 MODULES = ("dom.js", "arrows.js", "heatmap.js", "bars.js", "notebook.js")
-STYLES = ("palette.css", "figures.css")
+STYLES = ("palette.css", "notebook.css", "figures.css")
+THEMES = {
+    "light": ('[data-jp-theme-light="true"]', ".vscode-light", 'html[theme="light"]'),
+    "dark": ('[data-jp-theme-light="false"]', ".vscode-dark", 'html[theme="dark"]'),
+}
+"""How Jupyter, VS Code and Colab mark their theme, which need not be that of the system."""
 
 
-def pair_view(joint: Joint, product: Joint, shown: int = 14) -> Any:
-    """A widget with the map of two blanks; its `pin` is None or [blank, token id], its `map` what is drawn."""
+def pair_view(joint: Joint, product: Joint, shown_tokens: int = 14) -> Any:
+    """A widget with the map of two blanks; its `pin` is None or [blank, token id], its `map` what is drawn.
+
+    Where widgets do not run, a picture of the joint beside independent blanks is shown.
+    """
     try:
         import anywidget
         import traitlets
@@ -101,18 +111,36 @@ def pair_view(joint: Joint, product: Joint, shown: int = 14) -> Any:
 
     class PairView(anywidget.AnyWidget):  # type: ignore[misc]
         _esm = one_module()
-        _css = "\n".join((DRAWING / name).read_text().replace(":root", ".unmask") for name in STYLES)
+        _css = one_style()
         map = traitlets.Dict().tag(sync=True)
         summary = traitlets.Unicode().tag(sync=True)
         pin = traitlets.List(traitlets.Int(), default_value=None, allow_none=True).tag(sync=True)
 
+        def _repr_mimebundle_(self, **asked: Any) -> Any:
+            """The widget, and a picture of the map for where widgets do not run."""
+            shown = super()._repr_mimebundle_(**asked) or {}
+            bundle, more = shown if isinstance(shown, tuple) else (shown, {})
+            picture = pair_joints([product, joint], tokens=shown_tokens)._repr_png_()
+            return {**bundle, "image/png": b64encode(picture).decode()}, more
+
     def draw(change: Any = None) -> None:
-        view.map = pair_map(joint, product, shown, None if view.pin is None else (view.pin[0], view.pin[1]))
+        view.map = pair_map(joint, product, shown_tokens, None if view.pin is None else (view.pin[0], view.pin[1]))
 
     view = PairView(summary=dependence_in_words(joint, compatibility(joint.tables)))
     draw()
     view.observe(draw, "pin")
     return view
+
+
+def one_style() -> str:
+    """The styles of the page's drawing for one element, in the colours of the notebook's theme, else the system's."""
+    sources = "\n".join((DRAWING / name).read_text() for name in STYLES).replace(":root", ".unmask")
+    colours = re.findall(r":root \{([^}]*)\}", (DRAWING / "palette.css").read_text())
+    chosen = [
+        f"{', '.join(f'{mark} .unmask' for mark in marks)} {{ color-scheme: {theme};{values}}}"
+        for (theme, marks), values in zip(THEMES.items(), colours, strict=True)
+    ]
+    return "\n".join([sources, *chosen])
 
 
 def one_module() -> str:

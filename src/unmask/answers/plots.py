@@ -19,9 +19,8 @@ from unmask.runs.files import atomic_path
 from unmask.runs.outputs import answer_file
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from unmask.answers.dependence import Dependence
+    from unmask.figures import Figure
 
 
 FORMATS = {".png": (b"\x89PNG",), ".pdf": (b"%PDF",), ".svg": (b"<?xml", b"<svg")}
@@ -48,7 +47,8 @@ def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> F
     Shown are the `tokens` of each blank with the highest marginal probability on average over the joints.
     """
     from matplotlib.colors import PowerNorm
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
     if any(joint.sites != 2 for joint in joints):
         raise InputError(f"a heat map needs two blanks, these joints have {joints[0].sites}: leave the figure out")
@@ -89,14 +89,15 @@ def _brightest_cells(values: torch.Tensor, count: int = 8) -> list[list[int]]:
 def dependence_map(found: Dependence) -> Figure:
     """Heat map of the mutual information of every pair of positions; numbers that round to 0.00 are not written."""
     from matplotlib.colors import PowerNorm
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
     names, k = found.names(), len(found.tokens)
     side = min(14.0, max(4.6, 2.2 + 0.46 * k))
     figure = Figure(figsize=(side + 0.8, side), layout="constrained")
     panel = figure.subplots()
     values = found.matrix.clone().fill_diagonal_(torch.nan)
-    most = max(float(found.matrix.max()), 1e-12)
+    most = max(float(found.matrix.nan_to_num().max()), 1e-12)
     image = panel.imshow(values.numpy(), cmap="Blues", norm=PowerNorm(0.5, 0, most))
     panel.set_facecolor("0.92")
     panel.set_xticks(range(k), names, rotation=60, ha="right", parse_math=False)

@@ -20,7 +20,8 @@ from unmask.sampling.registry import KERNELS
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
 RESAMPLES = 2000
 GREYS = {"surest first": "#222222", "random order": "#777777", "left to right": "#AAAAAA"}
@@ -109,7 +110,8 @@ class Frontier:
     def figure(self) -> Figure:
         """Nats per token against passes; bars are the intervals of the differences."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+
+        from unmask.figures import Figure
 
         figure = Figure(figsize=(9, 4.8), layout="constrained")
         FigureCanvasAgg(figure)

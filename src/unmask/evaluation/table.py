@@ -34,7 +34,8 @@ from unmask.runs.fingerprint import provenance
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
 
 MEASURES = {"u_ppl": ("unary_nll_first", "unary_nll_second"), "p_ppl": ("pair_nll",), "a_kl": ("a_kl",), "g_kl": ("g_kl",)}
@@ -210,7 +211,8 @@ def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Fig
     if known.empty:
         return None
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
     names = list(dict.fromkeys(known["construction"]))
     one = known[known["construction"] == names[0]]

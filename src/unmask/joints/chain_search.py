@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from unmask.runs.progress import Progress
+from unmask.runs.progress import Enough, Progress
 from unmask.tables.exploration import MOST_LISTED, Exploration, State, Variant
 from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals
@@ -72,7 +72,7 @@ class ChainSearch:
 
     inside      the fillings that are allowed, found or not, have this much probability at most; 1 if nothing is ruled out
     stopped     why it ended: "certain" (no other filling is among the best), "mass" (enough is seen), "exhausted" (nothing is
-                left to look at), "passes" or "memory" (what it may use is used up)
+                left to look at), "passes" or "memory" (what it may use is used up), "asked" (the model raised `Enough`)
     """
 
     fillings: list[Found]
@@ -186,28 +186,43 @@ class _Run:
         """Exact probabilities, best first."""
         states = self.states
         states.reveal([states.states[root] for root in states.roots])
-        self._complete(wanted)
-        for variant in range(len(states.variants)):
-            if states.variants[variant].sites >= BEAMS_FROM:
-                self._beams(variant, min(BEAM, self._width(variant)))
+        try:
+            self._complete(wanted)
+            for variant in range(len(states.variants)):
+                if states.variants[variant].sites >= BEAMS_FROM:
+                    self._beams(variant, min(BEAM, self._width(variant)))
+            stopped, bound = self._rounds(mass)
+            if self.also:
+                best = sorted(self.found, key=lambda x: -self.found[x])[: self.top]
+                shown = dict.fromkeys([*(states.states[x] for x in best), *wanted])
+                self._complete([other for filling in shown for other in self.also(filling)])
+        except Enough:
+            self._settle()
+            stopped, bound = "asked", self._bound()
+        fillings = [self._exact(x, log_prob) for x, log_prob in self.found.items()]
+        return self._result(fillings, bound, stopped, exact=True)
+
+    def _rounds(self, mass: float | None) -> tuple[str, float]:
+        """Spend passes until something ends it: why it ended, and the bound."""
         stopped = ""
         while not stopped:
             self._settle()
-            bound = states.bound(np.array([*self.found, *self.refused], dtype=np.int64))
+            bound = self._bound()
             stopped = self._enough(mass, bound)
             room = self.budget - self.passes
             following = [] if stopped else self._next_states(min(max(FIRST_ROUND, self.passes // 4), ROUND, room))
             if not stopped and not following:
                 stopped = "passes" if room <= 0 else "exhausted"
-            states.reveal(following)
-            if self.progress:
-                self.progress(min(self.passes, self.budget), self.budget, "passes")
-        if self.also:
-            best = sorted(self.found, key=lambda x: -self.found[x])[: self.top]
-            shown = dict.fromkeys([*(states.states[x] for x in best), *wanted])
-            self._complete([other for filling in shown for other in self.also(filling)])
-        fillings = [self._exact(x, log_prob) for x, log_prob in self.found.items()]
-        return self._result(fillings, bound, stopped, exact=True)
+            self.states.reveal(following)
+            self._report()
+        return stopped, bound
+
+    def _bound(self) -> float:
+        return self.states.bound(np.array([*self.found, *self.refused], dtype=np.int64))
+
+    def _report(self) -> None:
+        if self.progress:
+            self.progress(min(self.passes, self.budget), self.budget, "passes")
 
     def by_sampled_orders(self, wanted: Sequence[State], generator: torch.Generator) -> ChainSearch:
         """Beams for a third of the passes, then sampled orders, the same ones for all fillings of a variant."""
@@ -333,6 +348,7 @@ class _Run:
         beams: list[list[tuple[float, State]]] = [[(0.0, root)] for _ in orders]
         for step in range(len(root) - 1):
             states.reveal([state for beam in beams for _, state in beam])
+            self._report()
             beams = [
                 sorted(
                     ((value + log_q, after) for value, state in beam for log_q, after in states.moves(state, order[step], width)),

@@ -10,7 +10,8 @@ from unmask.runs.files import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#6b6b6b"
 SERIES = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
@@ -35,7 +36,8 @@ STYLE: Any = {
 def panels(titles: Sequence[str], widths: Sequence[float] | None = None) -> tuple[Figure, list[Axes]]:
     """A row of titled panels, drawn without a display."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
     count = len(titles)
     figure = Figure(figsize=(4.7 * count, 3.9), layout="constrained")

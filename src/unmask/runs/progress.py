@@ -1,4 +1,4 @@
-"""The callback that reports progress, for passes, pairs, sweeps and steps."""
+"""The callback that reports progress, for passes, pairs, sweeps and steps, and how work ends early."""
 
 from __future__ import annotations
 
@@ -10,3 +10,10 @@ class Progress(Protocol):
     """Called now and then with how much is done, how much there is in all (0: not known), and what is being counted."""
 
     def __call__(self, done: int, total: int, what: str = ...) -> None: ...
+
+
+class Enough(Exception):
+    """Raised by a model that gives no more passes, because its user wants what there is.
+
+    A search of fillings, scores, dependence and mutants then return what they have; other work passes it on.
+    """

@@ -35,12 +35,16 @@ def score_orders(
     exact = batch.sites.shape[1] <= settings.exact_tokens
     per_text = 2 ** batch.sites.shape[1] if exact else settings.orders
     at_once = max(1, ROWS_TOGETHER // per_text)
-    found = [_exact(model, part, names) if exact else _sampled(model, part, settings) for part in batch.parts(at_once)]
+    passes = len(batch) * (per_text - 1 if exact else per_text * batch.sites.shape[1])
+    conditionals = Conditionals(model, regular_tokens(model), progress, passes)
+    found = [
+        _exact(conditionals, part, names) if exact else _sampled(conditionals, part, settings) for part in batch.parts(at_once)
+    ]
     return {name: _joined([part[name] for part in found]) for name in names}
 
 
-def _exact(model: ConditionalModel, batch: TextBatch, names: Sequence[str]) -> dict[str, Scored]:
-    orders = lattice(Conditionals(model, regular_tokens(model)), batch.ids, batch.sites)
+def _exact(conditionals: Conditionals, batch: TextBatch, names: Sequence[str]) -> dict[str, Scored]:
+    orders = lattice(conditionals, batch.ids, batch.sites)
     scored = {}
     if "any_order" in names:
         log_mean = orders.log_mean
@@ -51,15 +55,14 @@ def _exact(model: ConditionalModel, batch: TextBatch, names: Sequence[str]) -> d
     return scored
 
 
-def _sampled(model: ConditionalModel, batch: TextBatch, settings: ScoreSettings) -> dict[str, Scored]:
+def _sampled(conditionals: Conditionals, batch: TextBatch, settings: ScoreSettings) -> dict[str, Scored]:
     drawn = [
         random_orders(
             1, settings.orders, batch.sites.shape[1], torch.Generator().manual_seed(text_seed(settings.seed, ids, sites))
         )
         for ids, sites in zip(batch.ids, batch.sites, strict=True)
     ]
-    conditionals = Conditionals(model, regular_tokens(model))
-    log_p, lost = along_orders_and_lost(conditionals, batch.ids, batch.sites, torch.cat(drawn).to(model.device))
+    log_p, lost = along_orders_and_lost(conditionals, batch.ids, batch.sites, torch.cat(drawn).to(conditionals.model.device))
     log_mean, se = log_mean_of_sampled(log_p)
     extra = {"se": se, "mean_log": log_p.mean(1), "special": log_mean - log_mean_of_sampled(log_p - lost)[0]}
     return {

@@ -18,7 +18,7 @@ from torch import Tensor
 from unmask.models.conditional_model import ConditionalModel
 from unmask.options.scoring import Scoring
 from unmask.runs.fingerprint import content_hash
-from unmask.runs.progress import Progress
+from unmask.runs.progress import Enough, Progress
 from unmask.scoring.registry import SCORES, Family, families
 
 
@@ -119,23 +119,30 @@ class ScoreFunction(Protocol):
 def score_batch(
     model: ConditionalModel, batch: TextBatch, settings: ScoreSettings, progress: Progress | None = None
 ) -> dict[str, Scored]:
-    """All scores of `settings`, each family run once; twice if texts have tokens that only some of its scores accept."""
+    """All scores of `settings`, each family run once; twice if texts have tokens that only some of its scores accept.
+
+    Scores that are left when the model raises `Enough` are missing, with that as the reason.
+    """
     impossible = outside_support(model, batch)
     batch = batch.to(model.device)
     found: dict[str, Scored] = {}
     limit = model.max_length
     too_long = limit is not None and batch.ids.shape[1] > limit
-    for family, names in families(settings.scores).items():
-        fits = [name for name in names if not too_long or (SCORES[name].windows and settings.long == "windows")]
-        found.update({name: _too_long(batch, name, limit) for name in names if name not in fits})
-        some = [name for name in fits if impossible and not SCORES[name].unknown]
-        every = [name for name in fits if name not in some]
-        if every:
-            found.update(_function(family)(model, batch, every, settings, progress))
-        if some:
-            possible = [row for row in range(len(batch)) if row not in impossible]
-            part = _function(family)(model, batch.part(possible), some, settings, progress) if possible else {}
-            found.update({name: _among(batch, possible, part.get(name), name, impossible) for name in some})
+    try:
+        for family, names in families(settings.scores).items():
+            fits = [name for name in names if not too_long or (SCORES[name].windows and settings.long == "windows")]
+            found.update({name: _too_long(batch, name, limit) for name in names if name not in fits})
+            some = [name for name in fits if impossible and not SCORES[name].unknown]
+            every = [name for name in fits if name not in some]
+            if every:
+                found.update(_function(family)(model, batch, every, settings, progress))
+            if some:
+                possible = [row for row in range(len(batch)) if row not in impossible]
+                part = _function(family)(model, batch.part(possible), some, settings, progress) if possible else {}
+                found.update({name: _among(batch, possible, part.get(name), name, impossible) for name in some})
+    except Enough:
+        reasons = dict.fromkeys(range(len(batch)), "the work was stopped before this score: ask again")
+        found |= {name: _among(batch, [], None, name, reasons) for name in settings.scores if name not in found}
     return {name: found[name] for name in settings.scores}
 
 

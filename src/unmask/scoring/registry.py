@@ -229,6 +229,8 @@ DEFAULT_OF_HARNESS = "any_order"
 """A probability: answers of the LM Evaluation Harness are compared by it."""
 
 
+MOST_DIGITS = 20
+"""Of a number of passes: Python refuses to read numbers of thousands of digits."""
 WITH_LAW = {f"{DECODER}{name}": ("seed",) if entry.random_order else () for name, entry in KERNELS.items() if entry.law}
 READ = {name: score.options for name, score in SCORES.items()} | WITH_LAW
 """The options that each score reads, by the name without a number of passes."""
@@ -239,7 +241,8 @@ def decoder_of(name: str) -> tuple[str, int | None]:
     decoder, at, passes = name.removeprefix(DECODER).partition("@")
     refuse_no_law(f"score {name}", decoder)
     one_of("score", f"{DECODER}{decoder}", WITH_LAW)
-    number = int(passes) if passes.isascii() and passes.isdigit() else passes
+    short = len(passes) <= MOST_DIGITS
+    number = int(passes) if passes.isascii() and passes.isdigit() and short else passes[:MOST_DIGITS]
     return decoder, whole(f"the number of passes of score {DECODER}{decoder}", number, 1, MOST_PASSES) if at else None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Any, get_type_hints
 
 from fastapi import FastAPI, Request
@@ -19,26 +20,36 @@ from unmask import __version__
 from unmask.errors import UnmaskError
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, SEARCHED
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run.watching import watch
+from unmask.sampling.run.watching import Swept, watch
 from unmask.scoring.registry import SCORES
-from unmask.serving import limits, schemas
-from unmask.serving.desk import Busy, Desk, Emit
+from unmask.serving import limits, requests, schemas
+from unmask.serving.desk import ENDING, Busy, Desk, Emit, Ending
 from unmask.serving.examples import examples_for, marks_words
 from unmask.serving.guard import Guard
 from unmask.serving.questions import Questions
 from unmask.serving.runs import Runs
-from unmask.serving.worker import Cancelled, SharedLM
+from unmask.serving.worker import Cancelled, Job, SharedLM
 
 PAGE = files("unmask.serving") / "page"
 DRAWING = files("unmask.answers") / "drawing"
 REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": schemas.Refusal, "description": "The body cannot be read."},
     403: {"model": schemas.Refusal, "description": "The request comes from another site, or to another name."},
     404: {"model": schemas.Refusal, "description": "It does not exist."},
+    405: {"model": schemas.Refusal, "description": "This path takes another method; the header Allow names it."},
     413: {"model": schemas.Refusal, "description": "The request is too large."},
     422: {"model": schemas.Refusal, "description": "Something given cannot be used; the line says what, and what to do."},
     429: {"model": schemas.Refusal, "description": "Too many requests are under way."},
+    503: {"model": schemas.Refusal, "description": "The server is ending."},
 }
+LINES = {
+    "There was an error parsing the body": "the body cannot be read: send JSON, with numbers of at most 4,000 digits",
+    "Method Not Allowed": "this path takes another method: see the header Allow, or /api",
+    "Not Found": "this path is not there: see /api",
+}
+"""Lines of the framework, as this server says them."""
 EVENT = {"type": "object", "properties": {"event": {"type": "string"}, "data": {"type": "string"}}, "required": ["event", "data"]}
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
@@ -47,7 +58,8 @@ EVENTS: dict[int | str, dict[str, Any]] = {
     },
     **REFUSALS,
 }
-Number = Annotated[int, PathParameter(ge=0, le=10_000)]
+Number = Annotated[int, PathParameter(ge=0, le=10_000, description="from 0")]
+JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")]
 
 
 def create_app(
@@ -74,7 +86,15 @@ def create_app(
     )
     _add_refusals(app)
     _add_answers(app, desk, questions)
+    _add_jobs(app, desk)
     _add_runs(app, desk, known)
+
+    @app.get("/healthz", responses=REFUSALS)
+    async def health() -> schemas.Health:
+        """Whether the server answers, and how busy it is."""
+        if desk.closing:
+            raise Ending
+        return schemas.Health(status="ok", version=__version__, jobs=desk.jobs)
 
     @app.get("/api/about", responses=REFUSALS)
     async def about() -> schemas.About:
@@ -88,26 +108,32 @@ def create_app(
     if beside is not None:
         app.mount("/beside", beside)
     app.mount("/drawing", StaticFiles(directory=str(DRAWING)))
-    app.mount("/", StaticFiles(directory=str(PAGE), html=True))
+    app.router.redirect_slashes = False
+    app.router.default = StaticFiles(directory=str(PAGE), html=True)  # not mounted: a mount hides 405
     return Guard(app, host), desk
 
 
 def _add_answers(app: FastAPI, desk: Desk, questions: Questions) -> None:
-    long_ones = (questions.joint, questions.dependence, questions.mutants)
-    for method in (questions.words, questions.fill, *long_ones, questions.score, questions.conditionals):
+    long_ones = (questions.fill, questions.joint, questions.dependence, questions.mutants, questions.score)
+    for method in (questions.words, *long_ones, questions.conditionals):
         _add_answer(app, desk, method)
     for method in long_ones:
         _add_events(app, desk, method)
 
     @app.post("/api/sample", responses=EVENTS, response_class=StreamingResponse)
-    async def sample(asked: schemas.SampleAsked, request: Request) -> StreamingResponse:
-        """Chains as they run: events `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
+    async def sample(asked: requests.SampleAsked, request: Request) -> StreamingResponse:
+        """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
         settings = await desk.answer(request, lambda: questions.settings(asked))
 
-        def work(emit: Emit) -> None:
-            for event in watch(settings, questions.model):
-                emit(type(event).__name__.lower(), asdict(event))
-            emit("end", {})
+        def work(emit: Emit, job: Job) -> None:
+            try:
+                for event in watch(settings, questions.model):
+                    emit(type(event).__name__.lower(), asdict(event))
+                    if isinstance(event, Swept):
+                        job.report(event.sweep, asked.sweeps, "sweeps")
+            except Enough:
+                return emit("end", {"stopped": True})
+            return emit("end", {"stopped": False})
 
         return desk.stream(work, apart=True)
 
@@ -117,7 +143,7 @@ def _add_answer(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
     hints, name = get_type_hints(method), method.__name__
 
     async def route(asked: Any, request: Request) -> Any:
-        return await desk.answer(request, lambda: method(asked))
+        return await desk.answer(request, lambda: method(asked), (name, asked.model_dump_json()))
 
     route.__name__, route.__doc__ = name, method.__doc__
     route.__annotations__ = {"asked": hints["asked"], "request": Request, "return": hints["return"]}
@@ -128,12 +154,44 @@ def _add_events(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
     """The route of a question that is answered by events."""
 
     async def route(asked: Any) -> StreamingResponse:
-        """The same as events: `progress` (done, total, what), then `answer` or `error`."""
-        return desk.stream(lambda emit: emit("answer", method(asked, _report(emit)).model_dump()))
+        """The same as events: `job` (id), `progress` (done, total, what, seconds left), then `answer` or `error`."""
+
+        def work(emit: Emit, job: Job) -> None:
+            def progress(done: int, total: int, what: str = "") -> None:
+                job.report(done, total, what)
+                emit("progress", {"done": done, "total": total, "what": what, "left": job.left})
+
+            emit("answer", method(asked, progress).model_dump())
+
+        return desk.stream(work)
 
     route.__name__ = f"{method.__name__}_events"
     route.__annotations__["asked"] = get_type_hints(method)["asked"]
     app.post(f"/api/{method.__name__}/events", responses=EVENTS, response_class=StreamingResponse)(route)
+
+
+def _add_jobs(app: FastAPI, desk: Desk) -> None:
+    def found(job: str) -> Job:
+        known = desk.job(job)
+        if known is None:
+            raise HTTPException(404, f"job {job!r} is not under way: it has ended, or never began")
+        return known
+
+    def told(job: Job) -> schemas.JobOut:
+        seconds = monotonic() - job.began
+        counts = {"done": job.done, "total": job.total, "what": job.what, "left": job.left}
+        return schemas.JobOut(id=job.id, passes=job.spent, seconds=seconds, stopping=job.stopping, **counts)
+
+    @app.get("/api/jobs/{job}", responses=REFUSALS)
+    async def progress(job: JobName) -> schemas.JobOut:
+        """How far a job is whose events are being sent."""
+        return told(found(job))
+
+    @app.delete("/api/jobs/{job}", responses=REFUSALS)
+    async def stop(job: JobName) -> schemas.JobOut:
+        """Stop a job: its events end with what it has, where that is an answer, else with `error`."""
+        desk.stop(found(job))
+        return told(found(job))
 
 
 def _add_runs(app: FastAPI, desk: Desk, known: Runs) -> None:
@@ -166,8 +224,9 @@ def _add_refusals(app: FastAPI) -> None:
     refusals: dict[type[Exception], Callable[[Any], JSONResponse]] = {
         UnmaskError: lambda error: _refusal(422, str(error)),
         RequestValidationError: lambda error: _refusal(422, _invalid(error.errors()[0])),
-        HTTPException: lambda error: _refusal(error.status_code, str(error.detail), error.headers),
+        HTTPException: lambda error: _refusal(error.status_code, LINES.get(error.detail, str(error.detail)), error.headers),
         Busy: lambda error: _refusal(429, busy, {"retry-after": "2"}),
+        Ending: lambda error: _refusal(503, ENDING, {"retry-after": "10"}),
         Cancelled: lambda error: _refusal(499, "nobody waits for the answer any more"),
     }
 
@@ -192,15 +251,6 @@ def _refusal(status: int, line: str, headers: Any = None) -> JSONResponse:
 def _found(number: int, count: int, what: str) -> None:
     if number >= count:
         raise HTTPException(404, f"{what} {number} is not there: there are {count}, numbered from 0")
-
-
-def _report(emit: Emit) -> Any:
-    """Reports progress as events; raises `Cancelled` if the client has left."""
-
-    def progress(done: int, total: int, what: str = "") -> None:
-        emit("progress", {"done": done, "total": total, "what": what})
-
-    return progress
 
 
 def _about(model: SharedLM, known: Runs, given: str | None, options: Mapping[str, str | bool], beside: bool) -> schemas.About:

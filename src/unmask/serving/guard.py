@@ -24,6 +24,8 @@ Send = Callable[[Message], Awaitable[None]]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 TOO_LARGE = f"the request is larger than {MOST_BYTES:,} bytes: ask for less at once"
+MOST_DIGITS = 20
+"""Of a length: Python refuses to read numbers of thousands of digits."""
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -73,7 +75,7 @@ class Guard:
         if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site") and method != "GET":
             return 403, "the request comes from another site: use the page of this server"
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > MOST_BYTES:
+        if not length.isdecimal() or len(length) > MOST_DIGITS or int(length) > MOST_BYTES:
             return 413, TOO_LARGE
         return None
 

@@ -6,9 +6,6 @@ The docstrings of the public methods are those of the JSON interface.
 from __future__ import annotations
 
 import re
-import threading
-from collections import OrderedDict
-from math import prod
 
 from unmask.answers.chain_filling import ChainFilling, searches
 from unmask.answers.comparison import Comparison, compare
@@ -28,14 +25,11 @@ from unmask.scoring.registry import SCORES, chosen
 from unmask.scoring.results import Scores
 from unmask.scoring.score import score
 from unmask.scoring.texts import spaced_words
-from unmask.serving import limits, schemas
+from unmask.serving import limits, requests, schemas
+from unmask.serving.kept import KeptJoints
 from unmask.serving.worker import SharedLM
 from unmask.variants.mutants import Mutants, mutants
 from unmask.variants.parent import residue_ids
-
-KEPT_CELLS = 160_000_000
-"""Cells of tables that are kept for the next question about the same blanks: an exact pair of 8,000 tokens, and many small."""
-
 
 BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """Which the page takes as blanks; the functions take the first three and the model's own mask token."""
@@ -47,10 +41,9 @@ class Questions:
     def __init__(self, model: SharedLM) -> None:
         self.model = model
         self._typed = re.compile(rf"{BLANKS_AS_TYPED}|{re.escape(model.words.mask_token)}")
-        self._kept: OrderedDict[tuple[object, ...], Comparison] = OrderedDict()
-        self._keeping = threading.Lock()
+        self._kept = KeptJoints(model)
 
-    def words(self, asked: schemas.TextAsked) -> schemas.Words:
+    def words(self, asked: requests.TextAsked) -> schemas.Words:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed."""
         found: list[schemas.Word] = []
         end = 0
@@ -84,7 +77,7 @@ class Questions:
             found.append(schemas.Word(**shown, pieces=len(own), blank=None, known=known))
         return found
 
-    def fill(self, asked: schemas.FillAsked, progress: Progress | None = None) -> schemas.Filled:
+    def fill(self, asked: requests.FillAsked, progress: Progress | None = None) -> schemas.Filled:
         """The most probable fillings of the blanks, under a joint of them."""
         several = asked.text.count("[WORD]") + asked.text.count("[GAP")
         limits.check_blanks(several + self._blanks(asked.text))
@@ -100,7 +93,7 @@ class Questions:
             about = {"blanks": found.joint.sites, "summary": f"{sizes} tokens hold {held} of the independent blanks' mass"}
         return schemas.Filled(**found.to_dict() | about | {"completions": _completions(found)})
 
-    def joint(self, asked: schemas.JointAsked, progress: Progress | None = None) -> schemas.JointOut:
+    def joint(self, asked: requests.JointAsked, progress: Progress | None = None) -> schemas.JointOut:
         """The joint of two or more blanks by every construction; of two, as a map, with a word pinned if asked."""
         chosen = named(asked.joint, "joint")
         compared = self._compared(asked, chosen.name, progress)
@@ -128,15 +121,13 @@ class Questions:
             map=None if shown is None else schemas.MapOut.model_validate(shown),
         )
 
-    def _compared(self, asked: schemas.JointAsked, name: str, progress: Progress | None) -> Comparison:
+    def _compared(self, asked: requests.JointAsked, name: str, progress: Progress | None) -> Comparison:
         names = [*CONSTRUCTIONS] if not asked.exact else [INDEPENDENT]
         names += [name] if name not in names else []
         candidates = self._candidates(asked.text, asked.candidates, asked.exact, asked.positions)
         key = (asked.text, tuple(asked.positions or ()), candidates, asked.exact, *names)
-        with self._keeping:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+        if (known := self._kept.get(key)) is not None:
+            return known
         found = compare(
             asked.text,
             self.model,
@@ -147,17 +138,14 @@ class Questions:
             positions=asked.positions,
             progress=progress,
         )
-        with self._keeping:
-            self._kept[key] = found
-            while len(self._kept) > 1 and sum(map(_cells, self._kept.values())) > KEPT_CELLS:
-                self._kept.popitem(last=False)
+        self._kept.put(key, found)
         return found
 
     def _filling(self, compared: Comparison, name: str, top: int) -> Filling:
         joints = compared.joints
         return Filling(compared.text, joints[name], joints[INDEPENDENT], self.model, compared.cloze, top)
 
-    def dependence(self, asked: schemas.DependenceAsked, progress: Progress | None = None) -> schemas.DependenceOut:
+    def dependence(self, asked: requests.DependenceAsked, progress: Progress | None = None) -> schemas.DependenceOut:
         """Mutual information between all tokens of a text, or between its blanks."""
         ids = self.model.words.encode(asked.text)
         regular = sum(i not in self.model.special_ids for i in ids)
@@ -165,14 +153,14 @@ class Questions:
         found = dependence(model=self.model, **asked.model_dump(), progress=progress)
         return schemas.DependenceOut.model_validate(found.to_dict())
 
-    def mutants(self, asked: schemas.MutantsAsked, progress: Progress | None = None) -> schemas.MutantsOut:
+    def mutants(self, asked: requests.MutantsAsked, progress: Progress | None = None) -> schemas.MutantsOut:
         """Log-probabilities of single or double mutants of a sequence, and their epistasis."""
         limits.check_mutants(len(set(asked.positions)), asked.changes, len(residue_ids(self.model, None)))
         found = mutants(model=self.model, **asked.model_dump(), progress=progress)
         assert isinstance(found, Mutants)
         return schemas.MutantsOut(wild_type=list(found.wild_type), **plain(found.to_dict()))
 
-    def score(self, asked: schemas.ScoreAsked, progress: Progress | None = None) -> schemas.ScoreOut:
+    def score(self, asked: requests.ScoreAsked, progress: Progress | None = None) -> schemas.ScoreOut:
         """Named scores of texts, with each word's and token's share; two texts also aligned."""
         scores = [SCORES[name] for name in chosen(asked.scores)]
         for one in scores:
@@ -198,14 +186,14 @@ class Questions:
             difference=plain(difference),
         )
 
-    def conditionals(self, asked: schemas.ConditionalsAsked) -> schemas.ConditionalsOut:
+    def conditionals(self, asked: requests.ConditionalsAsked) -> schemas.ConditionalsOut:
         """The model's own log-probabilities at positions of a text."""
         found = conditionals(asked.text, asked.positions, self.model, asked.masking, asked.top, asked.words)
         return schemas.ConditionalsOut(
             text=asked.text, conditionals=[schemas.ConditionalOut.model_validate(one) for one in found]
         )
 
-    def settings(self, asked: schemas.SampleAsked) -> SampleSettings:
+    def settings(self, asked: requests.SampleAsked) -> SampleSettings:
         """The settings of a run, checked before anything streams."""
         free = self.model.cloze(asked.template).block
         limits.check_chains(asked.chains, asked.sweeps, len(free))
@@ -219,11 +207,6 @@ class Questions:
             0, lambda: limits.joint_candidates(self.model.model, text, candidates, exact, positions)
         )
         return found
-
-
-def _cells(compared: Comparison) -> int:
-    shape = next(iter(compared.joints.values())).shape
-    return len(shape) * prod(shape)
 
 
 def _completions(found: Filling | ChainFilling) -> list[schemas.Completion]:

@@ -14,6 +14,8 @@ from unmask.options.answers import ServeOptions
 from unmask.options.option import documented
 
 LOOPBACK_HOST = "127.0.0.1"
+EVERY_ADDRESS = {"0.0.0.0": LOOPBACK_HOST, "": LOOPBACK_HOST, "::": "::1"}
+"""Hosts that mean every address of this machine, and the one that a browser on it opens."""
 PATIENCE = 1.0
 """Seconds that requests under way have to end in when the server is interrupted."""
 WHY = {
@@ -52,9 +54,11 @@ def serve(
         raise InputError("the page needs fastapi and uvicorn, which are not installed: pip install 'unmask[serve]'") from None
     from unmask.models.masked_lm import as_model
     from unmask.serving.app import create_app
-    from unmask.serving.desk import PageServer
+    from unmask.serving.listening import PageServer
+    from unmask.serving.memory import stay_small
 
     listening = listening_socket(host, port)
+    stay_small()
     try:
         given = {"device": device, "dtype": dtype, "lang": lang, "shift": shift, "mask_token": mask_token}
         options = {name: value for name, value in given.items() if value and value != "auto"}
@@ -66,10 +70,12 @@ def serve(
             desks.append(desk)
         app, desk = create_app(loaded, runs, host, None if model is None else str(model), options, second)
         desks.append(desk)
-        shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{listening.getsockname()[1]}/"
-        server = PageServer(app, desk)
-        (ready or _print_address)(address)
+        address = address_of(host, listening.getsockname()[1])
+        server = PageServer(app, desks)
+        if ready is None:
+            _print_address(address, host)
+        else:
+            ready(address)
         if open_browser:
             import webbrowser
 
@@ -102,7 +108,14 @@ def listening_socket(host: str, port: int) -> socket:
     return found
 
 
-def _print_address(address: str) -> None:
+def address_of(host: str, port: int) -> str:
+    """The page's address for a browser on this machine; a host that means every address is not one that can be opened."""
+    shown = EVERY_ADDRESS.get(host, host)
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+
+
+def _print_address(address: str, host: str) -> None:
     print(f"unmask is at {address} (Ctrl-C ends it)", flush=True)
-    if not address.startswith((f"http://{LOOPBACK_HOST}:", "http://localhost:", "http://[::1]:")):
-        print("warning: it listens beyond this machine, and asks nobody for a password", file=sys.stderr, flush=True)
+    if host in EVERY_ADDRESS or not address.startswith((f"http://{LOOPBACK_HOST}:", "http://localhost:", "http://[::1]:")):
+        others = "; other machines open it under this machine's address" if host in EVERY_ADDRESS else ""
+        print(f"warning: it listens beyond this machine, and asks nobody for a password{others}", file=sys.stderr, flush=True)

@@ -1,15 +1,18 @@
 """One thread runs the model for all requests: small questions of several requests together, large ones in slices.
 
 `SharedLM` is the model as requests see it: a `MaskedLM` whose passes go through the worker. A request is a job with its own
-thread, which asks for passes and waits. The worker takes the question of the job that
-has had the fewest rows so far, so that a small request never waits behind a large one, and fills its call up with questions
-of other jobs that have the same shape. A job that has had many rows continues in small slices, and lets smaller ones that are
-about to ask go first. A job that was cancelled gets no more passes: its next question raises `Cancelled`.
+thread, which asks for passes and waits. The worker takes the question of the job that has had the fewest rows per second
+since it began, so that a small request never waits for the end of a large one and a large one is never left out, and fills its
+call up with questions of other jobs that have the same shape. A job that has had many rows continues in small slices, and lets
+smaller ones that are about to ask go first. A job that was cancelled gets no more passes: its next question raises `Cancelled`;
+that of a job that was stopped raises `Enough`, so that it returns what it has.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -22,11 +25,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.progress import Enough
 
-MANY_ROWS = 2048
+FIRST_ROWS = 64
+"""Rows of a job that hardly count: a blank, a score of a sentence."""
+MANY_ROWS = 512
 """A job that has had this many rows is large."""
-SMALL_SLICE = 32
-"""Rows of a slice of a large job on a CPU: a small request waits for at most one slice."""
+SMALL_SLICE = 16
+"""Rows of a slice of a large job on a CPU while there are others: a small request waits for at most one slice."""
+SECONDS_ALONE = 5.0
+"""A job has been alone for this long before its slices are whole again."""
 GRACE = 0.25
 """Seconds that a large job waits for smaller ones, under way, to ask; then it has a slice, so that it always continues."""
 
@@ -42,15 +50,49 @@ class Job:
     apart       its calls run as they are, never with those of others: the last bits of a chain depend on the shape of a call
     spent       rows that it has had so far
     cancelled   its next question, or the one that waits now, raises `Cancelled`
+    stopping    its next question, or the one that waits now, raises `Enough`
+    done        how much of `total` is done, in units of `what`, as it last reported
     """
 
     apart: bool = False
     spent: int = 0
     cancelled: bool = False
+    stopping: bool = False
+    done: int = 0
+    total: int = 0
+    what: str = ""
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    began: float = field(default_factory=time.monotonic)
+    counting: float = field(default_factory=time.monotonic)
 
     @property
     def large(self) -> bool:
         return self.spent >= MANY_ROWS
+
+    @property
+    def pace(self) -> float:
+        """Rows per second since it began; the first FIRST_ROWS count a tenth, so that small questions are answered at once."""
+        counted = max(self.spent - FIRST_ROWS, 0) + min(self.spent, FIRST_ROWS) / 10
+        return counted / max(time.monotonic() - self.began, 1e-3)
+
+    def report(self, done: int, total: int, what: str = "") -> None:
+        """Note how far it is."""
+        if what != self.what or done < self.done:
+            self.counting = time.monotonic()
+        self.done, self.total, self.what = done, total, what
+
+    def refuse(self) -> None:
+        """Raise `Cancelled` or `Enough`, if it was cancelled or stopped."""
+        if self.cancelled:
+            raise Cancelled
+        if self.stopping:
+            raise Enough
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left at the pace since this count began; None if it is not known."""
+        gone = time.monotonic() - self.counting
+        return gone * (self.total - self.done) / self.done if 0 < self.done <= self.total else None
 
 
 CURRENT: ContextVar[Job | None] = ContextVar("job", default=None)
@@ -86,6 +128,7 @@ class PassWorker:
         self._under_way: set[Job] = set()
         self._changed = threading.Condition()
         self._closed = False
+        self._crowded = float("-inf")
         self._thread = threading.Thread(target=self._work, name="passes", daemon=True)
         self._thread.start()
 
@@ -101,15 +144,26 @@ class PassWorker:
         """A job is under way, and may ask soon."""
         with self._changed:
             self._under_way.add(job)
+            self._note_others()
 
     def end(self, job: Job) -> None:
         """It asks no more."""
         with self._changed:
+            self._note_others()
             self._under_way.discard(job)
             self._changed.notify_all()
 
+    @property
+    def crowded(self) -> bool:
+        """Whether several jobs were under way lately."""
+        return len(self._under_way) > 1 or time.monotonic() - self._crowded < SECONDS_ALONE
+
+    def _note_others(self) -> None:
+        if len(self._under_way) > 1:
+            self._crowded = time.monotonic()
+
     def wake(self) -> None:
-        """Look again at the jobs: one was cancelled."""
+        """Look again at the jobs: one was cancelled or stopped."""
         with self._changed:
             self._changed.notify_all()
 
@@ -124,8 +178,9 @@ class PassWorker:
     def _ask(self, size: int, rows: tuple[Tensor, Tensor] | None = None, call: Callable[[], Any] | None = None) -> Any:
         question = _Question(CURRENT.get() or Job(), next(self._numbers), size, rows, call)
         with self._changed:
-            if self._closed or question.job.cancelled:
+            if self._closed:
                 raise Cancelled
+            question.job.refuse()
             self._waiting.append(question)
             self._changed.notify_all()
         question.done.wait()
@@ -153,14 +208,14 @@ class PassWorker:
         return all(q.job.large for q in self._waiting) and any(not job.large for job in self._under_way)
 
     def _drop_cancelled(self) -> None:
-        for question in [q for q in self._waiting if self._closed or q.job.cancelled]:
+        for question in [q for q in self._waiting if self._closed or q.job.cancelled or q.job.stopping]:
             self._waiting.remove(question)
-            question.error = Cancelled()
+            question.error = Cancelled() if self._closed or question.job.cancelled else Enough()
             question.done.set()
 
     def _choose(self) -> list[_Question]:
-        """The question of the job that had least, and others of its shape while there is room in the call."""
-        order = sorted(self._waiting, key=lambda q: (q.job.spent, q.number))
+        """The question of the job with the lowest pace, and others of its shape while there is room in the call."""
+        order = sorted(self._waiting, key=lambda q: (q.job.pace, q.number))
         chosen, room = [order[0]], 0
         if order[0].shape is not None:
             room = self.model.rows_at_once(*order[0].shape) - order[0].size
@@ -207,6 +262,7 @@ class SharedLM(MaskedLM):
             found: Tensor = self.worker.call(len(ids), lambda: self.model.logits(ids, positions))
             return found
         most = self.rows_at_once(ids.shape[1], positions.shape[1])
+        most = min(most, SMALL_SLICE) if self._in_small_slices else most
         parts = [
             self.worker.rows(ids[start : start + most], positions[start : start + most]) for start in range(0, len(ids), most)
         ]
@@ -228,15 +284,19 @@ class SharedLM(MaskedLM):
             if len(rows):
                 yield slice(0, len(rows)), self.logits(rows, torch.full((len(rows), 1), predict, device=self.device))[:, 0]
             return
-        start, job = 0, CURRENT.get()
+        start = 0
         while start < len(values):
-            small = job is not None and job.large and self.device.type == "cpu"
-            part = values[start : start + (SMALL_SLICE if small else self.cost.rows(len(ids)))]
+            part = values[start : start + (SMALL_SLICE if self._in_small_slices else self.cost.rows(len(ids)))]
             logits = self.worker.call(len(part), partial(self._substituted, ids, vary, part, predict))
             yield slice(start, start + len(part)), logits
             start += len(part)
 
     unchecked_substitutions = substitutions
+
+    @property
+    def _in_small_slices(self) -> bool:
+        job = CURRENT.get()
+        return job is not None and job.large and self.device.type == "cpu" and self.worker.crowded
 
     def _substituted(self, ids: Sequence[int], vary: Sequence[int], values: Tensor, predict: int) -> Tensor:
         return torch.cat([logits for _, logits in self.model.substitutions(ids, vary, values, predict)])

@@ -151,9 +151,9 @@ class Exploration:
             if not self.passed[self.number(state)]:
                 alike[state[0], state.count(HIDDEN)].append(state)
         before = self.flow
+        self._stale = True  # also if a pass raises: the states before it are passed
         for (variant, hidden), group in alike.items():
             self._reveal_alike(self.variants[variant], group, hidden, before)
-        self._stale = True
 
     def missing(self, filling: State) -> list[State]:
         """The states of a filling that have had no pass."""

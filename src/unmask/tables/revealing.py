@@ -25,6 +25,7 @@ from torch import Tensor
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
+from unmask.runs.progress import Progress
 from unmask.tables.support import lost_nats, outside
 
 CPU_LOGITS = 2**26
@@ -33,11 +34,20 @@ GPU_LOGITS = 2**32
 
 
 class Conditionals:
-    """A model read at masked positions; `support` are the token ids that q runs over, `passes` counts the rows passed."""
+    """A model read at masked positions; `support` are the token ids that q runs over, `passes` counts the rows passed.
 
-    def __init__(self, model: ConditionalModel, support: Int[Tensor, " s"] | None = None) -> None:
+    `progress` is told of every call, with the number of passes `planned`.
+    """
+
+    def __init__(
+        self,
+        model: ConditionalModel,
+        support: Int[Tensor, " s"] | None = None,
+        progress: Progress | None = None,
+        planned: int = 0,
+    ) -> None:
         self.model = model
-        self.passes = 0
+        self.passes, self.planned, self.progress = 0, planned, progress
         self._outside = torch.empty(0, dtype=torch.long, device=model.device) if support is None else outside(model, support)
 
     def log_q(
@@ -81,8 +91,10 @@ class Conditionals:
         return inside.log_softmax(2)
 
     def _logits(self, rows: Tensor, positions: Tensor) -> Tensor:
-        self.passes += len(rows)
         logits = self.model.logits(rows, positions)
+        self.passes += len(rows)
+        if self.progress:
+            self.progress(min(self.passes, self.planned), self.planned, "passes")
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def _rows_at_once(self, predicted: int) -> int:

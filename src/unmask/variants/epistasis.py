@@ -27,7 +27,8 @@ from unmask.variants.statistics import Target, agreement, as_they_are, interval,
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
 LEAST = 5
 RESAMPLES = 1000

@@ -35,7 +35,8 @@ from unmask.variants.statistics import Target, agreement, as_they_are, interval,
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
 PARQUET = {".parquet": (b"PAR1",)}
 STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}

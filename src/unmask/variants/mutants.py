@@ -45,7 +45,7 @@ from unmask.options.answers import MOST_CHANGES, MUTANT_NUMBERS, MutantsOptions
 from unmask.options.option import documented
 from unmask.runs.files import write_table
 from unmask.runs.outputs import answer_file
-from unmask.runs.progress import Progress
+from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES
 from unmask.tables.unary import Tables, pass_count, tables_of
 from unmask.variants.parent import Parent, listed, places_of, refuse_twice, residue_ids
@@ -53,9 +53,9 @@ from unmask.variants.signatures import mutants_verb
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
+    from unmask.figures import Figure
     from unmask.variants.measured import Measured
 
 
@@ -257,8 +257,8 @@ def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progre
     changes: list[tuple[tuple[int, str], ...]] = []
     numbers: dict[str, list[float]] = {name: [] for name in MUTANT_NUMBERS}
     done = 0
-    for start in range(0, len(sets), TOGETHER):
-        group = sets[start : start + TOGETHER]
+
+    def measure(group: Sequence[tuple[int, ...]]) -> None:
         clozes = [blanked(wanted.ids, [wanted.where[place - 1] for place in places], model.mask_id) for places in group]
         axes = [[axis] * len(places) for places in group]
         tables = tables_of(model, clozes, axes, dtype=torch.float64, supports=axes)
@@ -271,9 +271,16 @@ def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progre
                 changes.append(tuple((place, wanted.tokens[i]) for place, i in zip(places, row, strict=True)))
             for name, values in found.items():
                 numbers[name] += values.cpu()[tuple(chosen.T)].tolist()
-        done += sum(pass_count([len(wanted.allowed)] * len(places)) for places in group)
-        if progress:
-            progress(done, total, "passes of the model")
+
+    try:
+        for start in range(0, len(sets), TOGETHER):
+            measure(group := sets[start : start + TOGETHER])
+            done += sum(pass_count([len(wanted.allowed)] * len(places)) for places in group)
+            if progress:
+                progress(done, total, "passes of the model")
+    except Enough:
+        if not changes:
+            raise
     return Mutants(wanted.text, tuple(wanted.residues), tuple(wanted.tokens), construction, changes, numbers)
 
 

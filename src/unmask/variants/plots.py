@@ -11,8 +11,7 @@ from unmask.variants.contacts import NEAR
 from unmask.variants.measured import STATISTICS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+    from unmask.figures import Figure
     from unmask.variants.epistasis import Epistasis
     from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants
@@ -51,7 +50,7 @@ def mutant_map(found: Mutants) -> Figure:
 
 def _drawn(cells: dict[tuple[int, int], float], rows: list[str], columns: list[str], title: str, measure: str) -> Figure:
     """A heat map; what is not among the cells is grey."""
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
     values = np.full((len(rows), len(columns)), np.nan)
     for place, value in cells.items():
@@ -71,7 +70,7 @@ def _drawn(cells: dict[tuple[int, int], float], rows: list[str], columns: list[s
 
 def measured_figure(found: Measured) -> Figure:
     """Every score with its interval beside additive fits; and what dependence adds, by number of changes and by region."""
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
     rows = found.rows[::-1]
     contrasts = list(dict.fromkeys((row["dependent"], row["independent"]) for row in found.groups))
@@ -105,7 +104,7 @@ def measured_figure(found: Measured) -> Figure:
 
 def epistasis_figure(found: Epistasis) -> Figure:
     """Strengths of pairs of sites: measured in the first panel, the scores that agree best in the others; contacts have dots."""
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
     names = ["measured", *(row["score"] for row in found.rows[:BESIDE])]
     k, place = len(found.sites), {site: i for i, site in enumerate(found.sites)}

@@ -26,7 +26,7 @@ from unmask.options.lab import Decoding
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
 INTERLEAVED, LOWEST, BOUND, LEAST = "interleaved", "lowest-entropy", "entropy-bound", "least-dependent"
 COLOURS = {INTERLEAVED: figures.GREEN, LOWEST: figures.ORANGE, BOUND: figures.RED, LEAST: figures.BLUE}

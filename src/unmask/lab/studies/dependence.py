@@ -25,7 +25,8 @@ from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
 
 Counted = Float[np.ndarray, " counts"]

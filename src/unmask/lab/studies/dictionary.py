@@ -32,7 +32,7 @@ from unmask.options.lab import Dictionary
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from unmask.options.lab import Masking
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
 
 ESTIMATORS = {"block": block_covariance, "factorised": factorised_covariance, "averaged": averaged_block_covariance}

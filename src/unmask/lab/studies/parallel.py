@@ -19,7 +19,7 @@ from unmask.options.lab import Parallel
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
 
 @dataclass(frozen=True)

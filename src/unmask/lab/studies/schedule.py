@@ -31,7 +31,7 @@ from unmask.options.lab import Schedule
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
 MAX_SITES = 10
 FIXED = ("neighbours together", "surest sites first", "random order", "spread apart", "best possible")

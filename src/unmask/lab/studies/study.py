@@ -23,7 +23,8 @@ from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
 LARGEST_FILE = 1 << 20
 """Bytes of a table's file: 4,096 numbers need far less."""

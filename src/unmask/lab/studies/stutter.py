@@ -31,7 +31,7 @@ from unmask.options.lab import Stutter
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
 
 def stutter_pair(weight: float = 0.5) -> LabModel:

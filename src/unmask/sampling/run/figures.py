@@ -14,7 +14,7 @@ from unmask.sampling.run.diagnostics import draws_of, with_functionals
 from unmask.sampling.run.result import SampleRun
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
 INK = "#1b1b1b"
 MOST_TRACES = 64
@@ -30,7 +30,8 @@ class Shades(NamedTuple):
 def chain_figure(run: SampleRun) -> Figure:
     """Four panels, which show the length that most chains have; one or two for a decoder."""
     from matplotlib.colors import to_rgb
-    from matplotlib.figure import Figure
+
+    from unmask.figures import Figure
 
     entry = run.settings.entry
     shades = Shades(entry.colour, tuple(0.4 * part + 0.6 for part in to_rgb(entry.colour)))
@@ -54,7 +55,7 @@ def chain_figure(run: SampleRun) -> Figure:
 
 def _decoder_figure(run: SampleRun, shades: Shades) -> Figure:
     """Texts of a decoder have no order: their energies, and log p against -E if the decoder knows its log p."""
-    from matplotlib.figure import Figure
+    from unmask.figures import Figure
 
     length = int(run.samples["length"].mode().iloc[0])
     part = run.samples[run.samples["length"] == length]

@@ -1,4 +1,6 @@
 // Requests to the model whose modules these are: /api of the page, /beside/api of a second model.
+import { begun, halted } from "./job.js";
+
 const BASE = new URL("api/", import.meta.url);
 
 // A refusal is an error whose message can be shown as it is.
@@ -37,6 +39,7 @@ export async function* follow(path, body, signal) {
       const lines = Object.fromEntries(part.split("\n").filter((l) => !l.startsWith(":")).map((l) => [l.slice(0, l.indexOf(": ")), l.slice(l.indexOf(": ") + 2)]));
       if (!lines.event) continue;
       const found = JSON.parse(lines.data);
+      if (found.stopped && lines.event === "error") throw new DOMException("stopped", "AbortError");
       if (lines.event === "error") throw new Refused(sentence(found.error));
       yield [lines.event, found];
     }
@@ -47,6 +50,8 @@ export async function* follow(path, body, signal) {
 export async function askSlowly(path, body, signal, tell) {
   for await (const [name, value] of follow(`${path}/events`, body, signal)) {
     if (name === "answer") return value;
+    if (name === "job") { begun(signal, value.id); continue; }
+    if (halted(signal)) continue;
     tell(value.total ? value.done / value.total : null, value.total ? `${value.done.toLocaleString("en")} of ${value.total.toLocaleString("en")} ${value.what}` : `${value.what} …`);
   }
   throw new Refused("The answer broke off: ask again.");

@@ -6,6 +6,7 @@ import { choices, failure, h, nats, number, percentAtLeast, select, shown } from
 import { heatKey, heatmap } from "../drawing/heatmap.js";
 import { card } from "../files.js";
 import { keeping } from "../focus.js";
+import { halt } from "../job.js";
 import { remember } from "../past.js";
 import { Sentence } from "../sentence.js";
 import { Address } from "../state.js";
@@ -67,7 +68,7 @@ export function open(root, about, values) {
     state.asked = true;
     address.save(before ? "" : "quiet");
     const signal = latest.begin();
-    status.stoppable(() => { latest.stop(); status.say("Stopped."); status.stoppable(null); });
+    status.stoppable(() => halt(latest, signal, status));
     try {
       status.say("asking the model …");
       found = await askSlowly("dependence", body(), signal, (share, line) => status.say(line, share));
@@ -100,7 +101,7 @@ export function open(root, about, values) {
 
   const key = (pair) => `${found.positions[pair.i]},${found.positions[pair.j]}`;
   const both = (pair) => `${names[pair.i]} – ${names[pair.j]}`;
-  const pairs = () => found.tokens.flatMap((_, i) => found.tokens.slice(i + 1).map((_, n) => ({ i, j: i + 1 + n, value: found.matrix[i][i + 1 + n], mass: found.candidates_mass[i][i + 1 + n] }))).sort((a, b) => b.value - a.value);
+  const pairs = () => found.tokens.flatMap((_, i) => found.tokens.slice(i + 1).map((_, n) => ({ i, j: i + 1 + n, value: found.matrix[i][i + 1 + n], mass: found.candidates_mass[i][i + 1 + n] }))).filter((pair) => pair.value !== null).sort((a, b) => b.value - a.value);
   const rows = () => [["first", "second", "first_position", "second_position", "mutual_information", "candidates_mass"], ...pairs().map((pair) => [names[pair.i], names[pair.j], found.positions[pair.i], found.positions[pair.j], pair.value, pair.mass])];
 
   function held() {

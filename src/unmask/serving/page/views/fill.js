@@ -5,6 +5,7 @@ import { failure, h, select } from "../drawing/dom.js";
 import { completionsCard, constructionsCard, plainly } from "../fill/tables.js";
 import { mapCard, pinCard } from "../fill/map.js";
 import { keeping } from "../focus.js";
+import { halt } from "../job.js";
 import { remember } from "../past.js";
 import { Sentence } from "../sentence.js";
 import { Address } from "../state.js";
@@ -61,7 +62,7 @@ export function open(root, about, values) {
     drawControls();
     if (!blanks()) return clear(h("p", { class: "empty" }, "Click one word to see what could stand there, or two to see how they depend on each other."));
     problem.replaceChildren();
-    status.stoppable(() => { latest.stop(); status.say("Stopped."); status.stoppable(null); });
+    status.stoppable(() => halt(latest, signal, status));
     try {
       if (grid()) await derive(signal);
       else await search(signal);
@@ -94,7 +95,7 @@ export function open(root, about, values) {
 
   async function search(signal) {
     status.say("asking the model …");
-    const filled = await ask("fill", { text: text(), top: TOP, joint: blanks() === 1 && !sentence.several ? joint() : null }, signal);
+    const filled = await askSlowly("fill", { text: text(), top: TOP, joint: blanks() === 1 && !sentence.several ? joint() : null }, signal, (share, line) => status.say(line, share));
     found = null;
     const several = blanks() > 1 || sentence.several;
     lead.textContent = `${plainly(filled.summary)} ${filled.warning}`.trim();

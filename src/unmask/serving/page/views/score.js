@@ -1,9 +1,10 @@
 // Score: how probable each word is, by named definitions; two sentences against each other.
-import { ask, Latest } from "../api.js";
+import { ask, askSlowly, Latest } from "../api.js";
 import { call, command, copying } from "../copy.js";
 import { direction, failure, h, nats, select, shown } from "../drawing/dom.js";
 import { card } from "../files.js";
 import { keeping } from "../focus.js";
+import { halt } from "../job.js";
 import { PAIRS_TAKEN, readPairs, scorePairs } from "../pairs.js";
 import { remember } from "../past.js";
 import { Sentence } from "../sentence.js";
@@ -44,9 +45,9 @@ export function open(root, about, values) {
     const signal = latest.begin();
     if (!body.texts.length || !body.scores.length) return answer.replaceChildren(h("p", { class: "empty" }, "Write a sentence and choose a score."));
     status.say("asking the model …");
-    status.stoppable(() => { latest.stop(); status.say("Stopped."); status.stoppable(null); asked = ""; });
+    status.stoppable(() => halt(latest, signal, status, () => { asked = ""; }));
     try {
-      found = await ask("score", body, signal);
+      found = await askSlowly("score", body, signal, (share, line) => status.say(line, share));
       status.say("");
       draw();
       about.tell?.({ by: `scores, in ${found.unit}`, values: Object.fromEntries(Object.keys(found.scores).flatMap((name) => found.rows.map((row, n) => [`${name}, sentence ${n + 1}`, row[name]]))) });
