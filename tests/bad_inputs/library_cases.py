@@ -76,7 +76,7 @@ CASES = {
     **{f"fill candidates={v!r}": (lambda v=v: fill(candidates=v), "candidate") for v in BAD_WHOLE if v is not None},
     **{f"compare top={v!r}": (lambda v=v: compare(top=v), "top") for v in BAD_WHOLE},
     **{f"dependence candidates={v!r}": (lambda v=v: dependence(candidates=v), "candidate") for v in BAD_WHOLE if v is not None},
-    **{f"mutants changes={v!r}": (lambda v=v: mutants(changes=v), "changes") for v in BAD_WHOLE},
+    **{f"mutants changes={v!r}": (lambda v=v: mutants(changes=v), "changes") for v in BAD_WHOLE if v is not None},
     **{f"mutants positions=[{v!r}]": (lambda v=v: mutants(positions=[v]), "position") for v in BAD_WHOLE},
     **{f"sample chains={v!r}": (lambda v=v: sample(chains=v), "chains") for v in BAD_WHOLE if v is not None},
     **{f"sample temperature={v!r}": (lambda v=v: sample(temperature=v), "temperature") for v in BAD_REAL},

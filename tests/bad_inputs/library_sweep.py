@@ -31,7 +31,7 @@ import unmask
 from unmask.lab.studies import dictionary
 from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
-from unmask.serving.desk import PageServer
+from unmask.serving.listening import PageServer
 
 HOSTILE: dict[str, Any] = {
     "None": None,
@@ -176,6 +176,10 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "translate": (unmask.translate, {"texts": ["the cat"], "model": pair_model, "progress": begun}),
         "serve": (unmask.serve, {"model": model, "port": 0, "device": "cpu", "ready": begun}),
         "derive": (unmask.derive, {"tables": tables}),
+        "Tables.from_conditionals": (
+            unmask.Tables.from_conditionals,
+            {"first": [[0.5, 0.5], [0.5, 0.5]], "second": [[0.5, 0.5], [0.5, 0.5]]},
+        ),
         "derive chain": (unmask.derive, {"tables": tables, "construction": "chain"}),
         "derive_all": (unmask.derive_all, {"tables": tables, "constructions": ["product", "chain"]}),
         "block_metrics": (unmask.block_metrics, {"joints": [joint], "gold": gold}),

@@ -157,6 +157,12 @@ def test_two_hundred_cases_without_a_false_claim():
     enough(sweep(300), 200)
 
 
+def test_a_filling_below_the_smallest_number_is_not_certain():
+    """A weight of 1e-141 times a path of 1e-317 is not 0: the last of six fillings has another above it."""
+    law = Law(seed=22741, scale=400.0)
+    check((FEW, law, "b a [WORD] .", {"top": 11, "passes": 300, "pieces": 2, "lengths": "fit", "answers": []}, False), Counter())
+
+
 @pytest.mark.slow
 def test_two_thousand_cases_without_a_false_claim():
     seen = sweep(2500)

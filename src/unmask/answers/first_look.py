@@ -59,7 +59,9 @@ def _surprise(model: MaskedLM, ids: Sequence[int], shown: Sequence[int]) -> list
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """The mean of some numbers and its standard error; that of one number is infinite."""
+    """The mean of some numbers and its standard error: infinite for one number, 0 for an infinite mean."""
+    if inf in values:
+        return inf, 0.0
     return fmean(values), stdev(values) / len(values) ** 0.5 if len(values) > 1 else inf
 
 

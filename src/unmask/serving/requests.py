@@ -100,7 +100,7 @@ class MutantsAsked(Asked):
 class ScoreAsked(Asked):
     """Named scores of one text or more; of two, the difference token by token."""
 
-    model_config = _example(texts=["The keys are on the table.", "The keys is on the table."], scores=["pll"])
+    model_config = _example(texts=["The keys are on the table.", "The keys is on the table."], scores=[DEFAULT_SCORE])
 
     texts: list[WholeText] = Field(min_length=1, max_length=limits.MOST_TEXTS, description="texts without blanks")
     scores: list[Name] = Field([DEFAULT_SCORE], min_length=1, max_length=limits.MOST_SCORES, description="names of /api/about")

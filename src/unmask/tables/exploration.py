@@ -215,7 +215,7 @@ class Exploration:
             )
             largest = np.maximum(np.maximum.reduceat(moves, np.cumsum(sizes) - sizes), level.joined("group_rest"))
             limit[parents] = 0
-            np.add.at(limit, parents, largest / hidden)
+            np.add.at(limit, parents, np.where(largest > 0, np.maximum(largest / hidden, LEAST), 0))
         return max(self._outward(variant, float(limit[root])) for variant, root in zip(self.variants, self.roots, strict=True))
 
     def outside(self, refused: Sequence[int] = ()) -> float:
@@ -226,8 +226,9 @@ class Exploration:
         return exp(self.rounding.low(log(total), sites + 1)) if total > 0 else 0.0
 
     def _outward(self, variant: Variant, limit: float) -> float:
-        total = variant.weight * limit
-        return max(exp(self.rounding.high(log(total), variant.sites)), LEAST) if total > 0 else 0.0
+        if not (variant.weight > 0 and limit > 0):
+            return 0.0
+        return max(exp(self.rounding.high(variant.log_weight + log(limit), variant.sites)), LEAST)
 
     def _refresh(self) -> None:
         """Flows after the last passes; a state that was numbered since has no flow."""

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from unmask.variants.reading import Variants
-from unmask.variants.registry import PAIRS
+from unmask.variants.registry import PAIRS, SCORES
 from unmask.variants.statistics import Target, additive_fits, agreement, as_they_are, interval, resampled
 
 FEWER = "fewer_changes"
@@ -147,8 +147,8 @@ def is_whole(name: str) -> bool:
 
 def twins(names: Sequence[str]) -> list[tuple[str, str]]:
     """Scores that see dependence, each with its independent twin: the chain rule and the product, pairs and singles."""
-    pairs = [name for name in names if name.startswith(PAIRS) and is_whole(name)]
-    offered = [("any_order", "product"), *((name, "singles") for name in pairs)]
+    pairs = [(name, "singles") for name in names if name.startswith(PAIRS) and is_whole(name)]
+    offered = [*((score.name, score.independent) for score in SCORES.values() if score.independent), *pairs]
     return [pair for pair in offered if set(pair) <= set(names)]
 
 

@@ -34,6 +34,7 @@ class VariantScore:
     chains        its chains for k sites and the sampled orders; None if it needs the parent's neighbours only
     extra         further columns, named NAME_suffix
     joint         the construction of its pairs, if it has any
+    independent   the score that takes the same changes as independent, if it is one that sees their dependence
     """
 
     name: str
@@ -43,6 +44,7 @@ class VariantScore:
     chains: Callable[[int, Sequence[Sequence[int]]], Chains] | None = None
     extra: tuple[str, ...] = ()
     joint: str = ""
+    independent: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -96,6 +98,7 @@ SCORES: dict[str, VariantScore] = {
             True,
             lambda _, orders: [along(order) for order in orders],
             ("mean_log",),
+            independent="product",
         ),
         VariantScore(
             "epistasis",

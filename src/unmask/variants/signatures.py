@@ -58,6 +58,9 @@ class OfMeasured(Shared, total=False):
     seed: int | None
     background: Model
     regions: Mapping[str, str | Sequence[int]] | None
+    epistasis: str | Path | None
+    pdb: str | Path | None
+    chain: str | None
     run: str | Path | None
     engine: str | None
     workers: int | None
