@@ -1,8 +1,8 @@
-"""The tables of options in docs/cli.md, from the rows of `unmask.options`.
+"""The tables of options in docs/cli/, from the rows of `unmask.options`.
 
     python tools/option_tables.py        writes them again
 
-In the document, a table stands between `<!-- options of NAME -->` and `<!-- end -->`. NAME is a command, such as `fill` or
+In a document, a table stands between `<!-- options of NAME -->` and `<!-- end -->`. NAME is a command, such as `fill` or
 `lab masking`.
 """
 
@@ -16,7 +16,7 @@ from unmask.options import table
 from unmask.options.lab import STUDIES, AllOptions, with_output
 from unmask.options.option import Options, Row
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "cli.md"
+DOCUMENTS = sorted((Path(__file__).parents[1] / "docs" / "cli").glob("*.md"))
 PLACE = re.compile(r"(<!-- options of (?P<name>[\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -54,4 +54,5 @@ def _plain(text: str) -> str:
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(renewed(DOCUMENT.read_text()))
+    for document in DOCUMENTS:
+        document.write_text(renewed(document.read_text()))

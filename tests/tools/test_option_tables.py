@@ -1,4 +1,4 @@
-"""The tables of options in docs/cli.md are those of `unmask.options`."""
+"""The tables of options in docs/cli/ are those of `unmask.options`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unmask.options.lab import STUDIES
 
 ROOT = Path(__file__).parents[2]
 TOOL = runpy.run_path(str(ROOT / "tools" / "option_tables.py"))
-TEXT = (ROOT / "docs" / "cli.md").read_text()
+TEXT = "".join(path.read_text() for path in TOOL["DOCUMENTS"])
 NAMES = [verb for verb in VERBS if verb != "lab"] + [f"lab {study}" for study in (*STUDIES, "all")]
 
 

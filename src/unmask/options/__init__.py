@@ -6,7 +6,7 @@ shared    rows that several verbs have
 answers, sampling, scoring, evaluation, training, translation, lab    the tables
 
 The command and its help, the check of a value, the refusal of an option that the chosen method does not read, the arguments in
-a docstring and the tables of docs/cli.md come from these rows. Python's signatures are written out; a test holds them equal.
+a docstring and the tables of docs/cli/ come from these rows. Python's signatures are written out; a test holds them equal.
 Nothing here loads torch or NumPy.
 """
 

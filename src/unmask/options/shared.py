@@ -43,7 +43,7 @@ class Loaded(Options):
 class Printed(Options):
     """What a command prints."""
 
-    json: bool = output_row(False, Flag(), "Print JSON (keys: docs/cli.md).", command_only=True)
+    json: bool = output_row(False, Flag(), "Print JSON (keys: docs/cli).", command_only=True)
 
 
 def texts(help: str, required: str = "python") -> Any:
