@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import runpy
+import shlex
 import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from unmask.options import VERBS, table
+from unmask.options.lab import STUDIES, AllOptions, with_output
 
 ROOT = Path(__file__).parents[1]
 SHOWN = runpy.run_path(str(ROOT / "tools" / "shown.py"), run_name="shown")
@@ -47,6 +51,36 @@ def test_the_first_pages_show_something_and_all_of_it_runs():
 def test_no_command_is_shown_with_output_outside_a_block_that_runs():
     for document in DOCUMENTS:
         assert not re.search(r"^    \$ ", document.read_text(), re.MULTILINE), document
+
+
+def commands_of(text: str) -> list[str]:
+    """The lines that begin with `unmask VERB`, in blocks that are run and in those that are not, joined where they continue."""
+    joined = re.sub(r"\\\n\s*", "", text)
+    lines = re.findall(r"^(?:    |\$ )?(?:\w+=\S* )*(unmask \w+.*)$", joined, re.MULTILINE)
+    return [line for line in lines if line.split()[1] in VERBS and "COMMAND" not in line]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_every_command_that_is_shown_has_options_that_exist(document):
+    for line in commands_of(document.read_text()):
+        try:
+            words = shlex.split(re.split(r"(?<!\S)[<>|;&]", line)[0], comments=True)
+        except ValueError:
+            continue  # an apostrophe: a sentence that begins with the name of a command
+        study = STUDIES | {"all": AllOptions}
+        if words[1] == "lab" and (len(words) < 3 or words[2] not in study):
+            continue
+        rows = with_output(study[words[2]], "lab") if words[1] == "lab" else table(words[1])
+        typed = words[3:] if words[1] == "lab" else words[2:]
+        known = {way for row in rows.declared() for flag in (*row.flags, row.short or "") for way in flag.split("/")}
+        wrong = [word for word in typed if re.match(r"--?[a-z]", word) and word.split("=")[0] not in known | {"--help"}]
+        assert not wrong, f"{line}: {wrong}"
+
+
+def test_commands_are_found_wherever_they_stand():
+    text = "    unmask fill x --top 3\n$ unmask score y \\\n      --score pll\nX=1 unmask check\nunmask is a word\n"
+    assert commands_of(text) == ["unmask fill x --top 3", "unmask score y --score pll", "unmask check"]
+    assert sum(len(commands_of(document.read_text())) for document in DOCUMENTS) > 90
 
 
 def test_blocks_are_found_changed_and_left_out():
