@@ -25,7 +25,7 @@ function operation(document, path, method, about) {
     fields.length ? h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": `fields of ${path}` }, h("table", { class: "data" },
       h("thead", {}, h("tr", {}, ["field", "what it is", "what it may be", "if left out"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, fields.map(([name, schema]) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, name)), h("td", {}, schema.description ?? schema.anyOf?.[0].description ?? ""), h("td", {}, kind(schema)), h("td", {}, body.required?.includes(name) ? "needed" : JSON.stringify(schema.default) ?? "")))))) : null,
-    (body?.examples ?? []).map((example) => h("pre", {}, h("code", {}, JSON.stringify(example)))));
+    (body?.examples ?? []).map((example) => h("pre", { class: "wrapped" }, h("code", {}, JSON.stringify(example)))));
 }
 
 try {
