@@ -142,7 +142,7 @@ def test_a_bad_request_is_a_readable_line(page, address):
 def test_a_server_that_has_gone_is_told(page):
     page.open("#/score")
     page.tab.wait_for_selector(".scored")
-    page.tab.route("**/api/score", lambda route: route.abort())
+    page.tab.route("**/api/score/**", lambda route: route.abort())
     page.tab.get_by_label("First sentence").fill("The keys are gone.")
     page.tab.get_by_label("First sentence").press("Tab")
     assert "is `unmask serve` still running?" in page.tab.locator(".error").inner_text()
