@@ -237,6 +237,7 @@ FOLDS = {
     "--push-to NAME": ("--push-to", "someone/model"),
 }
 ONE_SCREEN = ["sample", "sample --kernel mh", "score", "score --score any_order,pair", "translate", "train"]
+ONE_SCREEN += ["mutants", "mutants --measured variants.csv"]
 ONE_SCREEN += [" ".join(["train", *words]) for words in FOLDS.values()]
 
 

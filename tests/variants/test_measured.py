@@ -176,7 +176,7 @@ def test_the_command_prints_and_writes_what_python_returns(letters_folder, lette
     assert found.sentence in printed.stdout and "with H1" in printed.stdout
     assert max(len(line) for line in printed.stdout.splitlines()[:-3]) <= 80
     assert pandas.read_parquet(tmp_path / "m.parquet").equals(found.to_frame()) and (tmp_path / "m.png").stat().st_size > 5_000
-    assert repr(found).startswith("Measured(36 variants at 3 residues, best ") and found.sentence[:20] in found._repr_html_()
+    assert repr(found).startswith("Measured(36 variants at 3 sites, best ") and found.sentence[:20] in found._repr_html_()
     assert found.table()["score"].tolist() == [row["score"] for row in found.rows]
     refused = run("--measured", str(path), "--mutations", "A1C")
     assert refused.exit_code == 2 and "mutations was given, which --measured does not use" in refused.stderr

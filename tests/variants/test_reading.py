@@ -79,7 +79,7 @@ def test_duplicates_are_averaged_and_said(parent):
     rows = [{"v": "A1C", "y": 1}, {"v": "CCDEGACD", "y": 2}, {"v": "C2D", "y": 5}, {"v": "E4G", "y": 7}]
     found = read_variants(rows, parent, column="y")
     assert found.values.tolist() == [1.5, 5, 7] and found.notes == (
-        "1 variants occur more than once (2 rows): their values are averaged",
+        "variants that occur more than once: 1 (2 rows); their values are averaged",
     )
     rows = [{"v": v, "y": y} for v, y in [("A1C", 0), ("A1C", 1), ("C2D", 1), ("C2D", 1), ("E4G", 0), ("D3A", 0)]]
     found = read_variants(rows, parent)

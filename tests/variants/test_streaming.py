@@ -170,7 +170,7 @@ def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
     for given, message in [
         ({"run": tmp_path}, "is not empty and holds no run: choose another --run folder"),
         ({"engine": "ray"}, "engine ray needs a run folder"),
-        ({"engine": "ray", "run": tmp_path / "new"}, "engine ray loads the model in its workers"),
+        ({"engine": "ray", "run": tmp_path / "new"}, "engine ray loads the model in every worker"),
         ({"workers": 2}, "workers was given, which engine local does not use"),
     ]:
         with pytest.raises(InputError, match=message):

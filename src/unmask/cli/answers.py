@@ -237,7 +237,7 @@ def _show_measured(found: Measured, console: Console) -> None:
     terminal.print_heading(console, found.sequence)
     within = "within" in found.rows[0]
     console.print(
-        f"{len(found):,} variants at {len(found.places)} residues; {STATISTICS[found.statistic]} with {found.column}, "
+        f"{len(found):,} variants at {len(found.places)} sites; {STATISTICS[found.statistic]} with {found.column}, "
         f"{found.better} is better"
         + (";\nwithin: among variants with as many changes" if within else "")
         + f";\nratio: share of hits among the {found.top} ranked highest against that of all variants\n",

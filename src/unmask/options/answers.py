@@ -29,7 +29,7 @@ from unmask.options.kinds import (
     Whole,
     Words,
 )
-from unmask.options.option import Reads, grouped, option, output_row
+from unmask.options.option import Fold, Reads, grouped, option, output_row
 from unmask.options.shared import (
     ALPHABET,
     LARGEST_SEED,
@@ -45,6 +45,7 @@ from unmask.options.shared import (
     grid_row,
     texts,
 )
+from unmask.variants.registry import NAMES
 
 Others = Literal["masked", "text"]
 MUTANT_NUMBERS = ("log_prob", "effect", "singles", "epistasis", "interaction")
@@ -93,7 +94,7 @@ class FillOptions(Printed, Loaded, Grid, Targets, Texts):
     match: Mapping[int, str] | None = search_row(
         None, Patterns(), "What a blank's filling must match as a whole, such as 2=.*ing."
     )
-    differ: bool = search_row(False, Flag(), "Leave out the tokens that stood at --positions.")
+    differ: bool = search_row(False, Flag(), "Leave out the filling that stood at --positions, as a whole.")
     most_changes: int | None = search_row(
         None, Whole(1, MOST_BLANKS), "The most tokens of a filling that differ from those at --positions."
     )
@@ -169,23 +170,23 @@ class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
     """Options of `mutants`."""
 
     more = (
-        "Exact over the alphabet for up to four changes. "
-        "The figure is a heat map: effects of single changes, or epistasis of pairs. "
-        "With --measured, every score of a list of variants is compared with their measured values."
+        "Exact over the alphabet for up to four changes; the figure is a heat map. "
+        "With --measured, scores of a list of variants are compared with their values."
     )
     examples = (
         "unmask mutants 'the cat sat' --mutations cat2dog --alphabet cat,dog,man",
         "unmask mutants 'the cat sat' --positions all --changes 2 --alphabet the,cat,dog,sat --by epistasis",
     )
     reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}), ON_RAY)
+    folds = (Fold("--measured FILE", "measured variants", OF_MEASURED),)
     sequence: Any = texts("A sequence, such as a protein.")
     mutations: Any = option(
-        None, Listed(), "Mutants by name, such as A24G,A24G+L30V, or a file of them, one per line.", python="Or a list of names."
+        None, Listed(), "Mutants, such as A24G,A24G+L30V, or a file of them, one per line.", python="Or a list of names."
     )
     positions: Any = option(
         None,
         Listed(),
-        "Or residues to scan, such as 24,30-33, or all; the first is 1. With --measured, those that vary.",
+        "Or residues to scan, such as 24,30-33 (the first is 1), or all; of --measured, those that vary.",
         python="Or a list of numbers.",
     )
     changes: int = option(1, Whole(1, MOST_CHANGES), "How many residues of a scan change together, 1 to 4.")
@@ -203,7 +204,7 @@ class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
     scores: Any = measured_row(
         "all",
         VariantScores(),
-        "Scores to compare: all, or some of singles, product, pll, left_to_right, any_order, epistasis, pairs, pairs:mrf.",
+        f"Scores to compare: all, or some of {', '.join(NAMES)}.",
     )
     orders: int = measured_row(8, Whole(1, MOST_ORDERS), "Sampled orders of any_order.")
     seed: int = measured_row(0, Whole(0, LARGEST_SEED), "Seed of orders, bootstrap and regressions.")

@@ -107,7 +107,7 @@ class Data:
         return max(FEW_EPOCHS, most / 2 if causal else most)
 
     def dropout(self, epochs: float, causal: bool) -> float:
-        """The share to drop in so many epochs."""
+        """The share to drop in a run of this many epochs."""
         again = 0.2 if epochs >= 20 else 0.1 if epochs >= 6 else 0.0
         return round(again + 0.1, 1) if again and causal and self.pairs else again
 

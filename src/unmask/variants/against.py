@@ -15,6 +15,7 @@ from torch import Tensor
 from unmask.answers.asking import Model, letter_ids
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.workers import refuse_loaded
 from unmask.options.answers import MutantsOptions
 from unmask.runs.files import user_path
 from unmask.runs.folder import refuse_foreign
@@ -99,8 +100,8 @@ def check_run(options: MutantsOptions, reads: Sequence[object]) -> None:
     if options.engine == "ray":
         if options.run is None:
             raise InputError("engine ray needs a run folder, where its workers' scores are kept: give one")
-        if isinstance(options.model, MaskedLM) or isinstance(options.background, MaskedLM):
-            raise InputError("engine ray loads the model in its workers: give it by name or folder")
+        refuse_loaded(options.model)
+        refuse_loaded(options.background)
     if options.run is not None:
         folder = output_folder("run", options.run, reads)
         for name in FOLDERS:

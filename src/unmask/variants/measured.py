@@ -132,7 +132,7 @@ class Measured:
 
     def __repr__(self) -> str:
         best = self.rows[0]
-        return f"Measured({len(self):,} variants at {len(self.places)} residues, best {best['score']} {best['value']:.3f})"
+        return f"Measured({len(self):,} variants at {len(self.places)} sites, best {best['score']} {best['value']:.3f})"
 
     def _repr_html_(self) -> str:
         shown = self.table().round(3).to_html(index=False)
@@ -241,7 +241,7 @@ def _why(score: str, columns: Mapping[str, Float[np.ndarray, " n"]], target: Tar
         (preferred, its_sign), (measured, other_sign) = found
         if its_sign * other_sign < 0:
             liked = "the given sequence" if its_sign < 0 else "residues that are not the given sequence's"
-            both = f"with the number of changes its score has {preferred:.3f}, and {column} {measured:.3f}"
+            both = f"with the number of changes {score} has {preferred:.3f}, and {column} {measured:.3f}"
             return f": the model prefers {liked} ({both})"
     return "; if lower values are better, give --better lower" if not target.classes else ""
 

@@ -98,7 +98,7 @@ def measured_figure(found: Measured) -> Figure:
         panels[1].axvline(0, color="0.7", linewidth=1, zorder=0)
         panels[1].set_xlabel(f"what dependence adds ({STATISTICS[found.statistic]})")
         panels[1].legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
-    figure.suptitle(f"{len(found):,} variants at {len(found.places)} residues", fontsize=10)
+    figure.suptitle(f"{len(found):,} variants at {len(found.places)} sites", fontsize=10)
     return figure
 
 

@@ -267,7 +267,7 @@ def _averaged(read: Mapping[tuple[Change, ...], list[float]], notes: list[str]) 
     repeated = [values for made, values in read.items() if len(values) > 1 and made not in both]
     if repeated:
         notes.append(
-            f"{len(repeated):,} variants occur more than once ({sum(map(len, repeated)):,} rows): their values are averaged"
+            f"variants that occur more than once: {len(repeated):,} ({sum(map(len, repeated)):,} rows); their values are averaged"
         )
     if both:
         notes.append(f"{len(both):,} variants are in both classes: left out")
