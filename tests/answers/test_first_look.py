@@ -14,8 +14,8 @@ import torch
 import unmask
 from unmask.answers.first_look import ROWS, _surprise, look_at_first, mean_and_error, worse_than_uniform
 from unmask.errors import UnmaskWarning
-from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.source import english_model_path
 
 TEXT = "The old man is walking with his [MASK] along the river."
 OTHERS = [

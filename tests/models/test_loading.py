@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, BertForPreTraining, BertForTokenClassification
 
 from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.bundled import english_model_path
 from unmask.models.loading import warn_if_slow
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.source import english_model_path
 
 
 @pytest.fixture

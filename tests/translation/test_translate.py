@@ -248,7 +248,7 @@ def test_other_models_and_sources_without_room_are_refused(masked: Path, causal:
     with pytest.warns(UnmaskWarning, match="was trained to translate"):
         unmask.fill("ka [MASK] lo.", model=masked)
     with pytest.raises(InputError, match="does not translate"):
-        unmask.translate(["a"], model=unmask.models.bundled.english_model_path())
+        unmask.translate(["a"], model=unmask.models.source.english_model_path())
     with pytest.raises(InputError, match="line 2 has .* tokens and the model takes sources of 14"):
         unmask.translate(["kalo.", "kalo " * 40], model=masked, device="cpu")
     with pytest.raises(InputError, match="is not a file"):

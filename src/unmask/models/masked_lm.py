@@ -22,7 +22,6 @@ from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.batching import RowBatches, RowCost, default_budget, passes
-from unmask.models.bundled import english_model_path
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.architectures import find_encoder
 from unmask.models.encoder.fast_path import agree, has_padding, plain_logits, shared_logits
@@ -38,11 +37,10 @@ from unmask.models.loading import (
     resolve_dtype,
     warn_if_slow,
 )
-from unmask.models.model_types import missing_input, refuse_unusable
-from unmask.models.refusals import refuse_no_mask, refuse_no_tokenizer, refuse_outside
-from unmask.models.source import LOADING, state_of
+from unmask.models.model_types import missing_input, refuse_no_mask, refuse_no_tokenizer, refuse_outside, refuse_unusable
+from unmask.models.source import LOADING, english_model_path, state_of
 from unmask.models.text.blanks import cloze_of
-from unmask.models.text.mask_token import with_mask
+from unmask.models.text.loading import with_mask
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer, warn_of_few_tokens
 from unmask.runs.fingerprint import fingerprint
 

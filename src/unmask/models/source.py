@@ -78,6 +78,11 @@ class Source:
         return config
 
 
+def english_model_path() -> Path:
+    """The folder of the bundled English checkpoint (config, weights, tokenizer)."""
+    return Path(__file__).parent / "bundled" / "english"
+
+
 def state_of(where: str) -> tuple[object, ...]:
     """A hub name; or a folder, with the size and date of each of its files."""
     folder = os.path.expanduser(where)

@@ -19,8 +19,7 @@ from torch import nn
 from torch.nn import functional
 
 from unmask.models.encoder.encoder import Encoder
-from unmask.models.encoder.layers import Layer, Rotary
-from unmask.models.encoder.relative import Relative
+from unmask.models.encoder.layers import Layer, Relative, Rotary
 
 
 @dataclass(frozen=True)

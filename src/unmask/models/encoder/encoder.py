@@ -10,7 +10,6 @@ step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -46,16 +45,17 @@ class Encoder:
     dropped: int | None = None
     unseen: int | None = None
 
-    def embed(self, ids: Int[Tensor, "n t"], positions: Sequence[int], text: Masks | None = None) -> Stream:
-        """The first layer's input for tokens `ids` at `positions` of texts, by default the whole of which they are."""
+    def embed(self, ids: Int[Tensor, "n t"], positions: Int[Tensor, " t"], masked: Float[Tensor, " n"] | None = None) -> Stream:
+        """The first layer's input for tokens `ids` at `positions` of texts; `masked`: the share of masks in each text, by default
+        that in `ids`."""
         states: Tensor = self.word(ids)
         if self.dropped is not None:
-            masks = text or Masks.of(ids, self.dropped)
-            states = states.masked_fill((ids == self.dropped).unsqueeze(-1), 0.0)
-            left = 1 - masks.count.float() / masks.length
-            states = (states * KEPT_IN_TRAINING / left[:, None, None]).to(states.dtype)
+            dropped = ids == self.dropped
+            masked = dropped.sum(1).float() / ids.shape[1] if masked is None else masked
+            states = states.masked_fill(dropped.unsqueeze(-1), 0.0)
+            states = (states * KEPT_IN_TRAINING / (1 - masked)[:, None, None]).to(states.dtype)
         if self.position is not None:
-            fixed = self.position(_places(positions, ids.device) + self.position_offset)
+            fixed = self.position(positions + self.position_offset)
             if self.token_type is not None:
                 fixed = fixed + self.token_type.weight[0]
             states = states + fixed
@@ -80,29 +80,11 @@ class Encoder:
         its keys (`Layer.at_one`), which leaves about L - 1 of the L layers.
         """
         *before, last = self.layers
-        stream, seen = self.embed(ids, range(ids.shape[1])), None if self.unseen is None else ids != self.unseen
+        stream = self.embed(ids, torch.arange(ids.shape[1], device=ids.device))
+        seen = None if self.unseen is None else ids != self.unseen
         turns = self.turns(ids.shape[1], stream.total)
         for layer in before:
             stream = layer(stream, seen, turns[layer.rotary])
         if positions.shape[1] > 1:
             return last.at(stream, positions, seen, turns[last.rotary])
         return last.at_one(stream, positions[:, 0], seen, turns[last.rotary]).unsqueeze(1)
-
-
-@dataclass(frozen=True)
-class Masks:
-    """How many masks each text has, and its length."""
-
-    count: Int[Tensor, " n"]
-    length: int
-
-    @classmethod
-    def of(cls, ids: Int[Tensor, "n T"], mask: int) -> Masks:
-        """Those of whole texts."""
-        return cls((ids == mask).sum(1), ids.shape[1])
-
-
-def _places(positions: Sequence[int], device: torch.device) -> Int[Tensor, " t"]:
-    if isinstance(positions, range):
-        return torch.arange(positions.start, positions.stop, positions.step, device=device)
-    return torch.tensor(positions, dtype=torch.long, device=device)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer, normalizers
 
-from unmask.errors import ModelError
+from unmask import checks
+from unmask.errors import InputError, ModelError
 from unmask.models.source import Source, first_line
-from unmask.models.text.mask_token import with_mask
 from unmask.models.text.text_tokenizer import core_of
 from unmask.models.text.vocabulary import (
     SPELLINGS,
@@ -43,6 +44,8 @@ WORD_PIECES = (
     *("LayoutLMTokenizer", "MobileBertTokenizer", "RoCBertTokenizer", "SqueezeBertTokenizer", "TapasTokenizer"),
 )
 """Classes with BERT's rule for a vocab.txt."""
+MOST_FILLED = 100_000
+"""Ids between the tokenizer's last one and the mask's."""
 ADVICE = "make tokenizer.json with the rule that the model was trained with (docs/bring-your-own-model.md)"
 
 
@@ -242,3 +245,45 @@ def _refuse_lost_capitals(tokenizer: Any, source: Source) -> None:
             f"the tokenizer of {source.name!r} lowers the text, but {len(capital):,} of {len(regular):,} tokens have capitals: "
             'write "do_lower_case": false in tokenizer_config.json (or "lowercase": false in tokenizer.json)'
         )
+
+
+def with_mask(tokenizer: Any, mask_id: int | None = None, mask_token: str | None = None) -> Any:
+    """The tokenizer, or a copy with this mask token; an id that it has no token for gets one.
+
+    Diffusion language models often have a mask token that their tokenizer does not name.
+    """
+    if mask_id is None and mask_token is None:
+        return tokenizer
+    if mask_id is not None:
+        mask_id = checks.whole("mask_id", mask_id, 0, checks.MOST_TOKENS)
+    vocabulary = tokenizer.get_vocab()
+    if mask_token is not None and mask_token not in vocabulary:
+        raise InputError(
+            f"mask_token {mask_token!r} is not a token of the tokenizer: name one that is, or give mask_id in Python"
+        )
+    copied = deepcopy(tokenizer)
+    if mask_token is None:
+        mask_token = next((token for token, i in vocabulary.items() if i == mask_id), None) or _token_for(copied, mask_id)
+    if hasattr(copied, "add_special_tokens"):
+        copied.add_special_tokens({"mask_token": mask_token})
+    else:
+        copied.backend_tokenizer.add_special_tokens([mask_token])
+        old = copied.mask_token
+        copied.mask_token, copied.mask_token_id = mask_token, copied.backend_tokenizer.token_to_id(mask_token)
+        copied.all_special_tokens = list(dict.fromkeys([*(t for t in copied.all_special_tokens if t != old), mask_token]))
+        copied.all_special_ids = copied.convert_tokens_to_ids(copied.all_special_tokens)
+    return copied
+
+
+def _token_for(tokenizer: Any, mask_id: int | None) -> str:
+    """A new token at `mask_id`, with special ones that no text has before it."""
+    core = getattr(tokenizer, "backend_tokenizer", None)
+    size = len(tokenizer) if core is None else core.get_vocab_size(with_added_tokens=True)
+    if core is None or mask_id is None or not 0 <= mask_id - size <= MOST_FILLED:
+        raise InputError(
+            f"mask_id {mask_id} has no token, and the tokenizer has {size}: give the id of a token, or from {size} on"
+        )
+    core.add_special_tokens([f"[UNUSED{i}]" for i in range(size, mask_id)] + ["[MASK]"])
+    if core.token_to_id("[MASK]") != mask_id:
+        raise InputError(f"mask_id {mask_id} has no token, and [MASK] is another: give its id, {core.token_to_id('[MASK]')}")
+    return "[MASK]"
