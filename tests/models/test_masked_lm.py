@@ -13,7 +13,7 @@ from transformers import AutoModelForMaskedLM
 
 from unmask.errors import InputError, ModelError
 from unmask.models.encoder.architectures import find_encoder
-from unmask.models.encoder.fast_path import Substitution
+from unmask.models.encoder.encoder import Substitution
 from unmask.models.masked_lm import MaskedLM
 
 TEXT = [2, 5, 7, 4, 13, 4, 14, 3]

@@ -30,8 +30,7 @@ from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
 from unmask.tables.profile import Profile
-from unmask.tables.revealing import CPU_LOGITS, GPU_LOGITS, Conditionals
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import CPU_LOGITS, GPU_LOGITS, Conditionals, regular_tokens
 
 USUAL_CANDIDATES = 16
 NEAR, MOST_OTHERS = 4, 16

@@ -24,7 +24,7 @@ from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.architectures import find_encoder
-from unmask.models.encoder.fast_path import agree, has_padding, plain_logits, shared_logits
+from unmask.models.encoder.encoder import agree, has_padding, plain_logits, shared_logits
 from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.function_network import FunctionHead, FunctionNetwork, ShiftedHead, WholeRowCost, refuse_causal

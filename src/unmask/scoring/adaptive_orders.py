@@ -23,7 +23,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import Scored, ScoreSettings, TextBatch
 from unmask.scoring.masked_ranges import CPU_LOGITS, GPU_LOGITS
-from unmask.tables.support import lost_nats, outside, regular_tokens
+from unmask.tables.revealing import lost_nats, outside, regular_tokens
 
 Rule = Callable[[Tensor], Tensor]
 """From log-probabilities (n, h, V) at hidden sites to a priority of each site (n, h); the highest is revealed next."""

@@ -21,8 +21,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import Scored, ScoreSettings, TextBatch, text_seed
 from unmask.tables.lattice import along_orders_and_lost, lattice, log_mean_of_sampled, random_orders
-from unmask.tables.revealing import Conditionals
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import Conditionals, regular_tokens
 
 ROWS_TOGETHER = 2**16
 """Revealed texts made at once, over all texts of a call."""

@@ -33,7 +33,7 @@ from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
 from unmask.tables.kept import kept_with_first
 from unmask.tables.questions import grouped, rows_at_once
-from unmask.tables.support import regular_tokens, token_sets
+from unmask.tables.revealing import regular_tokens, token_sets
 from unmask.tables.unary import masked_logits, pass_count
 
 SMALL_VOCABULARY = 64

@@ -20,7 +20,7 @@ from unmask.errors import InputError
 from unmask.models.batching import triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.tables.support import outside
+from unmask.tables.revealing import outside
 
 Item = TypeVar("Item")
 ROWS = 256

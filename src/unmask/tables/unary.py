@@ -4,8 +4,8 @@ For a block of k positions and candidate sets C_1..C_k of tokens, table t holds 
 x in C_1 x ... x C_k, normalised along axis t *within* C_t. For a pair these are A and B of the paper. They take |C|^(k-1)
 passes of the model per table, one with the whole block masked, and for k > 2 those of the chain, between these two.
 
-Candidates are tokens of a support (`unmask.tables.support`), which may have more of them. q is normalised over the support, and a
-table says beside its cells how much of q lies on the candidates.
+Candidates are tokens of a support (`unmask.tables.revealing`), which may have more of them. q is normalised over the support, and
+a table says beside its cells how much of q lies on the candidates.
 
 Several blocks may be asked about at once (`tables_of`); `unmask.tables.questions` says how they share batches. Tables of a pair
 may also be given (`Tables.from_conditionals`).
@@ -31,7 +31,7 @@ from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.tables.questions import ENOUGH, Axis, PassCounter, Question, ask, enough_rows, grouped
-from unmask.tables.support import lost_nats, regular_tokens, token_sets
+from unmask.tables.revealing import lost_nats, regular_tokens, token_sets
 
 ROUNDING = 1e-6
 """How far sums of probabilities that a user gives may be from 1."""
