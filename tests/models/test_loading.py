@@ -232,6 +232,23 @@ def test_whole_numbers_are_no_weights_under_other_names(copied):
     assert "int32" in refusal(copied, rename={"old.cls": "cls", "old.bert": "bert"})
 
 
+def test_the_weights_are_those_that_transformers_reads(copied):
+    weights = load_file(copied / "model.safetensors")
+    (copied / "model.safetensors").unlink()
+    torch.save({f"old.{name}": tensor.int() for name, tensor in weights.items()}, copied / "pytorch_model.bin")
+    save_file({"lora.weight": torch.ones(2)}, copied / "adapter_model.safetensors", metadata={"format": "pt"})
+    assert "int32" in refusal(copied, rename={"old.cls": "cls", "old.bert": "bert"})
+    torch.save({name: tensor.int() for name, tensor in weights.items()}, copied / "pytorch_model.bin")
+    assert "int32" in refusal(copied)
+
+
+@pytest.mark.parametrize("index", ["{", "[]", '{"weight_map": 3}'])
+def test_an_index_that_cannot_be_read(copied, index):
+    (copied / "model.safetensors").unlink()
+    (copied / "model.safetensors.index.json").write_text(index)
+    assert "model.safetensors.index.json" in refusal(copied, rename={"a": "b"})
+
+
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_numbers_of_positions_are_whole(checkpoint, tmp_path, kind):
     folder = shutil.copytree(checkpoint(kind), tmp_path / "model")

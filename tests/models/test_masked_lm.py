@@ -130,7 +130,7 @@ def test_wrong_fast_path_is_caught_and_given_up(checkpoint, caplog):
     expected = loop_log_prob(model.network, filled([VARIED], values), PREDICTED)
     model.encoder = find_encoder(wrong)
     with torch.no_grad():
-        hidden = Substitution(model.encoder, torch.tensor(TEXT), [VARIED], PREDICTED).hidden(values)
+        hidden = Substitution(model.encoder, torch.tensor(TEXT), torch.tensor([VARIED]), PREDICTED).hidden(values)
         unchecked = model.head.of_hidden(hidden[:, None])[:, 0].log_softmax(-1)
     assert (unchecked - expected).abs().max() > 1e-3, "the control must be wrong by more than the check lets through"
     with caplog.at_level(logging.WARNING, logger="unmask"):

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from unmask.errors import ModelError
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
+from unmask.models.hugging_face import read_network
 from unmask.models.source import LOADING, Source
 from unmask.models.text.loading import load_tokenizer
 from unmask.models.weights import read_file, refuse_non_finite, refuse_whole_numbers, renamed
@@ -96,11 +97,7 @@ def load_network(source: Source, device: torch.device, dtype: torch.dtype, renam
     `rename` gives tensors of a folder the names that the network has for them: {"lm_head": "cls.predictions"}.
     """
     with LOADING:
-        network: nn.Module | None = read_own_bert(source, dtype, rename)
-        if network is None:
-            from unmask.models.hugging_face import read_network
-
-            network = read_network(source, dtype, rename)
+        network: nn.Module = read_own_bert(source, dtype, rename) or read_network(source, dtype, rename)
     refuse_non_finite(network, source.name)
     return network.to(device).eval()
 

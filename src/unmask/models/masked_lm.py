@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from unmask import checks
 from unmask.arguments import checked
 from unmask.cloze import Cloze
-from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.errors import ModelError, UnmaskWarning
 from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.architectures import find_encoder
-from unmask.models.encoder.encoder import agree, has_padding, plain_logits, shared_logits
+from unmask.models.encoder.encoder import Substitution, agree, has_padding, plain_logits, shared_logits
 from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.function_network import FunctionHead, FunctionNetwork, ShiftedHead, WholeRowCost, refuse_causal
@@ -40,8 +40,8 @@ from unmask.models.loading import (
 from unmask.models.model_types import missing_input, refuse_no_mask, refuse_no_tokenizer, refuse_outside, refuse_unusable
 from unmask.models.source import LOADING, english_model_path, state_of
 from unmask.models.text.blanks import cloze_of
-from unmask.models.text.loading import with_mask
-from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer, warn_of_few_tokens
+from unmask.models.text.loading import refuse_foreign_tokenizer, warn_of_few_tokens, with_mask
+from unmask.models.text.text_tokenizer import TextTokenizer, refuse_too_long
 from unmask.runs.fingerprint import fingerprint
 
 KEPT = 2
@@ -223,7 +223,7 @@ class MaskedLM(ConditionalModel):
     def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
         refuse_outside(ids, positions, self.input_size)
-        self._refuse_too_long(ids.shape[1])
+        refuse_too_long(ids.shape[1], self.max_length)
         ids, positions = ids.to(self.device), positions.to(self.device)
         n, p = positions.shape
         forward = self._at_one if p == 1 and n and self._one_position_works(ids, positions) else self.head
@@ -298,11 +298,11 @@ class MaskedLM(ConditionalModel):
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
         """`substitutions` without the check for NaN, which waits for the GPU."""
-        self._refuse_too_long(len(ids))
-        text = torch.as_tensor(ids, dtype=torch.long, device=self.device)
-        values = values.to(self.device)
+        refuse_too_long(len(ids), self.max_length)
+        text, places = (torch.as_tensor(given, dtype=torch.long, device=self.device) for given in (ids, vary))
+        values, asked = values.to(self.device), (text, places, predict)
         with passes():
-            logits_of = self._shared(text, list(vary), values, predict) or plain_logits(self.head, text, list(vary), predict)
+            logits_of = self._shared(*asked, values) or partial(plain_logits, self.head, *asked)
 
         def compute(rows: slice) -> Tensor:
             with passes():
@@ -329,15 +329,15 @@ class MaskedLM(ConditionalModel):
             return ModelError(f"logits of {self.name} are not finite: leave a token unmasked (token_dropout in its config.json)")
         return super().not_finite()
 
-    def _shared(self, text: Tensor, vary: list[int], values: Tensor, predict: int) -> Callable[[Tensor], Tensor] | None:
+    def _shared(self, text: Tensor, vary: Tensor, predict: int, values: Tensor) -> Callable[[Tensor], Tensor] | None:
         """Logits at `predict` with what all rows share computed once; None if the architecture does not allow it."""
         encoder = self.encoder
         if encoder is None or encoder.unseen is not None or has_padding(encoder, text):
             return None
-        logits_of = shared_logits(self.head, encoder, text, vary, predict)
+        logits_of = partial(shared_logits, self.head, Substitution(encoder, text, vary, predict))
         if len(text) not in self._checked_lengths and len(values):
             sample = values[[0, len(values) // 2]]
-            if not self._agree(logits_of(sample), plain_logits(self.head, text, vary, predict)(sample)):
+            if not self._agree(logits_of(sample), plain_logits(self.head, text, vary, predict, sample)):
                 self.encoder = None
                 return None
             self._checked_lengths.add(len(text))
@@ -345,10 +345,6 @@ class MaskedLM(ConditionalModel):
 
     def _agree(self, fast: Tensor, slow: Tensor) -> bool:
         return agree(fast, slow, self.dtype, type(self.network).__name__)
-
-    def _refuse_too_long(self, tokens: int) -> None:
-        if self.max_length is not None and tokens > self.max_length:
-            raise InputError(f"the text has {tokens} tokens and the model takes {self.max_length}: shorten the text")
 
 
 def as_model(

@@ -157,9 +157,6 @@ class FreshPass:
             self.network.base_model.set_attention_type("original_full" if full else "block_sparse")  # type: ignore[union-attr, operator]
         for module in self.unset:
             module.num_buckets = None  # type: ignore[assignment]
-        with self._own_random_numbers() if self.hashing else contextlib.nullcontext():
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices, enabled=bool(self.hashing)):  # Reformer sets the seed of the whole process
             yield
-
-    def _own_random_numbers(self) -> contextlib.AbstractContextManager[None]:
-        """Reformer sets the seed of the whole process."""
-        return torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])

@@ -147,15 +147,14 @@ def ask(model: ConditionalModel, questions: Sequence[Question], passes: PassCoun
         length = len(group[0].clozes[0].ids)
         small = [question for question in group if len(question.values) < enough_rows(model, length)]
         several = any(len(question.clozes) > 1 for question in small) or len({question.clozes[0].ids for question in small}) > 1
-        together = small if several else []
-        shared = {id(question) for question in together}
-        for question in [q for q in group if id(q) not in shared]:
+        together = {id(question): question for question in small if several}
+        for question in [question for question in group if id(question) not in together]:
             cloze = question.clozes[0]
             vary, predict = [cloze.block[s] for s in question.given], cloze.block[question.t]
             for rows, logits in model.unchecked_substitutions(cloze.ids, vary, question.values, predict):
                 question.answer(rows, logits)
                 passes.add(len(logits))
-        for batch in cut(((question, len(question.total)) for question in together), rows_at_once(model, length)):
+        for batch in cut(((question, len(question.total)) for question in together.values()), rows_at_once(model, length)):
             texts, places = (torch.cat(part) for part in zip(*(q.texts(rows) for q, rows in batch), strict=True))
             sizes = [rows.stop - rows.start for _, rows in batch]
             logits = model.logits(texts, places)[:, 0]

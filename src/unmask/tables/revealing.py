@@ -70,17 +70,14 @@ class Conditionals:
         self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"], distinct: bool = False
     ) -> tuple[Float[Tensor, "n p"], Float[Tensor, "n p"]]:
         """The same, and how many nats the tokens outside the support take: over the whole vocabulary log q is lower by these."""
-        if distinct:
-            return self._gathered(rows, positions, torch.arange(len(rows), device=rows.device), targets)
-        keys, row_of = torch.unique(torch.cat([rows, positions], 1), dim=0, return_inverse=True)
-        length = rows.shape[1]
-        return self._gathered(keys[:, :length], keys[:, length:], row_of, targets)
-
-    def _gathered(self, rows: Tensor, positions: Tensor, row_of: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Passes over `rows` in calls of bounded size; entry j reads row row_of[j] at targets[j]."""
+        row_of = torch.arange(len(rows), device=rows.device)
+        if not distinct:
+            both, row_of = torch.unique(torch.cat([rows, positions], 1), dim=0, return_inverse=True)
+            rows, positions = both[:, : rows.shape[1]], both[:, rows.shape[1] :]
         answer, nats = torch.empty((2, *targets.shape), dtype=torch.float64, device=rows.device)
-        at_once = self._rows_at_once(positions.shape[1])
         column = torch.arange(positions.shape[1], device=rows.device)
+        budget = GPU_LOGITS if self.model.device.type == "cuda" else CPU_LOGITS
+        at_once = max(1, budget // (4 * self.model.vocab_size * max(1, len(column))))
         for start in range(0, len(rows), at_once):
             logits = self._logits(rows[start : start + at_once], positions[start : start + at_once])
             log_p = logits.log_softmax(2)
@@ -103,22 +100,6 @@ class Conditionals:
         if self.progress:
             self.progress(min(self.passes, self.planned), self.planned, "passes")
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
-
-    def _rows_at_once(self, predicted: int) -> int:
-        budget = GPU_LOGITS if self.model.device.type == "cuda" else CPU_LOGITS
-        return max(1, budget // (4 * self.model.vocab_size * max(1, predicted)))
-
-
-def check_texts(model: ConditionalModel, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"]) -> None:
-    """Refuse texts with a mask at a site, sites outside the text, and sites named twice."""
-    length = texts.shape[1]
-    if bool(((sites < 0) | (sites >= length)).any()):
-        raise InputError(f"sites {sites.unique().tolist()} do not all lie in a text of {length} tokens, numbered from 0")
-    in_order = sites.sort(1).values
-    if bool((in_order[:, 1:] == in_order[:, :-1]).any()):
-        raise InputError("a text's sites name a position twice: name each position once")
-    if bool((texts.gather(1, sites) == model.mask_id).any()):
-        raise InputError("a text has the mask token at a site: give the token that fills it")
 
 
 def length_weights(conditionals: Conditionals, clozes: Sequence[Cloze]) -> list[float]:

@@ -29,6 +29,7 @@ from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
+from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.runs.progress import Progress
 from unmask.tables.questions import ENOUGH, Axis, PassCounter, Question, ask, enough_rows, grouped
 from unmask.tables.revealing import lost_nats, regular_tokens, token_sets
@@ -157,8 +158,7 @@ def unary_tables(
     most = model.input_size
     for token in cloze.ids:
         checks.whole("token id of the cloze", token, 0, most - 1)
-    if model.max_length is not None and len(cloze.ids) > model.max_length:
-        raise InputError(f"the cloze has {len(cloze.ids)} tokens and the model takes {model.max_length}: shorten the text")
+    refuse_too_long(len(cloze.ids), model.max_length, "the cloze")
     if dtype is not None and not dtype.is_floating_point:
         raise InputError(f"dtype {dtype} does not hold log-probabilities: give torch.float32 or torch.float64")
 
@@ -227,7 +227,7 @@ def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze], alone: Seque
     return [logits for logits in found if logits is not None]
 
 
-def pass_count(sizes: list[int]) -> int:
+def pass_count(sizes: Sequence[int]) -> int:
     """Passes of the model that the tables of candidate sets of these sizes take: (k - |S|) for every S and values of it.
 
     With e_j the sum over sets S of j positions of the product of their sizes, 1 + sum_{j = 1..k-1} (k - j) e_j.

@@ -30,7 +30,7 @@ def differences(model):
     rows, values = rows_and_values(model)
     with torch.no_grad():
         exact = model.network(input_ids=rows).logits.log_softmax(-1)
-        shared = model.logits_of(Substitution(model.encoder, torch.tensor(TEXT), VARY, PREDICT).hidden(values))
+        shared = model.logits_of(Substitution(model.encoder, torch.tensor(TEXT), torch.tensor(VARY), PREDICT).hidden(values))
         each = torch.arange(len(rows))
         one = model.logits_of(model.states(rows, each[:, None])[:, 0])
         several = model.states(rows, torch.tensor(SEVERAL).repeat(len(rows), 1))

@@ -8,6 +8,8 @@ import torch
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.text_tokenizer import TextTokenizer
+from unmask.models.text.vocabulary import tokenizer_from_vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -196,6 +198,17 @@ def test_character_outside_the_alphabet(protein):
     assert "'l' at place 4" in message and "ACDEFGHIKLMNPQRSTVWY" in message
     assert "'x' at place 13" in refusal(protein, "EVQ[MASK]ES x")
     assert "'Z'" in refusal(protein, "EVQ[MASK]", targets=["Z"])
+
+
+def test_places_of_letters_beside_special_tokens():
+    tokenizer = tokenizer_from_vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "*", *"ACDE"], special={"mask": "*"})
+    words = TextTokenizer(tokenizer, 9)
+    text = "A C[UNK]D[MASK]*E"
+    spans = words.tokens_of(text).spans
+    assert [text[start:stop] for start, stop in spans[1:-1]] == ["A", "C", "[UNK]", "D", "[MASK]", "*", "E"]
+    assert words.encode(text) == [2, 5, 6, 1, 7, 4, 4, 8, 3]
+    with pytest.raises(InputError, match="'B' at place 8 "):
+        words.encode("A[MASK]B")
 
 
 def test_readable_tokens_and_texts(bert):

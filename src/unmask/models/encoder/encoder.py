@@ -12,7 +12,6 @@ falls back to the forward pass if they differ.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,9 +110,8 @@ class Substitution:
     The layers between run whole. With 6 layers of width d and 16 tokens this leaves 911 of the 1,152 d^2 multiplications.
     """
 
-    def __init__(self, encoder: Encoder, ids: Int[Tensor, " T"], vary: Sequence[int], predict: int) -> None:
-        self.encoder, self.predict, self.length = encoder, predict, len(ids)
-        self.vary = torch.tensor(vary, dtype=torch.long, device=ids.device)
+    def __init__(self, encoder: Encoder, ids: Int[Tensor, " T"], vary: Int[Tensor, " v"], predict: int) -> None:
+        self.encoder, self.ids, self.vary, self.predict, self.length = encoder, ids, vary, predict, len(ids)
         sets = 1 if encoder.dropped is None else len(vary) + 1
         kept = torch.ones(self.length, dtype=torch.bool, device=ids.device)
         kept[self.vary] = False
@@ -156,31 +154,23 @@ def filled(shared: Float[Tensor, "s T d"], own: Float[Tensor, "n v d"], places: 
     return vectors.index_select(0, places.flatten()).unflatten(0, places.shape)
 
 
-def plain_logits(head: Any, text: Tensor, vary: list[int], predict: int) -> Callable[[Tensor], Tensor]:
-    """Logits at `predict`, as a function of the tokens at `vary`, by the network's own forward pass; for any architecture."""
-
-    def logits_of(values: Tensor) -> Tensor:
-        rows = text.repeat(len(values), 1)
-        rows[:, vary] = values
-        logits: Tensor = head(rows, torch.full((len(rows), 1), predict, device=text.device))
-        return logits[:, 0]
-
-    return logits_of
+def plain_logits(
+    head: Any, text: Int[Tensor, " T"], vary: Int[Tensor, " v"], predict: int, values: Int[Tensor, "n v"]
+) -> Float[Tensor, "n V"]:
+    """Logits at `predict` with rows of `values` at `vary`, by the network's own forward pass; for any architecture."""
+    rows = text.repeat(len(values), 1)
+    rows[:, vary] = values
+    logits: Tensor = head(rows, torch.full((len(rows), 1), predict, device=text.device))
+    return logits[:, 0]
 
 
-def shared_logits(head: Any, encoder: Encoder, text: Tensor, vary: list[int], predict: int) -> Callable[[Tensor], Tensor]:
-    """The same function; it computes once what all rows share. A padding token shifts positions, so its rows share nothing."""
-    shared, plain = Substitution(encoder, text, vary, predict), plain_logits(head, text, vary, predict)
-
-    def logits_of(values: Tensor) -> Tensor:
-        logits: Tensor = head.of_hidden(shared.hidden(values).unsqueeze(1))[:, 0]
-        if encoder.pad_id is not None:
-            shifted = (values == encoder.pad_id).any(1)
-            if bool(shifted.any()):
-                logits[shifted] = plain(values[shifted])
-        return logits
-
-    return logits_of
+def shared_logits(head: Any, shared: Substitution, values: Int[Tensor, "n v"]) -> Float[Tensor, "n V"]:
+    """The same by the encoder. A padding token shifts positions, so its rows share nothing."""
+    logits: Tensor = head.of_hidden(shared.hidden(values).unsqueeze(1))[:, 0]
+    if has_padding(shared.encoder, values):
+        shifted = (values == shared.encoder.pad_id).any(1)
+        logits[shifted] = plain_logits(head, shared.ids, shared.vary, shared.predict, values[shifted])
+    return logits
 
 
 def has_padding(encoder: Encoder, ids: Tensor) -> bool:

@@ -8,7 +8,8 @@ vocabulary file, its mask token and its capitals.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from typing import Any
 from tokenizers import Tokenizer, normalizers
 
 from unmask import checks
-from unmask.errors import InputError, ModelError
-from unmask.models.source import Source, first_line
+from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.models.source import Source, first_line, quiet_transformers
 from unmask.models.text.text_tokenizer import core_of
 from unmask.models.text.vocabulary import (
     SPELLINGS,
@@ -46,6 +47,9 @@ WORD_PIECES = (
 """Classes with BERT's rule for a vocab.txt."""
 MOST_FILLED = 100_000
 """Ids between the tokenizer's last one and the mask's."""
+PADDED_TO = (64, 128)
+FEW_UNUSED, SHARE_UNUSED = 8, 0.02
+"""Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
 ADVICE = "make tokenizer.json with the rule that the model was trained with (docs/bring-your-own-model.md)"
 
 
@@ -85,8 +89,6 @@ def _by_transformers(source: Source, mask_token: str | None) -> Any:
     kind, or fails on it, the file is read as it is.
     """
     from transformers import AutoTokenizer
-
-    from unmask.models.hugging_face import quiet_transformers
 
     tokenizer: Any = None
     failed = ""
@@ -247,6 +249,33 @@ def _refuse_lost_capitals(tokenizer: Any, source: Source) -> None:
         )
 
 
+def refuse_foreign_tokenizer(tokenizer: Any, embeddings: int, name: str, used: Sequence[str] = ("mask",)) -> None:
+    """Raise when the tokenizer has a token that a model of `embeddings` tokens does not know.
+
+    `used`: the special tokens that a text needs. A model may lack the others.
+    """
+    ignored = set(tokenizer.all_special_ids) - {getattr(tokenizer, f"{special}_token_id") for special in used}
+    beyond = sorted((i, token) for token, i in tokenizer.get_vocab().items() if i >= embeddings and i not in ignored)
+    if beyond:
+        raise ModelError(
+            f"{len(beyond)} tokens of the tokenizer of {name!r}, {beyond[0][1]!r} first, are unknown to the model, which has "
+            f"{embeddings}: use the tokenizer that the model was trained with"
+        )
+
+
+def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
+    """Warn when the tokenizer has far fewer tokens than the model: it may be another model's."""
+    tokens = len(set(tokenizer.get_vocab().values()))
+    padded = any(embeddings == -(-tokens // multiple) * multiple for multiple in PADDED_TO)
+    if embeddings - tokens > max(FEW_UNUSED, SHARE_UNUSED * embeddings) and not padded:
+        warnings.warn(
+            f"the tokenizer of {name!r} has {tokens:,} tokens and the model {embeddings:,} embeddings: if it is another model's, "
+            "the numbers mean nothing; unmask check --data with texts of your own shows it",
+            UnmaskWarning,
+            stacklevel=4,
+        )
+
+
 def with_mask(tokenizer: Any, mask_id: int | None = None, mask_token: str | None = None) -> Any:
     """The tokenizer, or a copy with this mask token; an id that it has no token for gets one.
 
@@ -268,10 +297,7 @@ def with_mask(tokenizer: Any, mask_id: int | None = None, mask_token: str | None
         copied.add_special_tokens({"mask_token": mask_token})
     else:
         copied.backend_tokenizer.add_special_tokens([mask_token])
-        old = copied.mask_token
-        copied.mask_token, copied.mask_token_id = mask_token, copied.backend_tokenizer.token_to_id(mask_token)
-        copied.all_special_tokens = list(dict.fromkeys([*(t for t in copied.all_special_tokens if t != old), mask_token]))
-        copied.all_special_ids = copied.convert_tokens_to_ids(copied.all_special_tokens)
+        copied = FolderTokenizer(copied.backend_tokenizer, {**copied.named, "mask": mask_token}, copied.config)
     return copied
 
 
