@@ -12,9 +12,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, BertForPreTraining, BertForTokenClassification
 
 from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.models.hugging_face import read_network
 from unmask.models.loading import warn_if_slow
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.source import english_model_path
+from unmask.models.source import Source, english_model_path
 
 
 @pytest.fixture
@@ -230,6 +231,17 @@ def test_whole_numbers_are_no_weights(checkpoint, tmp_path, kind, dtype, one):
 def test_whole_numbers_are_no_weights_under_other_names(copied):
     rewrite(copied, lambda weights: {f"old.{name}": tensor.int() for name, tensor in weights.items()})
     assert "int32" in refusal(copied, rename={"old.cls": "cls", "old.bert": "bert"})
+
+
+@pytest.mark.parametrize("local", [True, False], ids=["folder", "hub"])
+@pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation"])
+def test_code_from_the_hub_is_never_asked_for(copied, name, local):
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(config | {name: "somebody/kernel"}))
+    source = Source(str(copied))
+    source.local, source.files_only = local, True
+    with pytest.raises(ModelError, match="code from the hub .attn_implementation 'somebody/kernel'"):
+        read_network(source, torch.float32)
 
 
 def test_the_weights_are_those_that_transformers_reads(copied):

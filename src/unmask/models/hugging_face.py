@@ -75,12 +75,6 @@ def _load_config(source: Source) -> Any:
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-    for name in ("attn_implementation", "_attn_implementation"):
-        if "/" in str(source.config.get(name, "")):
-            raise ModelError(
-                f"{source.name!r} asks for code from the hub ({name} {source.config[name]!r} in its config.json), which is never "
-                "run: take that line out"
-            )
     try:
         config = AutoConfig.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
     except Exception as error:
@@ -97,6 +91,12 @@ def _load_config(source: Source) -> Any:
             f"model {source.name!r} is neither a folder here nor reachable on the hub: check the name and the network, "
             "or give a folder"
         ) from None
+    for part in (config, *(getattr(config, name, None) for name in getattr(config, "sub_configs", ()))):
+        if "/" in (kernel := str(getattr(part, "_attn_implementation", ""))):
+            raise ModelError(
+                f"{source.name!r} asks for code from the hub (attn_implementation {kernel!r} in its config.json), which is never "
+                "run: take that line out"
+            )
     _refuse_ignored_settings(config, source)
     return config
 

@@ -170,8 +170,8 @@ def plain_logits(
 def shared_logits(head: Any, shared: Substitution, values: Int[Tensor, "n v"]) -> Float[Tensor, "n V"]:
     """The same by the encoder. A padding token shifts positions, so its rows share nothing."""
     logits: Tensor = head.of_hidden(shared.hidden(values).unsqueeze(1))[:, 0]
-    if has_padding(shared.encoder, values):
-        shifted = (values == shared.encoder.pad_id).any(1)
+    pad = shared.encoder.pad_id
+    if pad is not None and bool((shifted := (values == pad).any(1)).any()):
         logits[shifted] = plain_logits(head, shared.ids, shared.vary, shared.predict, values[shifted])
     return logits
 
