@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from transformers import EsmTokenizer
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
@@ -209,6 +210,16 @@ def test_places_of_letters_beside_special_tokens():
     assert words.encode(text) == [2, 5, 6, 1, 7, 4, 4, 8, 3]
     with pytest.raises(InputError, match="'B' at place 8 "):
         words.encode("A[MASK]B")
+
+
+def test_tokens_of_a_tokenizer_without_spans(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSE", "<mask>"]))
+    words = TextTokenizer(EsmTokenizer(str(tmp_path / "vocab.txt")), 11)
+    assert words.core is None
+    for text, ids in (("LA", (4, 5)), ("<unk>LA", (3, 4, 5)), ("[MASK]", (10,)), ("<unk>", (3,))):
+        tokens = words.tokens_of(text)
+        assert tokens.ids == (0, *ids, 2) and tokens.inside == (1, 1 + len(ids))
+        assert tokens.words == [None, *range(1, 1 + len(ids)), None]
 
 
 def test_readable_tokens_and_texts(bert):

@@ -169,9 +169,8 @@ class TextTokenizer:
     def _in_python(self, text: str) -> Tokens:
         """The tokens by a tokenizer that does not know their spans."""
         ids = self.encode(text)
-        around = len(ids) - len(self._ids(self.prepared(text)))
-        first = next(t for t, i in enumerate(ids) if i not in self.special_ids) if around else 0
-        inside = range(first, len(ids) - around + first)
+        before, after = (sum(i in self._named_special for i in part) for part in self.around())
+        inside = range(before, len(ids) - after)
         words = [t if t in inside else None for t in range(len(ids))]
         return Tokens(tuple(ids), (inside.start, inside.stop), Placed(words, [(0, 0)] * len(ids)))
 
