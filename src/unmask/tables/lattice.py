@@ -52,14 +52,9 @@ class Lattice:
         return self.log_q.shape[2]
 
     @cached_property
-    def log_g(self) -> Float[Tensor, "n sets"]:
-        """log G(S): of x_S with all other sites masked, the mean over the orders of S."""
-        return self._recursion(lambda terms: terms.logsumexp(2) - log(terms.shape[2]))
-
-    @property
     def log_mean(self) -> Float[Tensor, " n"]:
         """log p(x), the mean over all orders: a probability over all texts."""
-        return self.log_g[:, -1]
+        return self._recursion(lambda terms: terms.logsumexp(2) - log(terms.shape[2]))[:, -1]
 
     @property
     def mean_log(self) -> Float[Tensor, " n"]:

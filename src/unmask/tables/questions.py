@@ -98,7 +98,7 @@ class Question:
         """Write the logits of these rows to the table."""
         if not self.axis.is_support:
             logits = self.axis.inside(logits)
-        if _filled_by_triton(self.log_q, logits):
+        if self.log_q.dtype == torch.float32 and logits.stride(-1) == 1 and triton_wanted(logits):
             from unmask.tables.filling import fill
 
             self.total[rows], mass = fill(self.log_q, rows.start, logits, self.tokens, self.axis.is_vocabulary)
@@ -199,11 +199,6 @@ def grouped(items: Sequence[Item], key: Callable[[Item], object]) -> list[list[i
     for i, item in enumerate(items):
         groups.setdefault(key(item), []).append(i)
     return list(groups.values())
-
-
-def _filled_by_triton(table: Tensor, logits: Tensor) -> bool:
-    """Whether a GPU writes the table straight from the logits."""
-    return table.dtype == torch.float32 and logits.stride(-1) == 1 and triton_wanted(logits)
 
 
 def _write(table: Tensor, rows: slice, values: Tensor) -> None:

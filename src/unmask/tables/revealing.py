@@ -57,19 +57,17 @@ class Conditionals:
         self.passes, self.planned, self.progress = 0, planned, progress
         self._outside = torch.empty(0, dtype=torch.long, device=model.device) if support is None else outside(model, support)
 
-    def log_q(
-        self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"], distinct: bool = False
-    ) -> Float[Tensor, "n p"]:
-        """log q(targets | rows) at `positions`, in float64.
-
-        Equal rows with equal positions are passed once; `distinct`: all rows differ, so skip the search.
-        """
-        return self.log_q_and_lost(rows, positions, targets, distinct)[0]
+    def log_q(self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"]) -> Float[Tensor, "n p"]:
+        """log q(targets | rows) at `positions`, in float64; equal rows with equal positions are passed once."""
+        return self.log_q_and_lost(rows, positions, targets)[0]
 
     def log_q_and_lost(
         self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"], distinct: bool = False
     ) -> tuple[Float[Tensor, "n p"], Float[Tensor, "n p"]]:
-        """The same, and how many nats the tokens outside the support take: over the whole vocabulary log q is lower by these."""
+        """The same, and how many nats the tokens outside the support take: over the whole vocabulary log q is lower by these.
+
+        `distinct`: all rows differ, so skip the search for equal ones.
+        """
         row_of = torch.arange(len(rows), device=rows.device)
         if not distinct:
             both, row_of = torch.unique(torch.cat([rows, positions], 1), dim=0, return_inverse=True)

@@ -189,7 +189,7 @@ def layer_of(module: Any, described: Architecture, heads: int, fused: bool = Tru
         heads=heads,
         gates=described.gates,
         before=described.before,
-        window=_window(module),
+        window=module.config.sliding_window if getattr(module, "attention_type", None) == "sliding_attention" else None,
         key_norms=described.key_norms and tuple(map(part, described.key_norms)),
         shrink=getattr(module, "scaling_factor", 1.0),
         fused=fused,
@@ -261,14 +261,6 @@ def _rounds(network: Any) -> bool:
         return bool((turn(third, third, one, 0 * one)[0] != third).any())
     except TypeError:
         return False
-
-
-def _window(module: Any) -> int | None:
-    """The largest distance that a layer's attention spans; None if it spans the whole text."""
-    if getattr(module, "attention_type", None) != "sliding_attention":
-        return None
-    window: int = module.config.sliding_window
-    return window
 
 
 def _part(base: Any, name: str | None) -> Any:
