@@ -25,7 +25,7 @@ from unmask.errors import ModelError, UnmaskWarning
 from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.architectures import find_encoder
-from unmask.models.encoder.encoder import Substitution, agree, has_padding, plain_logits, shared_logits
+from unmask.models.encoder.encoder import Encoder, Substitution, agree, has_padding, plain_logits, shared_logits
 from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.function_network import FunctionHead, FunctionNetwork, ShiftedHead, WholeRowCost, refuse_causal
@@ -227,7 +227,8 @@ class MaskedLM(ConditionalModel):
         refuse_too_long(ids.shape[1], self.max_length)
         ids, positions = ids.to(self.device), positions.to(self.device)
         n, p = positions.shape
-        forward = self._at_one if p == 1 and n and self._one_position_works(ids, positions) else self.head
+        encoder = self._for_one_position(ids, positions) if p == 1 and n else None
+        forward = self.head if encoder is None else partial(self._at_one, encoder)
         parts = self.batches.run(
             n,
             self.cost.bytes(ids.shape[1], p),
@@ -248,7 +249,7 @@ class MaskedLM(ConditionalModel):
     def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
         """Whether `states` and `logits_of` work for texts like these: a known architecture that gave the right answer here."""
         first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
-        if not self._one_position_works(first, ends[:, :1]):
+        if self._for_one_position(first, ends[:, :1]) is None:
             return False
         return self._agree(self.logits_of(self.states(first, ends)[0]), lambda head: head(first, ends)[0])
 
@@ -273,22 +274,24 @@ class MaskedLM(ConditionalModel):
         """The most rows that one call of the network takes; a row's last bits depend on how many there are."""
         return min(self.cost.rows(tokens), self.batches.rows(self.cost.bytes(tokens, predicted)))
 
-    def _at_one(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> Float[Tensor, "n 1 V"]:
-        assert self.encoder
-        return self.head.of_hidden(self.encoder.hidden_at(ids, positions))
+    def _at_one(self, encoder: Encoder, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> Float[Tensor, "n 1 V"]:
+        return self.head.of_hidden(encoder.hidden_at(ids, positions))
 
-    def _one_position_works(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> bool:
-        """Whether the last layer may run at one position only: known architecture, and the same answer on a first row."""
+    def _for_one_position(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> Encoder | None:
+        """The encoder if its last layer may run at one position only: known architecture, and the same answer on a first row.
+
+        Another thread may give `self.encoder` up at any time.
+        """
         encoder = self.encoder
         if encoder is None or not self.head.position_by_position or has_padding(encoder, ids):
-            return False
+            return None
         if ids.shape[1] not in self._checked_for_one:
             row, at = ids[:1], positions[:1]
-            if not self._agree(self._at_one(row, at)[:, 0], lambda head: head(row, at)[:, 0]):
+            if not self._agree(self._at_one(encoder, row, at)[:, 0], lambda head: head(row, at)[:, 0]):
                 self.encoder = None
-                return False
+                return None
             self._checked_for_one.add(ids.shape[1])
-        return True
+        return encoder
 
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
