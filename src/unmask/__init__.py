@@ -149,7 +149,10 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
-        raise AttributeError(f"module 'unmask' has no attribute {name!r}")
+        from unmask.options.elsewhere import command_for
+
+        found = None if name.startswith("_") else command_for(name, _HOME)
+        raise AttributeError(f"module 'unmask' has no attribute {name!r}" + (f": use unmask.{found.split()[0]}" if found else ""))
     value = import_module(_HOME[name]) if _HOME[name] == f"unmask.{name}" else getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value

@@ -59,6 +59,7 @@ SCANNED, MEASURED = "--mutations or --positions", "--measured"
 OF_MEASURED = tuple(
     "column variant skip_bad better scores orders seed background regions run engine workers epistasis pdb chain".split()
 )
+SEARCH = ("pieces", "lengths", "allow", "match", "differ", "most_changes", "passes", "mass", "library")
 DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
 
 
@@ -78,6 +79,7 @@ class FillOptions(Printed, Loaded, Grid, Targets, Texts):
         "unmask fill 'The [MASK] [MASK] at the casino.'",
         "unmask fill 'She [WORD] the door.' --forbid closed,opened --top 5",
     )
+    folds = (*Loaded.folds, Fold("--forbid WORDS", "search and constraints", SEARCH))
     text: Any = texts("Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens.")
     joint: str | None = grid_row(
         None, Construction(), DERIVED, "-j", otherwise=f"{DEFAULT} for one or two blanks, {SEARCHED} from three on"
@@ -137,6 +139,7 @@ class DependenceOptions(Printed, Drawn, Loaded, Grid, Texts):
         "unmask dependence 'The [MASK] [MASK] at the [MASK].'",
         "unmask dependence 'She put the keys on the table.' --positions 2,4,7 --figure dependence.png",
     )
+    folds = (*Loaded.folds, Fold("--profile FILE", "a profile", ("sentences", "seed", "out")))
     text: Any = texts("Text with [MASK] at two blanks or more, or a whole text.", required="")
     profile: Any = profile_row(None, TextFile(), "Measure how blanks depend on each other by distance, on texts, one per line.")
     sentences: int = profile_row(2000, Whole(1, MOST_SENTENCES), "The most texts to measure on.")
@@ -178,7 +181,7 @@ class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
         "unmask mutants 'the cat sat' --positions all --changes 2 --alphabet the,cat,dog,sat --by epistasis",
     )
     reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}), ON_RAY)
-    folds = (Fold("--measured FILE", "measured variants", OF_MEASURED),)
+    folds = (*Loaded.folds, Fold("--measured FILE", "measured variants", OF_MEASURED),)
     sequence: Any = texts("A sequence, such as a protein.")
     mutations: Any = option(
         None, Listed(), "Mutants, such as A24G,A24G+L30V, or a file of them, one per line.", python="Or a list of names."

@@ -83,6 +83,17 @@ class Candidates(Whole):
 
     python = "Or the token ids themselves, for each blank."
 
+    @staticmethod
+    def word(given: str) -> int:
+        """The number, when it is parsed; words are a natural mistake."""
+        try:
+            return int(given)
+        except ValueError:
+            raise InputError(
+                f"--candidates {checks.shown(given)} is not a whole number: give how many tokens to consider at each blank; "
+                "words to score go to --answers of fill, or to --targets"
+            ) from None
+
     def check(self, name: str, given: Any) -> Any:
         ids = not isinstance(given, str) and hasattr(given, "__len__")
         return given if ids else super().check(name, given)
@@ -172,7 +183,7 @@ class Construction(Kind):
 class Constructions(Listed):
     """Several constructions, or all."""
 
-    written = "with commas between them"
+    written = "with commas"
 
     def check(self, name: str, given: Any) -> Any:
         all_named(given, name)
@@ -183,7 +194,7 @@ class Words(Kind):
     """Words with commas between them; in Python a list."""
 
     commas = True
-    written = "with commas between them"
+    written = "with commas"
 
     def parse(self, name: str, given: str) -> list[str]:
         """ "red, green" as ["red", "green"]."""
@@ -362,7 +373,7 @@ class AllowedTokens(Repeated):
 class VariantScores(Listed):
     """Scores of variants, or all."""
 
-    written = "with commas between them"
+    written = "with commas"
 
     def check(self, name: str, given: Any) -> Any:
         from unmask.variants.registry import chosen

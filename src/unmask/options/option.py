@@ -47,7 +47,7 @@ class Row:
     command_only   Python has no such argument
     metavar        its value's name in the help; by default that of the kind, or of the argument
     command        what else the command line takes, for its help
-    python         what else Python takes, for its documentation
+    python         what else Python takes, for its documentation; of one that Python does not have, what to do there
     """
 
     default: Any
@@ -253,9 +253,9 @@ class Options:
         folded = [fold for fold in cls.folds if fold.opened(given)] or cls.folds
         names = {name for fold in folded for name in fold.names}
         if any(fold.opened(given) for fold in cls.folds):
-            unread = {row.name for row in shown for r in cls.reads if not set(r.users(row.name)) & set(cls.chosen(r.what, given))}
-            shown = [row for row in shown if row.name in names - unread]
-            lines.append(f"These are the options of {' and '.join(f.what for f in folded)}, beside those of --help alone.")
+            unread = {row.name for row in cls.declared() for r in cls.reads if not set(r.users(row.name)) & set(cls.chosen(r.what, given))}
+            shown = [row for row in cls.declared() if row.name in names - unread]
+            lines = [f"These are the options of {' and '.join(f.what for f in folded)}, beside those of --help alone."]
         elif folded:
             shown = [row for row in shown if row.name not in names]
             lines.append(f"More options: add {', '.join(f'{f.typed} ({f.what})' for f in folded)} to --help.")
@@ -283,13 +283,23 @@ Part = TypeVar("Part", bound=Options)
 
 
 def documented(table: type[Options]) -> Callable[[Function], Function]:
-    """Puts the arguments of a verb, from its rows, into its docstring: before the examples."""
+    """Puts the arguments of a verb, from its rows, into its docstring: before the examples.
+
+    What answers an unknown argument (`checked`) knows the names that other tools have for them.
+    """
 
     def decorate(function: Function) -> Function:
         function.__doc__ = with_arguments(function.__doc__ or "", table)
+        function.misnamed = lambda name: _misnamed(function.__name__, table, name)  # type: ignore[attr-defined]
         return function
 
     return decorate
+
+
+def _misnamed(verb: str, table: type[Options], name: str) -> str:
+    from unmask.options.elsewhere import misnamed
+
+    return misnamed(verb, table, name, python=True)
 
 
 def with_arguments(docstring: str, table: type[Options]) -> str:

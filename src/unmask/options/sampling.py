@@ -150,7 +150,9 @@ class SampleOptions(Printed, SharedWork, Loaded, Sampling):
         "user_terms": "Functions from token ids (n, T) to n numbers that are added to the energy.",
         **Options.python_only,
     }
-    text: str | None = option(None, Text(), "As --template.", argument=True, command_only=True, metavar="TEMPLATE")
+    text: str | None = option(
+        None, Text(), "As --template.", argument=True, command_only=True, metavar="TEMPLATE", python="use template"
+    )
     out: Any = output_row(None, File(), "Keep the run in this folder; the same command continues a run that was stopped.")
     chains_at_once: int | None = model_row(
         None, Whole(1, MOST_CHAINS), "Chains side by side; changes memory and speed, not the samples."
