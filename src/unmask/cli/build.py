@@ -53,16 +53,19 @@ def command(name: str, help: str, options: type[Options], run: Run) -> Any:
                     raise
                 verb = " ".join(ctx.command_path.split()[1:]) or name
                 raise InputError(misnamed(verb, options, error.option_name)) from None
-            if left:
-                example = f", such as {options.examples[0]}" if any(row.argument for row in rows) and options.examples else ""
-                raise InputError(
-                    f"{checks.shown(' '.join(left))} is left over: put quotes around a text of several words{example}"
-                )
             names = [option.name for option in order]
             for row in rows:
                 if row.kind.commas and names.count(row.name) > 1:
                     raise InputError(f"{row.flags[0]} was given twice: give its values once, with commas between them")
-            return super().parse_args(ctx, args)
+            try:
+                return super().parse_args(ctx, args)
+            except Exception as error:
+                if not left or type(error).__name__ != "UsageError":  # wrong values are errors of its subclasses
+                    raise
+                example = f", such as {options.examples[0]}" if any(row.argument for row in rows) else ""
+                raise InputError(
+                    f"{checks.shown(' '.join(left))} is left over: put quotes around a text of several words{example}"
+                ) from None
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
             rows, lines = options.on_screen(ctx.meta.get("typed", {}))

@@ -59,7 +59,7 @@ SCANNED, MEASURED = "--mutations or --positions", "--measured"
 OF_MEASURED = tuple(
     "column variant skip_bad better scores orders seed background regions run engine workers epistasis pdb chain".split()
 )
-SEARCH = ("pieces", "lengths", "allow", "match", "differ", "most_changes", "passes", "mass", "library")
+SEARCH = ("alphabet", "pieces", "lengths", "allow", "match", "differ", "most_changes", "passes", "mass", "library")
 DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
 
 
@@ -181,7 +181,10 @@ class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
         "unmask mutants 'the cat sat' --positions all --changes 2 --alphabet the,cat,dog,sat --by epistasis",
     )
     reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}), ON_RAY)
-    folds = (*Loaded.folds, Fold("--measured FILE", "measured variants", OF_MEASURED),)
+    folds = (
+        *Loaded.folds,
+        Fold("--measured FILE", "measured variants", OF_MEASURED),
+    )
     sequence: Any = texts("A sequence, such as a protein.")
     mutations: Any = option(
         None, Listed(), "Mutants, such as A24G,A24G+L30V, or a file of them, one per line.", python="Or a list of names."

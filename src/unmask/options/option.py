@@ -253,7 +253,12 @@ class Options:
         folded = [fold for fold in cls.folds if fold.opened(given)] or cls.folds
         names = {name for fold in folded for name in fold.names}
         if any(fold.opened(given) for fold in cls.folds):
-            unread = {row.name for row in cls.declared() for r in cls.reads if not set(r.users(row.name)) & set(cls.chosen(r.what, given))}
+            unread = {
+                row.name
+                for row in cls.declared()
+                for r in cls.reads
+                if not set(r.users(row.name)) & set(cls.chosen(r.what, given))
+            }
             shown = [row for row in cls.declared() if row.name in names - unread]
             lines = [f"These are the options of {' and '.join(f.what for f in folded)}, beside those of --help alone."]
         elif folded:

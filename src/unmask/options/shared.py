@@ -21,7 +21,7 @@ MOST_WORKERS = 10_000
 class Loaded(Options):
     """Where a model is, and how it runs."""
 
-    folds = (Fold("--device NAME", "unusual checkpoints", ("rename", "lang", "shift", "mask_token")),)
+    folds = (Fold("--device NAME", "dtype, unusual checkpoints", ("dtype", "rename", "lang", "shift", "mask_token")),)
 
     model: Any = model_row(
         None,
