@@ -195,7 +195,7 @@ def test_a_docstring_gets_the_arguments_before_its_examples():
 
     said = inspect.getdoc(cake)
     assert said.startswith("Make a cake.\n\nway      How it is made: baked, raw, boiled. [default: baked]\n")
-    assert said.endswith("sizes    Of the tins. [default: 20,26]\n\n>>> cake()")
+    assert said.endswith("sizes    Of the tins. As a list. [default: 20,26]\n\n>>> cake()")
 
 
 def test_an_argument_that_must_be_given_has_no_default():

@@ -108,6 +108,8 @@ def frontier(
 ) -> Frontier:
     """Nats per token against passes, for every decoder that has a law, beside one token per pass.
 
+    Arguments: help(unmask.frontier)
+
     >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
     >>> unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8).to_frame()["decoder"].tolist()
     ['interleaved', 'surest first', 'random order', 'left to right']

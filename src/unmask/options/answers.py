@@ -29,7 +29,7 @@ from unmask.options.kinds import (
     Whole,
     Words,
 )
-from unmask.options.option import Fold, Reads, grouped, option, output_row
+from unmask.options.option import Fold, Reads, grouped, like, option, output_row
 from unmask.options.shared import (
     ALPHABET,
     LARGEST_SEED,
@@ -262,6 +262,7 @@ class ServeOptions(Loaded):
 
     examples = ("unmask serve --open-browser", "unmask serve --model bert-base-cased --port 8080 --runs table --runs samples")
     python_only = {"ready": "Called with the page's address once it can be opened; otherwise the address is printed."}
+    model: Any = like(Loaded, "model", python="")
     beside: Any = option(None, Text(), "A second model, shown beside the first in every view.")
     host: str = option("127.0.0.1", Text(), "Where to listen; there is no password.")
     port: int = option(8000, Whole(0, 65535), "Of the page; 0 takes a free one.")

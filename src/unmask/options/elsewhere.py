@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from unmask.options.option import Options, Row
+from unmask.options.option import FLAG, Options, Row, in_python
 
 SURE = 0.8
 """Likeness from which a word is taken for a misspelt name of another tool."""
@@ -305,7 +305,7 @@ def misnamed(verb: str, table: type[Options], typed: str, python: bool = False) 
     elif isinstance(found, tuple):
         found = found[python]
     elif found and python:
-        found = re.sub(r"--([a-z-]+)", lambda flag: plain(flag[1]), re.sub(r"`unmask (\w+)[^`]*`", r"`unmask.\1`", found))
+        found = in_python(re.sub(r"`unmask (\w+)[^`]*`", r"`unmask.\1`", found))
     see = f"see help(unmask.{verb.replace(' ', '.')})" if python else f"see unmask {verb} --help"
     return f"{typed} is not an {'argument' if python else 'option'} of {verb}: {found or see}"
 
@@ -325,7 +325,7 @@ def meant(verb: str, table: type[Options], name: str) -> Row | str | tuple[str, 
             if option in rows and name in names.split():
                 return rows[option]
         for names, words in said.items():
-            flags = re.findall(r"(?<![\w-])--([a-z-]+)", words[0] if isinstance(words, tuple) else words.split("`")[0])
+            flags = FLAG.findall(words[0] if isinstance(words, tuple) else words.split("`")[0])
             if name in names.split() and all(plain(flag) in rows for flag in flags):
                 return words
     return None
@@ -347,7 +347,7 @@ def _use(row: Row, table: type[Options], python: bool) -> str:
         return f"give it without a name, such as {table.examples[0]}"
     said = row.kind.says(row.help).rstrip(".")
     said = said[0].lower() + said[1:] if said.split()[0].istitle() else said
-    return f"use {row.name if python else row.flags[0].split('/')[0]} ({said})"
+    return f"use {row.name} ({in_python(said)})" if python else f"use {row.flags[0].split('/')[0]} ({said})"
 
 
 def command_for(typed: str, known: Iterable[str], alone: bool = True) -> str | None:

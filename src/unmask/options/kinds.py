@@ -195,6 +195,7 @@ class Words(Kind):
 
     commas = True
     written = "with commas"
+    python = "As a list."
 
     def parse(self, name: str, given: str) -> list[str]:
         """ "red, green" as ["red", "green"]."""
@@ -237,6 +238,7 @@ class Numbers(Kind):
     bound: Kind | None = None
     alone: bool = False
     commas: ClassVar[bool] = True
+    python: ClassVar[str] = "As a list."
 
     def parse(self, name: str, given: str) -> list[Any]:
         """ "3,4" as [3, 4]."""
@@ -277,6 +279,7 @@ class Renames(Repeated):
     """Names of tensors and the names that the model knows them by."""
 
     metavar = "OLD=NEW"
+    python = 'As a mapping, {"old": "new"}.'
 
     def parse(self, name: str, given: Sequence[str]) -> dict[str, str]:
         """["a=b", "c=d"] as {"a": "b", "c": "d"}."""
@@ -312,6 +315,7 @@ class AllowedWords(ByBlank):
     """The only words of blanks."""
 
     metavar = "BLANK=WORDS"
+    python = 'As a mapping, {2: ["red", "green"]}.'
 
     def parse(self, name: str, given: Sequence[str]) -> dict[int, list[str]]:
         """["2=red,green"] as {2: ["red", "green"]}."""
@@ -331,6 +335,7 @@ class Patterns(ByBlank):
     """What fillings must match: one expression for every blank, or by the blanks' numbers."""
 
     metavar = "BLANK=REGEX"
+    python = 'As a mapping, {2: ".*ing"}, or one expression for all blanks.'
 
     def parse(self, name: str, given: Sequence[str]) -> str | dict[int, str]:
         """["2=.*ing"] as {2: ".*ing"}; one expression without a number is for every blank."""

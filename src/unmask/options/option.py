@@ -10,6 +10,7 @@ from the same rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
@@ -27,6 +28,9 @@ DEFAULT = object()
 """Stands for the default itself."""
 MODEL, OUTPUT = "Model", "Output"
 """The last groups of a help."""
+FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+WHERE = re.compile(r"^Arguments: help\(unmask\.\w+\)\n*", re.MULTILINE)
+"""What the source says for readers of the source alone."""
 FEW_METHODS = 3
 """Methods whose options a help shows all together, each with its readers."""
 
@@ -308,9 +312,10 @@ def _misnamed(verb: str, table: type[Options], name: str) -> str:
 
 
 def with_arguments(docstring: str, table: type[Options]) -> str:
-    """The docstring with the arguments of its verb before the examples."""
+    """The docstring with the arguments of its verb before the examples, instead of the line that says where they are."""
     said, found, examples = cleandoc(docstring).partition(">>> ")
-    return f"{said.rstrip()}\n\n{argument_lines(table)}\n\n{found}{examples}".rstrip() + "\n"
+    said = WHERE.sub("", said).rstrip()
+    return f"{said}\n\n{argument_lines(table)}\n\n{found}{examples}".rstrip() + "\n"
 
 
 def argument_lines(table: type[Options]) -> str:
@@ -319,8 +324,17 @@ def argument_lines(table: type[Options]) -> str:
     for row in table.declared():
         if not row.command_only:
             said = " ".join(filter(None, [row.kind.says(row.help), row.python or row.kind.python]))
-            default = f" [default: {row.shown_default}]" if row.shown_default else ""
-            lines.append((row.name, f"{said}{table.readers(row.name)}{default}"))
+            shown = row.otherwise or ("True" if row.default is True else row.shown_default)
+            default = f" [default: {shown}]" if shown else ""
+            lines.append((row.name, in_python(f"{said}{table.readers(row.name)}{default}")))
     lines += table.python_only.items()
     width = max(len(name) for name, _ in lines) + 2
     return "\n".join(fill(f"{name:<{width}}{said}", 120, subsequent_indent=" " * width) for name, said in lines)
+
+
+def in_python(said: str) -> str:
+    """Words about options as Python writes their names; commands in backticks stay as they are."""
+    return "".join(
+        part if quoted % 2 else FLAG.sub(lambda flag: flag[1].replace("-", "_"), part)
+        for quoted, part in enumerate(re.split("(`[^`]*`)", said))
+    )

@@ -66,7 +66,11 @@ class Sampling(Options):
     energy: EnergyKind = option("norm", Choice(get_args(EnergyKind)), "Which energy the chains sample")
     temperature: float = moves_row(1.0, TEMPERATURE, "Of the energy: exp(-E / temperature).")
     length: tuple[int, ...] = option(
-        (12,), Numbers(int, Whole(1, LONGEST), alone=True), "Tokens per text, or several lengths such as 8,12,16.", left_out=None
+        (12,),
+        Numbers(int, Whole(1, LONGEST), alone=True),
+        "Tokens per text, or several lengths such as 8,12,16.",
+        left_out=None,
+        python="A number, or a list.",
     )
     chains: int = option(64, Whole(1, MOST_CHAINS), "Chains, or texts decoded at once.")
     sweeps: int = option(100, Whole(1, MOST_SWEEPS), "How often each chain redraws all of its tokens.")

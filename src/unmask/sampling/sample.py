@@ -86,6 +86,8 @@ def sample(
 
     Without a template, texts have `length` blanks. An option that the chosen kernel does not use is refused.
 
+    Arguments: help(unmask.sample)
+
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
     >>> len(run.to_frame())
     6
