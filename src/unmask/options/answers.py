@@ -75,11 +75,11 @@ class FillOptions(Printed, Loaded, Grid, Targets, Texts):
         "From three blanks on by chain without --candidates, with [WORD] and [GAP:2-5], and with the options of a search, "
         "fillings are searched over the whole vocabulary, and the answer says how much of the mass was seen."
     )
+    folds = (*Loaded.folds, Fold("--forbid WORDS", "search and constraints", SEARCH))
     examples = (
         "unmask fill 'The [MASK] [MASK] at the casino.'",
         "unmask fill 'She [WORD] the door.' --forbid closed,opened --top 5",
     )
-    folds = (*Loaded.folds, Fold("--forbid WORDS", "search and constraints", SEARCH))
     text: Any = texts("Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens.")
     joint: str | None = grid_row(
         None, Construction(), DERIVED, "-j", otherwise=f"{DEFAULT} for one or two blanks, {SEARCHED} from three on"
