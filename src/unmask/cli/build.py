@@ -52,7 +52,7 @@ def command(name: str, help: str, options: type[Options], run: Run) -> Any:
                 if not hasattr(error, "possibilities"):  # only NoSuchOption has them; its module is the parser's own
                     raise
                 verb = " ".join(ctx.command_path.split()[1:]) or name
-                raise InputError(misnamed(verb, options, error.option_name)) from None
+                raise InputError(misnamed(verb, options, str(getattr(error, "option_name", "")))) from None
             names = [option.name for option in order]
             for row in rows:
                 if row.kind.commas and names.count(row.name) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from unmask.options.kinds import Alphabet, Candidates, Choice, File, Flag, Numbers, Renames, Text, Whole, Words
 from unmask.options.option import Fold, Options, Reads, grouped, model_row, option, output_row
@@ -21,7 +21,9 @@ MOST_WORKERS = 10_000
 class Loaded(Options):
     """Where a model is, and how it runs."""
 
-    folds = (Fold("--device NAME", "dtype, unusual checkpoints", ("dtype", "rename", "lang", "shift", "mask_token")),)
+    folds: ClassVar[tuple[Fold, ...]] = (
+        Fold("--device NAME", "dtype, unusual checkpoints", ("dtype", "rename", "lang", "shift", "mask_token")),
+    )
 
     model: Any = model_row(
         None,
