@@ -12,7 +12,7 @@ from unmask.errors import InputError
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.registry import KERNELS, entry_of
 from unmask.sampling.settings import SampleSettings
 

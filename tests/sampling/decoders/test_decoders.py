@@ -11,14 +11,12 @@ from sampling_cases import of, small_target, strictly_positive_joint
 from unmask.errors import InputError, ModelError
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.confidence import ConfidenceOrder
+from unmask.sampling.decoders.choosing import EntropyBound
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.entropy_bound import EntropyBound
-from unmask.sampling.decoders.mask_predict import MaskPredict, blanks_left
-from unmask.sampling.decoders.revise import Revise
+from unmask.sampling.decoders.mask_predict import ConfidenceOrder, MaskPredict, Revise, blanks_left
 from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.enumeration import all_texts
-from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 
 

@@ -22,14 +22,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.checks import real, whole
 from unmask.errors import InputError
-from unmask.options.sampling import HOTTEST, MOST_STEPS
-from unmask.sampling.decoders.decoder import DecodeInfo, Decoder, DecodeState
+from unmask.sampling.decoders.decoder import DecodeInfo, Decoder, DecodeState, StepwiseDecoder
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Conditionals, Drawn
 from unmask.sampling.kernels.kernel import refuse_nan
-from unmask.sampling.kernels.proposal import Proposal
 
 Tokens = Callable[[Tensor, Conditionals, Tensor], Drawn]
 """From texts (m), their conditionals and sites (m) to a token of each and its numbers."""
@@ -56,9 +53,9 @@ class Seen(NamedTuple):
     left: int | None
 
     @property
-    def share(self) -> Int[Tensor, " n"]:
+    def share(self) -> Int[Tensor, "n 1"]:
         """How many blanks of each text are filled now if the passes that are left take equal numbers of them."""
-        count = self.blank.sum(1)
+        count = self.blank.sum(1, keepdim=True)
         return count if self.left is None else -(-count // self.left)
 
 
@@ -74,16 +71,8 @@ class Revealed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RevealingDecoder(Decoder):
-    """A decoder with a law; see above. `decoding_steps`: the number of passes, or None if a bound decides it."""
-
-    decoding_steps: int | None = None
-    decoding_temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.decoding_steps is not None:
-            whole("decoding_steps", self.decoding_steps, 1, MOST_STEPS)
-        real("decoding_temperature", self.decoding_temperature, 0, HOTTEST)
+class RevealingDecoder(StepwiseDecoder):
+    """A decoder with a law; see above. A step is a pass."""
 
     @abstractmethod
     def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
@@ -119,7 +108,7 @@ class RevealingDecoder(Decoder):
         kept = self.passes.conditionals(ids, target.free_positions.expand(len(texts), -1)).flatten(0, 1)
         entropy, confidence = zeros[texts], zeros[texts] + 1
         row, site = here.nonzero().unbind(1)
-        numbers = self._conditionals(kept[row * sites + site], site).certainty()
+        numbers = self.conditionals(kept[row * sites + site], site).certainty()
         entropy[row, site], confidence[row, site] = numbers.nan_to_num(0.0)  # NaN: filled now, refused at the end
         left = None if self.decoding_steps is None else self.steps - state.steps + 1
         seen = Seen(ids, here, entropy, confidence, state.order[texts], state.steps - 1, left)
@@ -127,18 +116,13 @@ class RevealingDecoder(Decoder):
         chosen = here if left == 1 else here & self.choose(seen)
         passes[texts] = 1 + (self.passes.count - before) // len(texts)
         row, site = chosen.nonzero().unbind(1)
-        drawn = tokens(texts[row], self._conditionals(kept[row * sites + site], site), site)
-        state.ids[texts[row], target.free_positions[site]] = drawn.tokens
-        state.confidence[texts[row], site] = (drawn.logit - drawn.log_allowed).exp()
+        drawn = tokens(texts[row], self.conditionals(kept[row * sites + site], site), site)
+        state.write(target, texts[row], site, drawn)
         filled[texts], log_q[texts[row], site] = chosen, drawn.log_density
         special[texts[row], site] = drawn.log_all - drawn.log_allowed
         state.log_prob = state.log_prob + log_q.sum(1)
         zeros[texts] = entropy.masked_fill(~chosen, 0.0)
         return Revealed(filled, passes, log_q, special, zeros)
-
-    def _conditionals(self, kept: Float[Tensor, "m W"], site: Int[Tensor, " m"]) -> Conditionals:
-        greedy, tempered = self.decoding_temperature == 0, Proposal(self.decoding_temperature or 1.0)
-        return self.passes.proposals(kept, self.target, tempered, site, torch.zeros_like(site), greedy)
 
 
 class Law(NamedTuple):
@@ -185,9 +169,3 @@ def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
         steps = steps.masked_fill(found.filled, number)
     refuse_nan(state.confidence)
     return Law(log_q, special, passes, steps, entropy)
-
-
-def lowest(values: Float[Tensor, "n F"], blank: Bool[Tensor, "n F"], count: Int[Tensor, " n"]) -> Bool[Tensor, "n F"]:
-    """Marks the `count` blank sites of lowest value in each row; earlier sites first among equals."""
-    ranks = torch.where(blank, values, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
-    return blank & (ranks < count.unsqueeze(1))

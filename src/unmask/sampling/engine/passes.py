@@ -27,8 +27,7 @@ from torch import Tensor
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.energy import Energy, masked_alone
 from unmask.sampling.engine.memory import LogitMemory
-from unmask.sampling.engine.token_draw import Conditionals
-from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.engine.token_draw import Conditionals, Proposal
 from unmask.sampling.settings import Keeps
 from unmask.sampling.target import Target
 

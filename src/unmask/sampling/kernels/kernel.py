@@ -26,7 +26,7 @@ from unmask.errors import InputError, ModelError
 from unmask.sampling.energy import masked_alone
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
-from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.target import Target
 
 LARGEST_LOOK_UP = 512

@@ -20,7 +20,7 @@ from unmask.sampling.energy import Energy, UserTerm
 from unmask.sampling.engine.memory import GIGABYTE, MemoryPlan, available_bytes, chain_cost, plan_memory
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
-from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.settings import Keeps, SampleSettings
 from unmask.sampling.target import Target, blank_template
 from unmask.tables.kept import kept_with_first
