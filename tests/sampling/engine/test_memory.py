@@ -7,9 +7,9 @@ import pandas
 import pytest
 import torch
 from sampling_cases import small_target
-from small_models import save_bert
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
+from small_models import save_bert
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tabular import TabularMLM

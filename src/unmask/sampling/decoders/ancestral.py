@@ -32,7 +32,7 @@ from unmask.errors import InputError
 from unmask.joints.arnold_gokhale import family
 from unmask.joints.joint import Joint
 from unmask.options.sampling import Order
-from unmask.sampling.decoders.decoder import DecodeInfo, Decoder, DecodeState
+from unmask.sampling.decoders.decoder import Decoder, DecodeState
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Conditionals, Drawn, Proposal
 from unmask.sampling.target import Target
@@ -59,12 +59,12 @@ class ChainRule(Decoder):
         state.order = rng.permutation(state.rows, self.target.sites)
         return state
 
-    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
+    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
         """Fill the next site of each text's order; one pass per text."""
         site = state.order[:, state.steps]
         state.log_prob = state.log_prob + self.redraw(state, state.rows, site, rng).log_density
         state.steps += 1
-        return DecodeInfo(torch.nn.functional.one_hot(site, self.target.sites).bool(), torch.ones_like(site))
+        return torch.ones_like(site)
 
     def redraw(self, state: DecodeState, rows: Int[Tensor, " m"], site: Int[Tensor, " m"], rng: Randomness) -> Drawn:
         """Draw one site of each of the texts `rows`, given their other tokens; one pass per text."""
@@ -74,8 +74,7 @@ class ChainRule(Decoder):
 
     def conditionals(self, ids: Int[Tensor, "m T"], site: Int[Tensor, " m"]) -> Conditionals:
         """The conditional of one site of each text."""
-        position = self.target.free_positions[site].unsqueeze(1)
-        kept = self.passes.conditionals(ids.scatter(1, position, self.target.model.mask_id), position)[:, 0]
+        kept = self.passes.alone(ids, self.target.free_positions[site])
         return self.passes.proposals(kept, self.target, self.proposal, site, torch.zeros_like(site))
 
 
@@ -128,19 +127,19 @@ class Refined(ChainRule):
         """One for each blank, and one that refines."""
         return self.target.sites + 1
 
-    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
+    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
         """Fill the next blank of each text's order; when all are filled, refine."""
         if state.steps < self.target.sites:
             return super().step(state, rng)
         state.steps += 1
-        filled, passes = torch.zeros_like(state.confidence, dtype=torch.bool), self.refinements(state.rows, rng)
+        passes = self.refinements(state.rows, rng)
         left = passes.clone()
         while len(going := left.nonzero().squeeze(1)):
-            filled[going, self.gibbs(state, going, rng)] = True
+            self.gibbs(state, going, rng)
             left[going] -= 1
         if self.exact:
             state.log_prob = self.log_prob(state.ids)
-        return DecodeInfo(filled, passes)
+        return passes
 
     def refinements(self, rows: Int[Tensor, " m"], rng: Randomness) -> Int[Tensor, " m"]:
         """n with P(n >= j) = (1 - lambda)^j: log u / log(1 - lambda), rounded down."""
@@ -148,11 +147,9 @@ class Refined(ChainRule):
             return torch.zeros_like(rows)
         return (rng.log_uniform(rows) / log1p(-self.restart)).floor().long()
 
-    def gibbs(self, state: DecodeState, rows: Int[Tensor, " m"], rng: Randomness) -> Int[Tensor, " m"]:
+    def gibbs(self, state: DecodeState, rows: Int[Tensor, " m"], rng: Randomness) -> None:
         """Draw one random blank of each of `rows` again; one pass per text."""
-        site = rng.integers(rows, self.target.sites)
-        self.redraw(state, rows, site, rng)
-        return site
+        self.redraw(state, rows, rng.integers(rows, self.target.sites), rng)
 
     def log_prob(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
         """log mu of given texts, of two blanks."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -65,13 +64,6 @@ class DecodeState:
         self.confidence[rows, sites] = (drawn.logit - drawn.log_allowed).exp()
 
 
-class DecodeInfo(NamedTuple):
-    """Which sites a step filled, and the passes it took for each text."""
-
-    filled: Bool[Tensor, "n F"]
-    passes: Int[Tensor, " n"]
-
-
 @dataclass(frozen=True)
 class Decoder(ABC):
     """A rule that fills the blanks of a target. Its options have the ranges of `unmask sample`."""
@@ -99,8 +91,8 @@ class Decoder(ABC):
         return DecodeState.blank(self.target, n)
 
     @abstractmethod
-    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
-        """Fill some blanks in place."""
+    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
+        """Fill some blanks in place; the passes that it took for each text."""
 
     def blank(self, state: DecodeState) -> Bool[Tensor, "n F"]:
         """Which sites are blank."""
@@ -133,7 +125,7 @@ def decode(
         state.ids[:, decoder.target.given] = texts[:, decoder.target.given]
     passes = torch.zeros_like(state.rows)
     for _ in range(decoder.steps):
-        passes += decoder.step(state, rng).passes
+        passes += decoder.step(state, rng)
     refuse_nan(state.confidence)
     return state, passes
 

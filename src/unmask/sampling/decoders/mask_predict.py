@@ -34,7 +34,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from unmask.options.sampling import Schedule
-from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, StepwiseDecoder, lowest
+from unmask.sampling.decoders.decoder import DecodeState, StepwiseDecoder, lowest
 from unmask.sampling.engine.randomness import Randomness
 
 
@@ -92,18 +92,18 @@ class ScheduledDecoder(ParallelDecoder):
             self.predict(state, state.rows, (~blank).byte().argsort(dim=1, stable=True)[:, :count], rng)
         return blank
 
-    def end(self, state: DecodeState, filled: Bool[Tensor, "n F"], again: Bool[Tensor, "n F"]) -> DecodeInfo:
-        """Mask the sites `again`; the step took one pass for each text in which it `filled` any."""
+    def end(self, state: DecodeState, filled: Bool[Tensor, "n F"], again: Bool[Tensor, "n F"]) -> Int[Tensor, " n"]:
+        """Mask the sites `again`; the passes of the step, one for each text in which it `filled` any."""
         state.mask(self.target, again)
         state.steps += 1
-        return DecodeInfo(filled & ~again, filled.any(1).long())
+        return filled.any(1).long()
 
 
 @dataclass(frozen=True)
 class MaskPredict(ScheduledDecoder):
     """Every site may be predicted again, as long as it is among the least confident."""
 
-    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
+    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
         """Fill all blanks, then mask the least confident sites."""
         filled = self.fill(state, rng)
         return self.end(state, filled, lowest(state.confidence, torch.ones_like(filled), self.left(state)))
@@ -113,7 +113,7 @@ class MaskPredict(ScheduledDecoder):
 class ConfidenceOrder(ScheduledDecoder):
     """A site that was kept once is never predicted again."""
 
-    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
+    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
         """Fill all blanks, then mask the least confident of them."""
         filled = self.fill(state, rng)
         return self.end(state, filled, lowest(state.confidence, filled, self.left(state)))
@@ -123,7 +123,7 @@ class ConfidenceOrder(ScheduledDecoder):
 class Revise(ParallelDecoder):
     """Every site is predicted at every step."""
 
-    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
+    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
         """Predict all sites of the texts that are not settled; one pass for each of them."""
         before, going = state.ids.clone(), ~state.settled
         texts = going.nonzero().squeeze(1)
@@ -132,4 +132,4 @@ class Revise(ParallelDecoder):
         if self.decoding_temperature == 0:
             state.settled |= (state.ids == before).all(1)
         state.steps += 1
-        return DecodeInfo(going.unsqueeze(1).expand(state.confidence.shape), going.long())
+        return going.long()

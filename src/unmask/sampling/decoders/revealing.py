@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.sampling.decoders.decoder import DecodeInfo, Decoder, DecodeState, StepwiseDecoder
+from unmask.sampling.decoders.decoder import Decoder, DecodeState, StepwiseDecoder
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Conditionals, Drawn
 from unmask.sampling.kernels.kernel import refuse_nan
@@ -59,15 +59,27 @@ class Seen(NamedTuple):
         return count if self.left is None else -(-count // self.left)
 
 
-class Revealed(NamedTuple):
-    """One pass: the sites it filled, its cost, and for these sites log q, the nats that tokens outside the support take, and
-    the entropy of the model's own conditional."""
+class Law(NamedTuple):
+    """The law of n texts, in nats; its sum over sites is the log-probability of a text.
 
-    filled: Bool[Tensor, "n F"]
-    passes: Int[Tensor, " n"]
+    log_q     log q(x_i | x_S) of each site, S what was revealed before the pass that revealed it
+    special   by how many nats log_q is lower with q over the whole vocabulary, at temperature 1
+    passes    how many passes each text took
+    steps     the pass in which each site was revealed, from 0
+    entropy   of the model's own conditional at each site: the mean of -log_q at temperature 1 if the model is right
+    """
+
     log_q: Float[Tensor, "n F"]
     special: Float[Tensor, "n F"]
+    passes: Int[Tensor, " n"]
+    steps: Int[Tensor, "n F"]
     entropy: Float[Tensor, "n F"]
+
+    @classmethod
+    def unknown(cls, state: DecodeState) -> Law:
+        """All zeros, before anything is revealed."""
+        zeros = torch.zeros_like(state.confidence)
+        return cls(zeros, zeros.clone(), torch.zeros_like(state.rows), torch.zeros_like(state.order), zeros.clone())
 
 
 @dataclass(frozen=True)
@@ -88,25 +100,23 @@ class RevealingDecoder(StepwiseDecoder):
         """Every pass fills at least one blank."""
         return min(self.target.sites, self.decoding_steps or self.target.sites)
 
-    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
+    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
         """Choose sites and draw their tokens; one pass for each text that has blanks."""
-        found = self.reveal(state, rng.tokens)
-        return DecodeInfo(found.filled, found.passes)
+        found = Law.unknown(state)
+        self.reveal(state, rng.tokens, found)
+        return found.passes
 
-    def reveal(self, state: DecodeState, tokens: Tokens) -> Revealed:
-        """One pass: choose sites, and fill them with `tokens`."""
+    def reveal(self, state: DecodeState, tokens: Tokens, found: Law) -> None:
+        """One pass: choose sites, fill them with `tokens`, and write their part of the law into `found`."""
         target, sites = self.target, self.target.sites
         blank = self.blank(state)
         texts = blank.any(1).nonzero().squeeze(1)
-        zeros = torch.zeros(blank.shape, dtype=torch.float64, device=blank.device)
-        filled, log_q, special = torch.zeros_like(blank), zeros.clone(), zeros.clone()
-        passes = torch.zeros_like(state.rows)
         state.steps += 1
         if not len(texts):
-            return Revealed(filled, passes, log_q, special, zeros)
+            return
         ids, here = state.ids[texts], blank[texts]
         kept = self.passes.conditionals(ids, target.free_positions.expand(len(texts), -1)).flatten(0, 1)
-        entropy, confidence = zeros[texts], zeros[texts] + 1
+        entropy, confidence = torch.zeros_like(found.entropy[texts]), torch.ones_like(found.entropy[texts])
         row, site = here.nonzero().unbind(1)
         numbers = self.conditionals(kept[row * sites + site], site).certainty()
         entropy[row, site], confidence[row, site] = numbers.nan_to_num(0.0)  # NaN: filled now, refused at the end
@@ -114,32 +124,16 @@ class RevealingDecoder(StepwiseDecoder):
         seen = Seen(ids, here, entropy, confidence, state.order[texts], state.steps - 1, left)
         before = self.passes.count
         chosen = here if left == 1 else here & self.choose(seen)
-        passes[texts] = 1 + (self.passes.count - before) // len(texts)
+        found.passes[texts] += 1 + (self.passes.count - before) // len(texts)
         row, site = chosen.nonzero().unbind(1)
-        drawn = tokens(texts[row], self.conditionals(kept[row * sites + site], site), site)
-        state.write(target, texts[row], site, drawn)
-        filled[texts], log_q[texts[row], site] = chosen, drawn.log_density
-        special[texts[row], site] = drawn.log_all - drawn.log_allowed
+        text = texts[row]
+        drawn = tokens(text, self.conditionals(kept[row * sites + site], site), site)
+        state.write(target, text, site, drawn)
+        log_q = torch.zeros_like(found.log_q)
+        log_q[text, site] = drawn.log_density
         state.log_prob = state.log_prob + log_q.sum(1)
-        zeros[texts] = entropy.masked_fill(~chosen, 0.0)
-        return Revealed(filled, passes, log_q, special, zeros)
-
-
-class Law(NamedTuple):
-    """The law of n texts, in nats; its sum over sites is the log-probability of a text.
-
-    log_q     log q(x_i | x_S) of each site, S what was revealed before the pass that revealed it
-    special   by how many nats log_q is lower with q over the whole vocabulary, at temperature 1
-    passes    how many passes each text took
-    steps     the pass in which each site was revealed, from 0
-    entropy   of the model's own conditional at each site: the mean of -log_q at temperature 1 if the model is right
-    """
-
-    log_q: Float[Tensor, "n F"]
-    special: Float[Tensor, "n F"]
-    passes: Int[Tensor, " n"]
-    steps: Int[Tensor, "n F"]
-    entropy: Float[Tensor, "n F"]
+        found.log_q[text, site], found.special[text, site] = drawn.log_density, drawn.log_all - drawn.log_allowed
+        found.steps[text, site], found.entropy[text, site] = torch.full_like(text, state.steps - 1), entropy[row, site]
 
 
 def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
@@ -156,16 +150,12 @@ def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
     state = decoder.init(len(ids), rng)
     state.ids[:, target.given] = ids[:, target.given]
     tokens = ids[:, target.free_positions]
-    log_q, special, entropy = (state.confidence.clone() for _ in range(3))
-    passes, steps = torch.zeros_like(state.rows), torch.zeros_like(tokens)
+    found = Law.unknown(state)
 
     def given(texts: Tensor, conditionals: Conditionals, site: Tensor) -> Drawn:
         return conditionals.at(tokens[texts, site])
 
-    for number in range(decoder.steps):
-        found = decoder.reveal(state, given)
-        log_q, special, passes = log_q + found.log_q, special + found.special, passes + found.passes
-        entropy = entropy + found.entropy
-        steps = steps.masked_fill(found.filled, number)
+    for _ in range(decoder.steps):
+        decoder.reveal(state, given, found)
     refuse_nan(state.confidence)
-    return Law(log_q, special, passes, steps, entropy)
+    return found

@@ -60,7 +60,8 @@ def plan_memory(
     budget = memory or (int(GPU_SHARE * available_bytes(model.device)) if on_gpu else CPU_BYTES)
     if only is not None:
         return MemoryPlan(only, budget, chain_cost(settings, longest, only).each)
-    costs = {keeps: chain_cost(settings, longest, keeps) for keeps in _offered(model, longest)}
+    states: list[Keeps] = ["states"] if model.offers_states(longest.template_ids.unsqueeze(0)) else []
+    costs = {keeps: chain_cost(settings, longest, keeps) for keeps in ("logits", *states, "nothing")}
     wanted = settings.chains if on_gpu else 1
     order: list[Keeps] = ["states", "logits"] if on_gpu else ["logits", "states"]
     for keeps in order:
@@ -124,10 +125,6 @@ def available_bytes(device: torch.device) -> int:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     except (OSError, StopIteration):
         return 8 * GIGABYTE
-
-
-def _offered(model: MaskedLM, target: Target) -> list[Keeps]:
-    return ["logits", "states", "nothing"] if model.offers_states(target.template_ids.unsqueeze(0)) else ["logits", "nothing"]
 
 
 class LogitMemory:

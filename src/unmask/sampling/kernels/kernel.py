@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.errors import InputError, ModelError
-from unmask.sampling.energy import masked_alone
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Proposal
@@ -143,7 +142,7 @@ class ChainState:
     def look(self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]) -> None:
         """Compute and keep the conditionals of one site of each of the texts `rows`, without their terms; one pass each."""
         if len(rows):
-            self._keep(target, rows, sites, self._computed(target, passes, rows, sites))
+            self._keep(target, rows, sites, passes.alone(self.ids[rows], target.free_positions[sites]))
 
     def _keep(self, target: Target, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"], kept: Float[Tensor, "m W"]) -> None:
         if self.kept is None:
@@ -160,14 +159,7 @@ class ChainState:
         """The conditionals of one site of each text, which must be fresh; a pass each where they are not kept."""
         if passes.keeps != "nothing" and self.kept is not None:
             return self.kept[rows, sites]
-        return self._computed(target, passes, rows, sites)
-
-    def _computed(
-        self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]
-    ) -> Float[Tensor, "m W"]:
-        positions = target.free_positions[sites]
-        masked = masked_alone(self.ids[rows], positions, target.model.mask_id)
-        return passes.conditionals(masked, positions.unsqueeze(1))[:, 0]
+        return passes.alone(self.ids[rows], target.free_positions[sites])
 
     def passes_of_a_look(self, passes: Passes) -> Int[Tensor, " n"]:
         """Passes that each chain pays to look at one fresh conditional."""
@@ -214,11 +206,6 @@ class Kernel(ABC):
     target: Target
     passes: Passes
     proposal: Proposal = field(default_factory=Proposal)
-
-    @property
-    def replicas(self) -> int:
-        """Rows of the state per chain: 1, except where each chain runs at several temperatures."""
-        return 1
 
     def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
         """The rows that are samples, one per chain; the others are replicas."""

@@ -190,14 +190,9 @@ class ParallelTempering(MetropolisHastings):
         if len(self.ladder) < 2 or any(a >= b for a, b in pairwise(self.ladder)):
             raise InputError(f"ladder {list(self.ladder)}: give two temperatures or more, positive and rising")
 
-    @property
-    def replicas(self) -> int:
-        """One row of the state per temperature of the ladder."""
-        return len(self.ladder)
-
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
         """Every replica of a chain starts at its text."""
-        state, passes = super().init(ids.repeat_interleave(self.replicas, 0))
+        state, passes = super().init(ids.repeat_interleave(len(self.ladder), 0))
         state.temperature = torch.tensor(self.ladder, dtype=torch.float64, device=self.target.device).repeat(len(ids))
         return state, passes
 
@@ -213,10 +208,10 @@ class ParallelTempering(MetropolisHastings):
     def swap(self, state: ChainState, rng: Randomness) -> Int[Tensor, "2 R"]:
         """Try one set of neighbouring swaps in every ladder; how many were tried and accepted at each rung."""
         ranked = self._ranked(state)
-        counts = torch.zeros((2, self.replicas - 1), dtype=torch.long, device=ranked.device)
+        counts = torch.zeros((2, len(self.ladder) - 1), dtype=torch.long, device=ranked.device)
         odd = rng.integers(ranked[:, 0], 2)
         energy = state.energy
-        for rank in range(self.replicas - 1):
+        for rank in range(len(self.ladder) - 1):
             tried, low, high = odd == rank % 2, ranked[:, rank], ranked[:, rank + 1]
             cold, hot = state.temperature[low], state.temperature[high]
             swapped = tried & (rng.log_uniform(low) < (1 / cold - 1 / hot) * (energy[low] - energy[high]))
@@ -226,6 +221,6 @@ class ParallelTempering(MetropolisHastings):
 
     def _ranked(self, state: ChainState) -> Int[Tensor, "n R"]:
         """Rows of each ladder in rising temperature."""
-        ladder = state.temperature.reshape(-1, self.replicas)
-        first = torch.arange(len(ladder), device=ladder.device).unsqueeze(1) * self.replicas
+        ladder = state.temperature.reshape(-1, len(self.ladder))
+        first = torch.arange(len(ladder), device=ladder.device).unsqueeze(1) * len(self.ladder)
         return ladder.argsort(1) + first

@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -326,39 +325,35 @@ class SampleFolder(RunFolder):
         return self.own / "checkpoints" / f"{_series(group)}.npz"
 
 
-class Writer:
-    """Writes the samples of a run's groups to its folder, in the order given, on a thread while the chains go on.
+Write = Callable[[int, Sequence[SweepRows], Mark], None]
+"""From a group, samples of it and the mark after them."""
 
-    The thread waits for the device, spells each different text once, and writes the part, then the checkpoint that follows it.
+
+@contextmanager
+def writing_aside(folder: SampleFolder, model: MaskedLM) -> Iterator[Write]:
+    """A function that writes samples, then the checkpoint that follows them, on a thread while the chains go on.
+
+    The thread waits for the device and spells each different text once. Each call waits for the one before, as does the end of
+    the block; what went wrong in a call is raised there.
     """
+    begun: list[Future[None]] = []
 
-    def __init__(self, folder: SampleFolder, model: MaskedLM) -> None:
-        self.folder, self.model = folder, model
-        self._thread = ThreadPoolExecutor(1)
-        self._last: Future[None] | None = None
+    def write(group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
+        folder.keep(group, table_of(rows, model), on_host(mark))
 
-    def __enter__(self) -> Self:
-        return self
+    def finish() -> None:
+        while begun:
+            begun.pop().result()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def begin(group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
+        finish()
+        begun.append(thread.submit(write, group, list(rows), mark))
+
+    with ThreadPoolExecutor(1) as thread:
         try:
-            self.wait()
+            yield begin
         finally:
-            self._thread.shutdown()
-
-    def keep(self, group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
-        """Write samples, then the checkpoint that follows them; waits for what was given before."""
-        self.wait()
-        self._last = self._thread.submit(self._write, group, list(rows), mark)
-
-    def wait(self) -> None:
-        """Until everything is written; what went wrong there is raised here."""
-        if self._last is not None:
-            last, self._last = self._last, None
-            last.result()
-
-    def _write(self, group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
-        self.folder.keep(group, table_of(rows, self.model), on_host(mark))
+            finish()
 
 
 def as_frame(table: pyarrow.Table) -> pandas.DataFrame:
