@@ -146,7 +146,7 @@ class LogitMemory:
         self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m 1"], run: Callable[[Tensor, Tensor], Tensor]
     ) -> tuple[Float[Tensor, "m 1 V"], int]:
         """Logits of each row, and how many rows were `run` because they were not known."""
-        keys = _keys(ids, positions)
+        keys = [row.tobytes() for row in torch.cat([ids, positions], 1).int().cpu().numpy()]
         hits = [place for place, key in enumerate(keys) if key in self._slots]
         new = {key: place for place, key in enumerate(keys) if key not in self._slots}
         out = torch.empty((len(keys), 1, self._kept.shape[1]), dtype=self._kept.dtype, device=self._kept.device)
@@ -170,10 +170,3 @@ class LogitMemory:
             self._slots[key] = slot
             slots.append(slot)
         self._kept[slots] = logits
-
-
-def _keys(ids: Int[Tensor, "m T"], positions: Int[Tensor, "m 1"]) -> list[bytes]:
-    table = torch.cat([ids, positions], 1).int().cpu().numpy()
-    width = table.shape[1] * table.itemsize
-    whole = table.tobytes()
-    return [whole[start : start + width] for start in range(0, len(whole), width)]

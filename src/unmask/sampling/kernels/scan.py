@@ -11,13 +11,11 @@ to redraw F tokens, F the number of sites. Within a block the order of the sites
 from __future__ import annotations
 
 from math import ceil
-from typing import get_args
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.options.sampling import BlockShape, Scan
 from unmask.sampling.engine.randomness import Randomness
@@ -27,8 +25,6 @@ class SweepPlan:
     """The sites of every step of a sweep over `sites` sites, in blocks of `block_size`."""
 
     def __init__(self, sites: int, scan: Scan = "permutation", block_size: int = 1, shape: BlockShape = "window") -> None:
-        one_of("scan", scan, get_args(Scan))
-        one_of("block shape", shape, get_args(BlockShape))
         if not 1 <= block_size <= sites:
             raise InputError(f"blocks of {block_size} in a text of {sites} free positions: give a block size from 1 to {sites}")
         self.sites, self.scan, self.block_size, self.shape = sites, scan, block_size, shape

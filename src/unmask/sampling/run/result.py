@@ -160,17 +160,17 @@ def assemble(
 def load_run(path: str | os.PathLike[str]) -> SampleRun:
     """A run as its folder has it so far; it need not be finished."""
     folder = user_path(path, "run")
-    settings = stored_settings(folder)
-    samples = as_frame(read_rows(read_parts(folder, read_settings(folder, KIND).get("run")), sample_columns()))
+    settings, run = stored_settings(folder)
     snapshots = [read_checkpoint(path) for path in sorted((folder / "checkpoints").glob("group-*.npz"))]
+    samples = as_frame(read_rows(read_parts(folder, run), sample_columns()))  # after the checkpoints: each follows its part
     if samples.empty or not snapshots:
         raise InputError(f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in")
     _refuse_missing_samples(folder, settings, samples, snapshots)
-    run = assemble(settings, samples, snapshots, None, folder)
+    found = assemble(settings, samples, snapshots, None, folder)
     file = folder / "starts.parquet"
     if not file.is_file():  # the run is under way
-        return run
-    return replace(run, starts=read_table(file, remedy="give the command of the run again, which writes it again").to_pandas())
+        return found
+    return replace(found, starts=read_table(file, remedy="give the command of the run again, which writes it again").to_pandas())
 
 
 def _refuse_missing_samples(
@@ -222,8 +222,7 @@ class SweepRows(NamedTuple):
 
     def on_host(self) -> SweepRows:
         """The same in this process's memory."""
-        log_probs = None if self.log_probs is None else self.log_probs.cpu()
-        return self._replace(ids=self.ids.cpu(), energies=self.energies.cpu(), log_probs=log_probs, passes=self.passes.cpu())
+        return SweepRows(*(value.cpu() if isinstance(value, Tensor) else value for value in self))
 
 
 def table_of(rows: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
@@ -362,11 +361,11 @@ def as_frame(table: pyarrow.Table) -> pandas.DataFrame:
     return frame.sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
 
 
-def stored_settings(folder: Path) -> SampleSettings:
-    """The settings of the run in a folder."""
+def stored_settings(folder: Path) -> tuple[SampleSettings, str | None]:
+    """The settings of the run in a folder, and which run it is."""
     stored = read_settings(folder, KIND)
     try:
-        return SampleSettings.from_dict(stored)
+        return SampleSettings.from_dict(stored), stored.get("run")
     except KeyError as missing:
         why = f"lacks {missing}"
     except (InputError, TypeError, ValueError) as error:
