@@ -1,1 +1,1 @@
-"""Markov kernels, one family per file, and what they share: states, scans."""
+"""Markov kernels, one family per file."""

@@ -32,8 +32,7 @@ from unmask.sampling.engine.memory import LogitMemory, MemoryPlan, available_byt
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.engine.token_draw import Proposal
-from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
-from unmask.sampling.kernels.scan import SweepPlan
+from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo, SweepPlan
 from unmask.sampling.run.groups import Group, groups, independent_texts, starting_texts
 from unmask.sampling.run.result import (
     COUNTS,
