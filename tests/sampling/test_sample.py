@@ -122,8 +122,10 @@ def test_user_terms_are_added_and_forbid(tiny):
 
     run = unmask.sample(init=["the dog sat"], chains=8, sweeps=10, user_terms=[no_cats], model=tiny)
     assert not any("cat" in text.split() for text in run.samples["text"])
-    with pytest.raises(InputError, match="forbidden by a user term"):
+    with pytest.raises(InputError, match="forbidden by a user term, where the target is zero: give starts that it allows"):
         unmask.sample(init=["the cat sat"], chains=2, sweeps=2, user_terms=[no_cats], model=tiny)
+    with pytest.raises(InputError, match="kernel ancestral drew a text that is forbidden by a user term, which decoders do not"):
+        unmask.sample("the [MASK]", allow={2: ["cat"]}, kernel="ancestral", chains=2, sweeps=2, user_terms=[no_cats], model=tiny)
     with pytest.raises(InputError, match="returned a float: return a tensor"):
         unmask.sample(chains=2, sweeps=2, user_terms=[lambda ids: 1.0], model=tiny)
     with pytest.raises(InputError, match="nan or -inf"):

@@ -63,7 +63,7 @@ class ChainState:
         target.check(ids)
         user = target.energy.from_user(ids)
         if bool(user.isinf().any()):
-            raise InputError("a start is forbidden by a user term: a chain cannot start where its target is zero")
+            raise InputError("a start is forbidden by a user term, where the target is zero: give starts that it allows, by init")
         state = cls.blank(target, len(ids))
         state.ids, state.user = ids, user
         if temperature is not None:

@@ -235,6 +235,11 @@ class DecoderRun(GroupRun):
 
     def energies(self) -> Float[Tensor, " n"]:
         """The latest texts' energies; all of their passes are scoring passes."""
+        if bool(self.group.target.energy.from_user(self.state.ids).isinf().any()):
+            raise InputError(
+                f"kernel {self.settings.kernel} drew a text that is forbidden by a user term, which decoders do not use: take a "
+                f"Markov kernel such as {SampleSettings.kernel}, or return finite numbers"
+            )
         state = ChainState.at(self.group.target, self.state.ids)
         self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
         return state.energy

@@ -222,7 +222,7 @@ class SweepRows(NamedTuple):
 
     def on_host(self) -> SweepRows:
         """The same in this process's memory."""
-        return SweepRows(*(value.cpu() if isinstance(value, Tensor) else value for value in self))
+        return SweepRows._make(value.cpu() if isinstance(value, Tensor) else value for value in self)
 
 
 def table_of(rows: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
