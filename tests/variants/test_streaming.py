@@ -138,7 +138,7 @@ def test_too_many_passes_are_refused_with_their_count(variants, monkeypatch):
 def test_a_workers_numbers_are_those_of_this_process(variants):
     contexts = ASKED.contexts(LOAD())
     pairs = contexts.pairs(variants)
-    work = pickle.loads(pickle.dumps(partial(streaming._worker, LOAD, ASKED, pairs)))()
+    work = pickle.loads(pickle.dumps(partial(streaming._worker, ASKED, pairs)))(LOAD())
     start, found = work((7, variants[:9].to(torch.int32).numpy()))
     contexts.know(pairs)
     assert start == 7

@@ -22,7 +22,7 @@ from unmask.errors import InputError
 from unmask.evaluation.datasets import Parse, Text, read_texts
 from unmask.evaluation.measure import COLUMNS, InBatches, Measurer, Row, about_pair, as_table, schema
 from unmask.evaluation.pairs import PositionPair, choose_pairs, pairs_as_lines, read_pairs
-from unmask.evaluation.sharing import SharedOut, make_measuring
+from unmask.evaluation.sharing import measured_on_ray
 from unmask.evaluation.table import Evaluation
 from unmask.joints.registry import PUBLISHED_STEPS, all_named
 from unmask.models.masked_lm import MaskedLM, as_model
@@ -203,13 +203,12 @@ def evaluate(
         plan = make_plan(request, lm, over, lm.device.type)
         longest = max((len(pair.ids) for pair in plan.pairs), default=0)
         return _run(plan, InBatches(measurer, memory, longest), folder, progress)
-    lm, workers_model = for_workers(model, device, dtype, (rename, lang, shift, mask_token))
+    lm, on_ray = for_workers(model, device, dtype, (rename, lang, shift, mask_token), workers)
     over = support_of(request, lm)
-    plan = make_plan(request, lm, over, workers_model.device)
+    plan = make_plan(request, lm, over, on_ray.device)
     longest = max((len(pair.ids) for pair in plan.pairs), default=0)
     measured = (request.constructions, request.arnold_gokhale_steps, over.joints, memory, longest)
-    pool = SharedOut(partial(make_measuring, workers_model, *measured), workers, workers_model.gpu)
-    return _run(plan, pool, folder, progress)
+    return _run(plan, partial(measured_on_ray, on_ray, measured), folder, progress)
 
 
 def _run(

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from unmask.evaluation.measure import MOST, InBatches, Measurer, Row
 from unmask.evaluation.pairs import PositionPair
-from unmask.models.workers import WorkersModel
-from unmask.runs.engines import Answer, OnRay
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.workers import Workers
+from unmask.runs.engines import Answer
 
 SECONDS = 2.0
 """After which a worker answers with the batches that it has."""
@@ -22,39 +24,29 @@ Some = list[tuple[int, PositionPair]]
 Answers = list[Answer[list[Row]]]
 
 
-class SharedOut:
-    """Answers pairs on Ray; those of a batch one after the other, as `InBatches` does."""
+def measured_on_ray(workers: Workers, measured: Sequence[Any], pairs: Sequence[PositionPair]) -> Iterator[Answer[list[Row]]]:
+    """Answers as they arrive, those of a batch one after the other, as `InBatches` does.
 
-    def __init__(self, make: Callable[[], Callable[[Some], Answers]], workers: int | None, gpu: bool) -> None:
-        self.make, self.workers, self.gpu = make, workers, gpu
-
-    def __call__(self, pairs: Sequence[PositionPair]) -> Iterator[Answer[list[Row]]]:
-        """Answers as they arrive."""
-        if not pairs:
-            return
-        engine = OnRay(self.make, self.workers, self.gpu, _rest, most=len(pairs))
-        size = min(MOST, -(-len(pairs) // (SHARES * engine.size)))
-        shares = [list(enumerate(pairs))[first : first + size] for first in range(0, len(pairs), size)]
-        left = {place for share in shares for place, _ in share}
-        for answer in engine(shares):
-            found = answer.result
-            if found is None:
-                lost = [place for place, _ in shares[answer.place] if place in left]
-                found = [Answer(place, failure=answer.failure) for place in lost]
-            left -= {one.place for one in found}
-            yield from found
+    measured   the arguments of `Measurer` after the model (three), and of `InBatches` after the measurer
+    """
+    if not pairs:
+        return
+    engine = workers.pool(partial(_worker, measured), _rest, most=len(pairs))
+    size = min(MOST, -(-len(pairs) // (SHARES * engine.size)))
+    places = list(enumerate(pairs))
+    shares = [places[first : first + size] for first in range(0, len(pairs), size)]
+    left = set(range(len(pairs)))
+    for answer in engine(shares):
+        found = answer.result
+        if found is None:
+            lost = [place for place, _ in shares[answer.place] if place in left]
+            found = [Answer(place, failure=answer.failure) for place in lost]
+        left -= {one.place for one in found}
+        yield from found
 
 
-def make_measuring(
-    model: WorkersModel,
-    constructions: Sequence[str],
-    steps: int | None,
-    support: Sequence[int] | None,
-    budget: str | float | None,
-    longest: int,
-) -> Callable[[Some], Answers]:
-    """What a worker does, with a model of its own; arguments of `Measurer` and of `InBatches`."""
-    return partial(_measured, InBatches(Measurer(model.load(), constructions, steps, support), budget, longest))
+def _worker(measured: Sequence[Any], model: MaskedLM) -> Callable[[Some], Answers]:
+    return partial(_measured, InBatches(Measurer(model, *measured[:3]), *measured[3:]))
 
 
 def _measured(engine: InBatches, some: Some) -> Answers:

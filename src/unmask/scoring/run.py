@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from unmask.errors import InputError, UnmaskError
-from unmask.runs.engines import OnRay
+from unmask.errors import InputError
+from unmask.runs.engines import results
 from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import ScoreSettings
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from unmask.models.masked_lm import MaskedLM
-    from unmask.models.workers import WorkersModel
+    from unmask.models.workers import Workers
 
 CHUNK_TEXTS = {"cpu": 512, "cuda": 8192}
 CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
@@ -139,8 +139,7 @@ def run_in_folder(
     shape: RowShape,
     format: str,
     total: int,
-    model_of_workers: WorkersModel | None = None,
-    workers: int | None = None,
+    workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
@@ -150,17 +149,17 @@ def run_in_folder(
         marks[read_rows([part], columns)["item"].to_numpy()] = True
     already, done = int(marks.sum()), marks.tobytes()
     pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not done[number])
-    device = model.device.type if model_of_workers is None else model_of_workers.device
+    device = model.device.type if workers is None else workers.device
     work = chunks(model, pending, settings, device)
     finished = 0
     if progress:
         progress(already, total, TEXTS)
     with _Writer(folder, columns) as write:
-        if model_of_workers is None:
+        if workers is None:
             for chunk, scores in scored(model, work, settings, shape, _among(progress, already, total), device == "cuda"):
                 write(shape.table(model.words, chunk, scores, settings), chunk[0].number)
         else:
-            for table, first, texts in _on_ray(model_of_workers, workers, work, settings, shape):
+            for table, first, texts in _on_ray(workers, work, settings, shape):
                 write(table, first)
                 finished += texts
                 if progress:
@@ -196,7 +195,7 @@ class _Writer:
 
 
 def _on_ray(
-    model: WorkersModel, workers: int | None, work: Iterable[list[Prepared]], settings: ScoreSettings, shape: RowShape
+    workers: Workers, work: Iterable[list[Prepared]], settings: ScoreSettings, shape: RowShape
 ) -> Iterator[tuple[pyarrow.Table, int, int]]:
     """Tables as they come, the number of each one's first text, and how many texts it has."""
     sent: dict[int, tuple[int, int]] = {}
@@ -206,15 +205,8 @@ def _on_ray(
             sent[place] = chunk[0].number, len(chunk)
             yield [(text.number, text.item) for text in chunk]
 
-    engine = OnRay(partial(_worker, model, settings, shape), workers, model.gpu)
-    failed: list[str] = []
-    for answer in engine(texts()):
-        if answer.result is None:
-            failed.append(answer.failure or "no reason was given")
-        else:
-            yield answer.result, *sent[answer.place]
-    if failed:
-        raise UnmaskError(f"{len(failed)} of {len(sent)} chunks failed ({failed[0]}): the same command tries them again")
+    for place, table in results(workers.pool(partial(_worker, settings, shape))(texts())):
+        yield table, *sent[place]
 
 
 def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
@@ -225,9 +217,7 @@ def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
     return count, whole.hexdigest()[:16]
 
 
-def _worker(model: WorkersModel, settings: ScoreSettings, shape: RowShape) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
-    lm = model.load()
-
+def _worker(settings: ScoreSettings, shape: RowShape, lm: MaskedLM) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
     def table(texts: list[tuple[int, Item]]) -> pyarrow.Table:
         chunk = prepared(lm, texts)
         ((_, scores),) = scored(lm, [chunk], settings, shape)

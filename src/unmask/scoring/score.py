@@ -99,9 +99,9 @@ def score(
     if not total and not isinstance(source, Iterator):
         raise InputError(NO_TEXT)
 
-    reading, model_of_workers = (rename, lang, shift, mask_token), None
+    reading, on_ray = (rename, lang, shift, mask_token), None
     if engine == "ray":
-        lm, model_of_workers = for_workers(model, device, dtype, reading)
+        lm, on_ray = for_workers(model, device, dtype, reading, workers)
     else:
         lm = as_model(model, device, dtype, *reading)
     if out is None:
@@ -119,7 +119,7 @@ def score(
         asked: dict[str, Any] = settings.to_dict() | {"model": None if model is None else _shown(model), "weights": known}
         asked |= {"texts": identity, "dtype": dtype, "rows": rows, "tokens": tokens, "unit": unit, "written_as": format}
         with RunFolder(out, KIND, asked, model=known, same_content={"model": "weights"}) as folder:
-            run_in_folder(folder, lm, source, settings, shape, format, total, model_of_workers, workers, progress)
+            run_in_folder(folder, lm, source, settings, shape, format, total, on_ray, progress)
             found = Scores(settings, shape, folder=folder.path)
     if listed is None:
         return found
