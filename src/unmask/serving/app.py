@@ -84,6 +84,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
+    described = _about(shared, known, given, options or {}, beside is not None)
     _add_refusals(app)
     _add_answers(app, desk, questions)
     _add_jobs(app, desk)
@@ -99,7 +100,7 @@ def create_app(
     @app.get("/api/about", responses=REFUSALS)
     async def about() -> schemas.About:
         """The model that is served, the names of everything that can be asked for, and the limits."""
-        return _about(shared, known, given, options or {}, beside is not None)
+        return described
 
     @app.get("/api", include_in_schema=False)
     async def interface() -> Response:
@@ -190,8 +191,9 @@ def _add_jobs(app: FastAPI, desk: Desk) -> None:
     @app.delete("/api/jobs/{job}", responses=REFUSALS)
     async def stop(job: JobName) -> schemas.JobOut:
         """Stop a job: its events end with what it has, where that is an answer, else with `error`."""
-        desk.stop(found(job))
-        return told(found(job))
+        known = found(job)
+        desk.stop(known)
+        return told(known)
 
 
 def _add_runs(app: FastAPI, desk: Desk, known: Runs) -> None:

@@ -38,7 +38,7 @@ class KeptJoints:
                 return None
             self._kept.move_to_end(key)
             self._move_later()
-            return entry.read(self._model)
+        return entry.read(self._model)
 
     def put(self, key: Hashable, found: Comparison) -> None:
         """Keep a comparison, and forget the oldest beyond KEPT_CELLS."""
@@ -55,16 +55,17 @@ class KeptJoints:
             self._timer.start()
 
     def _move(self) -> None:
-        """Move what was not used lately out of memory."""
+        """Move what was not used lately out of memory; nobody waits for the disk but those who ask for the same joint."""
+        with self._lock:
+            kept = list(self._kept.items())
+        for key, entry in kept:
+            try:
+                entry.write(self._model)
+            except (OSError, RuntimeError):  # no room on the disk, or a request changed it: computed again if it is asked for
+                with self._lock:
+                    self._kept.pop(key, None)
         with self._lock:
             self._timer = None
-            now = time.monotonic()
-            for key, entry in list(self._kept.items()):
-                if now - entry.used >= SECONDS_IN_MEMORY:
-                    try:
-                        entry.write(self._model)
-                    except OSError:  # no room on the disk: it is computed again if it is asked for
-                        del self._kept[key]
             if any(entry.found is not None for entry in self._kept.values()):
                 self._move_later()
         give_back()
@@ -79,20 +80,26 @@ class _Entry:
         self.found: Comparison | None = found
         self.file: IO[bytes] | None = None
         self.used = time.monotonic()
+        self.lock = threading.Lock()
 
     def read(self, model: SharedLM) -> Comparison:
-        if self.found is None:
-            assert self.file is not None
-            self.file.seek(0)
-            self.found = _Reader(self.file, model).load()
-        self.used = time.monotonic()
-        return self.found
+        with self.lock:
+            if self.found is None:
+                assert self.file is not None
+                self.file.seek(0)
+                self.found = _Reader(self.file, model).load()
+            self.used = time.monotonic()
+            return self.found
 
     def write(self, model: SharedLM) -> None:
-        if self.found is not None:
+        """To a file, if it was not used lately; the file is whole, or is not kept."""
+        with self.lock:
+            if self.found is None or time.monotonic() - self.used < SECONDS_IN_MEMORY:
+                return
             if self.file is None:
-                self.file = TemporaryFile()  # noqa: SIM115 - lives as long as the entry, and has no name
-                _Writer(self.file, model).dump(self.found)
+                file = TemporaryFile()  # noqa: SIM115 - lives as long as the entry, and has no name
+                _Writer(file, model).dump(self.found)
+                self.file = file
             self.found = None
 
 
