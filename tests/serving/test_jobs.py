@@ -321,7 +321,7 @@ def test_equal_questions_under_way_are_computed_once(client, served, gated):
 
 
 def test_a_joint_that_is_not_used_leaves_memory_and_comes_back(tiny, monkeypatch):
-    monkeypatch.setattr("unmask.serving.kept.SECONDS_IN_MEMORY", 0.1)
+    monkeypatch.setattr("unmask.serving.memory.SECONDS_IN_MEMORY", 0.1)
     model = SharedLM(tiny)
     questions = Questions(model)
     asked = JointAsked(text="a [MASK] sat under a [MASK] .", candidates=6)
@@ -347,7 +347,7 @@ def test_a_joint_that_cannot_be_written_whole_is_computed_again(tiny, monkeypatc
     questions = Questions(model)
     asked = JointAsked(text="a [MASK] sat under a [MASK] .", candidates=6)
     first = questions.joint(asked)
-    monkeypatch.setattr("unmask.serving.kept.SECONDS_IN_MEMORY", 0.0)
+    monkeypatch.setattr("unmask.serving.memory.SECONDS_IN_MEMORY", 0.0)
     kept = questions._kept
     (entry,) = kept._kept.values()
     entry.found.__dict__["changing"] = ChangesDict()
@@ -367,8 +367,8 @@ def test_a_joint_on_its_way_to_the_disk_keeps_nobody_waiting(tiny, monkeypatch):
     model, held, writes = SharedLM(tiny), threading.Event(), threading.Event()
     questions = Questions(model)
     questions.joint(JointAsked(text="a [MASK] sat under a [MASK] .", candidates=6))
-    monkeypatch.setattr("unmask.serving.kept.SECONDS_IN_MEMORY", 0.0)
-    monkeypatch.setattr("unmask.serving.kept._Writer.dump", lambda self, found: (writes.set(), held.wait(20)))
+    monkeypatch.setattr("unmask.serving.memory.SECONDS_IN_MEMORY", 0.0)
+    monkeypatch.setattr("unmask.serving.memory._Writer.dump", lambda self, found: (writes.set(), held.wait(20)))
     mover = threading.Thread(target=questions._kept._move)
     mover.start()
     assert writes.wait(20)

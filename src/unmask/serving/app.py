@@ -17,16 +17,17 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from unmask import __version__
-from unmask.errors import UnmaskError
+from unmask.errors import InputError, UnmaskError
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, SEARCHED
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.text_tokenizer import TextTokenizer
+from unmask.models.text.words import WordMarks
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.watching import Swept, watch
 from unmask.scoring.registry import SCORES
-from unmask.serving import limits, requests, schemas
+from unmask.serving import requests, schemas
 from unmask.serving.desk import ENDING, Busy, Desk, Emit, Ending
-from unmask.serving.examples import examples_for, marks_words
 from unmask.serving.guard import Guard
 from unmask.serving.questions import Questions
 from unmask.serving.runs import Runs
@@ -57,6 +58,24 @@ EVENTS: dict[int | str, dict[str, Any]] = {
         "description": "Server-sent events, each with a JSON value.",
     },
     **REFUSALS,
+}
+ENGLISH = {
+    "fill": schemas.Example(text="A woman is reading a book in the park.", blanks="3,5"),
+    "dependence": schemas.Example(text="The doctor told her patient to drink less coffee."),
+    "sample": schemas.Example(text="The old man walked his dog along the river.", blanks="1,2,3,4,5,6,7"),
+    "score": schemas.Example(text="The keys to the cabinet are on the table.", second="The keys to the cabinet is on the table."),
+}
+HEAVY = (
+    "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAKDGRYYGSSYFDYWGQGTLVTVSS"
+)
+"""The variable domain of a human heavy chain; the residues after CAK are its most variable loop."""
+LOOP = "98,99,100,101,102,103,104,105"
+PROTEIN = {
+    "fill": schemas.Example(text=HEAVY, blanks="101,102"),
+    "mutants": schemas.Example(text=HEAVY, blanks="101,102"),
+    "dependence": schemas.Example(text=HEAVY, blanks=LOOP),
+    "sample": schemas.Example(text=HEAVY, blanks=LOOP),
+    "score": schemas.Example(text=HEAVY, second=HEAVY.replace("SSYAMS", "SSYWMS")),
 }
 Number = Annotated[int, PathParameter(ge=0, le=10_000, description="from 0")]
 JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")]
@@ -99,7 +118,7 @@ def create_app(
 
     @app.get("/api/about", responses=REFUSALS)
     async def about() -> schemas.About:
-        """The model that is served, the names of everything that can be asked for, and the limits."""
+        """The model that is served, the names of everything that can be asked for, and the requests."""
         return described
 
     @app.get("/api", include_in_schema=False)
@@ -222,7 +241,7 @@ def _add_runs(app: FastAPI, desk: Desk, known: Runs) -> None:
 
 def _add_refusals(app: FastAPI) -> None:
     """Errors that the user can correct are one line of JSON."""
-    busy = f"{limits.MOST_JOBS} requests are under way: wait for one of them, and ask again"
+    busy = f"{requests.MOST_JOBS} requests are under way: wait for one of them, and ask again"
     refusals: dict[type[Exception], Callable[[Any], JSONResponse]] = {
         UnmaskError: lambda error: _refusal(422, str(error)),
         RequestValidationError: lambda error: _refusal(422, _invalid(error.errors()[0])),
@@ -283,5 +302,29 @@ def _about(model: SharedLM, known: Runs, given: str | None, options: Mapping[str
             if not s.page_refusal
         ],
         runs=known.about,
-        limits={name.lower(): value for name, value in vars(limits).items() if name.isupper() and isinstance(value, int)},
+        limits={name.lower(): value for name, value in vars(requests).items() if name.isupper() and isinstance(value, int)},
     )
+
+
+def examples_for(words: TextTokenizer) -> dict[str, schemas.Example]:
+    """By view: the first set whose every text the tokenizer reads without an unknown token."""
+    for examples in (ENGLISH, PROTEIN):
+        if all(_reads(words, text) for one in examples.values() for text in (one.text, one.second) if text):
+            return examples
+    return {}
+
+
+def marks_words(words: TextTokenizer) -> bool:
+    """Whether the tokenizer marks where a word begins, so that a blank can be a whole word."""
+    try:
+        WordMarks(words, words.size)
+    except InputError:
+        return False
+    return True
+
+
+def _reads(words: TextTokenizer, text: str) -> bool:
+    try:
+        return words.unknown_id not in words.tokens_of(text).ids
+    except InputError:
+        return False

@@ -23,8 +23,8 @@ from fastapi.responses import StreamingResponse
 from unmask.errors import UnmaskError
 from unmask.runs.files import as_json
 from unmask.runs.progress import Enough
-from unmask.serving.limits import MOST_JOBS
 from unmask.serving.memory import GiveBackLater
+from unmask.serving.requests import MOST_JOBS
 from unmask.serving.worker import CURRENT, Cancelled, Job, SharedLM
 
 Result = TypeVar("Result")

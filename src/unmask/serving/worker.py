@@ -141,9 +141,7 @@ class PassWorker:
 
         What can fail before the pass fails here, in the request's thread: the worker's is there for all.
         """
-        most = self.model.rows_at_once(
-            ids.shape[1], positions.shape[1]
-        )
+        most = self.model.rows_at_once(ids.shape[1], positions.shape[1])
         return self._ask(len(ids), (ids, positions), most)
 
     def call(self, size: int, call: Callable[[], Any]) -> Any:
