@@ -9,12 +9,12 @@ from itertools import product
 import pytest
 import torch
 from pyarrow import parquet
+from tests.variants.all_at_once import variant_scores
 
 import unmask
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.variants import streaming
-from unmask.variants.contexts import variant_scores
 from unmask.variants.streaming import Asked, chunk_size, kept_scores, refuse_many
 
 LOAD = partial(TabularMLM.random, 3, 5, 4)

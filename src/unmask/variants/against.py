@@ -21,8 +21,7 @@ from unmask.runs.files import user_path
 from unmask.runs.folder import refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.variants.contacts import distances
-from unmask.variants.epistasis import interactions, refuse_few
+from unmask.variants.epistasis import distances, interactions, refuse_few
 from unmask.variants.measured import Measured, compared
 from unmask.variants.parent import Parent, places_of
 from unmask.variants.reading import Variants, read_variants
@@ -53,18 +52,8 @@ class Question:
         options, parent, variants = self.options, self.parent, self.variants
         background = None if self.background is None else effects_of(self.background, variants, options, progress)
         effects = effects_of(Source(parent, options.model, "sequence"), variants, options, progress)
-        found = compared(
-            parent.text,
-            variants.names(parent),
-            variants,
-            effects,
-            background,
-            self.regions,
-            options.joint,
-            options.better,
-            options.top,
-            options.seed,
-        )
+        common = (self.regions, options.joint, options.better, options.top, options.seed)
+        found = compared(parent.text, variants.names(parent), variants, effects, background, *common)
         if options.epistasis is None:
             return found
         sign = 1 if options.better == "higher" else -1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unmask.variants.comparing import FEWER
-from unmask.variants.contacts import NEAR
+from unmask.variants.epistasis import NEAR
 from unmask.variants.measured import STATISTICS
 
 if TYPE_CHECKING:

@@ -30,8 +30,7 @@ from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.rows import write_rows
 from unmask.tables.candidates import MAX_PASSES
-from unmask.variants.contexts import VARIANTS, Contexts
-from unmask.variants.neighbours import Pair
+from unmask.variants.contexts import VARIANTS, Contexts, Pair
 from unmask.variants.registry import columns_of
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ MOST_TOGETHER = 2**18
 
 @dataclass(frozen=True)
 class Asked:
-    """The arguments of `variant_scores` without model and variants; they travel to workers."""
+    """The arguments of `Contexts` without the model; they travel to workers."""
 
     ids: tuple[int, ...]
     sites: tuple[int, ...]
@@ -88,7 +87,7 @@ def kept_scores(
     workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Float[Tensor, " n"]]:
-    """`variant_scores` in the folder `run`, where the same call continues after an interrupt. `shown`: the model's name."""
+    """`Contexts.scores` in the folder `run`, where the same call continues after an interrupt. `shown`: the model's name."""
     whole = hashlib.sha256(np.ascontiguousarray(variants.to(torch.int32).numpy()).tobytes())
     settings = {
         "parent": asked.ids,
