@@ -196,3 +196,13 @@ def test_mutants_on_ray_give_the_same_table(ray_here, tmp_path, letters_folder):
     assert two.sentence == one.sentence
     parts = [sorted(path.name for path in (tmp_path / run / "sequence" / "parts").iterdir()) for run in ("one", "two")]
     assert parts[0] == parts[1] and len(parts[0]) > 2
+
+
+def test_chunks_that_need_no_more_passes_report_too(tmp_path, variants, monkeypatch):
+    monkeypatch.setattr(streaming, "MOST_TOGETHER", 16)
+    asked, seen = Asked(ASKED.ids, ASKED.sites, ("singles", "pairs:mrf"), ASKED.allowed), []
+    found = kept_scores(tmp_path / "run", LOAD(), "tables", asked, variants, progress=lambda *report: seen.append(report))
+    assert len(list((tmp_path / "run" / "parts").iterdir())) > 4 and seen[-1][:2] == (90, 90)
+    expected = asked.contexts(LOAD()).scores(variants)
+    for name, values in expected.items():
+        assert found[name].tolist() == pytest.approx(values.tolist(), abs=1e-12)

@@ -131,7 +131,7 @@ class Contexts:
         def add(passes: int) -> None:
             self.passes += passes
             if progress:
-                progress(len(variants) * (self.passes - start) // total, len(variants), VARIANTS)
+                progress(len(variants) * (self.passes - start) // max(1, total), len(variants), VARIANTS)
 
         logs = {name: cells.new_zeros((len(chains), len(cells)), dtype=torch.float64) for name, chains in self.chains.items()}
         readers: dict[tuple[int, int], list[Tensor]] = {}

@@ -142,7 +142,7 @@ def number(cell: str, column: str) -> float | None:
     if text in MISSING:
         return None
     try:
-        value = TRUTH[text] if text in TRUTH else float(text)
+        value = TRUTH[text] if text in TRUTH else float(text.replace("_", " "))
     except ValueError:
         raise InputError(f"{column} {shown(cell)} is not a number: give one such as 7.5, or leave the cell empty") from None
     if not isfinite(value):
