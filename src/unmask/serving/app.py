@@ -290,17 +290,7 @@ def _about(model: SharedLM, known: Runs, given: str | None, options: Mapping[str
         searched_joint=SEARCHED,
         constructions=[schemas.ConstructionAbout.model_validate(one) for one in CONSTRUCTIONS.values()],
         kernels=[schemas.Kernel.model_validate(one) for one in KERNELS.values()],
-        scores=[
-            schemas.ScoreAbout(
-                name=s.name,
-                definition=s.definition,
-                probability=s.probability,
-                by_token=s.by_token,
-                better="higher" if s.better > 0 else "lower",
-            )
-            for s in SCORES.values()
-            if not s.page_refusal
-        ],
+        scores=[schemas.ScoreAbout.model_validate(one) for one in SCORES.values() if not one.page_refusal],
         runs=known.about,
         limits={name.lower(): value for name, value in vars(requests).items() if name.isupper() and isinstance(value, int)},
     )

@@ -75,8 +75,10 @@ class KeptJoints:
             if entry is None:
                 return None
             self._kept.move_to_end(key)
+        found = entry.read(self._model)
+        with self._lock:
             self._move_later()
-        return entry.read(self._model)
+        return found
 
     def put(self, key: Hashable, found: Comparison) -> None:
         """Keep a comparison, and forget the oldest beyond KEPT_CELLS."""

@@ -30,6 +30,7 @@ from unmask.variants.comparing import (
     rows_of,
 )
 from unmask.variants.epistasis import Epistasis
+from unmask.variants.mutants import PARQUET
 from unmask.variants.reading import Variants
 from unmask.variants.statistics import Target, resampled, with_interval
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from unmask.figures import Figure
 
-PARQUET = {".parquet": (b"PAR1",)}
 STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
 HEADS = {"spearman": "rho", "auc": "AUC"}
 
