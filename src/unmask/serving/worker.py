@@ -142,7 +142,7 @@ class PassWorker:
         What can fail before the pass fails here, in the request's thread: the worker's is there for all.
         """
         most = self.model.rows_at_once(ids.shape[1], positions.shape[1])
-        return self._ask(len(ids), (ids, positions), most)
+        return self._ask(len(ids), rows=(ids, positions), most=most)
 
     def call(self, size: int, call: Callable[[], Any]) -> Any:
         """Returns `call()`, run on the worker's thread; `size` is how many rows it passes."""
@@ -183,8 +183,8 @@ class PassWorker:
         self._thread.join(patience)
         return not self._thread.is_alive()
 
-    def _ask(self, size: int, *asked: Any, call: Callable[[], Any] | None = None) -> Any:
-        question = _Question(CURRENT.get() or Job(), next(self._numbers), size, *asked, call=call)
+    def _ask(self, size: int, **asked: Any) -> Any:
+        question = _Question(CURRENT.get() or Job(), next(self._numbers), size, **asked)
         with self._changed:
             if self._closed:
                 raise Cancelled
