@@ -26,8 +26,8 @@ from unmask.errors import InputError
 from unmask.evaluation.datasets import read_texts
 from unmask.evaluation.frontier_table import Frontier
 from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.options.evaluation import FrontierOptions
 from unmask.options.option import documented
+from unmask.options.scoring import FrontierOptions
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, refuse_foreign
 from unmask.runs.outputs import output_folder
