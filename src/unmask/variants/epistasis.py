@@ -300,18 +300,19 @@ def distances(pdb: str | Path, chain: str | None, sequence: Sequence[str], place
 
 def aligned(first: str, second: str) -> dict[int, int]:
     """The best alignment of two sequences, gaps at the ends free: places of the first, and those of the second beside them."""
-    score = np.zeros((len(first) + 1, len(second) + 1), dtype=int)
-    came = np.zeros(score.shape, dtype=int)
+    score, came = ([[0] * (len(second) + 1) for _ in range(len(first) + 1)] for _ in range(2))
     for i, a in enumerate(first, 1):
         for j, b in enumerate(second, 1):
-            ways = (score[i - 1, j - 1] + (MATCH if a == b else MISMATCH), score[i - 1, j] + GAP, score[i, j - 1] + GAP)
-            came[i, j] = int(np.argmax(ways))
-            score[i, j] = ways[came[i, j]]
-    last_row, last_column = int(score[-1].argmax()), int(score[:, -1].argmax())
-    i, j = (len(first), last_row) if score[-1, last_row] >= score[last_column, -1] else (last_column, len(second))
+            ways = (score[i - 1][j - 1] + (MATCH if a == b else MISMATCH), score[i - 1][j] + GAP, score[i][j - 1] + GAP)
+            score[i][j] = max(ways)
+            came[i][j] = ways.index(score[i][j])
+    last_row = max(range(len(second) + 1), key=lambda j: score[-1][j])
+    last_column = max(range(len(first) + 1), key=lambda i: score[i][-1])
+    i, j = (len(first), last_row) if score[-1][last_row] >= score[last_column][-1] else (last_column, len(second))
     found = {}
     while i and j:
-        if came[i, j] == 0:
+        way = came[i][j]
+        if way == 0:
             found[i - 1] = j - 1
-        i, j = i - (came[i, j] != 2), j - (came[i, j] != 1)
+        i, j = i - (way != 2), j - (way != 1)
     return found
