@@ -136,9 +136,7 @@ def create_app(
 def _add_answers(app: FastAPI, desk: Desk, questions: Questions) -> None:
     long_ones = (questions.fill, questions.joint, questions.dependence, questions.mutants, questions.score)
     for method in (questions.words, *long_ones, questions.conditionals):
-        _add_answer(app, desk, method)
-    for method in long_ones:
-        _add_events(app, desk, method)
+        _add_question(app, desk, method)
 
     @app.post("/api/sample", responses=EVENTS, response_class=StreamingResponse)
     async def sample(asked: requests.SampleAsked, request: Request) -> StreamingResponse:
@@ -158,8 +156,8 @@ def _add_answers(app: FastAPI, desk: Desk, questions: Questions) -> None:
         return desk.stream(work, apart=True)
 
 
-def _add_answer(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
-    """The route of a question; its types and its description are those of the method."""
+def _add_question(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
+    """The route of a question, with the method's types and description; one that reports progress is answered by events, too."""
     hints, name = get_type_hints(method), method.__name__
 
     async def route(asked: Any, request: Request) -> Any:
@@ -169,11 +167,7 @@ def _add_answer(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
     route.__annotations__ = {"asked": hints["asked"], "request": Request, "return": hints["return"]}
     app.post(f"/api/{name}", responses=REFUSALS)(route)
 
-
-def _add_events(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
-    """The route of a question that is answered by events."""
-
-    async def route(asked: Any) -> StreamingResponse:
+    async def events(asked: Any) -> StreamingResponse:
         """The same as events: `job` (id), `progress` (done, total, what, seconds left), then `answer` or `error`."""
 
         def work(emit: Emit, job: Job) -> None:
@@ -185,9 +179,9 @@ def _add_events(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
 
         return desk.stream(work)
 
-    route.__name__ = f"{method.__name__}_events"
-    route.__annotations__["asked"] = get_type_hints(method)["asked"]
-    app.post(f"/api/{method.__name__}/events", responses=EVENTS, response_class=StreamingResponse)(route)
+    if "progress" in hints:
+        events.__name__, events.__annotations__["asked"] = f"{name}_events", hints["asked"]
+        app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(events)
 
 
 def _add_jobs(app: FastAPI, desk: Desk) -> None:
