@@ -30,7 +30,7 @@ from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
 from unmask.tables.profile import Profile
-from unmask.tables.revealing import CPU_LOGITS, GPU_LOGITS, Conditionals
+from unmask.tables.revealing import Conditionals, logit_rows
 from unmask.tables.support import regular_tokens
 
 USUAL_CANDIDATES = 16
@@ -210,8 +210,7 @@ def _readable(model: MaskedLM, data: str | Path | Sequence[str], most: int) -> t
 
 def _groups(model: MaskedLM, rows: Sequence[Row], candidates: int) -> Iterator[list[Row]]:
     """Texts of one length, as many as the memory budget of their logits allows."""
-    budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS
-    most = min(TEXTS_AT_ONCE, max(1, budget // (4 * candidates * MOST_OTHERS * model.vocab_size)))
+    most = min(TEXTS_AT_ONCE, logit_rows(model, candidates * MOST_OTHERS))
     group: list[Row] = []
     for row in sorted(rows, key=lambda row: len(row[0])):
         if group and (len(group) >= most or len(group[0][0]) != len(row[0])):

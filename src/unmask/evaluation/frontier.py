@@ -40,7 +40,7 @@ from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, with_law
 from unmask.sampling.target import Target, blank_template, check_length
 from unmask.tables.profile import Profile, as_profile
-from unmask.tables.revealing import CPU_LOGITS, GPU_LOGITS
+from unmask.tables.revealing import logit_rows
 
 if TYPE_CHECKING:
     import pandas
@@ -196,8 +196,7 @@ def _rows(
     before, after = model.around()
     length = ids.shape[1] - len(before) - len(after)
     target, runs = Target(model, blank_template(model, length)), Passes(model, keeps="logits")
-    budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS
-    at_once = max(1, budget // (4 * model.vocab_size * length))
+    at_once = logit_rows(model, length)
     total, made = len(ids) * sum(point.passes or length for point in points), 0
     for point in points:
         decoder = point.build(target, runs, profile)

@@ -147,20 +147,20 @@ class AnnealingPath:
     def forward(self) -> tuple[Int[Tensor, "m T"], Float[Tensor, " m"]]:
         """The texts at the end, and log w of each run."""
         state = self._start(self._draw(self.streams.at(DRAW, 0)), 1 / self.steps)
-        log_w = self._drive(state) / self.steps
-        for step in range(1, self.steps):
-            self._step(state, step / self.steps, self.streams.at(FORWARD, step))
-            log_w += self._drive(state) / self.steps
+        log_w = self._anneal(state, range(1, self.steps), FORWARD)
         return state.ids, log_w
 
     def reverse(self, ids: Int[Tensor, "m T"]) -> Float[Tensor, " m"]:
         """log v of each run, from draws of pi."""
-        state = self._start(ids, 1.0)
-        log_v = self._drive(state) / self.steps
-        for step in range(self.steps - 1, 0, -1):
-            self._step(state, step / self.steps, self.streams.at(REVERSE, step))
-            log_v += self._drive(state) / self.steps
-        return log_v
+        return self._anneal(self._start(ids, 1.0), range(self.steps - 1, 0, -1), REVERSE)
+
+    def _anneal(self, state: ChainState, steps: range, stream: int) -> Float[Tensor, " m"]:
+        """The sum of d(x) / n over the texts on the way, one step at each b = step / n."""
+        log_w = self._drive(state) / self.steps
+        for step in steps:
+            self._step(state, step / self.steps, self.streams.at(stream, step))
+            log_w += self._drive(state) / self.steps
+        return log_w
 
     def settled(self, ids: Int[Tensor, "m T"], log_w: Float[Tensor, " m"]) -> Int[Tensor, "m T"]:
         """Texts that are nearly draws of pi: the runs, resampled by weight and moved on at b = 1."""

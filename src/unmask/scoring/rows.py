@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unmask.errors import InputError
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.runs.files import as_json, atomic_path
-from unmask.scoring.batch import ScoreSettings
+from unmask.scoring.batch import ScoreSettings, TextScores
 from unmask.scoring.registry import SCORES, columns_of, share_column
 from unmask.scoring.texts import Encoded, Item, Prepared, spaced_words, word_of_site
-from unmask.scoring.together import TextScores
 
 if TYPE_CHECKING:
     import pyarrow
