@@ -32,8 +32,7 @@ from translation_analysis import bootstrap, lines
 
 import unmask
 from unmask.answers.profile import profile_of
-from unmask.evaluation.frontier import SEQUENTIAL, Point
-from unmask.evaluation.frontier_table import against_best, cells
+from unmask.evaluation.frontier import SEQUENTIAL, Point, against_best, cells
 from unmask.runs.fingerprint import content_hash
 from unmask.sampling.decoders.revealing import RevealingDecoder, law
 from unmask.sampling.engine.passes import Passes
