@@ -17,10 +17,20 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, for_each, mass_in_words, one_or_many, with_warning
+from unmask.answers.asking import (
+    Alphabet,
+    Candidates,
+    Model,
+    answered,
+    asked,
+    for_each,
+    look_at_first,
+    mass_in_words,
+    one_or_many,
+    with_warning,
+)
 from unmask.answers.completion import complete
 from unmask.answers.filling import with_gold
-from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze

@@ -257,5 +257,4 @@ def wilson(right: float, n: int) -> tuple[float, float]:
 def _correct(good: float | None, bad: float | None, better: int, same: bool) -> float | None:
     if good is None or bad is None:
         return None
-    difference = better * (good - bad)
-    return 0.5 if same or difference == 0 else float(difference > 0)
+    return 0.5 if same or good == bad else float(better * good > better * bad)
