@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.evaluation.datasets import Parse, Text, read_texts
+from unmask.evaluation.datasets import Parse, read_texts
 from unmask.evaluation.measure import (
     COLUMNS,
     InBatches,
@@ -128,7 +128,7 @@ def make_plan(request: Request, model: MaskedLM, regular: Sequence[int], device:
         assert request.data is not None
         texts = read_texts(request.data)
         chosen, skipped = choose_pairs(texts, encode, special, request.scheme, request.pairs, request.seed, limit)
-        pairs = _with_syntax(chosen, texts, model)
+        pairs = [_with_syntax(pair, texts[pair.text_index].parse, model) for pair in chosen]
         settings["data"] = str(request.data) if isinstance(request.data, str | os.PathLike) else f"{len(texts)} given texts"
         settings["data_sha256"] = content_hash("\n".join(text.text for text in texts))
         settings |= {"scheme": request.scheme, "pairs": request.pairs, "seed": request.seed}
@@ -137,22 +137,13 @@ def make_plan(request: Request, model: MaskedLM, regular: Sequence[int], device:
     return EvaluationPlan(pairs, settings, skipped)
 
 
-def _with_syntax(pairs: Sequence[PositionPair], texts: Sequence[Text], model: MaskedLM) -> list[PositionPair]:
-    """The pairs with their distance in the dependency tree, where their text has one."""
-    found = []
-    for pair in pairs:
-        parse = texts[pair.text_index].parse
-        found.append(pair if parse is None else replace(pair, syntactic_distance=_distance(pair, parse, model)))
-    return found
-
-
-def _distance(pair: PositionPair, parse: Parse, model: MaskedLM) -> int | None:
-    """None if the tokenizer does not say which characters of the text a token covers."""
-    spans = model.words.spans(pair.text) if model.words.prepared(pair.text) == pair.text else None
-    if spans is None:
-        return None
+def _with_syntax(pair: PositionPair, parse: Parse | None, model: MaskedLM) -> PositionPair:
+    """The pair with its distance in the dependency tree, if its text has one and the tokenizer says which characters a token
+    covers."""
+    if parse is None or model.words.prepared(pair.text) != pair.text or (spans := model.words.spans(pair.text)) is None:
+        return pair
     words = parse.words_of(pair.text, spans)
-    return parse.token_distance(words[pair.block[0]], words[pair.block[1]])
+    return replace(pair, syntactic_distance=parse.token_distance(words[pair.block[0]], words[pair.block[1]]))
 
 
 KIND = "evaluate"

@@ -190,24 +190,15 @@ class PairScores:
 def aligned(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
     """Rows with first_token, second_token (None for a gap), and NAME_difference = first's minus second's share of the score."""
     rows = []
-    for one, other in _places([t["token"] for t in first], [t["token"] for t in second]):
-        left, right = (first[one] if one is not None else None), (second[other] if other is not None else None)
-        row: dict[str, Any] = {
-            "first_token": left and left["token"],
-            "second_token": right and right["token"],
-        }
-        for name in names:
-            shares = [0.0 if side is None else side[share_column(name)] for side in (left, right)]
-            row[f"{name}_difference"] = SCORES[name].better * (shares[1] - shares[0])
-        rows.append(row)
+    tokens = [[one["token"] for one in text] for text in (first, second)]
+    for _, a, b, c, d in SequenceMatcher(None, *tokens, autojunk=False).get_opcodes():
+        for left, right in zip_longest(first[a:b], second[c:d]):
+            row: dict[str, Any] = {"first_token": left and left["token"], "second_token": right and right["token"]}
+            for name in names:
+                shares = [0.0 if side is None else side[share_column(name)] for side in (left, right)]
+                row[f"{name}_difference"] = SCORES[name].better * (shares[1] - shares[0])
+            rows.append(row)
     return rows
-
-
-def _places(first: list[str], second: list[str]) -> list[tuple[int | None, int | None]]:
-    found: list[tuple[int | None, int | None]] = []
-    for _, a, b, c, d in SequenceMatcher(a=first, b=second, autojunk=False).get_opcodes():
-        found += zip_longest(range(a, b), range(c, d))
-    return found
 
 
 def compare_pairs(pairs: Sequence[SentencePair], rows: Sequence[dict[str, Any]], names: Sequence[str], unit: str) -> PairScores:
