@@ -53,19 +53,16 @@ def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 
     names = list(constructions)
     columns = {name: rows[rows["construction"] == name].sort_values("pair") for name in names}
     pairs = len(columns[names[0]])
-    kinds: list[tuple[str, str]] = []
-    values: list[Float[np.ndarray, " pairs"]] = []
+    values: dict[tuple[str, str], Float[np.ndarray, " pairs"]] = {}
     for name in names:
         for measure, summed in MEASURES.items():
-            kinds.append((name, measure))
-            values.append(columns[name][list(summed)].to_numpy(float).sum(1) / (2 if measure.endswith("ppl") else 1))
+            per_pair = columns[name][list(summed)].to_numpy(float).sum(1)
+            values[name, measure] = per_pair / (2 if measure.endswith("ppl") else 1)
         if INDEPENDENT in names and name != INDEPENDENT:
-            kinds.append((name, "difference"))
             product = columns[INDEPENDENT]["pair_nll"].to_numpy(float)
-            values.append((columns[name]["pair_nll"].to_numpy(float) - product) / 2)
-    kinds.append(("", "compatibility"))
-    values.append(columns[names[0]]["compatibility"].to_numpy(float))
-    numbers = dict(zip(kinds, with_intervals(np.array(values), seed, resamples), strict=True))
+            values[name, "difference"] = (columns[name]["pair_nll"].to_numpy(float) - product) / 2
+    values["", "compatibility"] = columns[names[0]]["compatibility"].to_numpy(float)
+    numbers = dict(zip(values, with_intervals(np.array([*values.values()]), seed, resamples), strict=True))
     summary = []
     for name in names:
         row: dict[str, Any] = {"construction": name}

@@ -78,7 +78,6 @@ class LogNormaliser:
     low: float
     high: float
     exact: bool
-    passes: int
 
 
 class Question(NamedTuple):
@@ -111,7 +110,7 @@ def _log_normaliser(model: ConditionalModel, asked: Question, progress: Progress
     texts = prod(target.support.sum(1).tolist())
     if texts <= MOST_TEXTS:
         log_z = float((-energies(model, all_texts(target), energy)).logsumexp(0))
-        return LogNormaliser(log_z, log_z, log_z, True, texts * target.columns)
+        return LogNormaliser(log_z, log_z, log_z, True)
     path = AnnealingPath(model, asked, progress)
     ids, log_w = path.forward()
     log_v = path.reverse(path.settled(ids, log_w))
@@ -119,7 +118,7 @@ def _log_normaliser(model: ConditionalModel, asked: Question, progress: Progress
     minus_upper, upper_error = log_mean(-log_v)
     low = min(lower, -minus_upper) - STANDARD_ERRORS * lower_error
     high = max(lower, -minus_upper) + STANDARD_ERRORS * upper_error
-    return LogNormaliser((lower - minus_upper) / 2, low, high, False, path.passes.count)
+    return LogNormaliser((lower - minus_upper) / 2, low, high, False)
 
 
 def log_mean(log_w: Float[Tensor, " m"]) -> tuple[float, float]:

@@ -191,7 +191,7 @@ def aligned(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]], n
     """Rows with first_token, second_token (None for a gap), and NAME_difference = first's minus second's share of the score."""
     rows = []
     tokens = [[one["token"] for one in text] for text in (first, second)]
-    for _, a, b, c, d in SequenceMatcher(None, *tokens, autojunk=False).get_opcodes():
+    for _, a, b, c, d in SequenceMatcher(None, tokens[0], tokens[1], autojunk=False).get_opcodes():
         for left, right in zip_longest(first[a:b], second[c:d]):
             row: dict[str, Any] = {"first_token": left and left["token"], "second_token": right and right["token"]}
             for name in names:
