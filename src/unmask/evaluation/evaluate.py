@@ -195,13 +195,14 @@ def evaluate(
         lm, on_workers = for_workers(model, device, dtype, reading)
     regular = request.regular_ids(lm)
     measured = (request.constructions, request.arnold_gokhale_steps, None if support == "all" else regular)
-    measurer = Measurer(lm, *measured)
-    if on_workers is None:
-        measurer.rehearse()
+    here = Measurer(lm, *measured) if on_workers is None else None
+    if here is not None:
+        here.rehearse()
     plan = make_plan(request, lm, regular, lm.device.type if on_workers is None else on_workers.device)
     longest = max((len(pair.ids) for pair in plan.pairs), default=0)
-    if on_workers is None:
-        return _run(plan, InBatches(measurer, memory, longest), folder, progress)
+    if here is not None:
+        return _run(plan, InBatches(here, memory, longest), folder, progress)
+    assert on_workers is not None
     pool = SharedOut(partial(make_measuring, on_workers, *measured, memory, longest), workers, on_workers.gpu)
     return _run(plan, pool, folder, progress)
 

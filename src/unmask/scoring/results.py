@@ -13,7 +13,7 @@ with Wilson's 95 % interval, which stays between 0 and 1 for few pairs too. Ties
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -98,18 +98,15 @@ class Scores:
     def difference(self, first: int = 0, second: int = 1) -> list[dict[str, Any]]:
         """Two texts token by token, and how much more of each score the first's token has; needs `tokens=True`.
 
-        Scores that are not sums over tokens have no column here.
+        Scores that are not sums over tokens, or that one of the texts lacks, have no column here.
         """
-        rows = []
-        for place in (first, second):
-            row = self.rows[whole("the number of a text", place, 0, len(self.rows) - 1)]
+        texts = [self.rows[whole("the number of a text", place, 0, len(self.rows) - 1)] for place in (first, second)]
+        for place, row in zip((first, second), texts, strict=True):
             if "tokens" not in row:
                 raise InputError("the rows hold no tokens: give tokens=True to score, or --tokens")
-            if row["reason"] is not None and not row["tokens"]:
+            if all(row[name] is None for name in self.settings.scores):
                 raise InputError(f"text {place + 1} has no score ({row['reason']}): give two texts that have")
-            rows.append(row["tokens"])
-        names = [name for name in self.settings.scores if SCORES[name].by_token]
-        return aligned(rows[0], rows[1], names)
+        return aligned(texts[0]["tokens"], texts[1]["tokens"], shared_by_token(self.settings.scores, texts))
 
     def to_dict(self) -> dict[str, Any]:
         """The scores' definitions, the unit, and the rows."""
@@ -185,6 +182,11 @@ class PairScores:
 
     def _repr_html_(self) -> str:
         return str(self.to_frame().to_html(index=False))
+
+
+def shared_by_token(names: Sequence[str], texts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The scores that are sums over tokens, and that all of these texts have."""
+    return [name for name in names if SCORES[name].by_token and all(row[name] is not None for row in texts)]
 
 
 def aligned(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
