@@ -20,7 +20,7 @@ from unmask.runs.progress import Progress
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-    from unmask.evaluation.frontier_table import Frontier
+    from unmask.evaluation.frontier import Frontier
     from unmask.evaluation.table import Evaluation
     from unmask.lab.studies.study import Study, Table
     from unmask.sampling.run.diagnostics import Diagnosis
@@ -74,7 +74,7 @@ def _print_skipped(found: Evaluation | Frontier) -> None:
 
 
 def _print_frontier(out: Any, found: Frontier) -> None:
-    from unmask.evaluation.frontier_table import cells
+    from unmask.evaluation.frontier import cells
 
     console = terminal.console(at_least=terminal.USUAL)
     console.print(found.title(), soft_wrap=True)

@@ -130,6 +130,8 @@ def _print_definitions() -> None:
 
 
 def _print_sentences(found: Scores, rows: str) -> None:
+    from unmask.scoring.results import shared_by_token
+
     console = terminal.console(at_least=80)
     names = found.settings.scores
     if rows != "texts":
@@ -146,8 +148,7 @@ def _print_sentences(found: Scores, rows: str) -> None:
     for name in names:
         if SCORES[name].inexact and any(row[f"{name}_exact"] is False for row in found):
             console.print(f"\n{name}: {SCORES[name].inexact}")
-    if len(found) == 2 and all(row["tokens"] for row in found) and any(SCORES[name].by_token for name in names):
-        by_token = [name for name in names if SCORES[name].by_token]
+    if len(found) == 2 and (by_token := shared_by_token(names, found.rows)):
         console.print(f"\nfirst minus second, token by token ({found.shape.unit})")
         lines = []
         for row in found.difference():

@@ -12,7 +12,7 @@ from unmask.answers.comparison import Comparison, compare
 from unmask.answers.conditionals import conditionals
 from unmask.answers.dependence import dependence
 from unmask.answers.filling import Filling, fill
-from unmask.answers.pair_map import dependence_in_words, pair_map
+from unmask.answers.plots import dependence_in_words, pair_map
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.joint import not_converged
