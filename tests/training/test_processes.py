@@ -215,6 +215,22 @@ def test_sharded_states_are_shared_out_and_gathered(tmp_path: Path) -> None:
     assert ended.printed == ["[6, 6] [3, 3]\n[[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]]\n", "[6, 6] [3, 3]\n[]\n"]
 
 
+RUNS = """if True:
+    from unmask.training.processes import joined
+
+    for run in range(12):
+        with joined("cpu") as processes:
+            print(processes.highest(10 * run + processes.rank), end=" ")
+"""
+
+
+def test_runs_of_one_program_follow_each_other(tmp_path: Path) -> None:
+    """The addresses of an earlier run's processes are still in the store."""
+    ended = together([["-c", RUNS]] * 2, tmp_path)
+    assert ended.codes == [0, 0], ended.told
+    assert ended.printed == ["1 11 21 31 41 51 61 71 81 91 101 111 "] * 2
+
+
 def wait_for(there: Any, run: Any) -> None:
     deadline = time.monotonic() + 60
     while not there() and time.monotonic() < deadline and all(process.is_alive() for process in run.processes):

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
+from itertools import count
 from typing import Any
 
 import torch
@@ -162,7 +164,7 @@ class Processes:
         """The error to raise for one that this process met: quiet if another process has reported its own before."""
         lost = _is_loss(error)
         with suppress(Exception):  # without a store nobody knows who was first, and all report
-            if self.store.add("unmask/ended", 1) > 1:
+            if self.store.add("ended", 1) > 1:
                 return ProcessError("another process ended the run: see its message", quiet=True)
         if lost:
             return ProcessError(
@@ -176,6 +178,8 @@ class Processes:
 
 
 ALONE = Processes()
+_RUNS = count()
+"""Each run has its own keys in the store: those of an earlier one have addresses at which nobody listens any more."""
 
 
 @contextmanager
@@ -201,15 +205,22 @@ def joined(device: str) -> Iterator[Processes]:
             dist.destroy_process_group()
 
 
+@cache
+def _rendezvous() -> Any:
+    """The store of all runs of this process, its number and how many there are; the first process may hold the store."""
+    return next(rendezvous("env://", timeout=MEETING))
+
+
 def _meet(device: str, size: int) -> Processes:
     if dist.is_initialized():
         raise InputError("torch.distributed is initialised already: leave this to unmask.train")
     local = int(os.environ.get("LOCAL_RANK", 0))
     on = device_of(device, local)
     try:
-        store, rank, size = next(rendezvous("env://", timeout=MEETING))
-        store.set(f"unmask/here/{rank}", "")
-        store.wait([f"unmask/here/{other}" for other in range(size)], MEETING)
+        whole, rank, size = _rendezvous()
+        store = dist.PrefixStore(f"unmask/{next(_RUNS)}", whole)
+        store.set(f"here/{rank}", "")
+        store.wait([f"here/{other}" for other in range(size)], MEETING)
         backend = "gloo" if on.type == "cpu" else "cpu:gloo,cuda:nccl"
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=WORK)
     except (RuntimeError, ValueError) as error:
