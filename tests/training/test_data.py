@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -170,10 +169,11 @@ def test_seeds_differ_by_every_part() -> None:
     assert len(seeds) == 900 and all(0 <= s < 2**63 for s in seeds)
 
 
-def test_what_another_process_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_process_made_meanwhile_stays(tmp_path: Path) -> None:
+    """A process with the same number on another machine, too."""
+
     def ours(folder: Path) -> None:
         (folder / "numbers").write_text("ours")
-        monkeypatch.setattr(os, "getpid", lambda: 1)
         cached(tmp_path, "rows", {"seed": 0}, theirs)
 
     def theirs(folder: Path) -> None:

@@ -175,6 +175,13 @@ def test_two_runs_into_one_folder_are_not_mixed(shared: Path, tmp_path: Path, un
     assert same(weights(out), uninterrupted)
 
 
+@pytest.mark.filterwarnings("ignore:.*has not learned")
+def test_the_callers_random_numbers_are_left_alone(shared: Path, tmp_path: Path) -> None:
+    before = torch.get_rng_state()
+    go(shared, tmp_path / "model", dropout=0.1, steps=2)
+    assert torch.equal(before, torch.get_rng_state())
+
+
 def test_another_seed_gives_other_weights(shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]) -> None:
     go(shared, tmp_path / "model", seed=4)
     assert not same(weights(tmp_path / "model"), uninterrupted)

@@ -279,7 +279,8 @@ def run_steps(
     began = time.monotonic()
     done = start
     status: Status = "finished"
-    with _interrupts(once=trainer.processes.alone) as interrupted:
+    seeded = [trainer.device] if trainer.device.type == "cuda" else []
+    with _interrupts(once=trainer.processes.alone) as interrupted, torch.random.fork_rng(seeded):
         while done < steps:
             ledger.add(done, trainer.step(done))
             done += 1

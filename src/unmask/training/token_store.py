@@ -24,6 +24,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 from jaxtyping import Int, UInt
@@ -49,9 +50,8 @@ def cached(cache: Path, kind: str, inputs: object, make: Callable[[Path], None])
     folder = cache / f"{kind}-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]}"
     if _is_whole(folder):
         return folder
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    temporary = folder.with_name(f".{folder.name}.{uuid4().hex}.tmp")  # machines that share a cache have equal process ids
     with writing(folder, "free some space, or name another folder with --cache"):
-        shutil.rmtree(temporary, ignore_errors=True)
         try:
             temporary.mkdir(parents=True)
             make(temporary)
