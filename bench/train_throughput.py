@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, models
 
-from unmask.training.loop import Trainer
 from unmask.training.masking import parse_scheme
 from unmask.training.packing import PackedRows
 from unmask.training.prepare import Held, Prepared
 from unmask.training.settings import TrainSettings
+from unmask.training.trainer import Trainer
 
 # name: layers, width, heads, vocabulary, tokens of a segment, row length, tokens per step
 SHAPES = {

@@ -8,20 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_tables
 
-from unmask.lab.correlation import Entropies
 from unmask.lab.dynamics import product_conditional
 from unmask.lab.model import ising
-from unmask.lab.revealing import (
+from unmask.lab.schedules import (
+    Entropies,
     agreement,
     decoded,
     entropy_bound,
     even_parity,
     every,
+    kl,
     least_dependent,
     lowest_entropy,
     one_pass,
+    unmasking_law,
 )
-from unmask.lab.schedules import kl, unmasking_law
 
 RULES = {
     "one pass": one_pass,

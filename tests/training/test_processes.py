@@ -21,11 +21,11 @@ from together import SECONDS, started, together
 import unmask
 from unmask.errors import InputError, ProcessError
 from unmask.training.corpus import TextSource
-from unmask.training.loop import Trainer
 from unmask.training.packing import PackedText
 from unmask.training.prepare import Held, Parallel, prepare, prepare_parallel
 from unmask.training.processes import Processes, device_of, versions
 from unmask.training.settings import TrainSettings
+from unmask.training.trainer import Trainer
 
 SMALL: dict[str, Any] = {
     "layers": 1, "width": 16, "heads": 2, "vocab": 160, "max_length": 32, "batch_tokens": 512, "lr": 1e-2, "warmup": 1, "seed": 3,
@@ -61,7 +61,7 @@ def gradient(trainer: Trainer, processes: Processes) -> tuple[float, float, torc
     """Loss, penalty and gradient of one process' part of a step, and the number of asked positions in it."""
     trainer.processes = processes
     packed = trainer.plan.packed[0]
-    trainer.slots = {packed.length: trainer._slots(processes.rows(trainer.settings.batch_tokens // packed.length), packed)}
+    trainer.slots = {packed.length: trainer._slots(processes.rows(trainer.settings.batch_tokens // packed.length).size, packed)}
     text = PackedText.of(torch.from_numpy(trainer.plan.batch(0).ids), trainer.vocabulary)
     torch.manual_seed(5)
     trainer.model.zero_grad()
@@ -194,7 +194,7 @@ def test_a_checkpoint_moves_between_numbers_of_processes(shared: Path, one: Path
 
 SHARES = """if True:
     import torch
-    from unmask.training.optimisers import make_optimisers, whole_states
+    from unmask.training.trainer import make_optimisers, whole_states
     from unmask.training.processes import joined
 
     with joined("cpu") as processes:

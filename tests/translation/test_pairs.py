@@ -25,9 +25,10 @@ from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.target import Target
 from unmask.training.encoder import PackedBert
 from unmask.training.masking import UniformRate
+from unmask.training.model_folder import new_model
 from unmask.training.objectives import Causal, Masked
 from unmask.training.packing import PackedText, Vocabulary
-from unmask.training.settings import TrainSettings, new_model
+from unmask.training.settings import TrainSettings
 from unmask.translation.beam_search import CausalPairs, beam_search
 from unmask.translation.pairs import PairLayout
 

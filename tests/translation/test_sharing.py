@@ -15,8 +15,8 @@ from tests.ray_workers import Here, workers
 import unmask
 from unmask.errors import InputError
 from unmask.translation import sharing
-from unmask.translation.drafts import PairModel
 from unmask.translation.settings import TranslateSettings
+from unmask.translation.translators import PairModel
 
 
 def sources(n: int) -> list[str]:

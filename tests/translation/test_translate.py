@@ -23,8 +23,8 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.options.translation import DECODERS, MARKOV
 from unmask.sampling.energy import energy_terms
 from unmask.sampling.registry import entry_of
-from unmask.translation.drafts import Draft, Drafting, PairModel
 from unmask.translation.settings import TranslateSettings
+from unmask.translation.translators import Draft, Drafting, PairModel
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
 

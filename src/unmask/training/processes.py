@@ -32,6 +32,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from unmask.errors import InputError, ProcessError, UnmaskError
 from unmask.models.loading import resolve_device
+from unmask.models.source import first_line
 from unmask.runs.fingerprint import content_hash, provenance
 from unmask.training.packing import Rows
 
@@ -172,7 +173,7 @@ class Processes:
                 "add --resume to the same command to continue from the last checkpoint"
             )
         if isinstance(error, dist.DistError):
-            return ProcessError(f"the processes do not reach each other ({_first_line(error)}): check the network and the GPUs")
+            return ProcessError(f"the processes do not reach each other ({first_line(error)}): check the network and the GPUs")
         plain = isinstance(error, UnmaskError | OSError | MemoryError | torch.OutOfMemoryError)
         return ProcessError(_of(self.rank, _text(error))) if plain and not self.leads else error
 
@@ -225,7 +226,7 @@ def _meet(device: str, size: int) -> Processes:
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=WORK)
     except (RuntimeError, ValueError) as error:
         raise InputError(
-            f"process {os.environ.get('RANK')} of {size} does not reach the others ({_first_line(error)}): "
+            f"process {os.environ.get('RANK')} of {size} does not reach the others ({first_line(error)}): "
             "start them all by one torchrun command"
         ) from None
     return Processes(on, rank, size, local, store)
@@ -263,11 +264,7 @@ def _is_loss(error: Exception) -> bool:
 def _text(error: Exception | None) -> str:
     if error is None or isinstance(error, UnmaskError):
         return str(error or "")
-    return f"{type(error).__name__}: {_first_line(error)}"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:160]
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 def _of(rank: int, text: str) -> str:

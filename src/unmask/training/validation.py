@@ -109,8 +109,7 @@ def validate(
         text = PackedText.of(torch.from_numpy(block).to(device), vocabulary)
         generator = torch.Generator(device).manual_seed(seed_for(seed, start))
         task = objective.task(text, vocabulary, generator)
-        if not processes.alone:
-            text, task = text.part(*own[:2]), task.part(*own[:2])
+        text, task = text.part(*own[:2]), task.part(*own[:2])
         gathered = Slots.gather(task.asked, slots)
         answer = task.answer.flatten()[gathered.position].long()
         with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code is used here too

@@ -139,7 +139,9 @@ def beam_search(
     return [out[i] for i in range(len(sources))]
 
 
-def _search(model: CausalPairs, rooms: Int[Tensor, "n W"], width: int, penalty: float, most: Int[Tensor, " n"]) -> list[Translated]:
+def _search(
+    model: CausalPairs, rooms: Int[Tensor, "n W"], width: int, penalty: float, most: Int[Tensor, " n"]
+) -> list[Translated]:
     n, end = len(rooms), model.layout.end
     read, log_probs = model.read(rooms)
     spare = torch.full((n, max(0, width - log_probs.shape[1])), -torch.inf, device=model.device)

@@ -8,19 +8,19 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from unmask.lab import figures
-from unmask.lab.correlation import Entropies
-from unmask.lab.revealing import (
+from unmask.lab.schedules import (
+    Entropies,
     Rule,
     agreement,
     decoded,
     entropy_bound,
     even_parity,
     every,
+    kl,
     least_dependent,
     lowest_entropy,
     one_pass,
 )
-from unmask.lab.schedules import kl
 from unmask.lab.studies.study import ModelSettings, Study, Table, counted, parse_numbers, without_rounding
 from unmask.options.lab import Decoding
 from unmask.runs.progress import Progress

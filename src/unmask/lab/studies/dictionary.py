@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unmask.lab import figures
-from unmask.lab.correlation import tensorisation_constant
 from unmask.lab.dynamics import (
     MaskLaw,
     block_dynamics,
@@ -22,6 +21,7 @@ from unmask.lab.dynamics import (
     spectral_gap,
     stationary_law,
     surprise_masks,
+    tensorisation_constant,
     total_variation,
     uniform_masks,
 )

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from unmask.formats import at_most
 from unmask.lab import figures
-from unmask.lab.correlation import masked_total_correlation
 from unmask.lab.dynamics import gibbs, parallel_step, stationary_law, total_variation, uniform_masks
+from unmask.lab.schedules import masked_total_correlation
 from unmask.lab.studies.dependence import Counted, agreement_bars, agreement_law
 from unmask.lab.studies.study import ModelSettings, Study, Table, counted, parse_numbers, parse_sizes, without_rounding
 from unmask.options.lab import Parallel

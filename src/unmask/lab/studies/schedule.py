@@ -13,14 +13,15 @@ from scipy.special import entr
 
 from unmask.errors import InputError
 from unmask.lab import figures
-from unmask.lab.correlation import Entropies, masked_cross_entropy
 from unmask.lab.model import LabModel
 from unmask.lab.schedules import (
+    Entropies,
     contiguous,
     extreme_schedule,
     greedy_law,
     kl,
     mask_predict_law,
+    masked_cross_entropy,
     schedule_cost,
     shuffled,
     spread,

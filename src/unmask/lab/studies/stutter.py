@@ -13,7 +13,6 @@ import numpy as np
 
 from unmask.errors import InputError
 from unmask.lab import figures
-from unmask.lab.correlation import Entropies
 from unmask.lab.dynamics import (
     Transition,
     block_dynamics,
@@ -26,6 +25,7 @@ from unmask.lab.dynamics import (
     uniform_masks,
 )
 from unmask.lab.model import LabModel, Space, Vector, table_model
+from unmask.lab.schedules import Entropies
 from unmask.lab.studies.study import Study, Table, counted
 from unmask.options.lab import Stutter
 from unmask.runs.progress import Progress
