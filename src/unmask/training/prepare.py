@@ -23,7 +23,7 @@ from unmask import checks
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.word_pieces import count_words, load_word_pieces, special_id, train_tokenizer
 from unmask.runs.files import read_json, user_path, write_atomically, write_json
-from unmask.runs.fingerprint import content_hash, file_hash
+from unmask.runs.fingerprint import content_hash, file_hash, fingerprint
 from unmask.runs.lines import text_lines
 from unmask.runs.progress import Progress
 from unmask.training.corpus import SUFFIXES, Segmentation, TextSource, TokenPart, cached, id_type, joined, tokenise
@@ -102,7 +102,7 @@ class PairTokens:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything a run needs of its data; `corpus` is the fingerprint of texts, weights and cut."""
+    """Everything a run needs of its data; `corpus` is the fingerprint of texts, weights and cut, or of the pairs' tokens."""
 
     tokenizer: Tokenizer
     packed: list[PackedRows]
@@ -243,10 +243,9 @@ def prepare_parallel(
     train, valid = parts.values()
     if not train:
         raise InputError(f"no pair to train on in {sides[0].name} and {sides[1].name}: give more, or longer, texts")
-    fingerprint = [side.fingerprint for side in sides]
     if corpus.teacher:
-        fingerprint.append(file_hash(corpus.teacher / "model.safetensors"))
-        train = _distilled(corpus.teacher, tokenizer, train, fingerprint, cache, device, progress)
+        inputs = [*(side.fingerprint for side in sides), file_hash(corpus.teacher / "model.safetensors")]
+        train = _distilled(corpus.teacher, tokenizer, train, inputs, cache, device, progress)
     pairs = PairTokens(layout, [source for source, _ in train], [target for _, target in train])
     part, held_part = (joined([layout.segment(*pair) for pair in some], id_type(tokenizer)) for some in (train, valid))
     warn_of_unknown([part], tokenizer)
@@ -254,7 +253,7 @@ def prepare_parallel(
     limit, advice = held.max_tokens or layout.max_length, "give more pairs or a larger --valid-share"
     rows = validation_rows([held_part], limit, layout.max_length, layout.pad, advice=advice)
     tokens = tuple(sum(map(len, side)) for side in (pairs.sources, pairs.targets))
-    return Prepared(tokenizer, packed, rows, sides, tokens, held, content_hash(repr(fingerprint)), pairs)
+    return Prepared(tokenizer, packed, rows, sides, tokens, held, fingerprint(vars(part)), pairs)
 
 
 def _side(given: Side, name: str) -> TextSource:
