@@ -186,10 +186,7 @@ class Segmenter:
     def _cut(self, ids: list[int]) -> list[list[int]]:
         room, pieces = self.settings.max_length - 2, []
         while len(ids) > room:
-            end = room
-            while end > 1 and self.continues[ids[end]]:
-                end -= 1
-            end = end if not self.continues[ids[end]] else room
+            end = next((place for place in range(room, 0, -1) if not self.continues[ids[place]]), room)
             pieces.append(ids[:end])
             ids = ids[end:]
         return [*pieces, ids] if ids else pieces

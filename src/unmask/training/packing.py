@@ -211,7 +211,8 @@ class BatchPlan:
                     f"the corpus fills {len(p.ids)} rows of {p.length} tokens, shorter than one batch ({batch_tokens} tokens, "
                     f"{rows} rows): give more text, or --batch-tokens between {p.length} and {len(p.ids) * p.length}"
                 )
-        self.steps_per_epoch = sum(len(p.ids) // r for p, r in zip(self.packed, self.rows, strict=True))
+        self.batches = [len(p.ids) // r for p, r in zip(self.packed, self.rows, strict=True)]
+        self.steps_per_epoch = sum(self.batches)
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
 
     def batch(self, step: int) -> RowBatch:
@@ -227,12 +228,7 @@ class BatchPlan:
         permutations = [
             np.random.default_rng(seed_for(self.seed, epoch, b)).permutation(len(p.ids)) for b, p in enumerate(self.packed)
         ]
-        order = np.concatenate(
-            [
-                np.column_stack([np.full(n, b), np.arange(n)])
-                for b, n in enumerate(len(p.ids) // r for p, r in zip(self.packed, self.rows, strict=True))
-            ]
-        )
+        order = np.concatenate([np.column_stack([np.full(n, b), np.arange(n)]) for b, n in enumerate(self.batches)])
         return permutations, np.random.default_rng(seed_for(self.seed, epoch, len(self.packed))).permutation(order)
 
 

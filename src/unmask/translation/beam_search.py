@@ -15,6 +15,7 @@ A beam of 1 is greedy decoding. The end token counts as a token.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,11 +36,13 @@ ROWS = {"cuda": 4096, "cpu": 256}
 """Beginnings that are read side by side, by device."""
 
 
+@dataclass
 class Read:
     """The cache of n pairs: keys and values of each layer, and which places may be attended to."""
 
-    def __init__(self, keys: list[Tensor], values: list[Tensor], seen: Bool[Tensor, "n L"]) -> None:
-        self.keys, self.values, self.seen = keys, values, seen
+    keys: list[Tensor]
+    values: list[Tensor]
+    seen: Bool[Tensor, "n L"]
 
     def take(self, rows: Int[Tensor, " m"]) -> Read:
         """The cache of some rows, which may be named several times."""
