@@ -170,7 +170,7 @@ class Data:
 
     def epochs(self, causal: bool) -> float:
         """How often to show the corpus."""
-        most = min(MANY_EPOCHS, TOKENS["cuda" if self.device == "cuda" else "cpu"] / self.tokens)
+        most = min(MANY_EPOCHS, TOKENS[self.device] / self.tokens)
         return max(FEW_EPOCHS, most / 2 if causal else most)
 
     def dropout(self, epochs: float, causal: bool) -> float:
@@ -234,12 +234,12 @@ def seconds(settings: TrainSettings, steps: int, device: str) -> float:
 
     A token costs 12 D^2 + 2 D L in each layer of width D and rows of length L, an answer D^2 + D V; gradients cost twice that.
     """
-    width, kind = settings.width, "cuda" if device == "cuda" else "cpu"
+    width = settings.width
     share = 1.0 if settings.objective == "causal" else ASKED
     layer = 12 * width**2 + 2 * width * settings.max_length
     token = settings.layers * layer + share * (width**2 + width * settings.vocab)
-    rate = RATES[kind] * (1 if kind == "cuda" else torch.get_num_threads())
-    return START_SECONDS[kind] + steps * (STEP_SECONDS[kind] + 3 * token * settings.batch_tokens / rate)
+    rate = RATES[device] * (1 if device == "cuda" else torch.get_num_threads())
+    return START_SECONDS[device] + steps * (STEP_SECONDS[device] + 3 * token * settings.batch_tokens / rate)
 
 
 def in_words(seconds: float) -> str:

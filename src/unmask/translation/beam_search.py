@@ -115,7 +115,7 @@ class Translated(NamedTuple):
 
 def rows_at_once(device: str, beam: int) -> int:
     """Sources that are searched together."""
-    return max(1, ROWS.get(device, ROWS["cpu"]) // beam)
+    return max(1, ROWS[device] // beam)
 
 
 def beam_search(
