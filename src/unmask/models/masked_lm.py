@@ -6,6 +6,7 @@ q_t(x | rest) = softmax f_t(. | rest)[x]. All of `unmask` reads the model throug
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -251,7 +252,7 @@ class MaskedLM(ConditionalModel):
         first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
         if not self._one_position_works(first, ends[:, :1]):
             return False
-        return self._agree(self.logits_of(self.states(first, ends)[0]), self.head(first, ends)[0])
+        return self._agree(self.logits_of(self.states(first, ends)[0]), lambda head: head(first, ends)[0])
 
     @passes()
     def states(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p d"]:
@@ -284,7 +285,8 @@ class MaskedLM(ConditionalModel):
         if encoder is None or not self.head.position_by_position or has_padding(encoder, ids):
             return False
         if ids.shape[1] not in self._checked_for_one:
-            if not self._agree(self._at_one(ids[:1], positions[:1])[:, 0], self.head(ids[:1], positions[:1])[:, 0]):
+            row, at = ids[:1], positions[:1]
+            if not self._agree(self._at_one(row, at)[:, 0], lambda head: head(row, at)[:, 0]):
                 self.encoder = None
                 return False
             self._checked_for_one.add(ids.shape[1])
@@ -339,14 +341,20 @@ class MaskedLM(ConditionalModel):
         logits_of = shared_logits(self.head, encoder, text, vary, predict)
         if len(text) not in self._checked_lengths and len(values):
             sample = values[[0, len(values) // 2]]
-            if not self._agree(logits_of(sample), plain_logits(self.head, text, vary, predict)(sample)):
+            if not self._agree(logits_of(sample), lambda head: plain_logits(head, text, vary, predict)(sample)):
                 self.encoder = None
                 return None
             self._checked_lengths.add(len(text))
         return logits_of
 
-    def _agree(self, fast: Tensor, slow: Tensor) -> bool:
-        return agree(fast, slow, self.dtype, type(self.network).__name__)
+    def _agree(self, fast: Tensor, slow: Callable[[Any], Tensor]) -> bool:
+        """Whether the fast path gives the logits `slow(head)` of the network's own forward pass."""
+
+        def wide() -> Tensor:
+            network = copy.deepcopy(self.network).float()
+            return slow(head_of(network, self.name, self.lang))
+
+        return agree(fast, slow(self.head), self.dtype, type(self.network).__name__, wide)
 
     def _refuse_too_long(self, tokens: int) -> None:
         if self.max_length is not None and tokens > self.max_length:

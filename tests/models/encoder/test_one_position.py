@@ -2,8 +2,12 @@
 
 import logging
 
+import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from unmask.models.encoder import fast_path
 from unmask.models.encoder.encoder import Encoder
 from unmask.models.masked_lm import MaskedLM
 
@@ -44,3 +48,34 @@ def test_a_wrong_fast_path_is_given_up(checkpoint, monkeypatch, caplog):
         got = model.logits(ROWS, WHERE)[:, 0].log_softmax(-1)
     assert model.encoder is None and "using the forward pass" in caplog.text
     torch.testing.assert_close(got, of_the_network(model, ROWS, WHERE), atol=1e-5, rtol=0)
+
+
+@pytest.fixture
+def narrow(checkpoint, monkeypatch):
+    """A model in bfloat16, and a limit that rounding alone is beyond."""
+    monkeypatch.setattr(fast_path, "ROUNDING_UNITS", 1e-3)
+    return MaskedLM.load(checkpoint("bert"), dtype="bfloat16")
+
+
+def test_rounding_in_half_precision_does_not_give_the_fast_path_up(narrow, caplog):
+    fast, slow = narrow._at_one(ROWS, WHERE)[:, 0].log_softmax(-1), narrow.head(ROWS, WHERE)[:, 0].log_softmax(-1)
+    assert (slow.exp() * (fast - slow).abs()).sum() > 1e-3 * torch.finfo(torch.bfloat16).eps
+    narrow.logits(ROWS, WHERE)
+    assert narrow.encoder is not None and not caplog.text
+
+
+def test_a_wrong_fast_path_is_given_up_in_half_precision(narrow, monkeypatch, caplog):
+    right = Encoder.hidden_at
+    monkeypatch.setattr(Encoder, "hidden_at", lambda *a: right(*a).roll(1, -1))
+    narrow.logits(ROWS, WHERE)
+    assert narrow.encoder is None and "using the forward pass" in caplog.text
+
+
+@given(st.integers(0, 2**16), st.floats(0.05, 1.0))
+def test_the_forward_pass_in_float32_decides(seed, noise):
+    """Two roundings of one answer agree; an answer further from it than both does not; without the third nobody could tell."""
+    generator = torch.Generator().manual_seed(seed)
+    exact, first, second = torch.randn(3, 4, 16, generator=generator, dtype=torch.float64)
+    rounded = exact + noise * first.sign() / 2
+    for fast, same in ((exact - noise * first.sign() / 2, True), (exact + 20 * noise * second, False)):
+        assert fast_path.agree(fast, rounded, torch.float16, "the model", lambda: exact) is same

@@ -20,6 +20,8 @@ from unmask.models.encoder.substitution import Substitution
 logger = logging.getLogger(__name__)
 LARGEST_DIFFERENCE = 1e-3
 """In log-probability, between the fast path and the forward pass; above it the fast path is given up."""
+ROUNDING_UNITS = 32
+"""The same in half precision: the expected difference, in units of rounding. Right paths are mostly a few units apart."""
 
 
 def plain_logits(head: Any, text: Tensor, vary: list[int], predict: int) -> Callable[[Tensor], Tensor]:
@@ -54,16 +56,21 @@ def has_padding(encoder: Encoder, ids: Tensor) -> bool:
     return encoder.pad_id is not None and bool((ids == encoder.pad_id).any())
 
 
-def agree(fast: Tensor, slow: Tensor, dtype: torch.dtype, name: str) -> bool:
+def agree(fast: Tensor, slow: Tensor, dtype: torch.dtype, name: str, wide: Callable[[], Tensor]) -> bool:
     """Whether the logits of the fast path give the forward pass's log-probabilities; logs a warning if not.
 
-    In half precision both are rounded, by tenths in unlikely tokens. There the expected difference is compared with 32 units of
-    rounding; right paths were a few units apart.
+    In half precision both are rounded, by tenths in unlikely tokens, so the expected difference counts. If it is too large, the
+    logits of the forward pass in float32, `wide()`, decide: the fast path may be ROUNDING_UNITS further from them than twice the
+    forward pass's own distance. So the verdict does not depend on the first text, and a resumed run takes the same path.
     """
     log_q = slow.log_softmax(-1)
     apart = (fast.log_softmax(-1) - log_q).abs()
     if dtype in HALF_TYPES:
-        difference, allowed = float((log_q.exp() * apart).sum(-1).max()), 32 * torch.finfo(dtype).eps
+        difference, allowed = _expected(apart, log_q), ROUNDING_UNITS * torch.finfo(dtype).eps
+        if difference > allowed:
+            exact = wide().to(slow).log_softmax(-1)
+            allowed += 2 * _expected((log_q - exact).abs(), exact)
+            difference = _expected((fast.log_softmax(-1) - exact).abs(), exact)
     else:
         difference, allowed = float(apart.max()), LARGEST_DIFFERENCE
     if difference <= allowed:
@@ -72,3 +79,8 @@ def agree(fast: Tensor, slow: Tensor, dtype: torch.dtype, name: str) -> bool:
         "the fast path for %s differs from its forward pass by %.2g in log-probability: using the forward pass", name, difference
     )
     return False
+
+
+def _expected(apart: Tensor, log_q: Tensor) -> float:
+    """The largest expected difference of a row."""
+    return float((log_q.exp() * apart).sum(-1).max())
