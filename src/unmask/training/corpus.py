@@ -277,11 +277,7 @@ def joined(segments: list[list[int]], dtype: type[np.unsignedinteger]) -> TokenP
 
 
 def tokenise(
-    source: TextSource,
-    tokenizer: Tokenizer,
-    settings: Segmentation,
-    cache: Path,
-    progress: Progress | None = None,
+    source: TextSource, tokenizer: Tokenizer, settings: Segmentation, cache: Path, progress: Progress | None = None
 ) -> StoredTokens:
     """The tokens of one source, from the cache or made now; `progress` is called with the lines done so far."""
     dtype = id_type(tokenizer)
@@ -306,12 +302,10 @@ def tokenise(
             np.save(folder / f"{name}.lengths.npy", np.concatenate(known))
 
     folder = cached(cache, "tokens", inputs, make)
-    parts = []
-    for name in PARTS:
-        file = folder / f"{name}.ids.bin"
-        ids = np.memmap(file, dtype=dtype, mode="r") if file.stat().st_size else np.empty(0, dtype)
-        parts.append(TokenPart(ids, np.load(folder / f"{name}.lengths.npy")))
-    return StoredTokens(*parts, content_hash(repr(inputs)))
+    files = [folder / f"{name}.ids.bin" for name in PARTS]
+    ids = [np.memmap(file, dtype=dtype, mode="r") if file.stat().st_size else np.empty(0, dtype) for file in files]
+    train, valid = (TokenPart(part, np.load(folder / f"{name}.lengths.npy")) for part, name in zip(ids, PARTS, strict=True))
+    return StoredTokens(train, valid, content_hash(repr(inputs)))
 
 
 def _results(

@@ -48,15 +48,7 @@ from torch import Generator, Tensor
 
 from unmask.options.training import LossName
 from unmask.training.encoder import PackedBert, Slots
-from unmask.training.masking import (
-    FixedRate,
-    MaskingScheme,
-    Replacement,
-    capacity,
-    noise,
-    parse_replacement,
-    parse_scheme,
-)
+from unmask.training.masking import FixedRate, MaskingScheme, Replacement, capacity, noise, parse_replacement, parse_scheme
 from unmask.training.packing import PackedText, Rows, Vocabulary
 from unmask.training.settings import TrainSettings
 
@@ -158,12 +150,7 @@ class SlotShare(NamedTuple):
 
 @torch.no_grad()
 def filled_in(
-    task: Task,
-    logits: Float[Tensor, "m V"],
-    slots: Slots,
-    vocabulary: Vocabulary,
-    generator: Generator,
-    share: SlotShare,
+    task: Task, logits: Float[Tensor, "m V"], slots: Slots, vocabulary: Vocabulary, generator: Generator, share: SlotShare
 ) -> Task:
     """The task with tokens drawn from `logits`, those of the slots, where they are asked for."""
     allowed = logits.float().masked_fill(vocabulary.special, -torch.inf)
@@ -191,13 +178,7 @@ class PositionPairs(NamedTuple):
 
 
 def draw_pairs(
-    bert: PackedBert,
-    text: PackedText,
-    vocabulary: Vocabulary,
-    rows: Rows,
-    capacity: int,
-    whole: int,
-    generator: Generator,
+    bert: PackedBert, text: PackedText, vocabulary: Vocabulary, rows: Rows, capacity: int, whole: int, generator: Generator
 ) -> PositionPairs:
     """Pairs from at most `capacity` segments of `rows`, and `whole` of the text; flat indices count from the first of the rows.
 

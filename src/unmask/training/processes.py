@@ -28,6 +28,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from unmask.errors import InputError, ProcessError, UnmaskError
@@ -219,7 +220,7 @@ def _meet(device: str, size: int) -> Processes:
     on = device_of(device, local)
     try:
         whole, rank, size = _rendezvous()
-        store = dist.PrefixStore(f"unmask/{next(_RUNS)}", whole)
+        store = PrefixStore(f"unmask/{next(_RUNS)}", whole)
         store.set(f"here/{rank}", "")
         store.wait([f"here/{other}" for other in range(size)], MEETING)
         backend = "gloo" if on.type == "cpu" else "cpu:gloo,cuda:nccl"

@@ -174,9 +174,7 @@ def _draw(pair: LabModel, product: Vector, by_slots: list[dict[str, float]], rep
     left.imshow(both, cmap="Blues", vmin=0, vmax=0.8, aspect="auto")
     left.grid(False)
     for i in range(3):
-        for j in range(7):
-            if j == 3:
-                continue
+        for j in (0, 1, 2, 4, 5, 6):
             value, wrong = both[i, j], j > 3 and pair.p.reshape(3, 3)[i, j - 4] == 0 and both[i, j] > 0
             colour = figures.RED if wrong else ("white" if value > 0.4 else "#bbbbbb" if value == 0 else "black")
             left.text(j, i, f"{value:.3g}", ha="center", va="center", color=colour, fontweight="bold" if wrong else "normal")
@@ -190,17 +188,12 @@ def _draw(pair: LabModel, product: Vector, by_slots: list[dict[str, float]], rep
     left.spines[["left", "bottom"]].set_visible(False)
     slots = [r["slots"] for r in by_slots]
     base = np.zeros(len(slots))
-    for key, colour, label in (
-        ("once", figures.GREEN, "once (right)"),
-        ("repeated", figures.RED, "repeated (stutter)"),
-        ("missing", figures.GREY, "missing"),
-    ):
+    colours = {"once": figures.GREEN, "repeated": figures.RED, "missing": figures.GREY}
+    for (key, colour), label in zip(colours.items(), ("once (right)", "repeated (stutter)", "missing"), strict=True):
         height = np.array([r[key] for r in by_slots])
         middle.bar(slots, height, 0.75, base, color=colour, label=label)
         base += height
-    middle.set(xlabel="slots N", ylabel="probability", ylim=(0, 1.25))
-    middle.set_xticks(slots)
-    middle.set_yticks(np.linspace(0, 1, 6))
+    middle.set(xlabel="slots N", ylabel="probability", ylim=(0, 1.25), xticks=slots, yticks=np.linspace(0, 1, 6))
     middle.legend(loc="upper center", ncols=3, columnspacing=0.8, handlelength=1.0, fontsize=8)
     for (name, curve), colour in zip(repair.items(), (figures.BLUE, figures.RED, figures.GREEN), strict=True):
         right.plot(range(len(curve)), curve, color=colour, label=name)
