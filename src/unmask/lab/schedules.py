@@ -300,13 +300,8 @@ def decoded(model: LabModel, rule: Rule) -> Decoded:
     return Decoded(_law(model, whole), cost, bound, passes)
 
 
-def one_pass(seen: Seen) -> Sites:
-    """All sites at once: the product."""
-    return tuple(range(len(seen.hidden)))
-
-
 def every(m: int) -> Rule:
-    """Every m-th site, offsets in the order of their reversed bits (for m a power of two)."""
+    """Every m-th site, offsets in the order of their reversed bits (m is a power of two); for m = 1 all at once, the product."""
     bits = max(1, (m - 1).bit_length())
     rank = {offset: int(f"{offset:0{bits}b}"[::-1], 2) for offset in range(m)}
 

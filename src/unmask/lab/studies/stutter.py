@@ -33,6 +33,8 @@ from unmask.runs.progress import Progress
 if TYPE_CHECKING:
     from unmask.figures import Figure
 
+PAIRS = [f"{a} {b}" for a in "swt" for b in "swt"]
+
 
 def stutter_pair(weight: float = 0.5) -> LabModel:
     """p(s, w) = weight, p(w, t) = 1 - weight, over the words (s, w, t) in both positions."""
@@ -79,17 +81,11 @@ def run(options: Stutter, progress: Progress | None = None) -> Study:
     samplers = _samplers(noisy)
     start = product_conditional(noisy.space, noisy.p, tuple(range(options.repair_slots)))
     repair = {name: _follow(noisy, chain, start, options.steps) for name, chain in samplers.items()}
-    long_run = [
-        (
-            name,
-            outcomes(noisy, law)["repeated"],
-            outcomes(noisy, law)["missing"],
-            total_variation(law, noisy.p),
-            mixing_time(chain, law),
-        )
-        for name, chain in samplers.items()
-        for law in [stationary_law(chain)]
-    ]
+    long_run = []
+    for name, chain in samplers.items():
+        law = stationary_law(chain)
+        settled = outcomes(noisy, law)
+        long_run.append((name, settled["repeated"], settled["missing"], total_variation(law, noisy.p), mixing_time(chain, law)))
     step()
     one_slot = next(iter(repair.values()))
     findings = [
@@ -112,12 +108,7 @@ def run(options: Stutter, progress: Progress | None = None) -> Study:
             Table(
                 "Two slots: the law and its parallel draw",
                 ("pair", "p", "product of marginals"),
-                [
-                    (f"{a} {b}", float(pair.p.reshape(3, 3)[i, j]), float(product.reshape(3, 3)[i, j]))
-                    for i, a in enumerate("swt")
-                    for j, b in enumerate("swt")
-                    if product.reshape(3, 3)[i, j] > 0
-                ],
+                [(words, float(p), float(q)) for words, p, q in zip(PAIRS, pair.p, product, strict=True) if q > 0],
                 f"TC = {correlation:.4f} nats (ln 2 = {np.log(2):.4f} for weights of one half).",
             ),
             Table(
