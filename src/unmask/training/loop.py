@@ -54,13 +54,10 @@ class Pace:
     checkpoint_every: int = 0
     max_minutes: float | int | None = None
 
-    def validates(self, done: int, steps: int) -> bool:
-        """Whether to validate after `done` steps."""
-        return done < steps and done % (self.valid_every or max(1, steps // 10)) == 0
-
-    def keeps(self, done: int, steps: int) -> bool:
-        """Whether to write a checkpoint after `done` steps."""
-        return done < steps and done % (self.checkpoint_every or max(1, steps // 20)) == 0
+    def due(self, done: int, steps: int) -> tuple[bool, bool]:
+        """Whether to validate, and whether to write a checkpoint, after `done` of `steps` steps."""
+        every = self.valid_every or max(1, steps // 10), self.checkpoint_every or max(1, steps // 20)
+        return done < steps and done % every[0] == 0, done < steps and done % every[1] == 0
 
     def is_over(self, seconds: float) -> bool:
         """Whether to pause after this many seconds."""
@@ -117,7 +114,7 @@ def run_steps(
             if over := trainer.processes.highest(over):
                 status = "interrupted" if over == 2 else "paused"
                 break
-            validates, keeps = pace.validates(done, steps), pace.keeps(done, steps)
+            validates, keeps = pace.due(done, steps)
             if validates or keeps:
                 ledger.flush()
                 if validates:
