@@ -41,10 +41,9 @@ if TYPE_CHECKING:
     from unmask.serving.server import serve
     from unmask.tables.profile import Profile
     from unmask.tables.unary import Tables, unary_tables
-    from unmask.training.result import TrainingRun
+    from unmask.training.loop import TrainingRun
     from unmask.training.run import train
-    from unmask.translation.result import Translations
-    from unmask.translation.translate import translate
+    from unmask.translation.translate import Translations, translate
     from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants, mutants
 
@@ -71,8 +70,8 @@ _HOME = {
     "SampleRun": "unmask.sampling.run.result",
     "Scores": "unmask.scoring.results",
     "Tables": "unmask.tables.unary",
-    "TrainingRun": "unmask.training.result",
-    "Translations": "unmask.translation.result",
+    "TrainingRun": "unmask.training.loop",
+    "Translations": "unmask.translation.translate",
     "UnmaskError": "unmask.errors",
     "block_metrics": "unmask.joints.metrics",
     "check": "unmask.answers.checking",

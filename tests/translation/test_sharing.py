@@ -14,9 +14,9 @@ from tests.ray_workers import Here, workers
 
 import unmask
 from unmask.errors import InputError
-from unmask.translation.drafts import PairModel
 from unmask.translation.settings import TranslateSettings
 from unmask.translation.sharing import shares
+from unmask.translation.translators import PairModel
 
 
 def sources(n: int) -> list[str]:
