@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from unmask.errors import UnmaskError
 from unmask.models.workers import Workers
@@ -11,7 +11,7 @@ from unmask.runs.engines import OnRay
 from unmask.runs.progress import Progress
 from unmask.translation.beam_search import rows_at_once
 from unmask.translation.settings import TranslateSettings
-from unmask.translation.translators import Found, Source, Translation, Translator
+from unmask.translation.translators import Found, Source, Translation
 
 SOURCES = {"cpu": 32, "cuda": 1024}
 """Sources of an item, by device: those of a worker that dies are translated again by another."""
@@ -39,7 +39,7 @@ def translated_on_ray(
     return Found([translations[place] for place in range(len(sources))], dict(moves), seconds)
 
 
-def _itself(translator: Translator) -> Translator:
+def _itself(translator: Callable[[list[Source]], Found]) -> Callable[[list[Source]], Found]:
     return translator
 
 
