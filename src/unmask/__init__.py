@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from unmask.cloze import Cloze
     from unmask.errors import InputError, ModelError, UnmaskError
     from unmask.evaluation.evaluate import evaluate
-    from unmask.evaluation.frontier import frontier
-    from unmask.evaluation.frontier_table import Frontier
+    from unmask.evaluation.frontier import Frontier, frontier
     from unmask.evaluation.table import Evaluation
     from unmask.integrations.pipeline import pipeline
     from unmask.joints.deriving import derive, derive_all
@@ -42,10 +41,9 @@ if TYPE_CHECKING:
     from unmask.serving.server import serve
     from unmask.tables.profile import Profile
     from unmask.tables.unary import Tables, unary_tables
-    from unmask.training.result import TrainingRun
+    from unmask.training.loop import TrainingRun
     from unmask.training.run import train
-    from unmask.translation.result import Translations
-    from unmask.translation.translate import translate
+    from unmask.translation.translate import Translations, translate
     from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants, mutants
 
@@ -60,7 +58,7 @@ _HOME = {
     "Diagnosis": "unmask.sampling.run.diagnostics",
     "Evaluation": "unmask.evaluation.table",
     "Filling": "unmask.answers.filling",
-    "Frontier": "unmask.evaluation.frontier_table",
+    "Frontier": "unmask.evaluation.frontier",
     "InputError": "unmask.errors",
     "Joint": "unmask.joints.joint",
     "MaskedLM": "unmask.models.masked_lm",
@@ -72,8 +70,8 @@ _HOME = {
     "SampleRun": "unmask.sampling.run.result",
     "Scores": "unmask.scoring.results",
     "Tables": "unmask.tables.unary",
-    "TrainingRun": "unmask.training.result",
-    "Translations": "unmask.translation.result",
+    "TrainingRun": "unmask.training.loop",
+    "Translations": "unmask.translation.translate",
     "UnmaskError": "unmask.errors",
     "block_metrics": "unmask.joints.metrics",
     "check": "unmask.answers.checking",

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from unmask import lab
 from unmask.cli.app import app
 from unmask.errors import InputError
-from unmask.lab.report import markdown
 from unmask.lab.studies.study import Table, show
 from unmask.options.lab import STUDIES
 
@@ -250,5 +249,5 @@ def test_numbers_are_shown_to_four_digits():
 
 
 def test_markdown_escapes_bars():
-    text = markdown(Table("t", ("max |x|", "n"), [("p(a | b)", 1)]))
+    text = Table("t", ("max |x|", "n"), [("p(a | b)", 1)]).markdown()
     assert "| max \\|x\\| | n |" in text and "| p(a \\| b) | 1 |" in text and "| --- | ---: |" in text

@@ -1,7 +1,7 @@
 """Exact analysis of masked samplers and masked losses on spaces small enough to enumerate.
 
-Models (`model`), masked samplers (`dynamics`, `schedules`), dependence (`correlation`), estimators (`estimation`), and the
-studies built on them.
+Models (`model`), masked samplers (`dynamics`), dependence and unmasking (`schedules`), estimators (`estimation`), and the studies
+built on them.
 
 Each study is a function with the name and the options of its command (`unmask.options.lab`):
 
@@ -29,8 +29,7 @@ from unmask.options.option import documented
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from unmask.lab.report import Report
-    from unmask.lab.studies.study import Study
+    from unmask.lab.studies.study import Report, Study
 
 __all__ = ["STUDIES", "all", "decoding", "dependence", "dictionary", "masking", "parallel", "schedule", "study", "stutter"]  # noqa: F822
 
@@ -43,12 +42,12 @@ def study(name: str, *, out: str | os.PathLike[str] | None = None, progress: Pro
         if option not in kind.signature():
             raise InputError(misnamed(f"lab {name}", with_output(kind, "None"), option, python=True))
     chosen = kind(**options)
-    from unmask.lab import report
+    from unmask.lab.studies.study import refuse_other_folders
 
-    folder = None if out is None else report.refuse_other_folders(out, options.get("table"))
+    folder = None if out is None else refuse_other_folders(out, options.get("table"))
     found: Study = import_module(f"unmask.lab.studies.{name}").run(chosen, progress)
     if folder is not None:
-        report.save(found, folder)
+        found.save(folder)
     return found
 
 
@@ -60,17 +59,17 @@ def all_studies(
 
     `fits` is the number of fits for each mask size and each loss in the Monte Carlo of `masking`.
     """
-    from unmask.lab import report
+    from unmask.lab.studies.study import Report, refuse_other_folders
 
     given = vars(AllOptions(fits=fits, seed=seed))
-    folder = None if out is None else report.refuse_other_folders(out)
+    folder = None if out is None else refuse_other_folders(out)
     studies = []
     for name, kind in STUDIES.items():
         taken = {name: value for name, value in given.items() if name in kind.signature()}
         studies.append(study(name, out=folder, progress=progress, **taken))
     usual = AllOptions.signature()
     command = "unmask lab all" + "".join(f" --{name} {value}" for name, value in given.items() if value != usual[name])
-    made = report.Report(studies, command)
+    made = Report(studies, command)
     if folder is not None:
         made.write(folder)
     return made
