@@ -112,8 +112,8 @@ def clozes(model: MaskedLM, data: Path | None, pairs: int, seed: int) -> Iterato
         return
     texts = read_texts(str(data))
     for scheme, number in (("contiguous", (pairs + 1) // 2), ("random", pairs // 2)):
-        chosen = choose_pairs(texts, model.words.encode, model.special_ids, scheme, number, seed, max_tokens=40)
-        for pair in chosen.pairs:
+        chosen, _ = choose_pairs(texts, model.words.encode, model.special_ids, scheme, number, seed, max_tokens=40)
+        for pair in chosen:
             yield pair.cloze(model.mask_id)
 
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from unmask.errors import ModelError as ModelError
     from unmask.errors import UnmaskError as UnmaskError
     from unmask.evaluation.evaluate import evaluate as evaluate
+    from unmask.evaluation.frontier import Frontier as Frontier
     from unmask.evaluation.frontier import frontier as frontier
-    from unmask.evaluation.frontier_table import Frontier as Frontier
     from unmask.evaluation.table import Evaluation as Evaluation
     from unmask.integrations.pipeline import pipeline as pipeline
     from unmask.joints.deriving import derive as derive
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from unmask.tables.profile import Profile as Profile
     from unmask.tables.unary import Tables as Tables
     from unmask.tables.unary import unary_tables as unary_tables
-    from unmask.training.result import TrainingRun as TrainingRun
+    from unmask.training.loop import TrainingRun as TrainingRun
     from unmask.training.run import train as train
-    from unmask.translation.result import Translations as Translations
+    from unmask.translation.translate import Translations as Translations
     from unmask.translation.translate import translate as translate
     from unmask.variants.measured import Measured as Measured
     from unmask.variants.mutants import Mutants as Mutants
@@ -72,8 +72,7 @@ _NAMES = {
     "unmask.cloze": "Cloze",
     "unmask.errors": "InputError ModelError UnmaskError",
     "unmask.evaluation.evaluate": "evaluate",
-    "unmask.evaluation.frontier": "frontier",
-    "unmask.evaluation.frontier_table": "Frontier",
+    "unmask.evaluation.frontier": "Frontier frontier",
     "unmask.evaluation.table": "Evaluation",
     "unmask.integrations.pipeline": "pipeline",
     "unmask.joints.deriving": "derive derive_all",
@@ -89,10 +88,9 @@ _NAMES = {
     "unmask.serving.server": "serve",
     "unmask.tables.profile": "Profile",
     "unmask.tables.unary": "Tables unary_tables",
-    "unmask.training.result": "TrainingRun",
+    "unmask.training.loop": "TrainingRun",
     "unmask.training.run": "train",
-    "unmask.translation.result": "Translations",
-    "unmask.translation.translate": "translate",
+    "unmask.translation.translate": "Translations translate",
     "unmask.variants.measured": "Measured",
     "unmask.variants.mutants": "Mutants mutants",
 }
@@ -103,10 +101,22 @@ __all__ = sorted(["__version__", *_HOME])
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
-        raise AttributeError(f"module 'unmask' has no attribute {name!r}")
+        raise AttributeError(f"module 'unmask' has no attribute {name!r}{_meant(name)}")
     value = import_module(_HOME[name]) if _HOME[name] == f"unmask.{name}" else getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
+
+
+def _meant(name: str) -> str:
+    """The public name that was meant; nothing for modules, whose import asks for the attribute first."""
+    from importlib.util import find_spec
+
+    if name.startswith("_") or find_spec(f"{__name__}.{name}"):
+        return ""
+    from unmask.options.elsewhere import command_for
+
+    found = command_for(name, _HOME)
+    return f": use unmask.{found.split()[0]}" if found else ""
 
 
 def __dir__() -> list[str]:

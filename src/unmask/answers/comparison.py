@@ -17,10 +17,20 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, for_each, mass_in_words, one_or_many, with_warning
+from unmask.answers.asking import (
+    Alphabet,
+    Candidates,
+    Model,
+    answered,
+    asked,
+    for_each,
+    look_at_first,
+    mass_in_words,
+    one_or_many,
+    with_warning,
+)
 from unmask.answers.completion import complete
 from unmask.answers.filling import with_gold
-from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
@@ -80,8 +90,13 @@ class Description:
 class Comparison:
     """The joints of all constructions over the same tables, and what can be said of each.
 
+    text        as it was given
+    joints      one joint per construction, by name
     ranked_by   the construction whose most probable fillings are shown
+    model       the model that was asked
+    cloze       the text as token ids, and where its blanks are
     support     the tokens allowed in a blank, for the chain rule over all orders
+    top         how many completions it has
 
     >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,chain", candidates=32)
     >>> found.joints['product'].mutual_information() < found.joints['chain'].mutual_information()
@@ -129,12 +144,12 @@ class Comparison:
         sites = torch.tensor([self.cloze.block]).expand(len(rows), -1)
         texts = torch.tensor([self.cloze.filled(row) for row in rows])
         over_orders = lattice(Conditionals(self.model, self.support), texts, sites).log_mean.tolist()
-        return [self._completion(row, log_prob) for row, log_prob in zip(rows, over_orders, strict=True)]
-
-    def _completion(self, row: list[int], over_orders: float) -> ComparedCompletion:
-        filled = complete(self.model, self.cloze, row, 0.0, 0.0)
-        log_probs = {name: float(joint.log_prob(row)) for name, joint in self.joints.items()}
-        return ComparedCompletion(filled.tokens, filled.text, log_probs, over_orders, filled.is_gold)
+        found = []
+        for row, orders_log_prob in zip(rows, over_orders, strict=True):
+            filled = complete(self.model, self.cloze, row, 0.0, 0.0)
+            log_probs = {name: float(joint.log_prob(row)) for name, joint in self.joints.items()}
+            found.append(ComparedCompletion(filled.tokens, filled.text, log_probs, orders_log_prob, filled.is_gold))
+        return found
 
     def to_dict(self) -> dict[str, object]:
         """The JSON of `unmask compare --json`."""
@@ -226,6 +241,8 @@ def compare(
 
     The tokens that stood in the blanks are known where `positions` of a whole text are given, or `targets`, one per blank;
     then the metrics are those of these tokens.
+
+    Arguments: help(unmask.compare)
 
     >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,mrf,chain", candidates=32)
     >>> list(found.joints), found.ranked_by

@@ -22,13 +22,13 @@ from unmask.answers.asking import (
     answered,
     asked,
     for_each,
+    look_at_first,
     mass_in_words,
     one_or_many,
     with_warning,
 )
 from unmask.answers.chain_filling import ChainFilling, ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
-from unmask.answers.first_look import look_at_first
 from unmask.answers.library import library_file
 from unmask.arguments import checked
 from unmask.cloze import Cloze
@@ -47,6 +47,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Filling:
     """The joint over the blanks of a text, the product of independent blanks beside it, and the `top` completions.
+
+    text      as it was given
+    joint     the joint over the candidates of the blanks
+    product   the joint that takes the blanks as independent, over the same tables
+    model     the model that was asked
+    cloze     the text as token ids, and where its blanks are
+    top       how many completions it has
 
     >>> found = unmask.fill("The [MASK] [MASK] at the casino.", candidates=32)
     >>> found.joint.shape, len(found.completions)
@@ -91,7 +98,7 @@ class Filling:
 
     def view(self) -> Any:
         """In a notebook, the two blanks as `unmask serve` draws them: a widget in which words can be pinned."""
-        from unmask.answers.pair_map import pair_view
+        from unmask.answers.plots import pair_view
 
         return pair_view(self.joint, self.product)
 
@@ -153,6 +160,8 @@ def fill(
     From three blanks on by "chain" without candidates, fillings are searched over the whole vocabulary, and the answer is a
     `ChainFilling`: it says how much of the mass was seen and what is certain. So it is for any number of blanks with [WORD]
     and [GAP], and with answers, allow, forbid, match, differ, most_changes, passes, mass or library.
+
+    Arguments: help(unmask.fill)
 
     >>> found = unmask.fill("She drank a cup of [MASK].", top=2)
     >>> [completion.text for completion in found.completions]

@@ -39,6 +39,12 @@ GPU_LOGITS = 2**32
 """Bytes of logits that one call of the model may return; a call holds a few times as much at its peak."""
 
 
+def logit_rows(model: ConditionalModel, predicted: int, on_gpu: int = GPU_LOGITS) -> int:
+    """How many rows one call may have, with logits at `predicted` positions each; `on_gpu`: bytes of these on a GPU."""
+    budget = on_gpu if model.device.type == "cuda" else CPU_LOGITS
+    return max(1, budget // (4 * model.vocab_size * max(1, predicted)))
+
+
 class Conditionals:
     """A model read at masked positions; `passes` counts the rows passed.
 
@@ -74,8 +80,7 @@ class Conditionals:
             rows, positions = both[:, : rows.shape[1]], both[:, rows.shape[1] :]
         answer, nats = torch.empty((2, *targets.shape), dtype=torch.float64, device=rows.device)
         column = torch.arange(positions.shape[1], device=rows.device)
-        budget = GPU_LOGITS if self.model.device.type == "cuda" else CPU_LOGITS
-        at_once = max(1, budget // (4 * self.model.vocab_size * max(1, len(column))))
+        at_once = logit_rows(self.model, len(column))
         for start in range(0, len(rows), at_once):
             logits = self._logits(rows[start : start + at_once], positions[start : start + at_once])
             log_p = logits.log_softmax(2)
