@@ -8,6 +8,7 @@ language model is refused in one line. Nothing in a checkpoint is run as code.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unmask.errors import ModelError
+from unmask.errors import ModelError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.hugging_face import read_network
 from unmask.models.source import LOADING, Source
@@ -75,6 +76,17 @@ def warn_if_slow(device: torch.device, dtype: torch.dtype) -> None:
 def is_pair_model(folder: Path) -> bool:
     """Whether a folder holds a model that was trained to translate."""
     return (folder / PAIR_FILE).is_file()
+
+
+def warn_of_pair_model(folder: Path) -> None:
+    """Warn of a model that was trained to translate."""
+    if is_pair_model(folder):
+        warnings.warn(
+            f"model {str(folder)!r} was trained to translate and never saw a text without its source: "
+            "use it with unmask translate",
+            UnmaskWarning,
+            stacklevel=4,
+        )
 
 
 def load_checkpoint(

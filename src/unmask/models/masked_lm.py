@@ -31,12 +31,12 @@ from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.function_network import FunctionHead, FunctionNetwork, ShiftedHead, WholeRowCost, refuse_causal
 from unmask.models.loading import (
     input_size,
-    is_pair_model,
     load_checkpoint,
     longest_text,
     resolve_device,
     resolve_dtype,
     warn_if_slow,
+    warn_of_pair_model,
 )
 from unmask.models.model_types import missing_input, refuse_no_mask, refuse_no_tokenizer, refuse_outside, refuse_unusable
 from unmask.models.source import LOADING, english_model_path, state_of
@@ -86,9 +86,7 @@ class MaskedLM(ConditionalModel):
         refuse_unusable(network, tokenizer, name)
         if memory_budget is not None:
             checks.whole("memory_budget", memory_budget, 1, checks.MOST_BYTES)
-        self.name = name
-        self.network = network.eval()
-        self.tokenizer = tokenizer
+        self.name, self.network, self.tokenizer = name, network.eval(), tokenizer
         first = next(network.parameters())
         self.device, self.dtype = first.device, first.dtype
         self.max_length = longest_text(network, tokenizer)
@@ -100,8 +98,7 @@ class MaskedLM(ConditionalModel):
         self.lang, self.missing_input = lang, missing_input(network.config, name, lang)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
-        self.mask_id = self.words.mask_id
-        self.special_ids = self.words.special_ids
+        self.mask_id, self.special_ids = self.words.mask_id, self.words.special_ids
         if not self.regular_ids:
             raise ModelError(f"the tokenizer of {name} has only special tokens: use the one that the model was trained with")
         self.batches = RowBatches(memory_budget or default_budget(self.device))
@@ -140,13 +137,7 @@ class MaskedLM(ConditionalModel):
         mask_token      the mask token, if the tokenizer does not name its own
         """
         where = english_model_path() if name_or_path is None else name_or_path
-        if is_pair_model(Path(where)):
-            warnings.warn(
-                f"model {str(where)!r} was trained to translate and never saw a text without its source: "
-                "use it with unmask translate",
-                UnmaskWarning,
-                stacklevel=3,
-            )
+        warn_of_pair_model(Path(where))
         network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename, mask_token)
         warn_if_slow(resolve_device(device), resolve_dtype(dtype))
         widen_output(network)

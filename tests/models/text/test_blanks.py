@@ -63,7 +63,7 @@ def test_target_of_several_tokens_widens_its_blank_or_fills_as_many(bert):
     assert "consecutive" in refusal(bert, "the [MASK] sat [MASK].", targets=["walking"])
     assert "consecutive" in refusal(bert, "the [MASK] [MASK] [MASK] on [MASK].", targets=["cat", "sat", "walking"])
     assert "2 tokens for 3 blanks" in refusal(bert, "the [MASK] [MASK] [MASK].", targets=["walking"])
-    assert "3 targets for 1 blanks" in refusal(bert, "the [MASK].", targets=["a", "b", "c"])
+    assert "3 targets for 1 blank:" in refusal(bert, "the [MASK].", targets=["a", "b", "c"])
     assert "more tokens than" in refusal(bert, "[MASK] [MASK] [MASK] [MASK].", targets=["walking", "walked", "cat"])
 
 
