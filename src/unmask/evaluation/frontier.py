@@ -34,9 +34,9 @@ from unmask.runs.fingerprint import content_hash, provenance
 from unmask.runs.folder import RunFolder, refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.sampling.decoders.lowest_entropy import LowestEntropy
-from unmask.sampling.decoders.random_sets import RandomSets
-from unmask.sampling.decoders.revealing import RevealingDecoder, Seen, law, lowest
+from unmask.sampling.decoders.choosing import LowestEntropy, RandomSets
+from unmask.sampling.decoders.decoder import lowest
+from unmask.sampling.decoders.revealing import RevealingDecoder, Seen, law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, with_law
@@ -62,7 +62,7 @@ class LeftToRight(RevealingDecoder):
 
     def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
         place = torch.arange(seen.blank.shape[1], dtype=torch.float64, device=seen.blank.device)
-        return lowest(place.expand(seen.blank.shape), seen.blank, torch.ones_like(seen.blank[:, 0], dtype=torch.long))
+        return lowest(place.expand(seen.blank.shape), seen.blank, 1)
 
 
 SEQUENTIAL: Mapping[str, type[RevealingDecoder]] = {

@@ -248,7 +248,12 @@ class MaskedLM(ConditionalModel):
 
     @passes()
     def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
-        """Whether `states` and `logits_of` work for texts like these: a known architecture that gave the right answer here."""
+        """Whether `states` and `logits_of` work for texts like these: a known architecture that gave the right answer here.
+
+        States as wide as the vocabulary are not offered: those who keep conditionals tell states from logits by their width.
+        """
+        if self.cost.width == self.vocab_size:
+            return False
         first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
         if not self._one_position_works(first, ends[:, :1]):
             return False

@@ -76,7 +76,7 @@ class Sampling(Options):
     init: tuple[str, ...] = start_row(
         (),
         TextFile(),
-        "File of texts to start from, one per line; chains take them in turn.",
+        "File of texts to start from, one per line or FASTA; chains take them in turn.",
         otherwise="blanks are filled one by one",
     )
     random_start: bool = start_row(False, Flag(), "Start from tokens drawn uniformly.")

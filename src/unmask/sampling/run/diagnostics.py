@@ -122,7 +122,7 @@ class Diagnosis:
     judge: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that `unmask diagnose --json` prints: null where a number is not known, or is infinite."""
+        """The object that `unmask diagnose --json` prints: null where a number is not known."""
         return dict(_finite(asdict(self)))
 
     def to_frame(self) -> pandas.DataFrame:
