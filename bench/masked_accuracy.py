@@ -19,12 +19,11 @@ from tokenizers import Tokenizer
 
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.word_pieces import load_word_pieces
-from unmask.training.corpus import Segmentation, TextSource, sentences
+from unmask.training.corpus import Segmentation, TextSource, TokenPart, sentences, tokenise
 from unmask.training.encoder import PackedBert
 from unmask.training.masking import parse_scheme
 from unmask.training.objectives import Masked
 from unmask.training.packing import Vocabulary, validation_rows
-from unmask.training.token_store import TokenPart, tokenise
 from unmask.training.validation import validate
 
 SCHEMES = ("fixed:0.15", "k:1", "k:2", "fixed:0.4")

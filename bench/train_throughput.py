@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, models
 
-from unmask.training.loop import Trainer
 from unmask.training.masking import parse_scheme
 from unmask.training.packing import PackedRows
 from unmask.training.prepare import Held, Prepared
 from unmask.training.settings import TrainSettings
+from unmask.training.trainer import Trainer
 
 # name: layers, width, heads, vocabulary, tokens of a segment, row length, tokens per step
 SHAPES = {
@@ -142,7 +142,7 @@ def main() -> None:
         starting = time.perf_counter() - began
         share = parse_scheme(options.masking).moments(segment).mean
         seconds = seconds_per_step(trainer.step, options.steps, device)
-        tokens = batch * trainer.fill[row]
+        tokens = batch * trainer.packed[row].fill
         rate = tokens / seconds
         achieved = rate * flops_per_token(layers, width, vocab, segment, share) / 1e12
         print(f"{name}: {layers} layers x {width}, vocabulary {vocab:,}, rows of {row} tokens, {options.optimiser}, {device}")

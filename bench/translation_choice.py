@@ -19,7 +19,7 @@ def choices(pair: Any, sources: Sequence[str], references: Sequence[str], steps:
 
     from unmask.sampling.run.text_statistics import stutter_rate
     from unmask.sampling.settings import SampleSettings
-    from unmask.translation.drafts import Draft, Drafting
+    from unmask.translation.translators import Draft, Drafting
 
     ids = [tuple(one) for one in pair.spelling.encode(sources)]
     wanted = [tuple(one)[: pair.layout.longest_target] for one in pair.spelling.encode(references)]

@@ -41,7 +41,7 @@ from unmask.sampling.registry import KERNELS, with_law
 from unmask.sampling.target import Target
 from unmask.tables.profile import FILE, Profile
 from unmask.tables.revealing import logit_rows
-from unmask.translation.drafts import CPU_ROWS, PairModel
+from unmask.translation.translators import CPU_ROWS, PairModel
 
 BOUNDS = {"gamma": (0.1, 0.5, 1.0, 2.0), "tau": (0.5, 0.7, 0.9)}
 GPU_ROWS = 64

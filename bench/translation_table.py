@@ -212,7 +212,7 @@ def train(given: argparse.Namespace, model: str, _: str) -> None:
 
 def choose(given: argparse.Namespace, model: str, _: str) -> None:
     """On val.*: by what the best of five lengths is taken, and what lengths are worth at all."""
-    from unmask.translation.drafts import PairModel
+    from unmask.translation.translators import PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
     told = choices(pair, *(lines(given.data / f"val.{side}", given.sentences) for side in ("de", "en")))
@@ -225,7 +225,7 @@ def choose(given: argparse.Namespace, model: str, _: str) -> None:
 
 def rows(given: argparse.Namespace, model: str, worker: str) -> None:
     """Some ways to translate the test set, one after the other."""
-    from unmask.translation.drafts import PairModel
+    from unmask.translation.translators import PairModel
 
     loaded = _loaded(given, model)
     longest = float(LEAST)
@@ -262,7 +262,7 @@ def timing(given: argparse.Namespace, model: str, _: str) -> None:
 
 def _loaded(given: argparse.Namespace, model: str) -> Any:
     """What `unmask.translate` takes as a model."""
-    from unmask.translation.drafts import PairModel
+    from unmask.translation.translators import PairModel
 
     folder = given.work / model
     return folder if model == "causal" else PairModel.load(folder, dtype=given.dtype)
@@ -281,7 +281,7 @@ def _translated(given: argparse.Namespace, model: str, loaded: Any, name: str) -
 
 def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:
     """The norm energy of all rows, those that were sampled with another energy too, so that they compare."""
-    from unmask.translation.drafts import Draft, Drafting
+    from unmask.translation.translators import Draft, Drafting
 
     if told["settings"]["energy"] == "norm":
         return
@@ -298,7 +298,7 @@ def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:
 
 def scores(given: argparse.Namespace, model: str, _: str) -> None:
     """Energies of the references, and of the autoregressive model's translations, under a masked model."""
-    from unmask.translation.drafts import Draft, Drafting, PairModel
+    from unmask.translation.translators import Draft, Drafting, PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
     sources = [tuple(one) for one in pair.spelling.encode(lines(given.data / "test_2016_flickr.de", given.sentences))]
@@ -327,7 +327,7 @@ def dependence(given: argparse.Namespace, model: str, _: str) -> None:
     """
     import torch
 
-    from unmask.translation.drafts import PairModel
+    from unmask.translation.translators import PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
     sources = pair.spelling.encode(lines(given.data / "test_2016_flickr.de", given.sentences))

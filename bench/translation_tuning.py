@@ -124,7 +124,7 @@ def one(given: argparse.Namespace, name: str) -> None:
 def measured(given: argparse.Namespace, folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     """BLEU on val.*."""
     import unmask
-    from unmask.translation.drafts import PairModel
+    from unmask.translation.translators import PairModel
 
     sources, references = (lines(given.data / f"val.{side}", given.sentences) for side in ("de", "en"))
     found = {}

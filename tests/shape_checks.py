@@ -24,7 +24,7 @@ CHECKED = [
     "unmask.answers.filling",
     "unmask.answers.comparison",
     "unmask.evaluation.table",
-    *(f"unmask.lab.{name}" for name in ("correlation", "dynamics", "estimation", "schedules")),
+    *(f"unmask.lab.{name}" for name in ("dynamics", "estimation", "schedules")),
     *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "energy", "engine.memory")),
     *(f"unmask.sampling.{name}" for name in ("engine.passes", "engine.randomness", "enumeration", "kernels", "target")),
     *(f"unmask.sampling.run.{name}" for name in ("advance", "groups")),
@@ -34,17 +34,7 @@ CHECKED = [
     ),
     *(
         f"unmask.training.{name}"
-        for name in (
-            "compatibility",
-            "encoder",
-            "loop",
-            "masking",
-            "objectives",
-            "optimisers",
-            "packing",
-            "token_store",
-            "validation",
-        )
+        for name in ("corpus", "encoder", "loop", "masking", "objectives", "packing", "trainer", "validation")
     ),
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""

@@ -65,7 +65,7 @@ def test_memory_is_a_share_only_without_a_unit(given, amount):
 
 def test_shapes_are_checked_while_the_tests_run():
     pytest.importorskip("beartype")
-    from unmask.training.optimisers import orthogonalise
+    from unmask.training.trainer import orthogonalise
 
     assert orthogonalise(torch.ones(1, 2, 3)).shape == (1, 2, 3)
     with pytest.raises(jaxtyping.TypeCheckError, match="orthogonalise"):

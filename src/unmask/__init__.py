@@ -41,10 +41,9 @@ if TYPE_CHECKING:
     from unmask.serving.server import serve
     from unmask.tables.profile import Profile
     from unmask.tables.unary import Tables, unary_tables
-    from unmask.training.result import TrainingRun
+    from unmask.training.loop import TrainingRun
     from unmask.training.run import train
-    from unmask.translation.result import Translations
-    from unmask.translation.translate import translate
+    from unmask.translation.translate import Translations, translate
     from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants, mutants
 
@@ -71,8 +70,8 @@ _HOME = {
     "SampleRun": "unmask.sampling.run.result",
     "Scores": "unmask.scoring.results",
     "Tables": "unmask.tables.unary",
-    "TrainingRun": "unmask.training.result",
-    "Translations": "unmask.translation.result",
+    "TrainingRun": "unmask.training.loop",
+    "Translations": "unmask.translation.translate",
     "UnmaskError": "unmask.errors",
     "block_metrics": "unmask.joints.metrics",
     "check": "unmask.answers.checking",
@@ -148,10 +147,22 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
-        raise AttributeError(f"module 'unmask' has no attribute {name!r}")
+        raise AttributeError(f"module 'unmask' has no attribute {name!r}{_meant(name)}")
     value = import_module(_HOME[name]) if _HOME[name] == f"unmask.{name}" else getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
+
+
+def _meant(name: str) -> str:
+    """The public name that was meant; nothing for modules, whose import asks for the attribute first."""
+    from importlib.util import find_spec
+
+    if name.startswith("_") or find_spec(f"{__name__}.{name}"):
+        return ""
+    from unmask.options.elsewhere import command_for
+
+    found = command_for(name, _HOME)
+    return f": use unmask.{found.split()[0]}" if found else ""
 
 
 def __dir__() -> list[str]:

@@ -8,19 +8,21 @@ from random_models import random_table, random_tables
 from scipy.special import entr, rel_entr
 
 from unmask.errors import InputError
-from unmask.lab.correlation import Entropies, divergences, masked_total_correlation, tensorisation_constant
 from unmask.lab.dynamics import (
     block_dynamics,
     conditional,
+    divergences,
     parallel_step,
     product_conditional,
     spectral_gap,
     stationary_law,
     surprise_masks,
+    tensorisation_constant,
     total_variation,
     uniform_masks,
 )
 from unmask.lab.model import curie_weiss, ising, parse_fields
+from unmask.lab.schedules import Entropies, masked_total_correlation
 from unmask.lab.studies.stutter import outcomes, slots_model, stutter_pair
 
 models = random_tables(2.0)

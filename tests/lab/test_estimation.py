@@ -8,7 +8,6 @@ from random_models import random_table, weighted_masks
 from scipy.optimize import approx_fprime
 
 from unmask.errors import InputError
-from unmask.lab.correlation import masked_total_correlation
 from unmask.lab.dynamics import block_dynamics, dirichlet_form, gibbs, spectral_gap, surprise_masks, uniform_masks
 from unmask.lab.estimation import (
     MaskedLoss,
@@ -25,6 +24,7 @@ from unmask.lab.estimation import (
     worst_cost,
 )
 from unmask.lab.model import curie_weiss, ising, parse_fields, potts
+from unmask.lab.schedules import masked_total_correlation
 from unmask.lab.studies.masking import covariances, drops, slow_direction
 
 

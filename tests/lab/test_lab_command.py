@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from unmask import lab
 from unmask.cli.app import app
 from unmask.errors import InputError
-from unmask.lab.report import markdown
 from unmask.lab.studies.study import Table, show
 from unmask.options.lab import STUDIES
 
@@ -236,7 +235,7 @@ def test_tables_that_are_no_joints(name, content, tmp_path):
 def test_unknown_studies_and_options_suggest_the_nearest():
     with pytest.raises(InputError, match="study 'maskin' is unknown: did you mean masking"):
         lab.study("maskin")
-    with pytest.raises(InputError, match="option of stutter 'slot' is unknown: did you mean slots"):
+    with pytest.raises(InputError, match="slot is not an argument of lab stutter: use slots "):
         lab.stutter(slot=3)
     with pytest.raises(InputError, match=r"slots 3.5 is not a whole number"):
         lab.stutter(slots=3.5)
@@ -250,5 +249,5 @@ def test_numbers_are_shown_to_four_digits():
 
 
 def test_markdown_escapes_bars():
-    text = markdown(Table("t", ("max |x|", "n"), [("p(a | b)", 1)]))
+    text = Table("t", ("max |x|", "n"), [("p(a | b)", 1)]).markdown()
     assert "| max \\|x\\| | n |" in text and "| p(a \\| b) | 1 |" in text and "| --- | ---: |" in text

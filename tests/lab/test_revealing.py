@@ -8,23 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_tables
 
-from unmask.lab.correlation import Entropies
 from unmask.lab.dynamics import product_conditional
 from unmask.lab.model import ising
-from unmask.lab.revealing import (
+from unmask.lab.schedules import (
+    Entropies,
     agreement,
     decoded,
     entropy_bound,
     even_parity,
     every,
+    kl,
     least_dependent,
     lowest_entropy,
-    one_pass,
+    unmasking_law,
 )
-from unmask.lab.schedules import kl, unmasking_law
 
 RULES = {
-    "one pass": one_pass,
+    "one pass": every(1),
     "interleaved": every(2),
     "two lowest": lowest_entropy(2),
     "entropy bound": entropy_bound(0.4),
@@ -55,7 +55,7 @@ def test_a_rule_that_peeks_has_no_such_law():
 
 def test_known_cases():
     model = ising(0.6, np.array([0.3, -0.2, 0.1, 0.4]), "path")
-    product = decoded(model, one_pass)
+    product = decoded(model, every(1))
     assert product.law == pytest.approx(product_conditional(model.space, model.p, (0, 1, 2, 3)), abs=1e-14)
     assert product.passes == pytest.approx(1) and product.cost == pytest.approx(
         Entropies(model).total_correlation(range(4)), abs=1e-12

@@ -10,7 +10,6 @@ from random_models import random_tables
 from scipy.special import entr
 
 from unmask.errors import InputError
-from unmask.lab.correlation import masked_cross_entropy
 from unmask.lab.dynamics import product_conditional, total_variation
 from unmask.lab.model import curie_weiss, ising
 from unmask.lab.schedules import (
@@ -20,6 +19,7 @@ from unmask.lab.schedules import (
     greedy_law,
     kl,
     mask_predict_law,
+    masked_cross_entropy,
     schedule_cost,
     shuffled,
     spread,

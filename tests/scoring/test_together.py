@@ -7,7 +7,7 @@ import pytest
 import unmask
 from unmask.errors import InputError
 from unmask.options.scoring import ScoreOptions
-from unmask.runs.engines import Answer
+from unmask.runs.engines import Answer, OnRay
 from unmask.scoring import batch
 from unmask.scoring import score as run
 from unmask.scoring.batch import ScoreSettings
@@ -109,10 +109,10 @@ def test_a_stream_is_not_read_far_ahead(pieces, monkeypatch):
     assert len(seen) == 200 and max(ahead) <= run.FEWEST_READ
 
 
-class OneByOne:
+class OneByOne(OnRay):
     """In the place of Ray: takes an item when it has answered the one before."""
 
-    def __init__(self, make_work, workers, gpu):
+    def __init__(self, make_work, *rest):
         self.work = make_work()
 
     def __call__(self, items):
@@ -122,7 +122,7 @@ class OneByOne:
 
 
 def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_tried_again(pieces_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "OnRay", OneByOne)
+    monkeypatch.setattr("unmask.models.workers.OnRay", OneByOne)
     monkeypatch.setattr("unmask.models.workers.start_ray", lambda: None)
     monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"

@@ -19,9 +19,10 @@ from unmask.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.run.judge import CausalJudge
 from unmask.training.encoder import PackedBert
+from unmask.training.model_folder import new_model
 from unmask.training.objectives import Causal
 from unmask.training.packing import PackedText
-from unmask.training.settings import TrainSettings, new_model
+from unmask.training.settings import TrainSettings
 
 VOCABULARY = toy_vocabulary()
 CAUSAL = {key: value for key, value in SMALL.items() if key != "masking"} | {"objective": "causal"}

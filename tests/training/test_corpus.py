@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError
-from unmask.training.corpus import Segmentation, Segmenter, TextSource, sentences, sources
+from unmask.training.corpus import Segmentation, Segmenter, TextSource, sentences
+from unmask.training.prepare import sources
 
 TEXT = "Grüße aus dem Hafen.\n\n  The second line.  \nThe last line"
 LINES = ["Grüße aus dem Hafen.", "The second line.", "The last line"]

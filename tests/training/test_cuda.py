@@ -46,8 +46,7 @@ def once(shared: Path, options: dict[str, Any], tmp_path_factory: pytest.TempPat
 
 def state(out: Path) -> dict[str, torch.Tensor]:
     """Every tensor of the last checkpoint: weights, and the optimisers' moments."""
-    path = checkpoints_of(out).latest
-    assert path is not None
+    path = checkpoints_of(out).paths()[-1]
     found = torch.load(path, map_location="cpu", weights_only=True)
     moments = {
         f"{i}.{place}.{name}": value
@@ -73,7 +72,7 @@ def test_killed_in_another_process_and_resumed_gives_the_same_bits(
     given = {**options, "checkpoint_every": 7, "valid_every": 1}
     child = run_apart(shared, out, given, pause=0.1, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "compiled"))
     deadline = time.monotonic() + 240
-    while checkpoints_of(out).latest is None and time.monotonic() < deadline and child.poll() is None:
+    while not checkpoints_of(out).paths() and time.monotonic() < deadline and child.poll() is None:
         time.sleep(0.01)
     child.kill()
     assert child.wait() == -signal.SIGKILL and not (out / "model.safetensors").exists()

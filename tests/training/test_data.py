@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -15,10 +14,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError
-from unmask.training import token_store
-from unmask.training.corpus import Segmentation, Segmenter, TextSource
+from unmask.training import corpus as corpus_module
+from unmask.training.corpus import Segmentation, Segmenter, StoredTokens, TextSource, TokenPart, cached, tokenise
 from unmask.training.packing import BatchPlan, PackedRows, pack, pack_cached, seed_for
-from unmask.training.token_store import StoredTokens, TokenPart, cached, tokenise
 
 CUT = Segmentation((16, 32), 32, 0.1)
 
@@ -85,8 +83,8 @@ def test_two_processes_give_the_same_file_as_one(
     corpus: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = stored(corpus, tokenizer, CUT, tmp_path / "one")
-    monkeypatch.setattr(token_store, "_LINES_PER_TASK", 70)
-    monkeypatch.setattr(token_store, "_PARALLEL_FROM_BYTES", 1)
+    monkeypatch.setattr(corpus_module, "_LINES_PER_TASK", 70)
+    monkeypatch.setattr(corpus_module, "_PARALLEL_FROM_BYTES", 1)
     both = stored(corpus, tokenizer, CUT, tmp_path / "two")
     assert segments_of(both.train) == segments_of(alone.train) and segments_of(both.valid) == segments_of(alone.valid)
 
@@ -170,10 +168,11 @@ def test_seeds_differ_by_every_part() -> None:
     assert len(seeds) == 900 and all(0 <= s < 2**63 for s in seeds)
 
 
-def test_what_another_process_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_process_made_meanwhile_stays(tmp_path: Path) -> None:
+    """A process with the same number on another machine, too."""
+
     def ours(folder: Path) -> None:
         (folder / "numbers").write_text("ours")
-        monkeypatch.setattr(os, "getpid", lambda: 1)
         cached(tmp_path, "rows", {"seed": 0}, theirs)
 
     def theirs(folder: Path) -> None:

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from unmask.training.optimisers import Muon, make_optimisers, orthogonalise, rate_at
-from unmask.training.settings import TrainSettings, new_model
+from unmask.training.model_folder import new_model
+from unmask.training.settings import TrainSettings
+from unmask.training.trainer import Muon, make_optimisers, orthogonalise, rate_at
 
 
 def test_rate_rises_linearly_and_falls_to_zero_by_a_cosine() -> None:

@@ -21,11 +21,11 @@ from together import SECONDS, started, together
 import unmask
 from unmask.errors import InputError, ProcessError
 from unmask.training.corpus import TextSource
-from unmask.training.loop import Trainer
 from unmask.training.packing import PackedText
 from unmask.training.prepare import Held, Parallel, prepare, prepare_parallel
 from unmask.training.processes import Processes, device_of, versions
 from unmask.training.settings import TrainSettings
+from unmask.training.trainer import Trainer
 
 SMALL: dict[str, Any] = {
     "layers": 1, "width": 16, "heads": 2, "vocab": 160, "max_length": 32, "batch_tokens": 512, "lr": 1e-2, "warmup": 1, "seed": 3,
@@ -61,7 +61,7 @@ def gradient(trainer: Trainer, processes: Processes) -> tuple[float, float, torc
     """Loss, penalty and gradient of one process' part of a step, and the number of asked positions in it."""
     trainer.processes = processes
     packed = trainer.plan.packed[0]
-    trainer.slots = {packed.length: trainer._slots(processes.rows(trainer.settings.batch_tokens // packed.length), packed)}
+    trainer.slots = {packed.length: trainer._slots(processes.rows(trainer.settings.batch_tokens // packed.length).size, packed)}
     text = PackedText.of(torch.from_numpy(trainer.plan.batch(0).ids), trainer.vocabulary)
     torch.manual_seed(5)
     trainer.model.zero_grad()
@@ -194,7 +194,7 @@ def test_a_checkpoint_moves_between_numbers_of_processes(shared: Path, one: Path
 
 SHARES = """if True:
     import torch
-    from unmask.training.optimisers import make_optimisers, whole_states
+    from unmask.training.trainer import make_optimisers, whole_states
     from unmask.training.processes import joined
 
     with joined("cpu") as processes:
@@ -213,6 +213,22 @@ def test_sharded_states_are_shared_out_and_gathered(tmp_path: Path) -> None:
     ended = together([["-c", SHARES]] * 2, tmp_path)
     assert ended.codes == [0, 0], ended.told
     assert ended.printed == ["[6, 6] [3, 3]\n[[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]]\n", "[6, 6] [3, 3]\n[]\n"]
+
+
+RUNS = """if True:
+    from unmask.training.processes import joined
+
+    for run in range(12):
+        with joined("cpu") as processes:
+            print(processes.highest(10 * run + processes.rank), end=" ")
+"""
+
+
+def test_runs_of_one_program_follow_each_other(tmp_path: Path) -> None:
+    """The addresses of an earlier run's processes are still in the store."""
+    ended = together([["-c", RUNS]] * 2, tmp_path)
+    assert ended.codes == [0, 0], ended.told
+    assert ended.printed == ["1 11 21 31 41 51 61 71 81 91 101 111 "] * 2
 
 
 def wait_for(there: Any, run: Any) -> None:

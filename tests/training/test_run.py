@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 
 import unmask
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
-from unmask.training.result import CheckpointFolder
+from unmask.training.loop import CheckpointFolder
 from unmask.training.run import _segment_lengths
 
 SMALL: dict[str, Any] = {
@@ -154,13 +154,13 @@ def test_kill_minus_9_and_resume_give_the_uninterrupted_weights(
     out = tmp_path / "model"
     child = run_apart(shared, out, {"checkpoint_every": 5, "valid_every": 1}, pause=0.05)
     deadline = time.monotonic() + 120
-    while checkpoints_of(out).latest is None and time.monotonic() < deadline and child.poll() is None:
+    while not checkpoints_of(out).paths() and time.monotonic() < deadline and child.poll() is None:
         time.sleep(0.005)
     with pytest.raises(InputError, match="another run is writing to"):
         go(shared, out, resume=True)
     child.kill()
     assert child.wait() == -signal.SIGKILL
-    assert checkpoints_of(out).latest is not None and not (out / "model.safetensors").exists()
+    assert checkpoints_of(out).paths() and not (out / "model.safetensors").exists()
     made = go(shared, out, resume=True)
     assert made.finished and same(weights(out), uninterrupted)
     steps = made.to_frame()["step"]
@@ -173,6 +173,13 @@ def test_two_runs_into_one_folder_are_not_mixed(shared: Path, tmp_path: Path, un
     children = [run_apart(shared, out, {"valid_every": 4}, pause=0.2) for _ in range(2)]
     assert sorted(child.wait() for child in children) == [0, 1]
     assert same(weights(out), uninterrupted)
+
+
+@pytest.mark.filterwarnings("ignore:.*has not learned")
+def test_the_callers_random_numbers_are_left_alone(shared: Path, tmp_path: Path) -> None:
+    before = torch.get_rng_state()
+    go(shared, tmp_path / "model", dropout=0.1, steps=2)
+    assert torch.equal(before, torch.get_rng_state())
 
 
 def test_another_seed_gives_other_weights(shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]) -> None:
@@ -249,6 +256,17 @@ def test_only_finite_numbers_make_a_checkpoint(tmp_path: Path) -> None:
                 2, {"model": {"v": torch.ones(2), "w": torch.tensor([1.0, bad])}, "optimisers": [{"step": torch.tensor(3)}]}
             )
     assert [p.name for p in folder.paths()] == ["step-00000001.pt"]
+
+
+def test_a_full_memory_does_not_make_a_checkpoint_a_damaged_one(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(1, {"model": {"w": torch.ones(3)}})
+
+    def load(state: dict[str, Any]) -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    with pytest.raises(torch.OutOfMemoryError, match="no room"):
+        folder.restore(load)
 
 
 def test_a_checkpoint_cut_at_any_byte_is_passed_over(tmp_path: Path) -> None:

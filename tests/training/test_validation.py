@@ -22,14 +22,14 @@ import unmask
 from unmask.cli.app import app
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.word_pieces import special_id
-from unmask.training.corpus import sources
 from unmask.training.encoder import PackedBert
-from unmask.training.loop import Trainer
 from unmask.training.masking import FixedRate
+from unmask.training.model_folder import new_model
 from unmask.training.objectives import Causal, Masked
 from unmask.training.packing import PackedText, Vocabulary
-from unmask.training.prepare import Held, Parallel, Prepared, prepare, prepare_parallel
-from unmask.training.settings import TrainSettings, new_model
+from unmask.training.prepare import Held, Parallel, Prepared, prepare, prepare_parallel, sources
+from unmask.training.settings import TrainSettings
+from unmask.training.trainer import Trainer
 from unmask.training.validation import Validation, log_unigram, stutter, validate
 
 TRAIN, VALID = made_up_lines(200), [*made_up_lines(40, seed=1), "The old miller ploughs dough on Saturday.", "Fields!"]
@@ -53,6 +53,18 @@ def of_lines(objective: str, cache: Path) -> Prepared:
 
 def of_pairs(objective: str, cache: Path) -> Prepared:
     return prepare_parallel(Parallel.of(PAIRS), settings(objective, True), Held(share=0.2), cache, torch.device("cpu"))
+
+
+def test_held_out_pairs_of_more_tokens_than_asked_for_are_left_out(tmp_path: Path) -> None:
+    texts = [" ".join(["a"] * (1 + i % 5)) + f" {i}." for i in range(200)]
+    given = Parallel.of((texts, texts)), settings("masked", True)
+    found = [prepare_parallel(*given, Held(None, 0.2, most), tmp_path, torch.device("cpu")) for most in (None, 15)]
+    longest = []
+    for made in found:
+        text = PackedText.of(torch.from_numpy(made.valid.ids.astype(np.int64)), Vocabulary.of(made.tokenizer))
+        longest.append(int(text.count(text.segment > 0)[text.segment > 0].max()))
+    assert longest[1] <= 15 < longest[0]
+    assert 0 < found[1].valid.segments < found[0].valid.segments
 
 
 def counted(prepared: Prepared, objective: str) -> Counter[int]:

@@ -19,7 +19,7 @@ from unmask.errors import UnmaskWarning
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.registry import KERNELS
 from unmask.tables.profile import FILE, Profile
-from unmask.translation.drafts import PairModel
+from unmask.translation.translators import PairModel
 
 SOURCES, TARGETS = pairs(16, seed=9, words=6)
 

@@ -24,9 +24,10 @@ from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.target import Target
 from unmask.training.encoder import PackedBert
 from unmask.training.masking import UniformRate
+from unmask.training.model_folder import new_model
 from unmask.training.objectives import Causal, Masked
 from unmask.training.packing import PackedText, Vocabulary
-from unmask.training.settings import TrainSettings, new_model
+from unmask.training.settings import TrainSettings
 from unmask.translation.beam_search import CausalPairs, beam_search
 from unmask.translation.pairs import PairLayout
 
@@ -121,6 +122,18 @@ def test_a_wide_beam_finds_the_likeliest_translation_of_all() -> None:
     assert found.tokens == best and found.log_prob == pytest.approx(causal_log_prob(model, SOURCES[0], best), abs=1e-5)
     greedy = beam_search(pairs, SOURCES, beam=1, penalty=0.0)
     assert greedy[0].log_prob <= found.log_prob + 1e-9 and len(greedy) == 2
+
+
+def test_every_translation_of_a_beam_keeps_its_own_limit() -> None:
+    pairs = CausalPairs(network(5), LAYOUT, torch.arange(5))
+    with torch.no_grad():
+        pairs.network.cls.predictions.bias[LAYOUT.end] = -30
+    for beam in (1, 3):
+        alone = [beam_search(pairs, [source], beam, most=[limit])[0] for source, limit in zip(SOURCES, (2, 6), strict=True)]
+        found = beam_search(pairs, SOURCES, beam, most=[2, 6])
+        assert [one.tokens for one in found] == [one.tokens for one in alone]
+        assert [len(one.tokens) for one in found] == [2, 6]
+        assert [one.log_prob for one in found] == pytest.approx([one.log_prob for one in alone], abs=1e-4)
 
 
 def conditioned(seed: int = 0) -> Target:

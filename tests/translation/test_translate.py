@@ -23,8 +23,8 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.options.translation import DECODERS, MARKOV
 from unmask.sampling.energy import energy_terms
 from unmask.sampling.registry import entry_of
-from unmask.translation.drafts import Draft, Drafting, PairModel
 from unmask.translation.settings import TranslateSettings
+from unmask.translation.translators import Draft, Drafting, PairModel
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
 
@@ -181,6 +181,8 @@ def test_a_run_that_stopped_goes_on_with_the_same_numbers(folder: Path, tmp_path
     corpus = pairs(200, words=6)
     unmask.train(parallel=corpus, out=tmp_path / "whole", **options)
     assert unmask.train(parallel=corpus, out=tmp_path / "parts", max_minutes=0.0, **options).status == "paused"
+    with pytest.raises(InputError, match="holds a run with corpus .*, not "):  # other pairs would be held out
+        unmask.train(parallel=corpus, out=tmp_path / "parts", resume=True, **{**options, "valid_share": 0.3})
     unmask.train(parallel=corpus, out=tmp_path / "parts", resume=True, **options)
     for file in ("model.safetensors", "length_head.safetensors"):
         whole, parts = (load_file(tmp_path / name / file) for name in ("whole", "parts"))

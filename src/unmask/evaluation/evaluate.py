@@ -25,10 +25,9 @@ from unmask.evaluation.measure import (
     InBatches,
     Measurer,
     Row,
-    SharedOut,
     about_pair,
     as_table,
-    make_measuring,
+    measured_on_ray,
     schema,
 )
 from unmask.evaluation.pairs import PositionPair, choose_pairs, pairs_as_lines, read_pairs
@@ -180,6 +179,8 @@ def evaluate(
 
     A pair that fails is listed in the result and left out of the table.
 
+    Arguments: help(unmask.evaluate)
+
     >>> texts, words = ["The cat sat on the mat.", "The dog sat on the bed."], "cat,dog,sat,lay,mat,bed"
     >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
     2
@@ -192,7 +193,7 @@ def evaluate(
     if engine == "local":
         lm = as_model(model, device, dtype, *reading)
     else:
-        lm, on_workers = for_workers(model, device, dtype, reading)
+        lm, on_workers = for_workers(model, device, dtype, reading, workers)
     regular = request.regular_ids(lm)
     measured = (request.constructions, request.arnold_gokhale_steps, None if support == "all" else regular)
     here = Measurer(lm, *measured) if on_workers is None else None
@@ -203,8 +204,7 @@ def evaluate(
     if here is not None:
         return _run(plan, InBatches(here, memory, longest), folder, progress)
     assert on_workers is not None
-    pool = SharedOut(partial(make_measuring, on_workers, *measured, memory, longest), workers, on_workers.gpu)
-    return _run(plan, pool, folder, progress)
+    return _run(plan, partial(measured_on_ray, on_workers, (*measured, memory, longest)), folder, progress)
 
 
 def _run(

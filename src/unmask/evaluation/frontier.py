@@ -27,8 +27,8 @@ from unmask.errors import InputError
 from unmask.evaluation.datasets import read_texts
 from unmask.evaluation.table import cell, interval_columns, line, with_intervals
 from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.options.evaluation import FrontierOptions
 from unmask.options.option import documented
+from unmask.options.scoring import FrontierOptions
 from unmask.runs.files import write_atomically, write_json, write_table
 from unmask.runs.fingerprint import content_hash, provenance
 from unmask.runs.folder import RunFolder, refuse_foreign
@@ -114,6 +114,8 @@ def frontier(
     progress: Progress | None = None,
 ) -> Frontier:
     """Nats per token against passes, for every decoder that has a law, beside one token per pass.
+
+    Arguments: help(unmask.frontier)
 
     >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
     >>> unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8).to_frame()["decoder"].tolist()
@@ -244,6 +246,7 @@ class Frontier:
     settings   what was asked, with the model's fingerprint and a hash of the data
     rows       one row per text and decoder: decoder, asked (passes asked for; missing: one token per pass), text, passes, nats
     skipped    how many texts were left out, by reason
+    about      when, where and with which versions it was made
 
     >>> found = unmask.frontier(["Two men are in a park."], decoders=["random"], passes=[2], length=7)
     >>> [point["passes"] for point in found.points]

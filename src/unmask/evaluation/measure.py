@@ -13,7 +13,7 @@ if one pair's share of a stage is too much beside the tables of the others, the 
 The last digits of a pair's numbers may depend on the pairs it is measured with. So the pairs of a batch are stored together, and
 their number depends on the longest text of the whole run: a run that is killed and continued measures the same batches.
 
-On Ray, workers take some pairs at a time and measure them in batches, as this process would (`SharedOut`).
+On Ray, workers take some pairs at a time and measure them in batches, as this process would (`measured_on_ray`).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from unmask.joints.triton.rehearsal import Launch, rehearse
 from unmask.models.batching import at_most, halving, is_out_of_memory, release_memory, triton_wanted, whole_memory
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.workers import WorkersModel
-from unmask.runs.engines import Answer, OnRay, answered
+from unmask.models.workers import Workers
+from unmask.runs.engines import Answer, answered
 from unmask.tables.unary import tables_of
 
 if TYPE_CHECKING:
@@ -331,39 +331,29 @@ Some = list[tuple[int, PositionPair]]
 Answers = list[Answer[list[Row]]]
 
 
-class SharedOut:
-    """Answers pairs on Ray; those of a batch one after the other, as `InBatches` does."""
+def measured_on_ray(workers: Workers, measured: Sequence[Any], pairs: Sequence[PositionPair]) -> Iterator[Answer[list[Row]]]:
+    """Answers as they arrive, those of a batch one after the other, as `InBatches` does.
 
-    def __init__(self, make: Callable[[], Callable[[Some], Answers]], workers: int | None, gpu: bool) -> None:
-        self.make, self.workers, self.gpu = make, workers, gpu
-
-    def __call__(self, pairs: Sequence[PositionPair]) -> Iterator[Answer[list[Row]]]:
-        """Answers as they arrive."""
-        if not pairs:
-            return
-        engine = OnRay(self.make, self.workers, self.gpu, _rest, most=len(pairs))
-        size = min(MOST, -(-len(pairs) // (SHARES * engine.size)))
-        shares = [list(enumerate(pairs))[first : first + size] for first in range(0, len(pairs), size)]
-        left = {place for share in shares for place, _ in share}
-        for answer in engine(shares):
-            found = answer.result
-            if found is None:
-                lost = [place for place, _ in shares[answer.place] if place in left]
-                found = [Answer(place, failure=answer.failure) for place in lost]
-            left -= {one.place for one in found}
-            yield from found
+    measured   the arguments of `Measurer` after the model (three), and of `InBatches` after the measurer
+    """
+    if not pairs:
+        return
+    engine = workers.pool(partial(_worker, measured), _rest, most=len(pairs))
+    size = min(MOST, -(-len(pairs) // (SHARES * engine.size)))
+    places = list(enumerate(pairs))
+    shares = [places[first : first + size] for first in range(0, len(pairs), size)]
+    left = set(range(len(pairs)))
+    for answer in engine(shares):
+        found = answer.result
+        if found is None:
+            lost = [place for place, _ in shares[answer.place] if place in left]
+            found = [Answer(place, failure=answer.failure) for place in lost]
+        left -= {one.place for one in found}
+        yield from found
 
 
-def make_measuring(
-    model: WorkersModel,
-    constructions: Sequence[str],
-    steps: int | None,
-    support: Sequence[int] | None,
-    budget: str | float | None,
-    longest: int,
-) -> Callable[[Some], Answers]:
-    """What a worker does, with a model of its own; arguments of `Measurer` and of `InBatches`."""
-    return partial(_measured, InBatches(Measurer(model.load(), constructions, steps, support), budget, longest))
+def _worker(measured: Sequence[Any], model: MaskedLM) -> Callable[[Some], Answers]:
+    return partial(_measured, InBatches(Measurer(model, *measured[:3]), *measured[3:]))
 
 
 def _measured(engine: InBatches, some: Some) -> Answers:

@@ -28,7 +28,7 @@ from unmask.checks import one_of, whole
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.models.text.text_tokenizer import BLANK, Placed, Tokens, shortened
-from unmask.options.integrations import HarnessOptions
+from unmask.options.scoring import HarnessOptions
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams

@@ -1,7 +1,7 @@
 """Exact analysis of masked samplers and masked losses on spaces small enough to enumerate.
 
-Models (`model`), masked samplers (`dynamics`, `schedules`), dependence (`correlation`), estimators (`estimation`), and the
-studies built on them.
+Models (`model`), masked samplers (`dynamics`), dependence and unmasking (`schedules`), estimators (`estimation`), and the studies
+built on them.
 
 Each study is a function with the name and the options of its command (`unmask.options.lab`):
 
@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 from unmask import checks
 from unmask.arguments import checked
-from unmask.options.lab import STUDIES, AllOptions
+from unmask.errors import InputError
+from unmask.options.elsewhere import misnamed
+from unmask.options.lab import STUDIES, AllOptions, with_output
 from unmask.options.option import documented
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from unmask.lab.report import Report
-    from unmask.lab.studies.study import Study
+    from unmask.lab.studies.study import Report, Study
 
 __all__ = ["STUDIES", "all", "decoding", "dependence", "dictionary", "masking", "parallel", "schedule", "study", "stutter"]  # noqa: F822
 
@@ -38,14 +39,15 @@ def study(name: str, *, out: str | os.PathLike[str] | None = None, progress: Pro
     """Compute the study `name`, one of STUDIES, with its own `options`; with `out`, leave figure and numbers in that folder."""
     kind = STUDIES[checks.one_of("study", name, STUDIES)]
     for option in options:
-        checks.one_of(f"option of {name}", option, kind.signature())
+        if option not in kind.signature():
+            raise InputError(misnamed(f"lab {name}", with_output(kind, "None"), option, python=True))
     chosen = kind(**options)
-    from unmask.lab import report
+    from unmask.lab.studies.study import refuse_other_folders
 
-    folder = None if out is None else report.refuse_other_folders(out, options.get("table"))
+    folder = None if out is None else refuse_other_folders(out, options.get("table"))
     found: Study = import_module(f"unmask.lab.studies.{name}").run(chosen, progress)
     if folder is not None:
-        report.save(found, folder)
+        found.save(folder)
     return found
 
 
@@ -57,17 +59,17 @@ def all_studies(
 
     `fits` is the number of fits for each mask size and each loss in the Monte Carlo of `masking`.
     """
-    from unmask.lab import report
+    from unmask.lab.studies.study import Report, refuse_other_folders
 
     given = vars(AllOptions(fits=fits, seed=seed))
-    folder = None if out is None else report.refuse_other_folders(out)
+    folder = None if out is None else refuse_other_folders(out)
     studies = []
     for name, kind in STUDIES.items():
         taken = {name: value for name, value in given.items() if name in kind.signature()}
         studies.append(study(name, out=folder, progress=progress, **taken))
     usual = AllOptions.signature()
     command = "unmask lab all" + "".join(f" --{name} {value}" for name, value in given.items() if value != usual[name])
-    made = report.Report(studies, command)
+    made = Report(studies, command)
     if folder is not None:
         made.write(folder)
     return made

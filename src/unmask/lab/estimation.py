@@ -281,13 +281,7 @@ def fit(losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block"
 
 
 def learn(
-    model: LabModel,
-    law: MaskLaw,
-    loss: Loss,
-    n: int,
-    fits: int,
-    seed: int,
-    progress: Callable[[], None] | None = None,
+    model: LabModel, law: MaskLaw, loss: Loss, n: int, fits: int, seed: int, progress: Callable[[], None] | None = None
 ) -> Learning:
     """Fit `fits` independent samples of size n. Fits that do not converge are counted and left out of the mean."""
     if fits < 2:

@@ -35,13 +35,10 @@ STYLE: Any = {
 
 def panels(titles: Sequence[str], widths: Sequence[float] | None = None) -> tuple[Figure, list[Axes]]:
     """A row of titled panels, drawn without a display."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     from unmask.figures import Figure
 
     count = len(titles)
     figure = Figure(figsize=(4.7 * count, 3.9), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(1, count, squeeze=False, width_ratios=widths)[0]
     for axis, title in zip(axes, titles, strict=True):
         axis.set_title(title)

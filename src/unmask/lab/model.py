@@ -107,19 +107,12 @@ def refuse_too_many(sites: int, size: int) -> None:
 
 
 def _too_many(sites: int, values: str, states: int | float, size: int) -> InputError:
+    fit = max(n for n in range(MAX_STATES.bit_length()) if size**n <= MAX_STATES)
+    remedy = f"{fit} sites of {size} values would fit ({size**fit:,} states)" if fit else f"use at most {MAX_STATES:,} values"
     return InputError(
         f"{sites:,} sites of {values} make {f'{states:,}' if states < inf else 'far too many'} states and the lab enumerates at "
-        f"most {MAX_STATES:,}: {_what_fits(size)}"
+        f"most {MAX_STATES:,}: {remedy}"
     )
-
-
-def _what_fits(size: int) -> str:
-    if size > MAX_STATES:
-        return f"use at most {MAX_STATES:,} values"
-    sites = 0
-    while size > 1 and size ** (sites + 1) <= MAX_STATES:
-        sites += 1
-    return f"{sites} sites of {size} values would fit ({size**sites:,} states)"
 
 
 @dataclass(frozen=True)
@@ -224,13 +217,10 @@ def parse_fields(text: str, sites: int) -> Fields:
 
 def ising(coupling: float | Sequence[float], fields: Fields, graph: str = "complete", name: str | None = None) -> LabModel:
     """The Ising model on `graph`, with one coupling for all edges or one per edge; parameters: couplings, then fields."""
-    sites = len(fields)
-    space = Space((2,) * sites)
-    pairs = edges(graph, sites)
-    spins = 2.0 * space.values - 1.0
-    features = np.concatenate([np.stack([spins[:, i] * spins[:, j] for i, j in pairs], 1), spins] if pairs else [spins], axis=1)
-    theta = np.concatenate([np.broadcast_to(np.asarray(coupling, dtype=np.float64), (len(pairs),)), fields])
-    return _checked(name or f"Ising, {graph} graph, N={sites}", space, features, theta)
+    space, pairs = Space((2,) * len(fields)), edges(graph, len(fields))
+    spins = 2.0 * space.values.T - 1.0
+    agree = [spins[i] * spins[j] for i, j in pairs]
+    return _checked(name or f"Ising, {graph} graph, N={len(fields)}", space, [*agree, *spins], coupling, len(pairs), fields)
 
 
 def curie_weiss(sites: int, coupling: float, field: float | Fields = 0.0) -> LabModel:
@@ -241,22 +231,24 @@ def curie_weiss(sites: int, coupling: float, field: float | Fields = 0.0) -> Lab
 
 def potts(states: int, coupling: float, fields: Fields, graph: str = "complete") -> LabModel:
     """The Potts model with q = `states` values; parameters: couplings, then q - 1 fields per site (the last value has none)."""
-    sites = len(fields)
-    space = Space((states,) * sites)
-    pairs = edges(graph, sites)
-    values = space.values
-    agree = [(values[:, i] == values[:, j]).astype(np.float64) for i, j in pairs]
-    takes = [(values[:, i] == a).astype(np.float64) for i in range(sites) for a in range(states - 1)]
-    value_fields = np.zeros((sites, max(states - 1, 0)))
-    value_fields[:, :1] = np.asarray(fields)[:, None]
-    theta = np.concatenate([np.full(len(pairs), float(coupling)), value_fields.ravel()])
-    features = np.stack(agree + takes, 1) if agree + takes else np.zeros((space.states, 0))
-    return _checked(f"Potts, q={states}, {graph} graph, N={sites}, coupling {coupling:g}", space, features, theta)
+    space, pairs = Space((states,) * len(fields)), edges(graph, len(fields))
+    values = space.values.T
+    agree = [values[i] == values[j] for i, j in pairs]
+    takes = [value == a for value in values for a in range(states - 1)]
+    of_first = np.zeros((len(fields), max(states - 1, 0)))
+    of_first[:, :1] = np.asarray(fields)[:, None]
+    name = f"Potts, q={states}, {graph} graph, N={len(fields)}, coupling {coupling:g}"
+    return _checked(name, space, [*agree, *takes], coupling, len(pairs), of_first.ravel())
 
 
-def _checked(name: str, space: Space, features: Float[np.ndarray, "S d"], theta: Theta) -> LabModel:
+def _checked(
+    name: str, space: Space, features: Sequence[np.ndarray], coupling: float | Sequence[float], pairs: int, fields: Fields
+) -> LabModel:
+    """The model of these features, those of the pairs first, if its probabilities are numbers."""
+    theta = np.concatenate([np.broadcast_to(np.asarray(coupling, dtype=np.float64), (pairs,)), fields])
     if not np.isfinite(theta).all():
         raise InputError(f"{name}: couplings and fields must be finite numbers")
-    model = LabModel(name, space, np.zeros(space.states), features, theta)
+    columns = np.stack(features, 1).astype(np.float64) if features else np.zeros((space.states, 0))
+    model = LabModel(name, space, np.zeros(space.states), columns, theta)
     _ = model.log_p
     return model

@@ -1,4 +1,9 @@
-"""The law of texts whose N sites are unmasked in T parallel steps, with exact conditionals.
+"""Dependence between sites, and what it costs to unmask several of them at once: laws of texts, with exact conditionals.
+
+    H(A) = -E log p(x_A)                                        nats
+    TC(B | A) = sum_{i in B} H(x_i | x_A) - H(x_B | x_A)        conditional total correlation, at least 0
+
+TC(B | A) = E KL( p(x_B | x_A) || prod_i p(x_i | x_A) ): it is zero exactly when one parallel draw of B is a Gibbs step.
 
 Fixed groups B_1, ..., B_T (the order does not depend on the values drawn):
 
@@ -6,25 +11,82 @@ Fixed groups B_1, ..., B_T (the order does not depend on the values drawn):
 
 so the error of a schedule is the dependence inside its groups given what was drawn before, and a schedule that groups
 sites wisely can be found by dynamic programming over subsets. Orders that look at the values drawn are enumerated instead.
+
+A rule that chooses K from what is revealed, (S, x_S), draws K's tokens independently, and S grows by K until nothing is hidden:
+
+    law(x) = prod_t prod_{i in K_t} p(x_i | x_{S_t}),        KL(p || law) = sum_t E TC(X_{K_t} | x_{S_t})
+
+the expectation under p. TC(K) <= sum of the entropies of K - the largest: the bound that `entropy_bound` keeps under gamma, loose
+by all that is independent. Pairwise informations do not bound TC: three fair bits of even parity are pairwise independent and
+have TC = ln 2; three bits that agree have conditional informations 0 given the third, and TC = 2 ln 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations, product
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import rel_entr
+from scipy.special import entr, rel_entr
 
 from unmask.errors import InputError
-from unmask.lab.correlation import Entropies
-from unmask.lab.dynamics import parallel_step, product_conditional, uniform_masks
-from unmask.lab.model import LabModel, Vector
+from unmask.lab.dynamics import MaskLaw, parallel_step, product_conditional, uniform_masks
+from unmask.lab.model import LabModel, Vector, table_model
 
 Grouping = tuple[tuple[int, ...], ...]
 Order = Literal["sure site", "sure token"]
+Sites = tuple[int, ...]
+Text = tuple[int | None, ...]
+"""A value per site, None where it is hidden."""
+
+
+class Entropies:
+    """H of any set of sites of a model; each set is summed once."""
+
+    def __init__(self, model: LabModel) -> None:
+        self.cells = model.p.reshape(model.space.sizes)
+        self.sites = model.space.sites
+        self._known: dict[frozenset[int], float] = {frozenset(): 0.0}
+
+    def __call__(self, sites: Iterable[int]) -> float:
+        """H(x_A)."""
+        key = frozenset(sites)
+        if key not in self._known:
+            self._known[key] = float(entr(self.cells.sum(axis=tuple(i for i in range(self.sites) if i not in key))).sum())
+        return self._known[key]
+
+    def given(self, sites: Iterable[int], context: Iterable[int]) -> float:
+        """H(x_A | x_C)."""
+        context = frozenset(context)
+        return self(context.union(sites)) - self(context)
+
+    def total_correlation(self, block: Iterable[int], context: Iterable[int] = ()) -> float:
+        """TC(B | A)."""
+        block, context = frozenset(block), frozenset(context)
+        return sum(self.given((i,), context) for i in block) - self.given(block, context)
+
+    def mutual_information(self, a: int, b: int, context: Iterable[int] = ()) -> float:
+        """I(x_a; x_b | x_C)."""
+        return self.total_correlation((a, b), context)
+
+
+def masked_total_correlation(model: LabModel, law: MaskLaw) -> float:
+    """E_K TC(x_K | x_{-K}): what a factorised head loses per step, for masks that do not look at x."""
+    entropies = Entropies(model)
+    everything = frozenset(range(model.space.sites))
+    losses = [entropies.total_correlation(mask, everything.difference(mask)) for mask in law.masks]
+    return float(np.dot(law.given[:, 0], losses))
+
+
+def masked_cross_entropy(model: LabModel, k: int) -> float:
+    """E_{|K|=k} sum_{i in K} H(x_i | x_{-K}): the least that the factorised loss can be."""
+    entropies = Entropies(model)
+    everything = frozenset(range(model.space.sites))
+    masks = model.space.masks(k)
+    return float(np.mean([sum(entropies.given((i,), everything.difference(mask)) for i in mask) for mask in masks]))
 
 
 def kl(p: Vector, q: Vector) -> float:
@@ -109,6 +171,44 @@ def extreme_schedule(model: LabModel, steps: int, worst: bool = False) -> tuple[
     return sign * cost, schedule
 
 
+@dataclass(frozen=True)
+class Seen:
+    """A partly revealed text: its hidden sites, their joint given what is revealed, and the probability of that."""
+
+    hidden: Sites
+    joint: Float[np.ndarray, ...]
+    chance: float
+
+    @classmethod
+    def of(cls, model: LabModel, text: Text) -> Seen:
+        """Tokens that are impossible under p say nothing: the rest is then uniform."""
+        rest = model.p.reshape(model.space.sizes)[tuple(slice(None) if v is None else v for v in text)]
+        chance = float(rest.sum())
+        joint = rest / chance if chance > 0 else np.full(rest.shape, 1 / rest.size)
+        return cls(tuple(i for i, value in enumerate(text) if value is None), joint, chance)
+
+    def marginal(self, *places: int) -> Float[np.ndarray, ...]:
+        """The joint of some of the hidden sites, by their places in `hidden`."""
+        return np.asarray(self.joint.sum(axis=tuple(i for i in range(len(self.hidden)) if i not in places)))
+
+    def entropy(self, *places: int) -> float:
+        """H of some of the hidden sites."""
+        return float(entr(self.marginal(*places)).sum())
+
+    def total_correlation(self, places: Sites) -> float:
+        """TC given what is revealed."""
+        return sum(self.entropy(i) for i in places) - self.entropy(*places)
+
+    def entropy_bound(self, places: Sites) -> float:
+        """The sum of the entropies minus the largest."""
+        each = [self.entropy(i) for i in places]
+        return sum(each) - max(each)
+
+
+Rule = Callable[[Seen], Sites]
+"""Places in `hidden` of the sites to draw next; at least one."""
+
+
 def greedy_law(model: LabModel, steps: int, order: Order) -> Vector:
     """The law of texts unmasked by confidence, in even groups: every masked site is drawn, the most probable are kept.
 
@@ -116,40 +216,35 @@ def greedy_law(model: LabModel, steps: int, order: Order) -> Vector:
     probability of the token that was drawn, as mask-predict does. Ties go to the site on the left.
     """
     space = model.space
-    partial: dict[tuple[int | None, ...], float] = {(None,) * space.sites: 1.0}
-    cells = model.p.reshape(space.sizes)
+    partial: dict[Text, float] = {(None,) * space.sites: 1.0}
     for keep in even_sizes(space.sites, steps):
-        reached: dict[tuple[int | None, ...], float] = {}
+        reached: dict[Text, float] = {}
         for text, chance in partial.items():
-            hidden = [i for i, v in enumerate(text) if v is None]
-            marginals = _masked_marginals(cells, text, hidden)
-            for kept, probability in _kept(hidden, marginals, keep, order).items():
-                filled = list(text)
-                for site, value in kept:
-                    filled[site] = value
-                key = tuple(filled)
+            for kept, probability in _kept(Seen.of(model, text), keep, order).items():
+                key = _filled(text, kept)
                 reached[key] = reached.get(key, 0.0) + chance * probability
         partial = reached
-    law = np.zeros(space.sizes)
-    for text, chance in partial.items():
+    return _law(model, partial)
+
+
+def _filled(text: Text, kept: Iterable[tuple[int, int]]) -> Text:
+    """The text with these (site, value)."""
+    values = dict(kept)
+    return tuple(values.get(site, value) for site, value in enumerate(text))
+
+
+def _law(model: LabModel, whole: Mapping[Text, float]) -> Vector:
+    """The probabilities of whole texts, in the order of the states."""
+    law = np.zeros(model.space.sizes)
+    for text, chance in whole.items():
         law[tuple(v for v in text if v is not None)] = chance
     return law.ravel()
 
 
-def _masked_marginals(
-    cells: Float[np.ndarray, ...], text: Sequence[int | None], hidden: list[int]
-) -> list[Float[np.ndarray, " _"]]:
-    rest = cells[tuple(slice(None) if v is None else v for v in text)]
-    rest = rest / rest.sum()
-    return [rest.sum(axis=tuple(j for j in range(len(hidden)) if j != i)) for i in range(len(hidden))]
-
-
-def _kept(
-    hidden: list[int], marginals: list[Float[np.ndarray, " _"]], keep: int, order: Order
-) -> dict[tuple[tuple[int, int], ...], float]:
+def _kept(seen: Seen, keep: int, order: Order) -> dict[tuple[tuple[int, int], ...], float]:
     """Probability of each way to keep `keep` of the hidden sites, as ((site, value), ...)."""
-    n = len(hidden)
-    drawn = np.indices([len(m) for m in marginals]).reshape(n, -1)
+    hidden, marginals = seen.hidden, [seen.marginal(i) for i in range(len(seen.hidden))]
+    drawn = np.indices([len(m) for m in marginals]).reshape(len(hidden), -1)
     each = np.stack([m[v] for m, v in zip(marginals, drawn, strict=True)])
     sure = each if order == "sure token" else np.repeat([[m.max()] for m in marginals], drawn.shape[1], axis=1)
     first = np.sort(np.argsort(-np.round(sure, 12), axis=0, kind="stable")[:keep], axis=0)
@@ -171,3 +266,94 @@ def mask_predict_law(model: LabModel, steps: int) -> Vector:
         masked = max(1, round(space.sites * (steps - t) / steps))
         law = law @ parallel_step(model, uniform_masks(space, masked))
     return np.asarray(law)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The law of a rule; under p: the expected sum of total correlations, that of its bound by entropies, and the passes."""
+
+    law: Vector
+    cost: float
+    bound: float
+    passes: float
+
+
+def decoded(model: LabModel, rule: Rule) -> Decoded:
+    """Follow a rule through all texts."""
+    cost = bound = passes = 0.0
+    waiting: list[tuple[Text, float]] = [((None,) * model.space.sites, 1.0)]
+    whole: dict[Text, float] = {}
+    while waiting:
+        text, drawn = waiting.pop()
+        if None not in text:
+            whole[text] = drawn
+            continue
+        seen = Seen.of(model, text)
+        places = rule(seen)
+        cost += seen.chance * seen.total_correlation(places)
+        bound += seen.chance * seen.entropy_bound(places)
+        passes += seen.chance
+        sites, marginals = [seen.hidden[i] for i in places], [seen.marginal(i) for i in places]
+        for values in product(*(np.flatnonzero(marginal).tolist() for marginal in marginals)):
+            share = drawn * float(np.prod([m[v] for m, v in zip(marginals, values, strict=True)]))
+            waiting.append((_filled(text, zip(sites, values, strict=True)), share))
+    return Decoded(_law(model, whole), cost, bound, passes)
+
+
+def every(m: int) -> Rule:
+    """Every m-th site, offsets in the order of their reversed bits (m is a power of two); for m = 1 all at once, the product."""
+    bits = max(1, (m - 1).bit_length())
+    rank = {offset: int(f"{offset:0{bits}b}"[::-1], 2) for offset in range(m)}
+
+    def rule(seen: Seen) -> Sites:
+        first = min(rank[i % m] for i in seen.hidden)
+        return tuple(place for place, i in enumerate(seen.hidden) if rank[i % m] == first)
+
+    return rule
+
+
+def lowest_entropy(count: int) -> Rule:
+    """The `count` sites of lowest entropy."""
+    return lambda seen: tuple(sorted(range(len(seen.hidden)), key=seen.entropy)[:count])
+
+
+def entropy_bound(gamma: float) -> Rule:
+    """As many sites of lowest entropy as keep the sum of entropies minus the largest at most `gamma`."""
+
+    def rule(seen: Seen) -> Sites:
+        order = sorted(range(len(seen.hidden)), key=seen.entropy)
+        each = np.array([seen.entropy(i) for i in order])
+        return tuple(order[: max(1, int((np.cumsum(each) - each <= gamma + 1e-12).sum()))])
+
+    return rule
+
+
+def least_dependent(gamma: float) -> Rule:
+    """Least dependent next, by the pairwise informations: while their sum, at most the entropy of each site, is under gamma."""
+
+    def rule(seen: Seen) -> Sites:
+        n = len(seen.hidden)
+        pairs = np.zeros((n, n))
+        for a, b in combinations(range(n), 2):
+            pairs[a, b] = pairs[b, a] = seen.total_correlation((a, b))
+        chosen, spent = [int(pairs.sum(1).round(12).argmax())], 0.0
+        while len(chosen) < n:
+            terms = {i: min(seen.entropy(i), float(pairs[i, chosen].sum())) for i in range(n) if i not in chosen}
+            best = min(terms, key=lambda i: round(terms[i], 12))
+            spent += terms[best]
+            if spent > gamma + 1e-12:
+                break
+            chosen.append(best)
+        return tuple(sorted(chosen))
+
+    return rule
+
+
+def even_parity() -> LabModel:
+    """Three fair bits whose sum is even."""
+    return table_model([[[(1 - (a + b + c) % 2) / 4 for c in (0, 1)] for b in (0, 1)] for a in (0, 1)], "even parity")
+
+
+def agreement() -> LabModel:
+    """Three fair bits that are equal."""
+    return table_model([[[float(a == b == c) / 2 for c in (0, 1)] for b in (0, 1)] for a in (0, 1)], "agreement")

@@ -86,6 +86,8 @@ def sample(
 
     Without a template, texts have `length` blanks. An option that the chosen kernel does not use is refused.
 
+    Arguments: help(unmask.sample)
+
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
     >>> len(run.to_frame())
     6
@@ -114,8 +116,8 @@ def sample(
         from unmask.models.workers import for_workers
         from unmask.sampling.run.sharing import SharedChains
 
-        lm, workers_model = for_workers(model, device, dtype, reading)
-        shared = SharedChains(settings, workers_model, workers, chains_at_once, memory, tuple(user_terms))
+        lm, on_ray = for_workers(model, device, dtype, reading, workers)
+        shared = SharedChains(settings, on_ray, chains_at_once, memory, tuple(user_terms))
     else:
         lm = as_model(model, device, dtype, *reading)
     run = draw_samples(

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unmask.arguments import checked
-from unmask.errors import InputError, UnmaskError
+from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.models.workers import WorkersModel, for_workers
+from unmask.models.workers import Workers, for_workers
 from unmask.options.option import documented
 from unmask.options.scoring import ScoreOptions
-from unmask.runs.engines import OnRay
+from unmask.runs.engines import results
 from unmask.runs.files import write_json
 from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
 from unmask.runs.outputs import output_folder
@@ -88,6 +88,8 @@ def score(
     With `out`, rows are kept in that folder as they come, the same call continues after an interrupt, and at the end there is
     scores.jsonl, scores.csv or scores.parquet (`format`); for pairs also accuracy.json.
 
+    Arguments: help(unmask.score)
+
     >>> found = unmask.score(["The cats sit here.", "The cats sits here."])
     >>> found.rows[0]["pll"] > found.rows[1]["pll"]
     True
@@ -119,9 +121,9 @@ def score(
     if not total and not isinstance(source, Iterator):
         raise InputError(NO_TEXT)
 
-    reading, model_of_workers = (rename, lang, shift, mask_token), None
+    reading, on_ray = (rename, lang, shift, mask_token), None
     if engine == "ray":
-        lm, model_of_workers = for_workers(model, device, dtype, reading)
+        lm, on_ray = for_workers(model, device, dtype, reading, workers)
     else:
         lm = as_model(model, device, dtype, *reading)
     if out is None:
@@ -139,7 +141,7 @@ def score(
         asked: dict[str, Any] = settings.to_dict() | {"model": None if model is None else _shown(model), "weights": known}
         asked |= {"texts": identity, "dtype": dtype, "rows": rows, "tokens": tokens, "unit": unit, "written_as": format}
         with RunFolder(out, KIND, asked, model=known, same_content={"model": "weights"}) as folder:
-            run_in_folder(folder, lm, source, settings, shape, format, total, model_of_workers, workers, progress)
+            run_in_folder(folder, lm, source, settings, shape, format, total, on_ray, progress)
             found = Scores(settings, shape, folder=folder.path)
     if listed is None:
         return found
@@ -246,8 +248,7 @@ def run_in_folder(
     shape: RowShape,
     format: str,
     total: int,
-    model_of_workers: WorkersModel | None = None,
-    workers: int | None = None,
+    workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
@@ -257,17 +258,17 @@ def run_in_folder(
         marks[read_rows([part], columns)["item"].to_numpy()] = True
     already, done = int(marks.sum()), marks.tobytes()
     pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not done[number])
-    device = model.device.type if model_of_workers is None else model_of_workers.device
+    device = model.device.type if workers is None else workers.device
     work = chunks(model, pending, settings, device)
     finished = 0
     if progress:
         progress(already, total, TEXTS)
     with _writing(folder, columns) as write:
-        if model_of_workers is None:
+        if workers is None:
             for chunk, scores in scored(model, work, settings, shape, _among(progress, already, total), device == "cuda"):
                 write(shape.table(model.words, chunk, scores, settings), chunk[0].number)
         else:
-            for table, first, texts in _on_ray(model_of_workers, workers, work, settings, shape):
+            for table, first, texts in _on_ray(workers, work, settings, shape):
                 write(table, first)
                 finished += texts
                 if progress:
@@ -296,7 +297,7 @@ def _writing(folder: RunFolder, columns: pyarrow.Schema) -> Iterator[Callable[[p
 
 
 def _on_ray(
-    model: WorkersModel, workers: int | None, work: Iterable[list[Prepared]], settings: ScoreSettings, shape: RowShape
+    workers: Workers, work: Iterable[list[Prepared]], settings: ScoreSettings, shape: RowShape
 ) -> Iterator[tuple[pyarrow.Table, int, int]]:
     """Tables as they come, the number of each one's first text, and how many texts it has."""
     sent: dict[int, tuple[int, int]] = {}
@@ -306,15 +307,8 @@ def _on_ray(
             sent[place] = chunk[0].number, len(chunk)
             yield [(text.number, text.item) for text in chunk]
 
-    engine = OnRay(partial(_worker, model, settings, shape), workers, model.gpu)
-    failed: list[str] = []
-    for answer in engine(texts()):
-        if answer.result is None:
-            failed.append(answer.failure or "no reason was given")
-        else:
-            yield answer.result, *sent[answer.place]
-    if failed:
-        raise UnmaskError(f"{len(failed)} of {len(sent)} chunks failed ({failed[0]}): the same command tries them again")
+    for place, table in results(workers.pool(partial(_worker, settings, shape))(texts())):
+        yield table, *sent[place]
 
 
 def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
@@ -325,9 +319,7 @@ def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
     return count, whole.hexdigest()[:16]
 
 
-def _worker(model: WorkersModel, settings: ScoreSettings, shape: RowShape) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
-    lm = model.load()
-
+def _worker(settings: ScoreSettings, shape: RowShape, lm: MaskedLM) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
     def table(texts: list[tuple[int, Item]]) -> pyarrow.Table:
         chunk = prepared(lm, texts)
         ((_, scores),) = scored(lm, [chunk], settings, shape)

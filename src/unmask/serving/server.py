@@ -45,6 +45,8 @@ def serve(
     """Serve a page that shows joints, dependence, chains and scores of one model, or of two side by side, until Ctrl-C.
 
     The models are loaded once, before the page is up.
+
+    Arguments: help(unmask.serve)
     """
     ServeOptions.given(locals())
     try:
@@ -54,7 +56,7 @@ def serve(
         raise InputError("the page needs fastapi and uvicorn, which are not installed: pip install 'unmask[serve]'") from None
     from unmask.models.masked_lm import as_model
     from unmask.serving.app import create_app
-    from unmask.serving.listening import PageServer
+    from unmask.serving.guard import PageServer
     from unmask.serving.memory import stay_small
 
     listening = listening_socket(host, port)

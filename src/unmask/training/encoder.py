@@ -239,8 +239,9 @@ class PackedBert:
     ) -> Float[Tensor, "n D"]:
         """Last hidden states of all tokens, flattened; `ids` is what the model sees of `text`. A source is seen whole.
 
-        `part`: the rows of the batch that these are, if not all.
+        `part`: the rows of the batch that these are, if not all. Only dropout asks for it: without, code compiled once is used.
         """
+        part = part if dropout and part and part.size < part.whole else None
         seen = text.same.tril() | (text.same & text.given.unsqueeze(1)) if self.causal else text.same
         w = self.embedding_weights
         word, position = F.embedding(ids, w.word), F.embedding(text.position, w.position)

@@ -1,49 +1,46 @@
-"""The training loop: one step, and the run around it (checkpoints, validation, interruption, NaN).
+"""A run: steps of the trainer until the end, an interrupt or a NaN; its log, checkpoints and validations; its result.
 
-Everything random in step t (rows, masks, replacements, pairs) is drawn from generators seeded by (seed, t), so the state
-of a run is its weights, its optimisers' states and the number of steps done.
-
-Several processes (`processes.py`) share out the rows of a batch. Each of them draws what is random for the whole batch and keeps
-the part of its own rows, so the number of processes changes nothing but the order of sums.
+The log, training/log.jsonl, has losses every few steps, and every validation. A checkpoint is written whole or not at all; the
+last two are kept. It is good if it reads, belongs to this run and holds finite numbers of the right shapes. A resumed run starts
+from the newest good one.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import math
 import signal
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.training.encoder import PackedBert, Slots, one_order
-from unmask.training.masking import ExactlyK, capacity
-from unmask.training.objectives import SlotShare, Task, compatibility_penalty, draw_pairs, filled_in, objective_of
-from unmask.training.optimisers import make_optimisers, rate_at, whole_states
-from unmask.training.packing import BatchPlan, PackedRows, PackedText, RowBatch, Rows, Vocabulary, seed_for
-from unmask.training.prepare import Prepared
-from unmask.training.processes import ALONE, Processes
-from unmask.training.result import CheckpointFolder, RunLog, Status, TrainingError
-from unmask.training.settings import Start, TrainSettings, new_model
-from unmask.training.validation import Validation, log_unigram, stutter, validate
+from unmask.errors import InputError, UnmaskError
+from unmask.models.batching import is_out_of_memory
+from unmask.models.source import first_line
+from unmask.runs.files import as_json, read_bytes, write_atomically, writing
+from unmask.runs.progress import Progress
+from unmask.training.packing import PackedRows
+from unmask.training.settings import TrainSettings, in_words
+from unmask.training.trainer import StepNumbers, Trainer, rate_at
+from unmask.training.validation import Validation
+
+if TYPE_CHECKING:
+    import pandas
 
 _FLUSH_STEPS = 50
 _FLUSH_SECONDS = 2.0
-
-
-class StepNumbers(NamedTuple):
-    """Loss per position, norm of the gradient and compatibility penalty, all still on the device; tokens, padding apart."""
-
-    loss: Float[Tensor, ""]
-    norm: Float[Tensor, ""]
-    penalty: Float[Tensor, ""]
-    tokens: int
+KEPT = 2
+Status = Literal["finished", "interrupted", "paused"]
 
 
 @dataclass(frozen=True)
@@ -57,178 +54,14 @@ class Pace:
     checkpoint_every: int = 0
     max_minutes: float | int | None = None
 
-    def validates(self, done: int, steps: int) -> bool:
-        """Whether to validate after `done` steps."""
-        return done < steps and done % (self.valid_every or max(1, steps // 10)) == 0
-
-    def keeps(self, done: int, steps: int) -> bool:
-        """Whether to write a checkpoint after `done` steps."""
-        return done < steps and done % (self.checkpoint_every or max(1, steps // 20)) == 0
+    def due(self, done: int, steps: int) -> tuple[bool, bool]:
+        """Whether to validate, and whether to write a checkpoint, after `done` of `steps` steps."""
+        every = self.valid_every or max(1, steps // 10), self.checkpoint_every or max(1, steps // 20)
+        return done < steps and done % every[0] == 0, done < steps and done % every[1] == 0
 
     def is_over(self, seconds: float) -> bool:
         """Whether to pause after this many seconds."""
         return self.max_minutes is not None and seconds > 60 * self.max_minutes
-
-
-class Trainer:
-    """Model, optimisers and data of a run; `step(t)` makes step t."""
-
-    def __init__(
-        self,
-        settings: TrainSettings,
-        prepared: Prepared,
-        device: torch.device,
-        compile: bool,
-        init: Start | None = None,
-        processes: Processes = ALONE,
-        sharded: bool = False,
-    ) -> None:
-        """`sharded`: each process holds the optimisers' states of its share of the parameters."""
-        self.settings = settings
-        self.device = device
-        self.processes = processes
-        self.vocabulary = Vocabulary.of(prepared.tokenizer, device, settings.source_length)
-        self.plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
-        network = init.network if init else new_model(settings, self.vocabulary.size, self.vocabulary.pad)
-        self.model = network.to(device)
-        self.objective = objective_of(settings)
-        narrow = settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
-        self.bert = PackedBert(self.model, torch.bfloat16 if narrow else torch.float32, compile, self.objective.causal)
-        self.optimisers = make_optimisers(
-            self.model, settings.optimiser, settings.lr, settings.weight_decay, (0.9, settings.beta2), sharded
-        )
-        self.losses = processes.reduced(self.model, self._losses, compile)
-        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.slots = {p.length: self._slots(processes.rows(settings.batch_tokens // p.length), p) for p in self.plan.packed}
-        self.log_unigram = log_unigram(prepared, self.vocabulary, self.objective.causal)
-        self.fill = {p.length: p.tokens / p.ids.size for p in self.plan.packed}
-
-    def step(self, step: int) -> StepNumbers:
-        """One optimisation step."""
-        with one_order(self.device):
-            return self._step(step)
-
-    def _step(self, step: int) -> StepNumbers:
-        batch = self.plan.batch(step)
-        text = PackedText.of(self._to_device(batch), self.vocabulary)
-        generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
-        if self.settings.dropout:
-            torch.manual_seed(seed_for(self.settings.seed, step, 2))
-        loss, penalty = self.losses(text, batch.bucket, generator)
-        for optimiser in self.optimisers:
-            optimiser.zero_grad(set_to_none=True)
-        objective = loss + self.settings.compatibility * penalty
-        (objective if self.processes.alone else objective * self.processes.size).backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
-        rate = rate_at(step, self.settings.steps, self.settings.warmup, self.settings.lr)
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = rate
-            optimiser.step()
-        loss, penalty = loss.detach(), penalty.detach()
-        if not self.processes.alone:
-            loss, penalty = self.processes.total(torch.stack([loss, penalty])).unbind()
-        return StepNumbers(loss, norm, penalty, round(batch.ids.size * self.fill[batch.bucket]))
-
-    def _to_device(self, batch: RowBatch) -> Int[Tensor, "R L"]:
-        ids = torch.from_numpy(batch.ids)
-        return ids.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else ids
-
-    def _slots(self, rows: Rows, packed: PackedRows, whole: bool = False) -> int:
-        """A static upper bound on the asked positions of these rows, or of the whole batch."""
-        return self.objective.slots(rows.whole if whole else rows.size, packed.length, packed.tokens_per_segment)
-
-    def _losses(self, text: PackedText, bucket: int, generator: torch.Generator) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """This process' parts of the loss and of the compatibility penalty."""
-        loss = self._loss(text, bucket, generator)
-        penalty = torch.zeros((), device=self.device)
-        return loss, self._penalty(text, bucket, generator) if self.settings.compatibility else penalty
-
-    def _loss(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
-        task = self.objective.task(text, self.vocabulary, generator)
-        rows, share = None, None
-        if not self.processes.alone:
-            rows = self.processes.rows(len(text.ids))
-            share = SlotShare.of(task.asked, rows, self._slots(rows, self._packed(bucket), whole=True))
-            text, task = text.part(*rows[:2]), task.part(*rows[:2])
-        slots = Slots.gather(task.asked, self.slots[bucket])
-        answer = task.answer.flatten()[slots.position].long()
-        hidden = self._hidden(task, text, rows)
-        nll, _ = self.bert.nll(hidden, slots, answer, self.settings.label_smoothing)
-        if self.settings.refinement:
-            first = self.bert.logits(hidden.detach()[slots.position])
-            again = filled_in(task, first, slots, self.vocabulary, generator, share)
-            corrected, _ = self.bert.nll(self._hidden(again, text, rows), slots, answer, self.settings.label_smoothing)
-            nll = nll + self.settings.refinement * corrected
-        return (nll * torch.where(slots.filled, task.weight.flatten()[slots.position], 0.0)).sum() / task.total.clamp(min=1)
-
-    def _hidden(self, task: Task, text: PackedText, rows: Rows | None) -> Float[Tensor, "n D"]:
-        return self.bert.hidden(task.shown, text, self.settings.dropout, rows)
-
-    def _packed(self, bucket: int) -> PackedRows:
-        return next(p for p in self.plan.packed if p.length == bucket)
-
-    def _penalty(self, text: PackedText, bucket: int, generator: torch.Generator) -> Float[Tensor, ""]:
-        rows = min(len(text.ids), self.settings.compatibility_rows or max(1, len(text.ids) // 8))
-        own = self.processes.rows(rows)
-        if not own.size:
-            return torch.zeros((), device=self.device)
-        whole, segments = (  # a scheme that masks one token of each
-            capacity(ExactlyK(1), some, bucket, self._packed(bucket).tokens_per_segment) for some in (rows, own.size)
-        )
-        part = None if self.processes.alone else own
-        pairs = draw_pairs(self.bert, text.part(0, rows), self.vocabulary, segments, generator, part, whole)
-        return compatibility_penalty(self.bert, text.part(own.first, own.stop), self.vocabulary, pairs)
-
-    def validate(self, rows: PackedRows) -> Validation:
-        """Loss and accuracy on held-out rows: of the next token for a causal model, else with 15 % masked."""
-        last = self.plan.packed[-1]
-        batch_rows = max(1, self.settings.batch_tokens // rows.length)
-        if not self.bert.compiled:
-            batch_rows = min(batch_rows, 64)
-        slots = self.slots[last.length] if last.length == rows.length and self.bert.compiled else 0
-        objective = self.objective if self.objective.causal else None
-        with one_order(self.device):
-            return validate(self.bert, rows, self.vocabulary, objective, 0, batch_rows, slots, self.log_unigram, self.processes)
-
-    def figures(self, rows: PackedRows) -> Validation:
-        """The figures at the end of a run: those of `validate`, and the stutter of a masked model of pairs."""
-        found = self.validate(rows)
-        if self.objective.causal or not self.settings.parallel:
-            return found
-        own, reference = stutter(self.bert, rows, self.vocabulary)
-        return replace(found, stutter=own, reference_stutter=reference)
-
-    def state(self) -> dict[str, Any]:
-        """Everything a resumed run needs, except the number of steps done; whole in the first process."""
-        return {
-            "settings": self.settings.to_dict(),
-            "model": self.model.state_dict(),
-            "optimisers": whole_states(self.optimisers, self.processes.leads),
-        }
-
-    def save(self, step: int, checkpoints: CheckpointFolder) -> None:
-        """Write a checkpoint after `step` steps, which any number of processes can continue from."""
-        with self.processes.agreed():
-            state = self.state()
-            if self.processes.leads:
-                checkpoints.save(step, state)
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore `state`; raises ValueError or RuntimeError if it is from another run or has other shapes."""
-        if state["settings"] != self.settings.to_dict():
-            raise ValueError("it belongs to a run with other settings")
-        if not 0 < state["step"] <= self.settings.steps:
-            raise ValueError(f"it is of step {state['step']} of {self.settings.steps}")
-        for optimiser, part in zip(self.optimisers, state["optimisers"], strict=True):
-            parameters = [p for group in optimiser.param_groups for p in group["params"]]
-            for place, kept in part["state"].items():
-                for name, value in kept.items():
-                    if value.dim() and value.shape != parameters[place].shape:
-                        raise ValueError(f"{name} of parameter {place} has the shape {tuple(value.shape)}")
-        self.model.load_state_dict(state["model"])
-        for optimiser, part in zip(self.optimisers, state["optimisers"], strict=True):
-            optimiser.load_state_dict(part)
 
 
 class _Ledger:
@@ -249,7 +82,7 @@ class _Ledger:
     def flush(self) -> None:
         if not self.waiting:
             return
-        steps = [s for s, _ in self.waiting]
+        settings, steps = self.trainer.settings, [s for s, _ in self.waiting]
         numbers = torch.stack([torch.stack([n.loss, n.norm, n.penalty]) for _, n in self.waiting]).double().cpu()
         for step, (loss, norm, _) in zip(steps, numbers.tolist(), strict=True):
             if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -258,28 +91,22 @@ class _Ledger:
                     f"the {what} of step {step} is not a finite number; its batch: {self.trainer.plan.batch(step)}; "
                     f"{self.checkpoints.describe_latest()}; try a lower --lr or a longer --warmup"
                 )
-        settings = self.trainer.settings
         seconds = time.monotonic() - self.since
         rate = rate_at(steps[-1], settings.steps, settings.warmup, settings.lr)
         loss, _, penalty = numbers.mean(0).tolist()
         self.log.trained(steps[-1] + 1, loss, penalty, rate, self.tokens / max(seconds, 1e-9))
-        self.waiting, self.tokens = [], 0
-        self.restart_clock()
-
-    def restart_clock(self) -> None:
-        self.since = time.monotonic()
+        self.waiting, self.tokens, self.since = [], 0, time.monotonic()
 
 
 def run_steps(
     trainer: Trainer, valid: PackedRows, checkpoints: CheckpointFolder, pace: Pace, log: RunLog, start: int = 0
 ) -> tuple[Status, int, Validation]:
     """Train from step `start` to the end, or until the first interruption; either way it writes a checkpoint."""
-    steps = trainer.settings.steps
+    steps, done, began = trainer.settings.steps, start, time.monotonic()
     ledger = _Ledger(trainer, log, checkpoints)
-    began = time.monotonic()
-    done = start
     status: Status = "finished"
-    with _interrupts(once=trainer.processes.alone) as interrupted:
+    seeded = [trainer.device] if trainer.device.type == "cuda" else []
+    with _interrupts(once=trainer.processes.alone) as interrupted, torch.random.fork_rng(seeded):
         while done < steps:
             ledger.add(done, trainer.step(done))
             done += 1
@@ -287,20 +114,28 @@ def run_steps(
             if over := trainer.processes.highest(over):
                 status = "interrupted" if over == 2 else "paused"
                 break
-            if pace.validates(done, steps):
+            validates, keeps = pace.due(done, steps)
+            if validates or keeps:
                 ledger.flush()
-                log.validated(done, trainer.validate(valid))
-                ledger.restart_clock()
-            if pace.keeps(done, steps):
-                ledger.flush()
-                trainer.save(done, checkpoints)
-                ledger.restart_clock()
+                if validates:
+                    log.validated(done, trainer.validate(valid))
+                if keeps:
+                    _save(trainer, done, checkpoints)
+                ledger.since = time.monotonic()
         ledger.flush()
         if done > start:
-            trainer.save(done, checkpoints)
+            _save(trainer, done, checkpoints)
         figures = trainer.figures(valid)
         log.validated(done, figures)
     return "finished" if done == steps else status, done, figures
+
+
+def _save(trainer: Trainer, step: int, checkpoints: CheckpointFolder) -> None:
+    """Write a checkpoint after `step` steps, which any number of processes can continue from."""
+    with trainer.processes.agreed():
+        state = trainer.state()
+        if trainer.processes.leads:
+            checkpoints.save(step, state)
 
 
 @contextmanager
@@ -328,3 +163,227 @@ def _interrupts(once: bool = True) -> Iterator[list[int]]:
     finally:
         for s, handler in former.items():
             signal.signal(s, handler)
+
+
+class RunLog:
+    """Writes the events of a run to its log file, and reports them to `progress`."""
+
+    def __init__(self, path: Path, steps: int, start: int = 0, progress: Progress | None = None, writes: bool = True) -> None:
+        self.path, self.steps, self.progress, self.writes = path, steps, progress, writes
+        self.training = self.validation = ""
+        self.began = time.monotonic()
+        self.first: tuple[int, float] | None = None
+        if writes and path.exists():  # steps that a killed run logged after its last checkpoint are made again
+            kept = [as_json(record, indent=None) + "\n" for record in read_log(path) if record["step"] <= start]
+            write_atomically(path, "".join(kept))
+
+    def trained(self, step: int, loss: float, penalty: float, rate: float, tokens_per_second: float) -> None:
+        """The mean training loss since the last note, and the mean compatibility penalty if there is one."""
+        self.training = f"training, {tokens_per_second:,.0f} tokens/s, loss {loss:.3f}{self._left(step)}"
+        record = {"step": step, "loss": round(loss, 5), "lr": rate, "tokens_per_second": round(tokens_per_second)}
+        if penalty:
+            self.training += f", incompatibility {penalty:.2f}"
+            record["compatibility"] = round(penalty, 5)
+        self._note(record)
+
+    def _left(self, step: int) -> str:
+        """How long the rest takes at the speed since the first note, which may have waited for a compiler."""
+        first, now = self.first, time.monotonic()
+        self.first = first or (step, now)
+        if first is None or step <= first[0]:
+            return ""
+        return f", {in_words((self.steps - step) * (now - first[1]) / (step - first[0]))} left"
+
+    def validated(self, step: int, figures: Validation) -> None:
+        """The validation figures."""
+        self.validation = f", validation {figures.loss:.3f} nats, {figures.accuracy:.1%}"
+        self._note({"step": step, "valid_loss": round(figures.loss, 5), "valid_accuracy": round(figures.accuracy, 5)})
+
+    def _note(self, record: dict[str, Any]) -> None:
+        if not self.writes:
+            return
+        if self.progress:
+            self.progress(int(record["step"]), self.steps, self.training + self.validation)
+        record["seconds"] = round(time.monotonic() - self.began, 2)
+        with writing(self.path, "free some space, and give the same command again with --resume"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a") as stream:
+                stream.write(as_json(record, indent=None) + "\n")
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The records of a log, without a line that a kill cut short."""
+    records = []
+    for line in read_bytes(path).decode(errors="replace").splitlines():
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict) and isinstance(record.get("step"), int):
+            records.append(record)
+    return records
+
+
+class TrainingError(UnmaskError):
+    """A number of the run is NaN or infinite."""
+
+
+class CheckpointFolder:
+    """The checkpoints of one run, `step-00001000.pt` and so on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def paths(self) -> list[Path]:
+        """Checkpoints, oldest first."""
+        return sorted(self.folder.glob("step-*.pt"))
+
+    def describe_latest(self) -> str:
+        """The place of the last good checkpoint, in words."""
+        paths = self.paths()
+        return f"the last good checkpoint is {paths[-1]}" if paths else "there is no checkpoint yet"
+
+    def save(self, step: int, state: dict[str, Any]) -> Path:
+        """Write the state after `step` steps, then delete all except the newest two."""
+        if wrong := not_finite(state):
+            raise TrainingError(
+                f"{wrong} is not finite after step {step}; {self.describe_latest()}; try a lower --lr or a longer --warmup"
+            )
+        buffer = io.BytesIO()
+        torch.save({**state, "step": step}, buffer)
+        path = self.folder / f"step-{step:08d}.pt"
+        remedy = f"{self.describe_latest()}; make room for the next, and give the same command again with --resume"
+        write_atomically(path, buffer.getbuffer(), remedy)
+        with writing(self.folder):
+            for old in self.paths()[:-KEPT]:
+                old.unlink()
+        return path
+
+    def restore(self, load: Callable[[dict[str, Any]], None], device: torch.device | str = "cpu") -> int:
+        """Pass the newest good checkpoint to `load`, which raises if it does not fit. Returns the steps done, or 0."""
+        damaged = ""
+        for path in reversed(self.paths()):
+            try:
+                state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+                if path.name != f"step-{state['step']:08d}.pt":
+                    raise ValueError(f"it is of step {state['step']}")
+                if wrong := not_finite(state):
+                    raise ValueError(f"{wrong} is not finite")
+                load(state)
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise
+                damaged = damaged or f"checkpoint {str(path)!r} is damaged ({first_line(error)})"
+                continue
+            if damaged:
+                warnings.warn(f"{damaged}: continuing from step {state['step']:,} instead", stacklevel=2)
+            return int(state["step"])
+        if damaged:
+            raise InputError(
+                f"{damaged}, and there is no other: delete it to begin again at the first step with the same command, "
+                "or name another --out"
+            )
+        return 0
+
+    def clear(self) -> None:
+        """Remove all checkpoints (the run is finished and its model is written)."""
+        with writing(self.folder):
+            for path in self.paths():
+                path.unlink()
+            if self.folder.is_dir() and not any(self.folder.iterdir()):
+                self.folder.rmdir()
+
+
+def not_finite(state: object) -> str:
+    """The name of a tensor in nested dictionaries and lists that holds an infinity or NaN; empty if all are finite."""
+    named = [(name, tensor.isfinite().all()) for name, tensor in _tensors(state, "") if tensor.is_floating_point()]
+    finite = torch.stack([good for _, good in named]).tolist() if named else []
+    return next((name for (name, _), good in zip(named, finite, strict=True) if not good), "")
+
+
+def _tensors(value: object, name: str) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, dict | list | tuple):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _tensors(item, f"{name}.{key}" if name else str(key))
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A run that finished, was interrupted or paused, and the model folder `out` that it left.
+
+    out          the folder of the model
+    status       "finished", "interrupted" or "paused"
+    step         steps done, of settings.steps
+    validation   loss in nats, accuracy and positions: with 15 % of held-out tokens masked, or of the next token (causal)
+    parameters   of the model
+    tokens       in an epoch
+    epochs       of all steps
+    settings     what decided the weights, those that were chosen for the data included
+    learned      whether the validation loss is better than that of the tokens' frequencies (`validation.unigram`), and, of a
+                 masked model of pairs, whether it does more than repeat one token
+
+    >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
+    >>> run = unmask.train(texts, out="friends", layers=1, width=16, heads=1, vocab=80, max_length=16,
+    ...                    segment_lengths="16", batch_tokens=128, steps=2, valid_share=0.2, device="cpu")
+    >>> run.step, run.out.name
+    (2, 'friends')
+    """
+
+    out: Path
+    status: Status
+    step: int
+    validation: Validation
+    parameters: int
+    tokens: int
+    epochs: float
+    settings: TrainSettings
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done; `resume=True` continues a run that is not."""
+        return self.status == "finished"
+
+    @property
+    def learned(self) -> bool | None:
+        """Whether the model has learned anything; if not, or little, `validation.doubt` gives the reason."""
+        return self.validation.learned
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `--json` prints."""
+        return {
+            "out": str(self.out),
+            "status": self.status,
+            "step": self.step,
+            "steps": self.settings.steps,
+            "validation": asdict(self.validation),
+            "learned": self.learned,
+            "parameters": self.parameters,
+            "tokens": self.tokens,
+            "epochs": self.epochs,
+            "settings": self.settings.to_dict(),
+        }
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The log, one row per note: step, loss, lr, tokens_per_second, valid_loss, valid_accuracy, seconds."""
+        import pandas
+
+        return pandas.DataFrame(read_log(self.out / "training" / "log.jsonl"))
+
+    def __str__(self) -> str:
+        figures = f"validation {self.validation.loss:.3f} nats, {self.validation.accuracy:.1%}"
+        frequencies = f"(the tokens' frequencies alone: {self.validation.unigram:.3f})"
+        return f"{self.out}: {self.status} at step {self.step:,} of {self.settings.steps:,}, {figures} {frequencies}"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "model": str(self.out),
+            "status": f"{self.status} at step {self.step:,} of {self.settings.steps:,}",
+            "validation loss": f"{self.validation.loss:.3f} nats",
+            "frequencies alone": f"{self.validation.unigram:.3f} nats",
+            "validation accuracy": f"{self.validation.accuracy:.1%} of {self.validation.positions:,} positions",
+            "parameters": f"{self.parameters:,}",
+        }
+        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
+        return f"<table><tbody>{cells}</tbody></table>"

@@ -199,17 +199,20 @@ def capacity(scheme: MaskingScheme, rows: int, length: int, tokens_per_segment: 
 
 def parse_scheme(spec: str) -> MaskingScheme:
     """A scheme from its short name, as in the module's table: "uniform:0.15-0.3", "k:2", "0.8*fixed:0.15+0.2*words:0.5"."""
-    parts = [part.strip() for part in spec.split("+")]
-    if len(parts) == 1 and "*" not in spec:
-        return _parse_one(spec, spec)
-    weights, schemes = [], []
-    for part in parts:
-        weight, _, rest = part.rpartition("*")
-        weights.append(_number(weight or "1", spec))
-        schemes.append(_parse_one(rest, spec))
-    if min(weights) <= 0:
-        raise _unknown(spec)
-    return Mixture(tuple(weights), tuple(schemes))
+    parts = [part.strip().rpartition("*") for part in spec.split("+")]
+    try:
+        schemes = tuple(_parse_one(scheme) for _, _, scheme in parts)
+        if len(parts) == 1 and not parts[0][1]:
+            return schemes[0]
+        weights = tuple(_number(weight or "1") for weight, _, _ in parts)
+        if min(weights) > 0:
+            return Mixture(weights, schemes)
+    except ValueError:
+        pass
+    raise InputError(
+        f"masking {spec!r} is unknown: give fixed:RATE, uniform:LOW-HIGH, k:NUMBER, span:RATE or words:RATE, rates up to 1, "
+        "or a mixture like 0.8*uniform:0.15-0.3+0.2*k:2"
+    )
 
 
 def parse_replacement(spec: str) -> Replacement:
@@ -222,34 +225,24 @@ def parse_replacement(spec: str) -> Replacement:
     return Replacement(*shares)
 
 
-def _parse_one(name: str, spec: str) -> MaskingScheme:
+def _parse_one(name: str) -> MaskingScheme:
+    """A scheme that is not a mixture; raises ValueError if there is none of this name."""
     kind, _, value = name.strip().partition(":")
     if kind == "uniform":
         low, _, high = value.partition("-")
-        rates = (_number(low, spec), _number(high, spec))
-        if not 0 <= rates[0] <= rates[1] <= 1 or rates[1] == 0:
-            raise _unknown(spec)
-        return UniformRate(*rates)
-    number = _number(value, spec)
+        rates = _number(low), _number(high)
+        if 0 <= rates[0] <= rates[1] <= 1 and rates[1] > 0:
+            return UniformRate(*rates)
+        raise ValueError(name)
+    number = _number(value)
     if kind == "k" and number == int(number) and number >= 1:
         return ExactlyK(int(number))
     if kind in ("fixed", "span", "words") and 0 < number <= 1:
         return {"fixed": FixedRate, "span": Spans, "words": WholeWords}[kind](number)
-    raise _unknown(spec)
+    raise ValueError(name)
 
 
-def _number(text: str, spec: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise _unknown(spec) from None
-    if not isfinite(number):
-        raise _unknown(spec)
+def _number(text: str) -> float:
+    if not isfinite(number := float(text)):
+        raise ValueError(text)
     return number
-
-
-def _unknown(spec: str) -> InputError:
-    return InputError(
-        f"masking {spec!r} is unknown: give fixed:RATE, uniform:LOW-HIGH, k:NUMBER, span:RATE or words:RATE, rates up to 1, "
-        "or a mixture like 0.8*uniform:0.15-0.3+0.2*k:2"
-    )

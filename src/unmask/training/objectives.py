@@ -38,7 +38,6 @@ row are varied at once. Only the logits of the drawn tokens are computed, never 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -49,15 +48,7 @@ from torch import Generator, Tensor
 
 from unmask.options.training import LossName
 from unmask.training.encoder import PackedBert, Slots
-from unmask.training.masking import (
-    FixedRate,
-    MaskingScheme,
-    Replacement,
-    capacity,
-    noise,
-    parse_replacement,
-    parse_scheme,
-)
+from unmask.training.masking import FixedRate, MaskingScheme, Replacement, capacity, noise, parse_replacement, parse_scheme
 from unmask.training.packing import PackedText, Rows, Vocabulary
 from unmask.training.settings import TrainSettings
 
@@ -139,47 +130,35 @@ def objective_of(settings: TrainSettings) -> Objective:
 
 
 class SlotShare(NamedTuple):
-    """The places of some slots among the `whole` number that a batch has, of which `first` come before."""
+    """The places of some slots among the `whole` number that a batch has, of which `first` come before; None if they are all."""
 
-    first: Int[Tensor, ""]
+    first: Int[Tensor, ""] | None
     whole: int
 
     @classmethod
     def of(cls, mask: Bool[Tensor, "R L"], rows: Rows, whole: int) -> SlotShare:
         """The slots of these rows, where the mask of all rows has `whole`."""
-        return cls(mask[: rows.first].sum(), whole)
+        return cls(None if rows.size == rows.whole else mask[: rows.first].sum(), whole)
 
     def draw(self, like: Float[Tensor, "m V"], fill: Callable[[Tensor], Tensor]) -> Float[Tensor, "m V"]:
         """Random numbers for slots whose numbers are `like`: drawn by `fill` for all slots of the batch."""
         drawn = fill(like.new_empty(self.whole, like.shape[1]))
+        if self.first is None:
+            return drawn
         return drawn[(self.first + torch.arange(len(like), device=like.device)).clamp(max=self.whole - 1)]
 
 
 @torch.no_grad()
 def filled_in(
-    task: Task,
-    logits: Float[Tensor, "m V"],
-    slots: Slots,
-    vocabulary: Vocabulary,
-    generator: Generator,
-    share: SlotShare | None = None,
+    task: Task, logits: Float[Tensor, "m V"], slots: Slots, vocabulary: Vocabulary, generator: Generator, share: SlotShare
 ) -> Task:
     """The task with tokens drawn from `logits`, those of the slots, where they are asked for."""
     allowed = logits.float().masked_fill(vocabulary.special, -torch.inf)
-    noise = _for_slots(allowed, share, lambda empty: empty.uniform_(generator=generator)).clamp(min=1e-12)
+    noise = share.draw(allowed, lambda empty: empty.uniform_(generator=generator)).clamp(min=1e-12)
     drawn = (allowed - (-noise.log()).log()).argmax(-1).to(task.shown.dtype)
     proposed = torch.cat([drawn, drawn.new_zeros(1)])[slots.of].view_as(task.shown)
     inside = (slots.of < len(drawn)).view_as(task.asked)
     return task._replace(shown=torch.where(task.asked & inside, proposed, task.shown))
-
-
-def _for_slots(like: Float[Tensor, "m V"], share: SlotShare | None, fill: Callable[[Tensor], Tensor]) -> Float[Tensor, "m V"]:
-    return fill(torch.empty_like(like)) if share is None else share.draw(like, fill)
-
-
-def repeated(text: PackedText, times: int) -> PackedText:
-    """The same rows `times` times."""
-    return PackedText(**{f.name: torch.cat([getattr(text, f.name)] * times) for f in dataclasses.fields(text)})
 
 
 class PositionPairs(NamedTuple):
@@ -199,26 +178,17 @@ class PositionPairs(NamedTuple):
 
 
 def draw_pairs(
-    bert: PackedBert,
-    text: PackedText,
-    vocabulary: Vocabulary,
-    capacity: int,
-    generator: Generator,
-    rows: Rows | None = None,
-    whole: int = 0,
+    bert: PackedBert, text: PackedText, vocabulary: Vocabulary, rows: Rows, capacity: int, whole: int, generator: Generator
 ) -> PositionPairs:
-    """Pairs from at most `capacity` segments; the other values are drawn from the model's own marginals with both masked.
+    """Pairs from at most `capacity` segments of `rows`, and `whole` of the text; flat indices count from the first of the rows.
 
-    rows    the rows whose pairs are wanted, if not all; flat indices count from the first of them
-    whole   the capacity of all rows, then
+    The other values are drawn from the model's own marginals with both masked.
     """
     rank = text.rank(noise(text, generator), text.maskable)
     enough = text.maskable & (text.count(text.maskable) > 1)
     at_a, at_b = enough & (rank == 0), enough & (rank == 1)
-    total, share = at_a.sum().clamp(max=whole or capacity), None
-    if rows is not None:
-        share = SlotShare.of(at_a, rows, whole)
-        text, at_a, at_b = text.part(*rows[:2]), at_a[rows.first : rows.stop], at_b[rows.first : rows.stop]
+    total, share = at_a.sum().clamp(max=whole), SlotShare.of(at_a, rows, whole)
+    text, at_a, at_b = text.part(*rows[:2]), at_a[rows.first : rows.stop], at_b[rows.first : rows.stop]
     length = text.ids.shape[1]
     a, filled, _ = Slots.gather(at_a, capacity)
     b = a // length * length + (text.same & at_b.unsqueeze(1)).to(torch.uint8).argmax(2).flatten()[a]
@@ -236,7 +206,7 @@ def compatibility_penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabu
     a, b, filled, x, y, x2, y2, total = pairs
     mask, tokens = torch.full_like(x, vocabulary.mask), text.ids.numel()
     seen = [_shown(text, pairs, *values) for values in ((mask, y), (mask, y2), (x, mask), (x2, mask))]
-    hidden = bert.hidden(torch.cat(seen), repeated(text, 4))
+    hidden = bert.hidden(torch.cat(seen), text.repeated(4))
     at = torch.cat([a, a + tokens, b + 2 * tokens, b + 3 * tokens])
     values = torch.stack([torch.cat([x, x, y, y]), torch.cat([x2, x2, y2, y2])], 1)
     up, down = bert.token_logits(hidden[at], values).unbind(1)
@@ -253,10 +223,8 @@ def _shown(text: PackedText, pairs: PositionPairs, value_a: Int[Tensor, " m"], v
     return out.index_put((write_a,), value_a).index_put((write_b,), value_b)[:-1].view_as(text.ids)
 
 
-def _draw(
-    logits: Float[Tensor, "m V"], vocabulary: Vocabulary, generator: Generator, share: SlotShare | None
-) -> Int[Tensor, " m"]:
+def _draw(logits: Float[Tensor, "m V"], vocabulary: Vocabulary, generator: Generator, share: SlotShare) -> Int[Tensor, " m"]:
     """One token of each row: argmax of p / e with e exponential."""
     probabilities = logits.float().masked_fill(vocabulary.special, -torch.inf).softmax(-1)
-    waits = _for_slots(probabilities, share, lambda empty: empty.exponential_(generator=generator))
+    waits = share.draw(probabilities, lambda empty: empty.exponential_(generator=generator))
     return (probabilities / waits).argmax(-1)

@@ -17,7 +17,7 @@ translation, and what follows the segment's first end token has positions from `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -31,8 +31,7 @@ from torch import Tensor
 from unmask.errors import InputError
 from unmask.models.text.word_pieces import special_id
 from unmask.runs.files import read_object, write_json
-from unmask.training.corpus import continuing_pieces
-from unmask.training.token_store import StoredTokens, TokenPart, cached
+from unmask.training.corpus import StoredTokens, TokenPart, cached, continuing_pieces
 
 _SEGMENTS_PER_COPY = 200_000
 
@@ -50,6 +49,11 @@ class PackedRows:
     def tokens_per_segment(self) -> float:
         """Mean row slots per segment, padding included."""
         return self.ids.size / max(1, self.segments)
+
+    @property
+    def fill(self) -> float:
+        """The share of row slots that are tokens."""
+        return self.tokens / self.ids.size
 
 
 def pack_cached(
@@ -207,7 +211,8 @@ class BatchPlan:
                     f"the corpus fills {len(p.ids)} rows of {p.length} tokens, shorter than one batch ({batch_tokens} tokens, "
                     f"{rows} rows): give more text, or --batch-tokens between {p.length} and {len(p.ids) * p.length}"
                 )
-        self.steps_per_epoch = sum(len(p.ids) // r for p, r in zip(self.packed, self.rows, strict=True))
+        self.batches = [len(p.ids) // r for p, r in zip(self.packed, self.rows, strict=True)]
+        self.steps_per_epoch = sum(self.batches)
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
 
     def batch(self, step: int) -> RowBatch:
@@ -223,12 +228,7 @@ class BatchPlan:
         permutations = [
             np.random.default_rng(seed_for(self.seed, epoch, b)).permutation(len(p.ids)) for b, p in enumerate(self.packed)
         ]
-        order = np.concatenate(
-            [
-                np.column_stack([np.full(n, b), np.arange(n)])
-                for b, n in enumerate(len(p.ids) // r for p, r in zip(self.packed, self.rows, strict=True))
-            ]
-        )
+        order = np.concatenate([np.column_stack([np.full(n, b), np.arange(n)]) for b, n in enumerate(self.batches)])
         return permutations, np.random.default_rng(seed_for(self.seed, epoch, len(self.packed))).permutation(order)
 
 
@@ -297,7 +297,11 @@ class PackedText:
 
     def part(self, first: int, stop: int) -> PackedText:
         """The layout of some rows."""
-        return PackedText(**{field.name: getattr(self, field.name)[first:stop] for field in fields(self)})
+        return PackedText(**{name: value[first:stop] for name, value in vars(self).items()})
+
+    def repeated(self, times: int) -> PackedText:
+        """The same rows `times` times."""
+        return PackedText(**{name: torch.cat([value] * times) for name, value in vars(self).items()})
 
     def count(self, chosen: Bool[Tensor, "R L"]) -> Int[Tensor, "R L"]:
         """For every token, how many tokens of its segment are `chosen`."""

@@ -19,16 +19,16 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from unmask import checks
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.word_pieces import count_words, load_word_pieces, special_id, train_tokenizer
 from unmask.runs.files import read_json, user_path, write_atomically, write_json
-from unmask.runs.fingerprint import content_hash, file_hash
+from unmask.runs.fingerprint import content_hash, file_hash, fingerprint
 from unmask.runs.lines import text_lines
 from unmask.runs.progress import Progress
-from unmask.training.corpus import Segmentation, TextSource
+from unmask.training.corpus import SUFFIXES, Segmentation, TextSource, TokenPart, cached, id_type, joined, tokenise
 from unmask.training.packing import PackedRows, pack, pack_cached, validation_rows
 from unmask.training.settings import TrainSettings
-from unmask.training.token_store import TokenPart, cached, id_type, joined, tokenise
 from unmask.translation.beam_search import beam_search, load_causal_pairs
 from unmask.translation.pairs import SHORTEST, SPECIAL, PairLayout
 
@@ -37,9 +37,45 @@ _FORMAT = 3
 _LINES_PER_REPORT = 50_000
 MUCH = 0.02
 """A corpus with a larger share of unknown tokens does not suit its tokenizer."""
+HEAVIEST = 1_000_000
+"""The largest weight of a file."""
+Given = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A corpus as a user gives it: a file, several files, or a list of texts."""
 Side = str | os.PathLike[str] | Sequence[str]
 """One side of a parallel corpus, as a user names it: a file, or a list of texts."""
 TEACHER_BEAM = 5
+
+
+def sources(corpus: Given, weights: Sequence[float] | None = None, field: str = "text", name: str = "corpus") -> list[TextSource]:
+    """One source per file; a list of texts is one source. `weights`: one per source, by default 1."""
+    given = [corpus] if isinstance(corpus, str | os.PathLike) else list(corpus)
+    if not given:
+        raise InputError(f"the {name} is empty: give files or texts")
+    for item in given:
+        if not isinstance(item, str | os.PathLike):
+            raise InputError(f"{name} holds a {type(item).__name__}: give files, or a list of texts")
+    names_a_file = [not isinstance(item, str) or _looks_like_a_file(item) for item in given]
+    are_files = isinstance(corpus, str | os.PathLike) or any(names_a_file)
+    if are_files and not all(names_a_file) and len(given) > 1:
+        text = str(given[names_a_file.index(False)])
+        raise InputError(f"{name} names files, and {text[:60]!r} is not a file: give files, or a list of texts")
+    count = len(given) if are_files else 1
+    weights = [1.0] * count if weights is None or len(weights) == 0 else weights
+    if len(weights) != count:
+        raise InputError(f"{len(weights)} weights for {count} corpus files: give one --weight per file, in their order")
+    weights = [checks.real("weight", weight, 0, HEAVIEST, above=True) for weight in weights]
+    if are_files:
+        return [TextSource.file(user_path(p, name), w, field, name) for p, w in zip(given, weights, strict=True)]
+    return [TextSource(f"{len(given):,} texts", None, tuple(map(str, given)), weights[0])]
+
+
+def _looks_like_a_file(text: str) -> bool:
+    if text.endswith(SUFFIXES):
+        return True
+    try:
+        return bool(text.strip()) and Path(text).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):
+        return False
 
 
 @dataclass(frozen=True)
@@ -66,7 +102,7 @@ class PairTokens:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything a run needs of its data; `corpus` is the fingerprint of texts, weights and cut."""
+    """Everything a run needs of its data; `corpus` is the fingerprint of texts, weights and cut, or of the pairs' tokens."""
 
     tokenizer: Tokenizer
     packed: list[PackedRows]
@@ -93,10 +129,7 @@ def prepare(
 ) -> Prepared:
     """Tokenise and pack the sources, from the cache if possible."""
     cut = Segmentation(settings.segment_lengths, settings.max_length, 0.0 if held.source else held.share)
-    if tokenizer_path is None:
-        tokenizer = trained_tokenizer(sources, settings.vocab, cut, cache, progress)
-    else:
-        tokenizer = load_word_pieces(tokenizer_path)
+    tokenizer = _tokenizer(tokenizer_path, sources, settings.vocab, cut, cache, progress)
     stored = [tokenise(source, tokenizer, cut, cache, progress) for source in sources]
     if not any(s.train.tokens for s in stored):
         raise _no_text(sources)
@@ -130,10 +163,12 @@ def warn_of_unknown(parts: Sequence[TokenPart], tokenizer: Tokenizer) -> None:
         )
 
 
-def trained_tokenizer(
-    sources: Sequence[TextSource], vocab: int, cut: Segmentation, cache: Path, progress: Progress | None
+def _tokenizer(
+    path: Path | None, sources: Sequence[TextSource], vocab: int, cut: Segmentation, cache: Path, progress: Progress | None
 ) -> Tokenizer:
-    """A tokenizer of at most `vocab` tokens for all sources together, from the cache if possible."""
+    """The tokenizer at `path`, or one of at most `vocab` tokens for all sources together, from the cache if possible."""
+    if path is not None:
+        return load_word_pieces(path)
 
     def lines() -> Iterator[tuple[str, int]]:
         count = 0
@@ -162,8 +197,7 @@ def _no_text(sources: Sequence[TextSource]) -> InputError:
 class Parallel:
     """Both sides of a parallel corpus, and the model, if any, whose translations are trained on."""
 
-    source: TextSource
-    target: TextSource
+    sides: tuple[TextSource, TextSource]
     teacher: Path | None = None
 
     @classmethod
@@ -171,13 +205,8 @@ class Parallel:
         """Two files or two lists of texts; the teacher is a model folder."""
         if isinstance(given, str | os.PathLike) or len(given) != 2:
             raise InputError("parallel takes two files, or two lists of texts: the sources and their translations")
-        source, target = (_side(side, name) for side, name in zip(given, ("source", "target"), strict=True))
-        return cls(source, target, None if teacher is None else user_path(teacher, "distil"))
-
-    @property
-    def sides(self) -> tuple[TextSource, TextSource]:
-        """Both sides."""
-        return self.source, self.target
+        sides = _side(given[0], "source"), _side(given[1], "target")
+        return cls(sides, None if teacher is None else user_path(teacher, "distil"))
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs with two sides, in order; both must have the same number of lines, empty ones included."""
@@ -203,34 +232,28 @@ def prepare_parallel(
 ) -> Prepared:
     """Tokenise and pack the pairs; the teacher's translations come from the cache where it holds them."""
     sides = corpus.sides
-    path = tokenizer_path or corpus.teacher
-    if path is None:
-        tokenizer = trained_tokenizer(sides, settings.vocab, Segmentation(), cache, progress)
-    else:
-        tokenizer = load_word_pieces(path)
+    tokenizer = _tokenizer(tokenizer_path or corpus.teacher, sides, settings.vocab, Segmentation(), cache, progress)
     if settings.source_length < SHORTEST:
         raise InputError(f"max_length {settings.max_length} leaves {settings.source_length} tokens for a source: give 8 or more")
     layout = PairLayout(settings.source_length, settings.max_length, *(special_id(tokenizer, token) for token in SPECIAL))
     cut = Segmentation(holdout=held.share)
-    texts = corpus.pairs()
-    kept = _fitting(_encoded(tokenizer, texts), layout)
-    train = [pair for pair, (source, _) in zip(kept, texts, strict=True) if pair and not cut.holds_out(source)]
-    valid = [pair for pair, (source, _) in zip(kept, texts, strict=True) if pair and cut.holds_out(source)]
+    parts: dict[bool, list[Pair]] = {False: [], True: []}
+    for source, pair in _fitting(tokenizer, corpus.pairs(), layout):
+        parts[cut.holds_out(source)].append(pair)
+    train, valid = parts.values()
     if not train:
-        raise InputError(f"no pair to train on in {corpus.source.name} and {corpus.target.name}: give more, or longer, texts")
-    fingerprint = [side.fingerprint for side in sides]
+        raise InputError(f"no pair to train on in {sides[0].name} and {sides[1].name}: give more, or longer, texts")
     if corpus.teacher:
-        fingerprint.append(file_hash(corpus.teacher / "model.safetensors"))
-        train = _distilled(corpus.teacher, tokenizer, train, fingerprint, cache, device, progress)
+        inputs = [*(side.fingerprint for side in sides), file_hash(corpus.teacher / "model.safetensors")]
+        train = _distilled(corpus.teacher, tokenizer, train, inputs, cache, device, progress)
     pairs = PairTokens(layout, [source for source, _ in train], [target for _, target in train])
     part, held_part = (joined([layout.segment(*pair) for pair in some], id_type(tokenizer)) for some in (train, valid))
     warn_of_unknown([part], tokenizer)
     packed = pack([part], [1.0], settings.buckets, layout.pad, settings.seed)
-    rows = validation_rows(
-        [held_part], layout.max_length, layout.max_length, layout.pad, advice="give more pairs or a larger --valid-share"
-    )
+    limit, advice = held.max_tokens or layout.max_length, "give more pairs or a larger --valid-share"
+    rows = validation_rows([held_part], limit, layout.max_length, layout.pad, advice=advice)
     tokens = tuple(sum(map(len, side)) for side in (pairs.sources, pairs.targets))
-    return Prepared(tokenizer, packed, rows, sides, tokens, held, content_hash(repr(fingerprint)), pairs)
+    return Prepared(tokenizer, packed, rows, sides, tokens, held, fingerprint(vars(part)), pairs)
 
 
 def _side(given: Side, name: str) -> TextSource:
@@ -245,18 +268,15 @@ def _side(given: Side, name: str) -> TextSource:
 Pair = tuple[list[int], list[int]]
 
 
-def _encoded(tokenizer: Tokenizer, texts: Sequence[tuple[str, str]]) -> list[Pair]:
+def _fitting(tokenizer: Tokenizer, texts: Sequence[tuple[str, str]], layout: PairLayout) -> list[tuple[str, Pair]]:
+    """The source's text and both sides' tokens of every pair that has room."""
     sides = [tokenizer.encode_batch_fast([pair[i] for pair in texts], add_special_tokens=False) for i in (0, 1)]
-    return [(source.ids, target.ids) for source, target in zip(*sides, strict=True)]
-
-
-def _fitting(pairs: Sequence[Pair], layout: PairLayout) -> list[Pair | None]:
-    """The pairs, None for one that has no room."""
-    kept = [(s, t) if 0 < len(s) <= layout.longest_source and 0 < len(t) <= layout.longest_target else None for s, t in pairs]
-    out = kept.count(None)
-    if out:
+    pairs = [(text, (s.ids, t.ids)) for (text, _), s, t in zip(texts, *sides, strict=True)]
+    longest = layout.longest_source, layout.longest_target
+    kept = [(text, pair) for text, pair in pairs if all(0 < len(side) <= most for side, most in zip(pair, longest, strict=True))]
+    if len(kept) < len(pairs):
         warnings.warn(
-            f"{out:,} of {len(kept):,} pairs are longer than {layout.longest_source} source tokens or {layout.longest_target} "
+            f"{len(pairs) - len(kept):,} of {len(pairs):,} pairs are longer than {longest[0]} source tokens or {longest[1]} "
             "target tokens and are left out; a larger --max-length takes them",
             UnmaskWarning,
             stacklevel=3,

@@ -21,15 +21,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
+from itertools import count
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from unmask.errors import InputError, ProcessError, UnmaskError
 from unmask.models.loading import resolve_device
+from unmask.models.source import first_line
 from unmask.runs.fingerprint import content_hash, provenance
 from unmask.training.packing import Rows
 
@@ -162,7 +166,7 @@ class Processes:
         """The error to raise for one that this process met: quiet if another process has reported its own before."""
         lost = _is_loss(error)
         with suppress(Exception):  # without a store nobody knows who was first, and all report
-            if self.store.add("unmask/ended", 1) > 1:
+            if self.store.add("ended", 1) > 1:
                 return ProcessError("another process ended the run: see its message", quiet=True)
         if lost:
             return ProcessError(
@@ -170,12 +174,14 @@ class Processes:
                 "add --resume to the same command to continue from the last checkpoint"
             )
         if isinstance(error, dist.DistError):
-            return ProcessError(f"the processes do not reach each other ({_first_line(error)}): check the network and the GPUs")
+            return ProcessError(f"the processes do not reach each other ({first_line(error)}): check the network and the GPUs")
         plain = isinstance(error, UnmaskError | OSError | MemoryError | torch.OutOfMemoryError)
         return ProcessError(_of(self.rank, _text(error))) if plain and not self.leads else error
 
 
 ALONE = Processes()
+_RUNS = count()
+"""Each run has its own keys in the store: those of an earlier one have addresses at which nobody listens any more."""
 
 
 @contextmanager
@@ -201,20 +207,27 @@ def joined(device: str) -> Iterator[Processes]:
             dist.destroy_process_group()
 
 
+@cache
+def _rendezvous() -> Any:
+    """The store of all runs of this process, its number and how many there are; the first process may hold the store."""
+    return next(rendezvous("env://", timeout=MEETING))
+
+
 def _meet(device: str, size: int) -> Processes:
     if dist.is_initialized():
         raise InputError("torch.distributed is initialised already: leave this to unmask.train")
     local = int(os.environ.get("LOCAL_RANK", 0))
     on = device_of(device, local)
     try:
-        store, rank, size = next(rendezvous("env://", timeout=MEETING))
-        store.set(f"unmask/here/{rank}", "")
-        store.wait([f"unmask/here/{other}" for other in range(size)], MEETING)
+        whole, rank, size = _rendezvous()
+        store = PrefixStore(f"unmask/{next(_RUNS)}", whole)
+        store.set(f"here/{rank}", "")
+        store.wait([f"here/{other}" for other in range(size)], MEETING)
         backend = "gloo" if on.type == "cpu" else "cpu:gloo,cuda:nccl"
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=WORK)
     except (RuntimeError, ValueError) as error:
         raise InputError(
-            f"process {os.environ.get('RANK')} of {size} does not reach the others ({_first_line(error)}): "
+            f"process {os.environ.get('RANK')} of {size} does not reach the others ({first_line(error)}): "
             "start them all by one torchrun command"
         ) from None
     return Processes(on, rank, size, local, store)
@@ -252,11 +265,7 @@ def _is_loss(error: Exception) -> bool:
 def _text(error: Exception | None) -> str:
     if error is None or isinstance(error, UnmaskError):
         return str(error or "")
-    return f"{type(error).__name__}: {_first_line(error)}"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:160]
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 def _of(rank: int, text: str) -> str:

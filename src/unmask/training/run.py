@@ -22,18 +22,16 @@ from unmask.options.training import PAIRS_MASKING, PLAIN_MASKING, TrainOptions
 from unmask.runs.files import read_object, reading, user_path, write_atomically, write_json
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder
-from unmask.runs.outputs import output_folder
+from unmask.runs.outputs import output_folder, run_in
 from unmask.runs.progress import Progress
-from unmask.training.choosing import BYTES_PER_TOKEN, Data, choose_shape, planned, settle
-from unmask.training.corpus import Given, TextSource, sources
-from unmask.training.hub import push, refuse_unpushable
-from unmask.training.loop import Pace, Trainer, run_steps
+from unmask.training.corpus import TextSource
+from unmask.training.loop import CheckpointFolder, Pace, RunLog, TrainingRun, run_steps
+from unmask.training.model_folder import Start, export_model, model_card, push, refuse_unpushable
 from unmask.training.packing import seed_for
-from unmask.training.prepare import Held, Parallel, Prepared, Side, prepare, prepare_parallel
+from unmask.training.prepare import Given, Held, Parallel, Prepared, Side, prepare, prepare_parallel, sources
 from unmask.training.processes import joined, versions
-from unmask.training.result import CheckpointFolder, RunLog, TrainingRun, export_model, model_card
-from unmask.training.settings import Start, TrainSettings, refuse_what_does_not_fit
-from unmask.training.token_store import cache_folder, default_cache
+from unmask.training.settings import BYTES_PER_TOKEN, Data, TrainSettings, choose_shape, planned, refuse_what_does_not_fit, settle
+from unmask.training.trainer import Trainer
 from unmask.training.validation import Validation
 from unmask.translation.pairs import fit_length_head
 
@@ -109,6 +107,8 @@ def train(
 
     An interrupt (Ctrl-C) ends the run after its step with a checkpoint and a usable model; `resume=True` continues it.
 
+    Arguments: help(unmask.train)
+
     >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
     >>> run = unmask.train(texts, out="friends", layers=1, width=16, heads=1, vocab=80, max_length=16,
     ...                    segment_lengths="16", batch_tokens=128, steps=2, valid_share=0.2, device="cpu")
@@ -147,7 +147,7 @@ def train(
             pace = Pace(valid_every, checkpoint_every, max_minutes)
             refuse_what_does_not_fit(settings, on, processes.size, shard_optimiser)
             held = Held(None if valid is None else _held_out(valid, field), valid_share, valid_max_tokens)
-            kept = default_cache() if cache is None else cache_folder(output_folder("cache", cache))
+            kept = _cache_folder(cache)
             spelling = _tokenizer(tokenizer, start, folder if resume else None)
         with processes.agreed(), processes.in_turn():
             if pairs:
@@ -264,6 +264,21 @@ def _tokenizer(given: Name | None, start: Start | None, resumed: Path | None) ->
     except InputError:
         raise InputError(f"{str(file)!r} is damaged: delete it and give the same command again, which makes it again") from None
     return file
+
+
+def _cache_folder(given: Name | None) -> Path:
+    """The folder given, if it is new or holds only folders, as a cache does; by default a folder of the user's cache."""
+    if given is None:
+        return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "cache") / "unmask"
+    path = output_folder("cache", given)
+    with reading(path):
+        if path.exists() and not path.is_dir():
+            raise InputError(f"cache {str(path)!r} is a file: name a folder")
+        files = sorted(entry.name for entry in path.iterdir() if entry.is_file()) if path.is_dir() else []
+    if files or run_in(path):
+        what = repr(files[0]) if files else "a run"
+        raise InputError(f"cache {str(path)!r} holds {what}, which is not part of a cache: name a new or empty folder")
+    return path
 
 
 def _segment_lengths(given: str | Sequence[int] | None, max_length: int, parallel: bool) -> tuple[int, ...]:

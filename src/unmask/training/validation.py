@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.training.encoder import PackedBert, Slots
@@ -109,8 +109,7 @@ def validate(
         text = PackedText.of(torch.from_numpy(block).to(device), vocabulary)
         generator = torch.Generator(device).manual_seed(seed_for(seed, start))
         task = objective.task(text, vocabulary, generator)
-        if not processes.alone:
-            text, task = text.part(*own[:2]), task.part(*own[:2])
+        text, task = text.part(*own[:2]), task.part(*own[:2])
         gathered = Slots.gather(task.asked, slots)
         answer = task.answer.flatten()[gathered.position].long()
         with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code is used here too
@@ -128,20 +127,15 @@ def validate(
 
 
 def log_unigram(prepared: Prepared, vocabulary: Vocabulary, causal: bool) -> Float[Tensor, " V"]:
-    """log c(x) / N of every token that may be asked for; -inf for the others."""
-    may = _may_be_asked_for(vocabulary, causal)
+    """log c(x) / N of every token that may be asked for; -inf for the others.
+
+    These are the regular tokens; of a causal model the end token and the unknown one, too.
+    """
+    may = causal | ~vocabulary.special.cpu().numpy()
+    may[[vocabulary.start, vocabulary.pad, vocabulary.mask]] = False
     shown = np.where(may, np.maximum(_counts(prepared, vocabulary), 1), 0)
     with np.errstate(divide="ignore"):
         return torch.from_numpy(np.log(shown / shown.sum())).to(vocabulary.special.device)
-
-
-def _may_be_asked_for(vocabulary: Vocabulary, causal: bool) -> Bool[np.ndarray, " V"]:
-    """Regular tokens; of a causal model the end token and the unknown one, too."""
-    if not causal:
-        return ~vocabulary.special.cpu().numpy()
-    may = np.ones(vocabulary.size, bool)
-    may[[vocabulary.start, vocabulary.pad, vocabulary.mask]] = False
-    return may
 
 
 def _counts(prepared: Prepared, vocabulary: Vocabulary) -> Int[np.ndarray, " V"]:

@@ -15,6 +15,7 @@ A beam of 1 is greedy decoding. The end token counts as a token.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,11 +36,13 @@ ROWS = {"cuda": 4096, "cpu": 256}
 """Beginnings that are read side by side, by device."""
 
 
+@dataclass
 class Read:
     """The cache of n pairs: keys and values of each layer, and which places may be attended to."""
 
-    def __init__(self, keys: list[Tensor], values: list[Tensor], seen: Bool[Tensor, "n L"]) -> None:
-        self.keys, self.values, self.seen = keys, values, seen
+    keys: list[Tensor]
+    values: list[Tensor]
+    seen: Bool[Tensor, "n L"]
 
     def take(self, rows: Int[Tensor, " m"]) -> Read:
         """The cache of some rows, which may be named several times."""
@@ -112,7 +115,7 @@ class Translated(NamedTuple):
 
 def rows_at_once(device: str, beam: int) -> int:
     """Sources that are searched together."""
-    return max(1, ROWS.get(device, ROWS["cpu"]) // beam)
+    return max(1, ROWS[device] // beam)
 
 
 def beam_search(
@@ -132,14 +135,16 @@ def beam_search(
     for start in range(0, len(order), rows):
         some = order[start : start + rows]
         rooms = torch.tensor([model.layout.room(sources[i]) for i in some], device=model.device)
-        found = _search(model, rooms, beam, penalty, max(limits[i] for i in some))
+        found = _search(model, rooms, beam, penalty, torch.tensor([limits[i] for i in some], device=model.device))
         out.update(zip(some, found, strict=True))
         if progress:
             progress(len(out), len(sources), "translated")
     return [out[i] for i in range(len(sources))]
 
 
-def _search(model: CausalPairs, rooms: Int[Tensor, "n W"], width: int, penalty: float, most: int) -> list[Translated]:
+def _search(
+    model: CausalPairs, rooms: Int[Tensor, "n W"], width: int, penalty: float, most: Int[Tensor, " n"]
+) -> list[Translated]:
     n, end = len(rooms), model.layout.end
     read, log_probs = model.read(rooms)
     spare = torch.full((n, max(0, width - log_probs.shape[1])), -torch.inf, device=model.device)
@@ -148,12 +153,12 @@ def _search(model: CausalPairs, rooms: Int[Tensor, "n W"], width: int, penalty: 
     read = read.take(torch.arange(n, device=model.device).repeat_interleave(width))
     texts, finished = tokens.unsqueeze(-1), (tokens == end) | scores.isinf()
     lengths = torch.ones_like(tokens)
-    for place in range(most):
+    for place in range(int(most.max())):
         if bool(finished.all()):
             break
         following = model.step(read, texts[..., -1].flatten(), place).view(n, width, -1)
-        if place == most - 1:
-            following = _only(following, end)
+        if bool((over := most <= place + 1).any()):
+            following = torch.where(over[:, None, None], _only(following, end), following)
         following = torch.where(finished.unsqueeze(-1), _only(torch.zeros_like(following), end), following)
         scores, flat = (scores.unsqueeze(-1) + following).flatten(1).topk(width)
         before, tokens = flat // following.shape[-1], flat % following.shape[-1]

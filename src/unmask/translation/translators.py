@@ -1,30 +1,243 @@
-"""The two translators: a masked model, whose drafts are decoded or sampled, and a causal one, with its beam."""
+"""The two translators: a masked model, whose drafts are decoded or sampled, and a causal one, with its beam.
+
+The machinery of the masked one is that of `sampling`. A draft is a text of its source and `length` free positions; its length
+decides its `Target`, in which the source is given. Drafts of one length go side by side, whatever their sources; on a CPU, those
+whose sources have the same room (`PairModel.in_room`). A draft's random choices depend on the seed and its own number alone.
+"""
 
 from __future__ import annotations
 
 import os
 import time
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import replace
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+from zlib import crc32
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.loading import resolve_device, resolve_dtype
+from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.encoder.head import widen_output
+from unmask.models.loading import load_network, resolve_device, resolve_dtype
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.source import Source as Folder
 from unmask.models.text.word_pieces import Spelling
+from unmask.options.sampling import EnergyKind
 from unmask.runs.files import user_path
 from unmask.runs.progress import Progress
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.energy import Energy
+from unmask.sampling.engine.memory import CPU_BYTES, chain_cost
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.kernels.kernel import ChainState
+from unmask.sampling.run.advance import build, group_run
+from unmask.sampling.run.groups import Group, random_texts
+from unmask.sampling.run.result import COUNTS
+from unmask.sampling.settings import SampleSettings
+from unmask.sampling.target import Target
 from unmask.translation.beam_search import beam_search, load_causal_pairs
-from unmask.translation.drafts import Draft, Drafting, PairModel, stream_number
-from unmask.translation.pairs import PairLayout
+from unmask.translation.pairs import LengthHead, PairLayout, pooled_states, read_layout
 from unmask.translation.settings import TranslateSettings
 
+GPU_ROWS, CPU_ROWS = 128, 4
+"""Of a call: on a GPU drafts of one length are tens or hundreds, on a CPU a few; what a call has too few of is computed for
+nothing."""
+ROOMS = 8
+"""On a CPU the room of a source is cut to a multiple of this many tokens."""
+Score = Literal["norm", "raw", "any-order"]
+STREAMS = 2**24
+"""Streams of random numbers; parallel tempering takes several for each."""
 Source = tuple[int, ...]
 """The tokens of a source, at least one."""
+
+
+@dataclass(frozen=True)
+class PairModel:
+    """A folder of `unmask train --parallel`, loaded; `corrects`: it was trained to correct tokens that it sees."""
+
+    model: MaskedLM
+    layout: PairLayout
+    spelling: Spelling
+    lengths: LengthHead
+    corrects: bool = False
+
+    @classmethod
+    def load(cls, folder: Path, device: str = "auto", dtype: str = "auto") -> PairModel:
+        """Read a folder; `device` and `dtype` are those of `MaskedLM.load`."""
+        on, kind = resolve_device(device), resolve_dtype(dtype)
+        spelling = Spelling.read(folder)
+        layout, objective, corrects = read_layout(folder, spelling.special)
+        if objective != "masked":
+            raise InputError(f"model {str(folder)!r} is a causal model, which fills no blanks: give --decoder greedy or beam")
+        network = load_network(Folder(str(folder)), on, kind)
+        assert isinstance(network, BertMaskedLM)
+        network.bert.unseen = layout.pad
+        widen_output(network)
+        model = MaskedLM(network, spelling.tokenizer, name=str(folder))
+        model.folder = folder
+        return cls(model, layout, spelling, LengthHead.load(folder).to(model.device), corrects)
+
+    @cached_property
+    def passes(self) -> Passes:
+        """How the model is run; calls recorded on a GPU for each length of texts are reused as long as the model is loaded."""
+        return Passes(self.model, GPU_ROWS if self.model.device.type == "cuda" else CPU_ROWS)
+
+    def in_room(self, source: Sequence[int]) -> PairModel:
+        """This model for texts with a room of no more tokens than the source needs, rounded up; weights are shared.
+
+        Nobody looks at the padding that is cut off, and every other token keeps its position, so that the conditionals are the
+        same; a CPU is spared the padding. A GPU keeps to one room: it would rather have more texts side by side.
+        """
+        room = min(self.layout.source_length, -(-(len(source) + 2) // ROOMS) * ROOMS)
+        if self.model.device.type == "cuda" or room == self.layout.source_length:
+            return self
+        if room not in self._rooms:
+            network, cut = self.model.network, self.layout.source_length - room
+            assert isinstance(network, BertMaskedLM)
+            model = MaskedLM(network.without_positions(room, room + cut), self.model.tokenizer, name=self.model.name)
+            model.folder = self.model.folder
+            layout = replace(self.layout, source_length=room, max_length=self.layout.max_length - cut)
+            self._rooms[room] = replace(self, model=model, layout=layout)
+        return self._rooms[room]
+
+    @cached_property
+    def _rooms(self) -> dict[int, PairModel]:
+        return {}
+
+    def likely_lengths(self, sources: Sequence[Sequence[int]], k: int) -> list[list[tuple[int, float]]]:
+        """The k likeliest numbers of tokens of each source's translation, and their log-probabilities."""
+        if not sources:
+            return []
+        network = self.model.network
+        assert isinstance(network, BertMaskedLM)
+        with torch.no_grad():
+            found = self.lengths(*pooled_states(network.bert, self.layout, sources)).topk(k, -1)
+        both = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+        return [[(index + 1, value) for index, value in zip(*row, strict=True)] for row in both]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A translation of `source` (tokens) into `length` tokens: `tokens`, or none yet; and the passes it has taken.
+
+    `log_length`: log-probability of the length, given the source.
+    """
+
+    number: int
+    source: tuple[int, ...]
+    length: int
+    log_length: float = 0.0
+    tokens: tuple[int, ...] = ()
+    passes: int = 0
+
+
+def stream_number(source: Sequence[int], length: int) -> int:
+    """Which stream of random numbers a draft has: by its source and length, so that it is the same in any company."""
+    return crc32(array("q", [*source, length]).tobytes()) % STREAMS
+
+
+class Drafting:
+    """Works on drafts with one model and one seed; `moves` counts what kernels did (see `COUNTS`)."""
+
+    def __init__(self, pair: PairModel, seed: int, progress: Progress | None = None) -> None:
+        self.pair, self.seed, self.progress = pair, seed, progress
+        self.moves = dict.fromkeys(COUNTS, 0)
+
+    def at_random(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """The drafts with tokens drawn uniformly from the vocabulary."""
+        out = list(drafts)
+        for places, group, _ in self._groups(drafts, SampleSettings(seed=self.seed)):
+            drawn = random_texts(group.target, len(places), ChainStreams(self.seed, group.chains).at(0, 0))
+            self._put(out, places, drawn[:, group.target.free_positions], [0] * len(places))
+        return out
+
+    def scores(self, drafts: Sequence[Draft], score: Score, orders: int = 1) -> list[float]:
+        """Energies (lower is better), or log-probabilities by the mean over `orders` random orders (higher is better)."""
+        out = [0.0] * len(drafts)
+        kind: EnergyKind = "raw" if score == "raw" else "norm"
+        for places, group, passes in self._groups(drafts, SampleSettings(seed=self.seed, energy=kind)):
+            assert group.starts is not None
+            if score == "any-order":
+                values = self._log_prob(group.starts, group, passes, orders)
+            else:
+                state = ChainState.at(group.target, group.starts)
+                state.complete(group.target, passes)
+                values = state.energy
+            for place, value in zip(places, values.tolist(), strict=True):
+                out[place] = value
+        return out
+
+    def _log_prob(self, ids: Int[Tensor, "n T"], group: Group, passes: Passes, orders: int) -> Float[Tensor, " n"]:
+        ancestral, streams = Ancestral(group.target, passes), ChainStreams(self.seed, group.chains)
+        rows = torch.arange(len(group.chains), device=group.target.device)
+        drawn = [streams.at(0, number + 1).permutation(rows, group.target.sites) for number in range(orders)]
+        found = torch.stack([ancestral.log_prob(ids, order) for order in drawn])
+        return found.logsumexp(0) - torch.tensor(float(orders)).log().to(found)
+
+    def run(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
+        """The drafts' blanks filled by a decoder, or the drafts after `settings.sweeps` sweeps of a Markov kernel."""
+        out, done = list(drafts), 0
+        sweeps, what = (1, "decoded") if settings.entry.decodes else (settings.sweeps, "sampled")
+        for places, group, passes in self._groups(drafts, settings):
+            narrow = _narrowed(settings, group.target.sites)
+            run = group_run(narrow, group, build(narrow, group.target, passes))
+            run.begin()
+            for _ in range(sweeps):
+                run.sweep()
+            for name, count in zip(COUNTS, run.counts.sum(1).tolist(), strict=True):
+                self.moves[name] += count
+            self._put(out, places, run.texts()[:, group.target.free_positions], run.spent.tolist())
+            done += len(places)
+            if self.progress:
+                self.progress(done, len(drafts), what)
+        return out
+
+    def _groups(self, drafts: Sequence[Draft], settings: SampleSettings) -> Iterator[tuple[list[int], Group, Passes]]:
+        """The drafts of each length and room, by their places in `drafts`, as many at once as fit into memory; and how the model
+        is run on them."""
+        energy = Energy(settings.energy, settings.temperature)
+        alike: dict[tuple[int, int], list[int]] = {}
+        for place, draft in enumerate(drafts):
+            room = self.pair.in_room(draft.source).layout.source_length
+            alike.setdefault((draft.length, room), []).append(place)
+        for (length, room), places in sorted(alike.items()):
+            source = drafts[places[0]].source
+            pair = self.pair.in_room(source)
+            target = Target(pair.model, pair.layout.template(source, length), energy, given=range(room))
+            size = chain_cost(settings, target, "logits").fitting(CPU_BYTES)
+            for first in range(0, len(places), size):
+                some = places[first : first + size]
+                numbers = [drafts[place].number for place in some]
+                yield some, Group(numbers, target, _texts(pair, [drafts[place] for place in some]), numbers), pair.passes
+
+    @staticmethod
+    def _put(out: list[Draft], places: Sequence[int], tokens: Int[Tensor, "n F"], passes: Sequence[int]) -> None:
+        for place, ids, spent in zip(places, tokens.tolist(), passes, strict=True):
+            out[place] = replace(out[place], tokens=tuple(ids), passes=out[place].passes + int(spent))
+
+
+def _narrowed(settings: SampleSettings, sites: int) -> SampleSettings:
+    """The settings for short texts: a block is at most as long as the text, and one site instead of a pair is moved by itself."""
+    if settings.entry.decodes or settings.sites_per_step <= sites:
+        return settings
+    return (
+        replace(settings, block_size=sites) if settings.entry.sites is None else replace(settings, kernel=SampleSettings.kernel)
+    )
+
+
+def _texts(pair: PairModel, drafts: Sequence[Draft]) -> Int[Tensor, "n T"]:
+    """The drafts as whole texts, blank where they have no tokens yet."""
+    layout = pair.layout
+    rows = [(*layout.room(d.source), *(d.tokens or [layout.mask] * d.length), layout.end) for d in drafts]
+    return torch.tensor(rows, device=pair.model.device)
 
 
 class Translation(NamedTuple):
@@ -44,19 +257,7 @@ class Found(NamedTuple):
     seconds: float
 
 
-class Translator(ABC):
-    """A loaded model of pairs, and the settings."""
-
-    settings: TranslateSettings
-    spelling: Spelling
-    layout: PairLayout
-
-    @abstractmethod
-    def __call__(self, sources: Sequence[Source], progress: Progress | None = None) -> Found:
-        """Translate."""
-
-
-class CausalTranslator(Translator):
+class CausalTranslator:
     """Greedy, or by beam search."""
 
     def __init__(self, settings: TranslateSettings, model: object, device: str, dtype: str) -> None:
@@ -69,13 +270,14 @@ class CausalTranslator(Translator):
         self.layout = self.model.layout
 
     def __call__(self, sources: Sequence[Source], progress: Progress | None = None) -> Found:
+        """One translation per source."""
         began = time.monotonic()
         found = beam_search(self.model, sources, self.settings.width, self.settings.penalty, progress=progress)
         seconds = time.monotonic() - began
         return Found([Translation(tuple(one.tokens), None, one.log_prob, one.passes) for one in found], {}, seconds)
 
 
-class MaskedTranslator(Translator):
+class MaskedTranslator:
     """By a decoder, or by a Markov kernel."""
 
     def __init__(self, settings: TranslateSettings, model: object, device: str, dtype: str) -> None:
@@ -95,6 +297,7 @@ class MaskedTranslator(Translator):
         self.settings, self.pair, self.spelling, self.layout = settings, pair, pair.spelling, pair.layout
 
     def __call__(self, sources: Sequence[Source], progress: Progress | None = None) -> Found:
+        """One translation per source."""
         settings = self.settings
         drafting = Drafting(self.pair, settings.seed, progress)
         began = time.monotonic()
@@ -142,7 +345,7 @@ class MaskedTranslator(Translator):
         return out
 
 
-def load_translator(settings: TranslateSettings, model: object, device: str, dtype: str) -> Translator:
+def load_translator(settings: TranslateSettings, model: object, device: str, dtype: str) -> CausalTranslator | MaskedTranslator:
     """The translator that the settings ask for."""
     kind = CausalTranslator if settings.autoregressive else MaskedTranslator
     return kind(settings, model, device, dtype)

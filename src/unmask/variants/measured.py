@@ -30,15 +30,15 @@ from unmask.variants.comparing import (
     rows_of,
 )
 from unmask.variants.epistasis import Epistasis
+from unmask.variants.mutants import PARQUET
 from unmask.variants.reading import Variants
-from unmask.variants.statistics import Target, agreement, as_they_are, interval, resampled
+from unmask.variants.statistics import Target, resampled, with_interval
 
 if TYPE_CHECKING:
     import pandas
 
     from unmask.figures import Figure
 
-PARQUET = {".parquet": (b"PAR1",)}
 STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
 HEADS = {"spearman": "rho", "auc": "AUC"}
 
@@ -47,10 +47,17 @@ HEADS = {"spearman": "rho", "auc": "AUC"}
 class Measured:
     """Measured variants of a sequence against the model's scores.
 
+    sequence      as it was given
     places        the residues that vary, counted from 1
-    column        the measured column; `better`: whether higher or lower values are
+    joint         how joints were derived, for the scores that use one
+    column        the measured column
+    better        "higher" or "lower": which values are better
     statistic     "spearman" for numbers, "auc" for two classes
-    variants      the names; `changes`, `values` and `numbers` (by score) have one entry each
+    top           how many of a score's best variants count as chosen
+    variants      the names
+    changes       how many residues of each variant differ
+    values        the measured value of each variant
+    numbers       every score's numbers, one for each variant, by name
     rows          one per score, best first: value, low, high, hits, enrichment and its interval, best_in, within
     behind        for each score but the best: how far the best is above it, with the interval of the paired difference
     fits          an additive regression on 1, 10, 100 of the measured variants, on the others
@@ -234,9 +241,8 @@ def _why(score: str, columns: Mapping[str, Float[np.ndarray, " n"]], target: Tar
     if FEWER in columns:
         found = []
         for one in (Target.of(columns[score]), target):
-            more, n = [-columns[FEWER]], len(target.values)
-            value = agreement(more, one, 1, as_they_are(n))[0][0, 0]
-            low, high = interval(agreement(more, one, 1, resampled(n, seed, GROUP_RESAMPLES))[0])[:, 0]
+            drawn = resampled(len(target.values), seed, GROUP_RESAMPLES)
+            value, low, high = with_interval(-columns[FEWER], one, drawn)
             found.append((value, np.sign(low - one.chance) if low > one.chance or high < one.chance else 0))
         (preferred, its_sign), (measured, other_sign) = found
         if its_sign * other_sign < 0:

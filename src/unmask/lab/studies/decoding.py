@@ -8,19 +8,18 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from unmask.lab import figures
-from unmask.lab.correlation import Entropies
-from unmask.lab.revealing import (
+from unmask.lab.schedules import (
+    Entropies,
     Rule,
     agreement,
     decoded,
     entropy_bound,
     even_parity,
     every,
+    kl,
     least_dependent,
     lowest_entropy,
-    one_pass,
 )
-from unmask.lab.schedules import kl
 from unmask.lab.studies.study import ModelSettings, Study, Table, counted, parse_numbers, without_rounding
 from unmask.options.lab import Decoding
 from unmask.runs.progress import Progress
@@ -49,9 +48,7 @@ def run(options: Decoding, progress: Progress | None = None) -> Study:
     settings = ModelSettings.of(options)
     model = settings.build()
     sites = model.space.sites
-    rules: list[tuple[str, float, Rule]] = []
-    for m in sorted({2**e for e in range(sites.bit_length()) if 2**e <= sites}):
-        rules.append((INTERLEAVED, m, every(m) if m > 1 else one_pass))
+    rules: list[tuple[str, float, Rule]] = [(INTERLEAVED, 2**e, every(2**e)) for e in range(sites.bit_length())]
     rules += [(LOWEST, k, lowest_entropy(k)) for k in range(1, sites + 1)]
     for gamma in parse_numbers(options.gammas, "gammas"):
         rules += [(BOUND, gamma, entropy_bound(gamma)), (LEAST, gamma, least_dependent(gamma))]

@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Float
 
 from unmask.lab import figures
-from unmask.lab.correlation import Entropies
 from unmask.lab.dynamics import gibbs, mixing_time, spectral_gap, uniform_masks
 from unmask.lab.estimation import block_covariance, fisher_information, worst_cost
 from unmask.lab.model import LabModel, Vector
+from unmask.lab.schedules import Entropies
 from unmask.lab.studies.study import ModelSettings, Study, Table, counted, parse_numbers, parse_sizes
 from unmask.options.lab import Dependence
 from unmask.runs.progress import Progress

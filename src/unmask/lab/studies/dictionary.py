@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unmask.lab import figures
-from unmask.lab.correlation import tensorisation_constant
 from unmask.lab.dynamics import (
     MaskLaw,
     block_dynamics,
@@ -22,6 +21,7 @@ from unmask.lab.dynamics import (
     spectral_gap,
     stationary_law,
     surprise_masks,
+    tensorisation_constant,
     total_variation,
     uniform_masks,
 )
@@ -156,27 +156,18 @@ def _draw(rows: list[Row], sizes: tuple[int, ...], sweep: list[dict[str, float]]
     left.text(1.1, top / 1.5, "forbidden by theorem 1", color=figures.RED, fontsize=9, va="top")
     for k, colour in zip(sizes, colours, strict=True):
         mine = [p for p in points if p["k"] == k]
-        left.plot(
-            [p["relaxation"] for p in mine],
-            [p["worst_cost"] for p in mine],
-            "o-",
-            color=colour,
-            label=f"k = {k}",
-            linewidth=0.8,
-            alpha=0.95,
-        )
-    left.set(xscale="log", yscale="log", xlim=(0.8, top), ylim=(0.8, top))
+        relaxation, cost = ([p[name] for p in mine] for name in ("relaxation", "worst_cost"))
+        left.plot(relaxation, cost, "o-", color=colour, label=f"k = {k}", linewidth=0.8, alpha=0.95)
+    left.set(xscale="log", yscale="log", xlim=(0.8, top), ylim=(0.8, top), xlabel="1 / spectral gap of the Gibbs sampler")
+    left.set_ylabel("samples needed, worst direction\n(maximum likelihood = 1)")
     for axis in (left.xaxis, left.yaxis):
         figures.plain_numbers(axis)
-    left.set_xlabel("1 / spectral gap of the Gibbs sampler")
-    left.set_ylabel("samples needed, worst direction\n(maximum likelihood = 1)")
     left.legend(title="masked sites", loc="lower right")
     right.plot(sizes, [r.relaxation for r in rows], "s--", color=figures.GREY, label="1 / gap (bound)")
     right.plot(sizes, [r.worst_cost for r in rows], "o-", color=figures.BLUE, label="samples, worst direction")
     right.plot(sizes, [r.mean_cost for r in rows], "o-", color=figures.GREEN, label="samples, mean direction")
     right.plot(sizes, [r.mixing_time for r in rows], "^-", color=figures.ORANGE, label="mixing time (steps)")
-    right.set(yscale="log", xlabel="masked sites k", ylabel="samples (maximum likelihood = 1), or steps")
+    right.set(yscale="log", xticks=sizes, xlabel="masked sites k", ylabel="samples (maximum likelihood = 1), or steps")
     figures.plain_numbers(right.yaxis)
-    right.set_xticks(sizes)
     right.legend()
     return figure

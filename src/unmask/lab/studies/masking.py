@@ -199,17 +199,11 @@ def _draw(
     left.plot(sizes, averaged, "^--", color=figures.GREEN, label="joint block, all masks averaged", linewidth=1.2)
     if len(finite) < len(sizes):
         top = 1.15 * max(finite + block)
-        left.annotate(
-            "",
-            (sizes[-1], top),
-            (sizes[len(finite) - 1], finite[-1]),
-            arrowprops={"arrowstyle": "->", "color": figures.RED, "linestyle": ":"},
-        )
+        arrow = {"arrowstyle": "->", "color": figures.RED, "linestyle": ":"}
+        left.annotate("", (sizes[-1], top), (sizes[len(finite) - 1], finite[-1]), arrowprops=arrow)
         left.text(sizes[-1], top, "∞", color=figures.RED, ha="center", va="bottom", fontsize=14)
         left.set_ylim(0, 1.7 * max(finite + block))
-    left.set_xlabel("masked sites k")
-    left.set_ylabel("total asymptotic variance, " + r"$\mathrm{tr}\,\Gamma_k$")
-    left.set_xticks(sizes)
+    left.set(xlabel="masked sites k", ylabel="total asymptotic variance, " + r"$\mathrm{tr}\,\Gamma_k$", xticks=sizes)
     left.legend(loc="upper left")
     steps = range(1, len(slow[0]) + 1)
     middle.plot(steps, slow[0], "o-", color=figures.BLUE, label="one mask per sample")
@@ -218,20 +212,17 @@ def _draw(
         middle.annotate(f"{y:.2f}", (x, y), (0, 7), textcoords="offset points", ha="center", color=figures.GREEN, fontsize=9)
     middle.axhline(1, color=figures.GREY, linewidth=1, linestyle="--")
     middle.text(1, 0.93, "maximum likelihood", color=figures.GREY, va="top", fontsize=9)
-    middle.set(yscale="log", xlabel="masked sites k", ylabel="variance along one direction", ylim=(0.6, max(slow[0]) * 1.8))
+    middle.set(yscale="log", ylim=(0.6, max(slow[0]) * 1.8), xticks=steps)
+    middle.set(xlabel="masked sites k", ylabel="variance along one direction")
     figures.plain_numbers(middle.yaxis)
-    middle.set_xticks(list(steps))
     middle.legend()
-    for loss, colour, marker, label in (
-        ("block", figures.BLUE, "o", "joint block"),
-        ("factorised", figures.RED, "s", "factorised head"),
-    ):
+    looks = (("block", figures.BLUE, "o", "joint block"), ("factorised", figures.RED, "s", "factorised head"))
+    for loss, colour, marker, label in looks:
         sizes_fitted = range(1, len(closed[loss]) + 1)
         right.plot(sizes_fitted, closed[loss], "-", color=colour, label=f"{label}: closed form")
         means, errors = [r.mean for r in learnt[loss]], [2 * r.standard_error for r in learnt[loss]]
         right.errorbar(sizes_fitted, means, errors, fmt=marker, color=colour, capsize=3, label=f"{label}: fits")
     right.set_ylim(bottom=0)
-    right.set(xlabel="masked sites k", ylabel="n · mean squared error")
-    right.set_xticks(range(1, len(closed["block"]) + 1))
+    right.set(xlabel="masked sites k", ylabel="n · mean squared error", xticks=range(1, len(closed["block"]) + 1))
     right.legend()
     return figure

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from unmask.formats import at_most
 from unmask.lab import figures
-from unmask.lab.correlation import masked_total_correlation
 from unmask.lab.dynamics import gibbs, parallel_step, stationary_law, total_variation, uniform_masks
+from unmask.lab.schedules import masked_total_correlation
 from unmask.lab.studies.dependence import Counted, agreement_bars, agreement_law
 from unmask.lab.studies.study import ModelSettings, Study, Table, counted, parse_numbers, parse_sizes, without_rounding
 from unmask.options.lab import Parallel
@@ -108,8 +108,7 @@ def _draw(points: list[Point], couplings: list[float], sizes: tuple[int, ...], l
         middle.plot([p.total_correlation for p in several], [p.tv for p in several], "o-", color=colour, linewidth=0.8)
         for p in several if coupling == couplings[-1] else ():
             middle.annotate(f"k={p.k}", (p.total_correlation, p.tv), (7, -8), textcoords="offset points", fontsize=9)
-    left.set(xlabel="masked sites k", ylabel="TV(stationary law, p)", ylim=(-0.02, 1))
-    left.set_xticks(sizes)
+    left.set(xlabel="masked sites k", ylabel="TV(stationary law, p)", ylim=(-0.02, 1), xticks=sizes)
     left.legend(title="coupling")
     middle.set(xlabel="dependence inside the block, E TC, nats", ylabel="TV(stationary law, p)")
     if any(p.k > 1 and p.total_correlation > 1e-9 for p in points):

@@ -13,14 +13,15 @@ from scipy.special import entr
 
 from unmask.errors import InputError
 from unmask.lab import figures
-from unmask.lab.correlation import Entropies, masked_cross_entropy
 from unmask.lab.model import LabModel
 from unmask.lab.schedules import (
+    Entropies,
     contiguous,
     extreme_schedule,
     greedy_law,
     kl,
     mask_predict_law,
+    masked_cross_entropy,
     schedule_cost,
     shuffled,
     spread,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from unmask.figures import Figure
 
 MAX_SITES = 10
+REDRAWN = ("KL, keep the surest tokens", "entropy, keep the surest tokens", "KL, mask-predict, random re-masking")
 FIXED = ("neighbours together", "surest sites first", "random order", "spread apart", "best possible")
 
 
@@ -93,16 +95,7 @@ def run(options: Schedule, progress: Progress | None = None) -> Study:
             Table(
                 "Orders that redraw or look at the values drawn",
                 ("steps", "keep the surest tokens: KL", "entropy", "mask-predict, random re-masking: KL", "best fixed schedule"),
-                [
-                    (
-                        r["steps"],
-                        r["KL, keep the surest tokens"],
-                        r["entropy, keep the surest tokens"],
-                        r["KL, mask-predict, random re-masking"],
-                        _spell(r["best schedule"]),
-                    )
-                    for r in rows
-                ],
+                [(r["steps"], *(r[name] for name in REDRAWN), _spell(r["best schedule"])) for r in rows],
                 f"H(p) = {entropy:.3f} nats. Sites are numbered from 1.",
             ),
         ],
@@ -161,18 +154,15 @@ def _draw(rows: list[dict[str, Any]], sites: int, entropy: float) -> Figure:
     for name, colour, marker in zip(FIXED, colours, "sv^o*", strict=True):
         dashed = "--" if name == "random order" else "-"
         left.plot(steps, [r[name] for r in rows], marker + dashed, color=colour, label=name, markersize=8 if marker == "*" else 5)
-    left.set(xlabel=f"parallel steps to draw {sites} sites", ylabel="KL(p ‖ samples), nats")
+    left.set(ylabel="KL(p ‖ samples), nats")
     left.set_ylim(bottom=-0.02)
-    left.set_xticks(steps)
     left.legend()
+    looks = (("keep the surest tokens", figures.RED, "s"), ("mask-predict, random re-masking", figures.ORANGE, "^"))
     for axis, key in ((middle, "KL"), (right, "entropy")):
-        for name, colour, marker in (
-            ("keep the surest tokens", figures.RED, "s"),
-            ("mask-predict, random re-masking", figures.ORANGE, "^"),
-        ):
+        for name, colour, marker in looks:
             axis.plot(steps, [r[f"{key}, {name}"] for r in rows], marker + "-", color=colour, label=name)
-        axis.set_xlabel(f"parallel steps to draw {sites} sites")
-        axis.set_xticks(steps)
+    for axis in (left, middle, right):
+        axis.set(xlabel=f"parallel steps to draw {sites} sites", xticks=steps)
     middle.plot(steps, [r["random order"] for r in rows], "--", color=figures.GREY, label="random order (left panel)")
     middle.set_yscale("symlog", linthresh=0.01)
     middle.set_ylim(-0.001, 2 * max(r["KL, keep the surest tokens"] for r in rows))

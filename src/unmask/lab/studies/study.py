@@ -1,11 +1,13 @@
-"""A study: the model that it is about, built from its options, and its result.
+"""A study: the model that it is about, built from its options, and its result: words, tables, numbers and a figure.
 
-A result is words, tables, numbers and a figure, for the terminal, the report and a notebook.
+On disk a study is a figure and a JSON file, and one Markdown report is on all. A folder is the lab's if it holds the manifest
+`lab.json`; the lab does not write into a folder with anything else in it.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -16,9 +18,12 @@ import numpy as np
 
 from unmask import checks
 from unmask.errors import InputError
+from unmask.lab import figures
 from unmask.lab.model import MAX_STATES, LabModel, curie_weiss, ising, parse_fields, potts, refuse_too_many, table_model
 from unmask.options.lab import MOST_VALUES, ModelOptions, SpinOptions
-from unmask.runs.files import parse_json, plain, read_bytes, reading, user_path
+from unmask.runs.files import parse_json, plain, read_bytes, read_object, reading, user_path, write_atomically, write_json
+from unmask.runs.outputs import LAB as MANIFEST
+from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -28,6 +33,20 @@ if TYPE_CHECKING:
 
 LARGEST_FILE = 1 << 20
 """Bytes of a table's file: 4,096 numbers need far less."""
+INTRODUCTION = """# The theory of generative masked language models, computed
+
+The slides (Li et al., *Promises and Pitfalls of Generative Masked Language Modeling*) state a theory in words. This
+report computes every statement exactly, on models small enough to list all their texts: a text is N sites with a few
+values each, and joined sites like to agree. How strongly they do is the *coupling*: at 0 the sites are independent, at
+a large coupling they all agree. *Fields* make a site prefer one value. A *mask* hides k of the N sites. Nothing here is
+sampled or approximated unless a table says so.
+
+- *gap*, *mixing time*: how fast the Gibbs sampler that redraws the masked sites forgets its start. The smaller the gap,
+  the longer the mixing time.
+- *samples needed*: how many times the samples of maximum likelihood the masked loss needs for the same precision.
+- *total correlation* (TC): how much the masked sites depend on each other given the visible ones, in nats. Zero means
+  that they can be drawn in parallel.
+"""
 
 
 @dataclass(frozen=True)
@@ -152,6 +171,20 @@ class Table:
 
         return pandas.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
 
+    def markdown(self) -> str:
+        """The table in Markdown, numbers to the right."""
+        numeric = [all(isinstance(row[c], (int, float)) for row in self.rows) for c in range(len(self.columns))]
+        rule = "|" + "|".join(" ---: " if n else " --- " for n in numeric) + "|"
+        head, *body = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in (self.columns, *self.cells()))
+        lines = [f"**{self.title}**\n", f"| {head} |", rule, *(f"| {row} |" for row in body)]
+        return "\n".join(lines) + ("\n\n" + self.note if self.note else "") + "\n"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(column)}</th>" for column in self.columns)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.cells())
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<p><b>{escape(self.title)}</b></p>{table}<p>{escape(self.note)}</p>"
+
 
 @dataclass(frozen=True)
 class Study:
@@ -176,8 +209,17 @@ class Study:
 
     def _repr_html_(self) -> str:
         findings = "".join(f"<li>{escape(without_markdown(finding))}</li>" for finding in self.findings)
-        tables = "".join(f"<p><b>{escape(t.title)}</b></p>{_html(t)}<p>{escape(t.note)}</p>" for t in self.tables)
+        tables = "".join(table._repr_html_() for table in self.tables)
         return f"<h3>{escape(self.title)}</h3><ul>{findings}</ul>{tables}"
+
+    def save(self, out: Path) -> None:
+        """Write figure and numbers into the folder `out`, and note them in its manifest."""
+        image, numbers = out / f"{self.name}.png", out / f"{self.name}.json"
+        manifest = _manifest(out)
+        manifest["studies"][self.name] = {"title": self.title, "figure": image.name, "numbers": numbers.name}
+        write_json(out / MANIFEST, manifest)
+        figures.save(self.draw, image)
+        write_json(numbers, self.to_dict())
 
 
 def counted(progress: Progress | None, total: int, what: str) -> Callable[[], None]:
@@ -222,7 +264,64 @@ def without_markdown(finding: str) -> str:
     return finding.replace("*", "")
 
 
-def _html(table: Table) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.cells())
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+@dataclass(frozen=True)
+class Report:
+    """All studies, and the command that makes them."""
+
+    studies: Sequence[Study]
+    command: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers of each study by its name."""
+        return {study.name: study.to_dict() for study in self.studies}
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per finding."""
+        import pandas
+
+        rows = [(s.name, s.title, without_markdown(finding)) for s in self.studies for finding in s.findings]
+        return pandas.DataFrame(rows, columns=["study", "title", "finding"])
+
+    def write(self, out: Path) -> None:
+        """Write report.md into the folder where the studies are saved."""
+        write_atomically(out / "report.md", self.markdown())
+
+    def markdown(self) -> str:
+        """The report, with links to the figures beside it."""
+        contents = "\n".join(f"{number}. [{s.title}](#{s.name})" for number, s in enumerate(self.studies, 1))
+        made_by = f"Made by `{self.command}`; the numbers behind every figure are in the JSON file beside it.\n"
+        parts = [INTRODUCTION, made_by, contents + "\n"]
+        for study in self.studies:
+            parts.append(f'<a id="{study.name}"></a>\n\n## {study.title}\n')
+            parts.append(f"*On the slides:* {study.slide}\n")
+            parts += [f"- {finding}" for finding in study.findings]
+            parts.append(f"\n![{study.caption}]({study.name}.png)\n\n*{study.caption}*\n")
+            parts += [table.markdown() for table in study.tables]
+        return "\n".join(parts) + "\n"
+
+    def _repr_html_(self) -> str:
+        return "".join(study._repr_html_() for study in self.studies)
+
+
+def refuse_other_folders(out: str | os.PathLike[str], table: object = None) -> Path:
+    """`out` as a path, if it is new, empty or the lab's and does not hold the `table` that is read; nothing is written."""
+    folder = output_folder("out", out, (table,))
+    with reading(folder):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"out {str(folder)!r} is a file: name a new folder")
+        if not folder.is_dir() or not any(folder.iterdir()):
+            return folder
+    if not (folder / MANIFEST).is_file():
+        raise InputError(f"out {str(folder)!r} is not empty and holds no lab report ({MANIFEST}): name a new or empty folder")
+    _manifest(folder)
+    return folder
+
+
+def _manifest(out: Path) -> dict[str, Any]:
+    if not (out / MANIFEST).exists():
+        return {"made_by": "unmask lab", "studies": {}}
+    remedy = "delete it, or name a new folder"
+    manifest = read_object(out / MANIFEST, ("studies",), remedy)
+    if not isinstance(manifest["studies"], dict):
+        raise InputError(f"{str(out / MANIFEST)!r} is damaged (its studies are not an object): {remedy}")
+    return manifest

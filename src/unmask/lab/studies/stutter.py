@@ -13,7 +13,6 @@ import numpy as np
 
 from unmask.errors import InputError
 from unmask.lab import figures
-from unmask.lab.correlation import Entropies
 from unmask.lab.dynamics import (
     Transition,
     block_dynamics,
@@ -26,12 +25,15 @@ from unmask.lab.dynamics import (
     uniform_masks,
 )
 from unmask.lab.model import LabModel, Space, Vector, table_model
+from unmask.lab.schedules import Entropies
 from unmask.lab.studies.study import Study, Table, counted
 from unmask.options.lab import Stutter
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from unmask.figures import Figure
+
+PAIRS = [f"{a} {b}" for a in "swt" for b in "swt"]
 
 
 def stutter_pair(weight: float = 0.5) -> LabModel:
@@ -79,17 +81,11 @@ def run(options: Stutter, progress: Progress | None = None) -> Study:
     samplers = _samplers(noisy)
     start = product_conditional(noisy.space, noisy.p, tuple(range(options.repair_slots)))
     repair = {name: _follow(noisy, chain, start, options.steps) for name, chain in samplers.items()}
-    long_run = [
-        (
-            name,
-            outcomes(noisy, law)["repeated"],
-            outcomes(noisy, law)["missing"],
-            total_variation(law, noisy.p),
-            mixing_time(chain, law),
-        )
-        for name, chain in samplers.items()
-        for law in [stationary_law(chain)]
-    ]
+    long_run = []
+    for name, chain in samplers.items():
+        law = stationary_law(chain)
+        settled = outcomes(noisy, law)
+        long_run.append((name, settled["repeated"], settled["missing"], total_variation(law, noisy.p), mixing_time(chain, law)))
     step()
     one_slot = next(iter(repair.values()))
     findings = [
@@ -112,12 +108,7 @@ def run(options: Stutter, progress: Progress | None = None) -> Study:
             Table(
                 "Two slots: the law and its parallel draw",
                 ("pair", "p", "product of marginals"),
-                [
-                    (f"{a} {b}", float(pair.p.reshape(3, 3)[i, j]), float(product.reshape(3, 3)[i, j]))
-                    for i, a in enumerate("swt")
-                    for j, b in enumerate("swt")
-                    if product.reshape(3, 3)[i, j] > 0
-                ],
+                [(words, float(p), float(q)) for words, p, q in zip(PAIRS, pair.p, product, strict=True) if q > 0],
                 f"TC = {correlation:.4f} nats (ln 2 = {np.log(2):.4f} for weights of one half).",
             ),
             Table(
@@ -174,9 +165,7 @@ def _draw(pair: LabModel, product: Vector, by_slots: list[dict[str, float]], rep
     left.imshow(both, cmap="Blues", vmin=0, vmax=0.8, aspect="auto")
     left.grid(False)
     for i in range(3):
-        for j in range(7):
-            if j == 3:
-                continue
+        for j in (0, 1, 2, 4, 5, 6):
             value, wrong = both[i, j], j > 3 and pair.p.reshape(3, 3)[i, j - 4] == 0 and both[i, j] > 0
             colour = figures.RED if wrong else ("white" if value > 0.4 else "#bbbbbb" if value == 0 else "black")
             left.text(j, i, f"{value:.3g}", ha="center", va="center", color=colour, fontweight="bold" if wrong else "normal")
@@ -190,17 +179,12 @@ def _draw(pair: LabModel, product: Vector, by_slots: list[dict[str, float]], rep
     left.spines[["left", "bottom"]].set_visible(False)
     slots = [r["slots"] for r in by_slots]
     base = np.zeros(len(slots))
-    for key, colour, label in (
-        ("once", figures.GREEN, "once (right)"),
-        ("repeated", figures.RED, "repeated (stutter)"),
-        ("missing", figures.GREY, "missing"),
-    ):
+    colours = {"once": figures.GREEN, "repeated": figures.RED, "missing": figures.GREY}
+    for (key, colour), label in zip(colours.items(), ("once (right)", "repeated (stutter)", "missing"), strict=True):
         height = np.array([r[key] for r in by_slots])
         middle.bar(slots, height, 0.75, base, color=colour, label=label)
         base += height
-    middle.set(xlabel="slots N", ylabel="probability", ylim=(0, 1.25))
-    middle.set_xticks(slots)
-    middle.set_yticks(np.linspace(0, 1, 6))
+    middle.set(xlabel="slots N", ylabel="probability", ylim=(0, 1.25), xticks=slots, yticks=np.linspace(0, 1, 6))
     middle.legend(loc="upper center", ncols=3, columnspacing=0.8, handlelength=1.0, fontsize=8)
     for (name, curve), colour in zip(repair.items(), (figures.BLUE, figures.RED, figures.GREEN), strict=True):
         right.plot(range(len(curve)), curve, color=colour, label=name)

@@ -60,6 +60,7 @@ Mark = Mapping[str, Tensor | NDArray[Any]]
 class SampleRun:
     """The result of `unmask.sample`.
 
+    settings     what decided the samples: kernel, energy, temperature, seed, ...
     samples      one row per kept text: chain, sweep, text, energy, log_prob, passes, length, ids
     starts       one row per chain: the text it started from (`ids`, and `text` where known), and `independent`: the ids of a
                  text whose tokens were drawn independently of each other
