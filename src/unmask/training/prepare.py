@@ -258,7 +258,10 @@ def prepare_parallel(
 
 def _side(given: Side, name: str) -> TextSource:
     if not isinstance(given, str | os.PathLike):
-        return TextSource(f"{len(given):,} {name} texts", None, tuple(map(str, given)))
+        texts = TextSource(f"{len(given):,} {name} texts", None, tuple(map(str, given)))
+        for _ in texts.lines():  # refuses what is not text
+            pass
+        return texts
     path = user_path(given, name)
     if not path.is_file():
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
