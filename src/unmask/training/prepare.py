@@ -43,6 +43,8 @@ Given = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A corpus as a user gives it: a file, several files, or a list of texts."""
 Side = str | os.PathLike[str] | Sequence[str]
 """One side of a parallel corpus, as a user names it: a file, or a list of texts."""
+Pair = tuple[list[int], list[int]]
+"""Tokens of a source and of its translation."""
 TEACHER_BEAM = 5
 
 
@@ -266,9 +268,6 @@ def _side(given: Side, name: str) -> TextSource:
     if not path.is_file():
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
     return TextSource(path.name, path)
-
-
-Pair = tuple[list[int], list[int]]
 
 
 def _fitting(tokenizer: Tokenizer, texts: Sequence[tuple[str, str]], layout: PairLayout) -> list[tuple[str, Pair]]:
