@@ -79,6 +79,7 @@ class Figures:
 class Translations:
     """Translations in the order of their sources.
 
+    settings  what decided the translations
     rows      text, energy, log_prob, passes, stutter (equal neighbouring tokens), tokens, length (of the text, in tokens);
               an empty source has an empty text, and null for its numbers. Of a causal model log_prob is its own
     seconds   in all; on Ray, those of all workers together
@@ -208,6 +209,8 @@ def translate(
     """Translate the lines of a file, or a list of texts; arguments are the options of `unmask translate`.
 
     An empty source has an empty translation.
+
+    Arguments: help(unmask.translate)
     """
     usual = "beam" if decoder is None and kernel is None and _is_causal(model) else decoder
     settings = TranslateOptions.given(locals() | {"decoder": usual}).part(TranslateSettings)
