@@ -42,8 +42,8 @@ from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.energy import Energy, EnergyKind
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.kernels.kernel import ChainState
-from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.run.advance import MarkovRun
 from unmask.sampling.run.groups import Group
 from unmask.sampling.run.judge import CausalJudge

@@ -34,9 +34,9 @@ from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.energy import masked_alone
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, StepStreams
+from unmask.sampling.engine.token_draw import Proposal
+from unmask.sampling.kernels.kernel import SweepPlan
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.kernels.proposal import Proposal
-from unmask.sampling.kernels.scan import SweepPlan
 from unmask.sampling.run.diagnostics import FEWEST_DRAWS, measure
 from unmask.sampling.target import Target, blank_template
 

@@ -32,13 +32,11 @@ from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.energy import Energy
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.block import ProductBlock
+from unmask.sampling.kernels.block import ProductBlock, SequentialBlock
 from unmask.sampling.kernels.gibbs import PseudoGibbs
-from unmask.sampling.kernels.kernel import ChainState, Kernel
+from unmask.sampling.kernels.kernel import ChainState, Kernel, SweepPlan
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
-from unmask.sampling.kernels.scan import SweepPlan
-from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.run.judge import CausalJudge
 from unmask.sampling.run.text_statistics import distinct, self_bleu, stutter_rate
 from unmask.sampling.target import Target, blank_template

@@ -28,8 +28,8 @@ import torch
 
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.decoder import ParallelDecoder, decode
-from unmask.sampling.decoders.mask_predict import blanks_left
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.mask_predict import ParallelDecoder, blanks_left
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.run.advance import build, group_run

@@ -67,6 +67,14 @@ def test_import_and_command_line_load_nothing_heavy(statement):
     assert not loaded_by(statement) & {"torch", "transformers", "pandas", "matplotlib", "pyarrow", "scipy", "numpy"}
 
 
+@pytest.mark.parametrize("module", ["options.kinds", "options.elsewhere", "checks", "options.option", "cli.build", "lab"])
+def test_a_module_can_be_the_first_that_is_imported(module):
+    code = f"import unmask.{module}; from unmask import checks; import sys; print('unmask.options.elsewhere' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT / "src")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(module in ("options.elsewhere", "cli.build", "lab"))
+
+
 def test_using_a_name_does_load_torch():
     assert "torch" in loaded_by("import unmask; unmask.fill")
 

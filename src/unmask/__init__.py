@@ -149,10 +149,22 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
-        raise AttributeError(f"module 'unmask' has no attribute {name!r}")
+        raise AttributeError(f"module 'unmask' has no attribute {name!r}{_meant(name)}")
     value = import_module(_HOME[name]) if _HOME[name] == f"unmask.{name}" else getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
+
+
+def _meant(name: str) -> str:
+    """The public name that was meant; nothing for modules, whose import asks for the attribute first."""
+    from importlib.util import find_spec
+
+    if name.startswith("_") or find_spec(f"{__name__}.{name}"):
+        return ""
+    from unmask.options.elsewhere import command_for
+
+    found = command_for(name, _HOME)
+    return f": use unmask.{found.split()[0]}" if found else ""
 
 
 def __dir__() -> list[str]:

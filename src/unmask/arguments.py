@@ -14,6 +14,7 @@ import builtins
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Callable as AnyCallable
+from difflib import get_close_matches
 from functools import cache, wraps
 from os import PathLike
 from pathlib import Path
@@ -35,10 +36,21 @@ def checked(function: Function) -> Function:
     signature = inspect.signature(function)
     single = {p.name for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
+    def _unknown(name: str) -> str:
+        near = get_close_matches(name, single, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"use {', '.join(p for p in signature.parameters if p != 'self')}"
+        return f"{name} is not an argument of {function.__name__}: {hint}"
+
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
         hints = _hints(function)
-        bound = signature.bind(*args, **options)
+        try:
+            bound = signature.bind(*args, **options)
+        except TypeError:
+            unknown = next((name for name in options if name not in signature.parameters), None)
+            if unknown is None:
+                raise
+            raise InputError(getattr(call, "misnamed", _unknown)(unknown)) from None
         for name, given in bound.arguments.items():
             if name in hints and name in single:
                 if name != "model" and "model" in hints and type(given).__name__ == "MaskedLM":

@@ -13,8 +13,9 @@ from unmask.errors import InputError
 class Cloze:
     """Token ids of a whole text, special tokens included, and the block S of positions modelled jointly.
 
-    `ids` holds the mask token at every position of the block. `gold` are the tokens that stood there, if known.
-    The order of the block is the order of the joint's axes.
+    ids     the whole text, with the mask token at every position of the block
+    block   the positions of the blanks; their order is the order of the joint's axes
+    gold    the tokens that stood there, if known
 
     >>> model = unmask.MaskedLM.load()
     >>> cloze = model.cloze("A [MASK] [MASK] here.")

@@ -236,7 +236,7 @@ def test_tables_that_are_no_joints(name, content, tmp_path):
 def test_unknown_studies_and_options_suggest_the_nearest():
     with pytest.raises(InputError, match="study 'maskin' is unknown: did you mean masking"):
         lab.study("maskin")
-    with pytest.raises(InputError, match="option of stutter 'slot' is unknown: did you mean slots"):
+    with pytest.raises(InputError, match="slot is not an argument of lab stutter: use slots "):
         lab.stutter(slot=3)
     with pytest.raises(InputError, match=r"slots 3.5 is not a whole number"):
         lab.stutter(slots=3.5)

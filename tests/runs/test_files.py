@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -230,3 +231,15 @@ def test_where_one_can_be_made_or_something_is_nothing_is_said(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     files.refuse_unmakeable(Path(name))
     assert [path.name for path in tmp_path.iterdir()] == ["a-file"]
+
+
+def test_threads_that_write_one_file_leave_it_whole(tmp_path):
+    texts = [str(number) * 10_000 for number in range(8)]
+
+    def write(text):
+        for _ in range(20):
+            files.write_atomically(tmp_path / "file", text)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, texts))
+    assert (tmp_path / "file").read_text() in texts and [file.name for file in tmp_path.iterdir()] == ["file"]

@@ -33,6 +33,14 @@ def test_a_damaged_archive_is_one_line(tmp_path, name, pack):
         assert "\n" not in str(error.value) and name in str(error.value)
 
 
+def test_endings_may_be_in_capitals(tmp_path):
+    (tmp_path / "A.FASTA.GZ").write_bytes(gzip.compress(b">one\nMKT\nLL\n"))
+    assert list(lines.plain_texts(tmp_path / "A.FASTA.GZ")) == ["MKTLL"]
+    (tmp_path / "A.CSV").write_text("a,b\n")
+    with pytest.raises(InputError, match="A.CSV holds a table by its name"):
+        list(lines.plain_texts(tmp_path / "A.CSV"))
+
+
 def test_bytes_that_are_no_text_have_a_line_and_a_place(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"fine\nbad \xff\n")
     with pytest.raises(InputError, match="a.txt line 2: byte 9 is not UTF-8: convert it"):

@@ -13,9 +13,8 @@ from unmask.sampling.acceptance import Acceptance
 from unmask.sampling.energy import Energy, energies
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.enumeration import transition_matrix
-from unmask.sampling.kernels.block import proposal_weights
 from unmask.sampling.kernels.metropolis import MetropolisHastings, MetropolisKernel, Proposed
-from unmask.sampling.kernels.pair_joint import PairJoint, PairLaws
+from unmask.sampling.kernels.pair_joint import PairJoint, PairLaws, proposal_weights
 from unmask.sampling.target import Target
 
 

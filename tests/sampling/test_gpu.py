@@ -9,22 +9,18 @@ from scipy.stats import chisquare
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.confidence import ConfidenceOrder
+from unmask.sampling.decoders.choosing import EntropyBound, LowestEntropy, RandomSets
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.entropy_bound import EntropyBound
-from unmask.sampling.decoders.lowest_entropy import LowestEntropy
-from unmask.sampling.decoders.mask_predict import MaskPredict
-from unmask.sampling.decoders.random_sets import RandomSets
+from unmask.sampling.decoders.mask_predict import ConfidenceOrder, MaskPredict
 from unmask.sampling.energy import Energy, energies
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, counter_words, plain_uniform, uniform
 from unmask.sampling.engine.token_draw import Asked, plain_draw
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
-from unmask.sampling.kernels.block import ProductBlock
+from unmask.sampling.kernels.block import ProductBlock, SequentialBlock
 from unmask.sampling.kernels.gibbs import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
-from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.settings import SampleSettings

@@ -12,7 +12,7 @@ from unmask.errors import InputError
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.registry import KERNELS, entry_of
 from unmask.sampling.settings import SampleSettings
 
@@ -37,7 +37,7 @@ def test_every_entry_makes_what_it_names(name):
             given = getattr(settings, field.name)
             assert given is None or getattr(made, field.name) == given, "the user's setting arrives"
             assert field.name in entry.options or field.name == "sweeps"
-    rng = ChainStreams(0, range(2 * getattr(made, "replicas", 1))).at(0, 0)
+    rng = ChainStreams(0, range(2 * settings.replicas)).at(0, 0)
     if entry.decodes:
         target.check(decode(made, 2, rng)[0].ids)
     else:

@@ -8,6 +8,7 @@ from test_sample_command import unmask as command
 
 import unmask
 from unmask.errors import InputError
+from unmask.sampling.sample import read_init
 
 
 def contents(folder):
@@ -121,9 +122,17 @@ def test_user_terms_are_added_and_forbid(tiny):
 
     run = unmask.sample(init=["the dog sat"], chains=8, sweeps=10, user_terms=[no_cats], model=tiny)
     assert not any("cat" in text.split() for text in run.samples["text"])
-    with pytest.raises(InputError, match="forbidden by a user term"):
+    with pytest.raises(InputError, match="forbidden by a user term, where the target is zero: give starts that it allows"):
         unmask.sample(init=["the cat sat"], chains=2, sweeps=2, user_terms=[no_cats], model=tiny)
+    with pytest.raises(InputError, match="kernel ancestral drew a text that is forbidden by a user term, which decoders do not"):
+        unmask.sample("the [MASK]", allow={2: ["cat"]}, kernel="ancestral", chains=2, sweeps=2, user_terms=[no_cats], model=tiny)
     with pytest.raises(InputError, match="returned a float: return a tensor"):
         unmask.sample(chains=2, sweeps=2, user_terms=[lambda ids: 1.0], model=tiny)
     with pytest.raises(InputError, match="nan or -inf"):
         unmask.sample(chains=2, sweeps=2, user_terms=[lambda ids: ids[:, 0] * float("nan")], model=tiny)
+
+
+def test_starts_of_a_fasta_file_are_its_sequences(tmp_path):
+    (tmp_path / "starts.fa").write_text(">one of two\nMKT\nLL\n>two\nEVQL\n")
+    assert read_init(tmp_path / "starts.fa", 5) == ("MKTLL", "EVQL")
+    assert read_init(tmp_path / "starts.fa", 1) == ("MKTLL",)

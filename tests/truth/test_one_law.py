@@ -18,8 +18,7 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.energy import Energy
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.kernels.block import proposal_weights
-from unmask.sampling.kernels.pair_joint import PairJoint, _PairProposals, pair_laws
+from unmask.sampling.kernels.pair_joint import PairJoint, proposal_weights
 from unmask.sampling.target import Target
 from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
 from unmask.scoring.registry import SCORES
@@ -243,9 +242,8 @@ def test_pairs_that_a_kernel_proposes_from_have_that_chain_given_their_candidate
     masked, positions = torch.tensor([[5, 5]]), torch.tensor([[0, 1]])
     logits = model.logits(masked, positions)
     outside = torch.tensor(SPECIAL)
-    laws = pair_laws(
-        Passes(model), masked, positions, logits, logits.index_fill(2, outside, -torch.inf).log_softmax(2), 2, "chain"
-    )
+    kernel = PairJoint(Target(model, [5, 5], Energy()), Passes(model), joint="chain", candidates=2)
+    laws = kernel.laws(masked, positions, logits, logits.index_fill(2, outside, -torch.inf).log_softmax(2))
     joint = on_grid(model, REGULAR, [laws.first[0].tolist(), laws.second[0].tolist()])
     assert float((laws.log_mu[0] - joint.dense()).abs().max()) < EXACT
 
@@ -259,7 +257,7 @@ def test_a_pair_kernel_proposes_nine_tenths_of_the_joint_and_one_tenth_of_the_pr
     logits = model.logits(masked, positions)
     log_weights = proposal_weights(target, kernel.proposal, logits, positions)
     laws = kernel.laws(masked, positions, logits, log_weights)
-    found = _PairProposals(log_weights, laws).log_density(pairs).exp()
+    found = laws.log_density(pairs).exp()
     tables = unary_tables(model, blanks(model), [laws.first[0], laws.second[0]])
     mu = torch.zeros((VOCABULARY, VOCABULARY), dtype=torch.float64)
     mu[laws.first[0][:, None], laws.second[0]] = family(tables, 1.0, 0.1, tolerance=1e-12).dense().exp()

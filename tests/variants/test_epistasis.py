@@ -77,7 +77,11 @@ def test_a_score_with_the_same_interactions_agrees_and_a_shuffled_one_does_not()
     assert rows["same"]["signed"] > 0.9
     assert rows["other"]["signed_high"] < 0.6
     assert found.rows[0]["score"] == "same"
-    assert "The strengths of same agree best with the measured ones, significantly" in found.sentence
+    assert ". Of 2 scores, same agrees best with the measured strengths (rho " in found.sentence
+    assert ", of that score alone, not corrected for the choice; two halves" in found.sentence
+    alone = asked(saturated(0.4 * latent - 1), {"same": same}).sentence
+    assert ". same is compared with the measured strengths (rho " in alone and "choice" not in alone
+    assert "significantly" not in found.sentence + alone
 
 
 def test_least_squares_are_those_of_a_dense_solver():

@@ -30,6 +30,7 @@ from unmask.answers.completion import (
     FilledBlanks,
     GivenAnswer,
     Known,
+    ReadingSeen,
     RuleName,
     ScoredAnswer,
     complete,
@@ -306,25 +307,23 @@ class ChainCompletion(Completion):
 
 
 @dataclass(frozen=True)
-class ReadingSeen:
-    """A number of tokens per blank: its weight, and the probability of the fillings found that have it."""
-
-    lengths: tuple[int, ...]
-    weight: float
-    mass: float
-
-
-@dataclass(frozen=True)
 class ChainFilling:
     """The best fillings of a text under the chain rule averaged over all orders, and how far they are certain.
 
+    text      as it was given
+    model     the model that was asked
+    completions  the best fillings found, best first: parts, text, log_prob
+    answers   the fillings that were asked for with `answers`: rank and odds, beside log_prob
+    readings  each number of tokens per blank: lengths, its weight, and the mass of the fillings found that have it
     mass      all fillings found, of which the completions are the best, have this much probability at least
     bound     no filling that was not found has more; of words, in the tokenizer's own spelling
     certain   how many of the completions are certain to be the best, in this order; of words, in the tokenizer's own spelling
+    passes    forward passes of the search
     stopped   why the search ended; see `unmask.joints.chain_search.ChainSearch`
     exact     no order was left out; if some were, mass is an estimate, and so are the completions' probabilities
     words     whether the text has a [WORD]
     alphabet  whether only some of the regular tokens could fill a blank
+    joint     the name of its joint, "chain"; there is no table of cells
     library   the completions as variants of the text, with `most_changes` or `library`; see `unmask.answers.library.Library`
 
     Rounding is allowed for in mass, bound, certain and the answers' ranks (`unmask.tables.rounding`).

@@ -42,15 +42,29 @@ MUCH_SPECIAL, MUCH_UNKNOWN, NEARLY_UNIFORM = 0.1, 0.02, 0.98
 class Check:
     """A model as it was understood, and `concerns`: what looks wrong; empty if nothing does.
 
-    architecture   its kind and shape; `network`: the class that computes it
-    tokenizer      the kind of its tokens; `cased`: whether upper and lower case differ
-    outputs        logits per position; `unused`: those that are not tokens
+    model          its name or folder
+    architecture   its kind and shape
+    network        the class that computes it
+    parameters     how many it has
+    dtype          the number format that it runs in
+    device         where it runs
+    tokenizer      the kind of its tokens
+    cased          whether upper and lower case differ
+    tokens         the size of the tokenizer's vocabulary
+    regular        how many of these can stand in a text
+    examples       eight of them
+    special        the others that have names
+    mask           the mask token
+    mask_id        its number
     around         the tokens put before and after a text
+    outputs        logits per position
+    unused         those that are not tokens
     longest        the most tokens of a text, those around it included; None if there is no limit
     head           whether logits are computed at all positions or only at those asked for
     passes_per_second   for texts of 16 tokens
     left_out       tensors of other heads in the folder, which logits do not need
     on_texts       figures on the user's texts, if any were given
+    concerns       what looks wrong
 
     >>> found = unmask.check()
     >>> found.mask, found.cased, found.tokens
@@ -157,6 +171,8 @@ def check(
     progress: Progress | None = None,
 ) -> Check:
     """The facts of a model as it was read, and what looks wrong; on the user's texts too, if `data` has them.
+
+    Arguments: help(unmask.check)
 
     >>> unmask.check().concerns
     ()

@@ -80,8 +80,13 @@ class Description:
 class Comparison:
     """The joints of all constructions over the same tables, and what can be said of each.
 
+    text        as it was given
+    joints      one joint per construction, by name
     ranked_by   the construction whose most probable fillings are shown
+    model       the model that was asked
+    cloze       the text as token ids, and where its blanks are
     support     the tokens allowed in a blank, for the chain rule over all orders
+    top         how many completions it has
 
     >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,chain", candidates=32)
     >>> found.joints['product'].mutual_information() < found.joints['chain'].mutual_information()
@@ -226,6 +231,8 @@ def compare(
 
     The tokens that stood in the blanks are known where `positions` of a whole text are given, or `targets`, one per blank;
     then the metrics are those of these tokens.
+
+    Arguments: help(unmask.compare)
 
     >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,mrf,chain", candidates=32)
     >>> list(found.joints), found.ranked_by

@@ -48,11 +48,27 @@ class RuleName(str):
 
 
 @dataclass(frozen=True)
+class ReadingSeen:
+    """A number of tokens per blank: its weight, and the probability of the fillings found that have it."""
+
+    lengths: tuple[int, ...]
+    weight: float
+    mass: float
+
+
+@dataclass(frozen=True)
 class Completion:
     """One filling of the blanks: its tokens, the whole text, and its log-probability under the joint and the product.
 
-    Both are given that every blank lies in its candidate set. `spans` are the places of the tokens in `text`, `is_gold`
-    says that these are the tokens that stood in the blanks, and `ids` are the tokens as numbers.
+    Both are given that every blank lies in its candidate set.
+
+    tokens             one for each blank
+    text               the whole text, filled
+    log_prob           log-probability under the joint, in nats
+    product_log_prob   the same under the product of independent blanks
+    spans              where the tokens are in `text`: start and end, in characters
+    is_gold            whether these are the tokens that stood in the blanks, or the targets
+    ids                the tokens as numbers
 
     >>> unmask.fill("She drank a cup of [MASK].").completions[0].tokens
     ('tea',)

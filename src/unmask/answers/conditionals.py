@@ -51,10 +51,14 @@ def conditionals(
 ) -> list[Conditional]:
     """log q_t(. | rest) over the whole vocabulary at positions of a text, one entry per position.
 
-    positions   tokens counted from 0, the start token included; the blanks of the text if left out
-    masking     which positions are masked while one of them is predicted; see the module's text
+    text        a text, with [MASK] or whole
+    positions   tokens counted from 0, the start token included [default: the blanks of the text]
+    model       a folder, a name of the hub, or a MaskedLM [default: the bundled English model]
+    masking     what is masked while a position is predicted: it "alone", all positions "together", or "none"
     top         how many of the likeliest tokens
     words       tokens whose log-probability is wanted too, each one token of the model
+    device      auto, cpu, cuda or cuda:N
+    dtype       auto, float32, bfloat16, float16 or float64
 
     >>> [found] = unmask.conditionals("The cat sat on the [MASK].", top=2)
     >>> [token for token, _ in found.likeliest]

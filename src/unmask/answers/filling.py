@@ -48,6 +48,13 @@ if TYPE_CHECKING:
 class Filling:
     """The joint over the blanks of a text, the product of independent blanks beside it, and the `top` completions.
 
+    text      as it was given
+    joint     the joint over the candidates of the blanks
+    product   the joint that takes the blanks as independent, over the same tables
+    model     the model that was asked
+    cloze     the text as token ids, and where its blanks are
+    top       how many completions it has
+
     >>> found = unmask.fill("The [MASK] [MASK] at the casino.", candidates=32)
     >>> found.joint.shape, len(found.completions)
     ((32, 32), 10)
@@ -153,6 +160,8 @@ def fill(
     From three blanks on by "chain" without candidates, fillings are searched over the whole vocabulary, and the answer is a
     `ChainFilling`: it says how much of the mass was seen and what is certain. So it is for any number of blanks with [WORD]
     and [GAP], and with answers, allow, forbid, match, differ, most_changes, passes, mass or library.
+
+    Arguments: help(unmask.fill)
 
     >>> found = unmask.fill("She drank a cup of [MASK].", top=2)
     >>> [completion.text for completion in found.completions]

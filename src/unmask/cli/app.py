@@ -12,10 +12,10 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from unmask import __version__
 from unmask.cli import process
+from unmask.cli.group import Group
 from unmask.errors import InputError
 from unmask.options import VERBS, table
 
@@ -36,7 +36,7 @@ def command(name: str) -> Any:
     return found() if name == "lab" else build(name, VERBS[name], table(name), found)
 
 
-class OneLineErrors(TyperGroup):
+class OneLineErrors(Group):
     """A group of commands whose errors are one line: `error: what was given: what to do`."""
 
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]

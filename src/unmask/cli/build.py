@@ -10,8 +10,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from unmask import checks
 from unmask.cli import process
 from unmask.errors import InputError
+from unmask.options.elsewhere import misnamed
 from unmask.options.kinds import Flag
 from unmask.options.option import Options, Row
 
@@ -44,12 +46,26 @@ def command(name: str, help: str, options: type[Options], run: Run) -> Any:
         table = options
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            ctx.meta["typed"], _, order = self.make_parser(ctx).parse_args(args=list(args))
+            try:
+                ctx.meta["typed"], left, order = self.make_parser(ctx).parse_args(args=list(args))
+            except Exception as error:
+                if not hasattr(error, "possibilities"):  # only NoSuchOption has them; its module is the parser's own
+                    raise
+                verb = " ".join(ctx.command_path.split()[1:]) or name
+                raise InputError(misnamed(verb, options, str(getattr(error, "option_name", "")))) from None
             names = [option.name for option in order]
             for row in rows:
                 if row.kind.commas and names.count(row.name) > 1:
                     raise InputError(f"{row.flags[0]} was given twice: give its values once, with commas between them")
-            return super().parse_args(ctx, args)
+            try:
+                return super().parse_args(ctx, args)
+            except Exception as error:
+                if not left or type(error).__name__ != "UsageError":  # wrong values are errors of its subclasses
+                    raise
+                example = f", such as {options.examples[0]}" if any(row.argument for row in rows) else ""
+                raise InputError(
+                    f"{checks.shown(' '.join(left))} is left over: put quotes around a text of several words{example}"
+                ) from None
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
             rows, lines = options.on_screen(ctx.meta.get("typed", {}))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperGroup
 
 from unmask.cli import process, terminal
 from unmask.cli.build import command
+from unmask.cli.group import Group
 from unmask.errors import InputError
 from unmask.joints.registry import named
 from unmask.options import VERBS
@@ -225,7 +225,7 @@ def _percent(value: float) -> str:
     return "-" if isnan(value) else f"{value:.1%}"
 
 
-def lab() -> TyperGroup:
+def lab() -> Group:
     """All commands `unmask lab ...`."""
     from unmask.options.lab import STUDIES, AllOptions, with_output
 
@@ -233,7 +233,7 @@ def lab() -> TyperGroup:
         name: command(name, kind.__doc__ or "", with_output(kind, STUDY), partial(_study, name)) for name, kind in STUDIES.items()
     }
     made["all"] = command("all", ALL_STUDIES, with_output(AllOptions, REPORT), _all_studies)
-    return TyperGroup(name="lab", help=VERBS["lab"], commands=made, no_args_is_help=True)
+    return Group(name="lab", help=VERBS["lab"], commands=made, no_args_is_help=True)
 
 
 def _study(name: str, given: dict[str, Any]) -> None:

@@ -187,6 +187,8 @@ def evaluate(
 
     A pair that fails is listed in the result and left out of the table.
 
+    Arguments: help(unmask.evaluate)
+
     >>> texts, words = ["The cat sat on the mat.", "The dog sat on the bed."], "cat,dog,sat,lay,mat,bed"
     >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
     2

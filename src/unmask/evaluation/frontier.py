@@ -32,9 +32,9 @@ from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.sampling.decoders.lowest_entropy import LowestEntropy
-from unmask.sampling.decoders.random_sets import RandomSets
-from unmask.sampling.decoders.revealing import RevealingDecoder, Seen, law, lowest
+from unmask.sampling.decoders.choosing import LowestEntropy, RandomSets
+from unmask.sampling.decoders.decoder import lowest
+from unmask.sampling.decoders.revealing import RevealingDecoder, Seen, law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, with_law
@@ -56,7 +56,7 @@ class LeftToRight(RevealingDecoder):
 
     def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
         place = torch.arange(seen.blank.shape[1], dtype=torch.float64, device=seen.blank.device)
-        return lowest(place.expand(seen.blank.shape), seen.blank, torch.ones_like(seen.blank[:, 0], dtype=torch.long))
+        return lowest(place.expand(seen.blank.shape), seen.blank, 1)
 
 
 SEQUENTIAL: Mapping[str, type[RevealingDecoder]] = {
@@ -107,6 +107,8 @@ def frontier(
     progress: Progress | None = None,
 ) -> Frontier:
     """Nats per token against passes, for every decoder that has a law, beside one token per pass.
+
+    Arguments: help(unmask.frontier)
 
     >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
     >>> unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8).to_frame()["decoder"].tolist()

@@ -36,6 +36,7 @@ class Frontier:
     settings   what was asked, with the model's fingerprint and a hash of the data
     rows       one row per text and decoder: decoder, asked (passes asked for; missing: one token per pass), text, passes, nats
     skipped    how many texts were left out, by reason
+    about      when, where and with which versions it was made
 
     >>> found = unmask.frontier(["Two men are in a park."], decoders=["random"], passes=[2], length=7)
     >>> [point["passes"] for point in found.points]

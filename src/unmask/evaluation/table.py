@@ -279,6 +279,7 @@ class Evaluation:
     pairs      how many pairs were asked for
     failed     the pairs that are not in the table, each with the reason
     skipped    how many texts gave no pair, by reason
+    about      when, where and with which versions it was made
 
     >>> found = unmask.evaluate(["The cat sat on the mat."], pairs=1, joints="product,chain", alphabet="cat,dog,sat,lay")
     >>> found.rows["construction"].tolist()

@@ -84,8 +84,15 @@ def pipeline(
     """A function from texts with masks to their best fillings, in the form of transformers' `pipeline("fill-mask")`.
 
     For one mask the entries are those of transformers. For several masks there is one list, with one entry per filling of all of
-    them: `score` is its joint probability, `token` and `token_str` are lists. `targets` are words to score instead, each as
-    many as the text has masks. `passes` limits the search for fillings of several masks (1,000).
+    them: `score` is its joint probability, `token` and `token_str` are lists.
+
+    task      "fill-mask", the only one
+    model     a folder, a name of the hub, or a MaskedLM [default: the bundled English model]
+    top_k     how many entries
+    targets   fillings to score instead, each with as many words as the text has masks
+    passes    the most passes of the search for fillings of several masks [default: 1,000]
+    device    auto, cpu, cuda or cuda:N
+    dtype     auto, float32, bfloat16, float16 or float64
 
     >>> fill = unmask.pipeline("fill-mask", top_k=2)
     >>> [entry["token_str"] for entry in fill("She drank a cup of [MASK].")]

@@ -18,6 +18,10 @@ from unmask.tables.unary import Tables
 def derive(tables: Tables, construction: str = DEFAULT, **options: object) -> Joint:
     """The joint that `construction` derives from the tables. With one blank every construction is the model's conditional.
 
+    tables         the conditionals of a block
+    construction   a name of `unmask.CONSTRUCTIONS`, or "family:ALPHA,LAMBDA"
+    options        of the construction, such as order="forward" of "chain"
+
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
     >>> unmask.derive(tables, "chain", order="forward").shape
     (16, 16)
@@ -31,7 +35,9 @@ def derive_all(
 ) -> list[Joint]:
     """The joints of several constructions, in their order; those that are iterated share their reads of the tables.
 
-    `options`: of single constructions, by name; one that has any is iterated by itself.
+    tables          the conditionals of a block
+    constructions   their names [default: all of `unmask.CONSTRUCTIONS`]
+    options         of single constructions, by name; one that has any is iterated by itself
 
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
     >>> [joint.name for joint in unmask.derive_all(tables, ["product", "mrf"])]

@@ -45,7 +45,7 @@ class Joint:
     tables      the block's conditionals, which also know how a token is shown
     rule        unnormalised log-probabilities of cells
     report      how it was found: steps, objective, pivot, ...
-    known_log_z log Z where the construction knows it; else it is summed when first asked for
+    known_log_z  log Z where the construction knows it; else it is summed when first asked for
 
     >>> joint = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint
     >>> round(float(joint.dense().exp().sum()), 3), tuple(joint.sample(5, seed=0).shape)

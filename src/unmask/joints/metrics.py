@@ -106,7 +106,11 @@ class BlockMetrics:
 
 @checked
 def block_metrics(joints: Sequence[Joint], gold: Sequence[int], tile_cells: int | None = None) -> BlockMetrics:
-    """The metrics of all `joints`, which are rules over the same tables, for the gold token ids of the block.
+    """The metrics of several joints of one block, as `unmask evaluate` has them: U-NLL, P-NLL, A-KL and G-KL.
+
+    joints       rules over the same tables
+    gold         the token ids that stood in the blanks
+    tile_cells   how many cells of a joint are read at once [default: as many as fit]
 
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
     >>> gold = [int(ids[0]) for ids in tables.candidates]

@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from unmask import checks
 from unmask.arguments import checked
-from unmask.options.lab import STUDIES, AllOptions
+from unmask.errors import InputError
+from unmask.options.elsewhere import misnamed
+from unmask.options.lab import STUDIES, AllOptions, with_output
 from unmask.options.option import documented
 from unmask.runs.progress import Progress
 
@@ -38,7 +40,8 @@ def study(name: str, *, out: str | os.PathLike[str] | None = None, progress: Pro
     """Compute the study `name`, one of STUDIES, with its own `options`; with `out`, leave figure and numbers in that folder."""
     kind = STUDIES[checks.one_of("study", name, STUDIES)]
     for option in options:
-        checks.one_of(f"option of {name}", option, kind.signature())
+        if option not in kind.signature():
+            raise InputError(misnamed(f"lab {name}", with_output(kind, "None"), option, python=True))
     chosen = kind(**options)
     from unmask.lab import report
 

@@ -60,6 +60,16 @@ class MaskedLM(ConditionalModel):
     Positions count the model's tokens from 0, its start token included. `special_ids` are the ids that cannot
     replace a word: the tokenizer's special tokens, and ids of the model that the tokenizer has no token for.
 
+    The constructor wraps a network that is in memory, and puts it in evaluation mode; `load` reads a checkpoint, and `of` takes
+    any function.
+
+    network         a masked language model of transformers
+    tokenizer       its tokenizer, of transformers
+    memory_budget   bytes for the activations of one batch of rows [default: half of a GPU's free memory, 512 MiB on a CPU]
+    name            what messages call it
+    lang            the language of the texts, for XLM and X-MOD
+    shift           whether logits at position t - 1 predict the token at t, as in some diffusion language models
+
     >>> model = unmask.MaskedLM.load()
     >>> model.vocab_size, model.cloze("A [MASK] barked.").block
     (8192, (2,))
@@ -75,10 +85,6 @@ class MaskedLM(ConditionalModel):
         lang: str | None = None,
         shift: bool = False,
     ) -> None:
-        """Wrap a network that is already in memory, which is put in evaluation mode; other arguments as in `load`.
-
-        `name`: what messages call it.
-        """
         refuse_unusable(network, tokenizer, name)
         if memory_budget is not None:
             checks.whole("memory_budget", memory_budget, 1, checks.MOST_BYTES)
@@ -119,17 +125,21 @@ class MaskedLM(ConditionalModel):
         shift: bool = False,
         mask_token: str | None = None,
     ) -> MaskedLM:
-        """Load a checkpoint from a folder, or from the hub by name; with no name, the bundled English model.
+        """Load a checkpoint from a folder, or from the hub by name.
 
-        A folder is read without touching the network. `device` "auto" is CUDA if there is a GPU. `dtype` "auto" is
-        float32 everywhere, also for weights stored in half precision: tables are compared to 1e-4 in log-probability,
-        which half precision cannot hold. Ask for "float16" or "bfloat16" (rounded eight times as coarsely) if speed
-        counts more; normalisations, softmax and logits are then still computed in float32. `memory_budget`: bytes for the
-        activations of one batch of rows. `rename`: other names for tensors of a folder, {"lm_head": "cls.predictions"}.
-        `lang`: the language of the texts, for XLM and X-MOD.
+        A folder is read without touching the network. `dtype` "auto" is float32 everywhere, also for weights stored in half
+        precision: tables are compared to 1e-4 in log-probability, which half precision cannot hold. Ask for "float16" or
+        "bfloat16" (rounded eight times as coarsely) if speed counts more; normalisations, softmax and logits are then still
+        computed in float32.
 
-        Diffusion language models: `shift` if logits at position t - 1 predict the token at t; `mask_token` if the tokenizer does
-        not name its own.
+        name_or_path    a folder, or a name of the hub [default: the bundled English model]
+        device          "cpu", "cuda", "cuda:N", or "auto": CUDA if there is a GPU
+        dtype           "auto", "float32", "bfloat16", "float16" or "float64"
+        memory_budget   bytes for the activations of one batch of rows
+        rename          other names for tensors of a folder, {"lm_head": "cls.predictions"}
+        lang            the language of the texts, for XLM and X-MOD
+        shift           whether logits at position t - 1 predict the token at t, as in some diffusion language models
+        mask_token      the mask token, if the tokenizer does not name its own
         """
         where = english_model_path() if name_or_path is None else name_or_path
         if is_pair_model(Path(where)):
@@ -164,8 +174,14 @@ class MaskedLM(ConditionalModel):
         """Any function from token ids (n, T) to logits (n, T, V), or to an object that has them as `logits`, as a model.
 
         Use it for networks that need code of their own: load them yourself, and pass the network or a function that calls it.
-        `mask_id`: the id that hides a token; by default the tokenizer's mask token. `shift` as in `load`. `device`: where ids
-        are put; by default where the function's parameters are, or the CPU.
+
+        function        called with ids, a tensor of whole numbers
+        tokenizer       its tokenizer, of transformers
+        mask_id         the id that hides a token [default: the tokenizer's mask token]
+        shift           as in `load`
+        device          where ids are put [default: where the function's parameters are, or the CPU]
+        memory_budget   as in `load`
+        name            what messages call it
         """
         refuse_no_tokenizer(tokenizer)
         tokenizer = with_mask(tokenizer, mask_id)
@@ -248,7 +264,12 @@ class MaskedLM(ConditionalModel):
 
     @passes()
     def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
-        """Whether `states` and `logits_of` work for texts like these: a known architecture that gave the right answer here."""
+        """Whether `states` and `logits_of` work for texts like these: a known architecture that gave the right answer here.
+
+        States as wide as the vocabulary are not offered: those who keep conditionals tell states from logits by their width.
+        """
+        if self.cost.width == self.vocab_size:
+            return False
         first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
         if not self._one_position_works(first, ends[:, :1]):
             return False

@@ -4,6 +4,7 @@ option    one row, and the table of a verb: a frozen dataclass of rows, checked 
 kinds     how a word of the command line becomes a value, and which values are right
 shared    rows that several verbs have
 answers, sampling, scoring, evaluation, training, translation, lab    the tables
+elsewhere    names that other tools have for options and commands, for the line that answers an unknown one
 
 The command and its help, the check of a value, the refusal of an option that the chosen method does not read, the arguments in
 a docstring and the tables of docs/cli/ come from these rows. Python's signatures are written out; a test holds them equal.

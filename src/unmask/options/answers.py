@@ -29,7 +29,7 @@ from unmask.options.kinds import (
     Whole,
     Words,
 )
-from unmask.options.option import Fold, Reads, grouped, option, output_row
+from unmask.options.option import Fold, Reads, grouped, like, option, output_row
 from unmask.options.shared import (
     ALPHABET,
     LARGEST_SEED,
@@ -59,6 +59,7 @@ SCANNED, MEASURED = "--mutations or --positions", "--measured"
 OF_MEASURED = tuple(
     "column variant skip_bad better scores orders seed background regions run engine workers epistasis pdb chain".split()
 )
+SEARCH = ("alphabet", "pieces", "lengths", "allow", "match", "differ", "most_changes", "passes", "mass", "library")
 DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
 
 
@@ -74,6 +75,7 @@ class FillOptions(Printed, Loaded, Grid, Targets, Texts):
         "From three blanks on by chain without --candidates, with [WORD] and [GAP:2-5], and with the options of a search, "
         "fillings are searched over the whole vocabulary, and the answer says how much of the mass was seen."
     )
+    folds = (*Loaded.folds, Fold("--forbid WORDS", "search and constraints", SEARCH))
     examples = (
         "unmask fill 'The [MASK] [MASK] at the casino.'",
         "unmask fill 'She [WORD] the door.' --forbid closed,opened --top 5",
@@ -137,6 +139,7 @@ class DependenceOptions(Printed, Drawn, Loaded, Grid, Texts):
         "unmask dependence 'The [MASK] [MASK] at the [MASK].'",
         "unmask dependence 'She put the keys on the table.' --positions 2,4,7 --figure dependence.png",
     )
+    folds = (*Loaded.folds, Fold("--profile FILE", "a profile", ("sentences", "seed", "out")))
     text: Any = texts("Text with [MASK] at two blanks or more, or a whole text.", required="")
     profile: Any = profile_row(None, TextFile(), "Measure how blanks depend on each other by distance, on texts, one per line.")
     sentences: int = profile_row(2000, Whole(1, MOST_SENTENCES), "The most texts to measure on.")
@@ -178,7 +181,10 @@ class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
         "unmask mutants 'the cat sat' --positions all --changes 2 --alphabet the,cat,dog,sat --by epistasis",
     )
     reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}), ON_RAY)
-    folds = (Fold("--measured FILE", "measured variants", OF_MEASURED),)
+    folds = (
+        *Loaded.folds,
+        Fold("--measured FILE", "measured variants", OF_MEASURED),
+    )
     sequence: Any = texts("A sequence, such as a protein.")
     mutations: Any = option(
         None, Listed(), "Mutants, such as A24G,A24G+L30V, or a file of them, one per line.", python="Or a list of names."
@@ -256,6 +262,7 @@ class ServeOptions(Loaded):
 
     examples = ("unmask serve --open-browser", "unmask serve --model bert-base-cased --port 8080 --runs table --runs samples")
     python_only = {"ready": "Called with the page's address once it can be opened; otherwise the address is printed."}
+    model: Any = like(Loaded, "model", python="")
     beside: Any = option(None, Text(), "A second model, shown beside the first in every view.")
     host: str = option("127.0.0.1", Text(), "Where to listen; there is no password.")
     port: int = option(8000, Whole(0, 65535), "Of the page; 0 takes a free one.")

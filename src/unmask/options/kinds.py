@@ -83,6 +83,17 @@ class Candidates(Whole):
 
     python = "Or the token ids themselves, for each blank."
 
+    @staticmethod
+    def word(given: str) -> int:
+        """The number, when it is parsed; words are a natural mistake."""
+        try:
+            return int(given)
+        except ValueError:
+            raise InputError(
+                f"--candidates {checks.shown(given)} is not a whole number: give how many tokens to consider at each blank; "
+                "words to score go to --answers of fill, or to --targets"
+            ) from None
+
     def check(self, name: str, given: Any) -> Any:
         ids = not isinstance(given, str) and hasattr(given, "__len__")
         return given if ids else super().check(name, given)
@@ -172,7 +183,7 @@ class Construction(Kind):
 class Constructions(Listed):
     """Several constructions, or all."""
 
-    written = "with commas between them"
+    written = "with commas"
 
     def check(self, name: str, given: Any) -> Any:
         all_named(given, name)
@@ -183,7 +194,8 @@ class Words(Kind):
     """Words with commas between them; in Python a list."""
 
     commas = True
-    written = "with commas between them"
+    written = "with commas"
+    python = "As a list."
 
     def parse(self, name: str, given: str) -> list[str]:
         """ "red, green" as ["red", "green"]."""
@@ -226,6 +238,7 @@ class Numbers(Kind):
     bound: Kind | None = None
     alone: bool = False
     commas: ClassVar[bool] = True
+    python: ClassVar[str] = "As a list."
 
     def parse(self, name: str, given: str) -> list[Any]:
         """ "3,4" as [3, 4]."""
@@ -266,6 +279,7 @@ class Renames(Repeated):
     """Names of tensors and the names that the model knows them by."""
 
     metavar = "OLD=NEW"
+    python = 'As a mapping, {"old": "new"}.'
 
     def parse(self, name: str, given: Sequence[str]) -> dict[str, str]:
         """["a=b", "c=d"] as {"a": "b", "c": "d"}."""
@@ -301,6 +315,7 @@ class AllowedWords(ByBlank):
     """The only words of blanks."""
 
     metavar = "BLANK=WORDS"
+    python = 'As a mapping, {2: ["red", "green"]}.'
 
     def parse(self, name: str, given: Sequence[str]) -> dict[int, list[str]]:
         """["2=red,green"] as {2: ["red", "green"]}."""
@@ -320,6 +335,7 @@ class Patterns(ByBlank):
     """What fillings must match: one expression for every blank, or by the blanks' numbers."""
 
     metavar = "BLANK=REGEX"
+    python = 'As a mapping, {2: ".*ing"}, or one expression for all blanks.'
 
     def parse(self, name: str, given: Sequence[str]) -> str | dict[int, str]:
         """["2=.*ing"] as {2: ".*ing"}; one expression without a number is for every blank."""
@@ -362,7 +378,7 @@ class AllowedTokens(Repeated):
 class VariantScores(Listed):
     """Scores of variants, or all."""
 
-    written = "with commas between them"
+    written = "with commas"
 
     def check(self, name: str, given: Any) -> Any:
         from unmask.variants.registry import chosen

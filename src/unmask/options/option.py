@@ -10,6 +10,7 @@ from the same rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
@@ -27,6 +28,9 @@ DEFAULT = object()
 """Stands for the default itself."""
 MODEL, OUTPUT = "Model", "Output"
 """The last groups of a help."""
+FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+WHERE = re.compile(r"^Arguments: help\(unmask\.\w+\)\n*", re.MULTILINE)
+"""What the source says for readers of the source alone."""
 FEW_METHODS = 3
 """Methods whose options a help shows all together, each with its readers."""
 
@@ -47,7 +51,7 @@ class Row:
     command_only   Python has no such argument
     metavar        its value's name in the help; by default that of the kind, or of the argument
     command        what else the command line takes, for its help
-    python         what else Python takes, for its documentation
+    python         what else Python takes, for its documentation; of one that Python does not have, what to do there
     """
 
     default: Any
@@ -253,9 +257,14 @@ class Options:
         folded = [fold for fold in cls.folds if fold.opened(given)] or cls.folds
         names = {name for fold in folded for name in fold.names}
         if any(fold.opened(given) for fold in cls.folds):
-            unread = {row.name for row in shown for r in cls.reads if not set(r.users(row.name)) & set(cls.chosen(r.what, given))}
-            shown = [row for row in shown if row.name in names - unread]
-            lines.append(f"These are the options of {' and '.join(f.what for f in folded)}, beside those of --help alone.")
+            unread = {
+                row.name
+                for row in cls.declared()
+                for r in cls.reads
+                if not set(r.users(row.name)) & set(cls.chosen(r.what, given))
+            }
+            shown = [row for row in cls.declared() if row.name in names - unread]
+            lines = [f"These are the options of {' and '.join(f.what for f in folded)}, beside those of --help alone."]
         elif folded:
             shown = [row for row in shown if row.name not in names]
             lines.append(f"More options: add {', '.join(f'{f.typed} ({f.what})' for f in folded)} to --help.")
@@ -283,19 +292,30 @@ Part = TypeVar("Part", bound=Options)
 
 
 def documented(table: type[Options]) -> Callable[[Function], Function]:
-    """Puts the arguments of a verb, from its rows, into its docstring: before the examples."""
+    """Puts the arguments of a verb, from its rows, into its docstring: before the examples.
+
+    What answers an unknown argument (`checked`) knows the names that other tools have for them.
+    """
 
     def decorate(function: Function) -> Function:
         function.__doc__ = with_arguments(function.__doc__ or "", table)
+        function.misnamed = lambda name: _misnamed(function.__name__, table, name)  # type: ignore[attr-defined]
         return function
 
     return decorate
 
 
+def _misnamed(verb: str, table: type[Options], name: str) -> str:
+    from unmask.options.elsewhere import misnamed
+
+    return misnamed(verb, table, name, python=True)
+
+
 def with_arguments(docstring: str, table: type[Options]) -> str:
-    """The docstring with the arguments of its verb before the examples."""
+    """The docstring with the arguments of its verb before the examples, instead of the line that says where they are."""
     said, found, examples = cleandoc(docstring).partition(">>> ")
-    return f"{said.rstrip()}\n\n{argument_lines(table)}\n\n{found}{examples}".rstrip() + "\n"
+    said = WHERE.sub("", said).rstrip()
+    return f"{said}\n\n{argument_lines(table)}\n\n{found}{examples}".rstrip() + "\n"
 
 
 def argument_lines(table: type[Options]) -> str:
@@ -304,8 +324,17 @@ def argument_lines(table: type[Options]) -> str:
     for row in table.declared():
         if not row.command_only:
             said = " ".join(filter(None, [row.kind.says(row.help), row.python or row.kind.python]))
-            default = f" [default: {row.shown_default}]" if row.shown_default else ""
-            lines.append((row.name, f"{said}{table.readers(row.name)}{default}"))
+            shown = row.otherwise or ("True" if row.default is True else row.shown_default)
+            default = f" [default: {shown}]" if shown else ""
+            lines.append((row.name, in_python(f"{said}{table.readers(row.name)}{default}")))
     lines += table.python_only.items()
     width = max(len(name) for name, _ in lines) + 2
     return "\n".join(fill(f"{name:<{width}}{said}", 120, subsequent_indent=" " * width) for name, said in lines)
+
+
+def in_python(said: str) -> str:
+    """Words about options as Python writes their names; commands in backticks stay as they are."""
+    return "".join(
+        part if quoted % 2 else FLAG.sub(lambda flag: flag[1].replace("-", "_"), part)
+        for quoted, part in enumerate(re.split("(`[^`]*`)", said))
+    )

@@ -66,7 +66,11 @@ class Sampling(Options):
     energy: EnergyKind = option("norm", Choice(get_args(EnergyKind)), "Which energy the chains sample")
     temperature: float = moves_row(1.0, TEMPERATURE, "Of the energy: exp(-E / temperature).")
     length: tuple[int, ...] = option(
-        (12,), Numbers(int, Whole(1, LONGEST), alone=True), "Tokens per text, or several lengths such as 8,12,16.", left_out=None
+        (12,),
+        Numbers(int, Whole(1, LONGEST), alone=True),
+        "Tokens per text, or several lengths such as 8,12,16.",
+        left_out=None,
+        python="A number, or a list.",
     )
     chains: int = option(64, Whole(1, MOST_CHAINS), "Chains, or texts decoded at once.")
     sweeps: int = option(100, Whole(1, MOST_SWEEPS), "How often each chain redraws all of its tokens.")
@@ -76,7 +80,7 @@ class Sampling(Options):
     init: tuple[str, ...] = start_row(
         (),
         TextFile(),
-        "File of texts to start from, one per line; chains take them in turn.",
+        "File of texts to start from, one per line or FASTA; chains take them in turn.",
         otherwise="blanks are filled one by one",
     )
     random_start: bool = start_row(False, Flag(), "Start from tokens drawn uniformly.")
@@ -150,7 +154,9 @@ class SampleOptions(Printed, SharedWork, Loaded, Sampling):
         "user_terms": "Functions from token ids (n, T) to n numbers that are added to the energy.",
         **Options.python_only,
     }
-    text: str | None = option(None, Text(), "As --template.", argument=True, command_only=True, metavar="TEMPLATE")
+    text: str | None = option(
+        None, Text(), "As --template.", argument=True, command_only=True, metavar="TEMPLATE", python="use template"
+    )
     out: Any = output_row(None, File(), "Keep the run in this folder; the same command continues a run that was stopped.")
     chains_at_once: int | None = model_row(
         None, Whole(1, MOST_CHAINS), "Chains side by side; changes memory and speed, not the samples."

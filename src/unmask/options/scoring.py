@@ -39,7 +39,7 @@ MOST_PAIRS, MOST_STEPS = 10_000_000, 1_000_000
 class ScoreNames(Listed):
     """Names of scores."""
 
-    written = "with commas between them"
+    written = "with commas"
 
     def check(self, name: str, given: Any) -> tuple[str, ...]:
         """Each once."""
@@ -101,6 +101,7 @@ class ScoreOptions(Printed, SharedWork, Loaded, Scoring):
         argument=True,
         command_only=True,
         metavar="FILE|-|SENTENCE...",
+        python="give them first, or as texts",
     )
     pairs: Any = option(
         None,
@@ -108,7 +109,9 @@ class ScoreOptions(Printed, SharedWork, Loaded, Scoring):
         "Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad, EWoK, entity tracking; or a folder.",
         python="Or mappings.",
     )
-    definitions: bool = option(False, Flag(), "Print what each score is, and leave.", command_only=True)
+    definitions: bool = option(
+        False, Flag(), "Print what each score is, and leave.", command_only=True, python="see docs/scores.md"
+    )
     input: str | None = option(None, Choice(INPUTS), f"How a file is read: {', '.join(INPUTS)}.", otherwise="as its name says")
     field: str | None = option(
         None, Text(), "The column of a table, or the key of JSON lines, that holds the text.", otherwise="text, or sentence"

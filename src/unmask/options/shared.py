@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from unmask.options.kinds import Alphabet, Candidates, Choice, File, Flag, Numbers, Renames, Text, Whole, Words
-from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
+from unmask.options.option import Fold, Options, Reads, grouped, model_row, option, output_row
 
-ALPHABET = "letters such as ACDEFGHIKLMNPQRSTVWY, words with commas between them, or a file of either"
+ALPHABET = "letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either"
 MOST_CANDIDATES = 10**7
 LARGEST_SEED = 2**63 - 1
 ENGINES = ("local", "ray")
@@ -20,6 +20,10 @@ MOST_WORKERS = 10_000
 @dataclass(frozen=True)
 class Loaded(Options):
     """Where a model is, and how it runs."""
+
+    folds: ClassVar[tuple[Fold, ...]] = (
+        Fold("--device NAME", "dtype, unusual checkpoints", ("dtype", "rename", "lang", "shift", "mask_token")),
+    )
 
     model: Any = model_row(
         None,
@@ -43,7 +47,9 @@ class Loaded(Options):
 class Printed(Options):
     """What a command prints."""
 
-    json: bool = output_row(False, Flag(), "Print JSON (keys: docs/cli).", command_only=True)
+    json: bool = output_row(
+        False, Flag(), "Print JSON (keys: docs/cli).", command_only=True, python="use .to_dict() of what it returns"
+    )
 
 
 def texts(help: str, required: str = "python") -> Any:
@@ -58,7 +64,11 @@ class Texts(Options):
     """Several texts."""
 
     file: Path | None = option(
-        None, File(), "Texts from a file, one per line or FASTA, instead of TEXT; - is standard input.", command_only=True
+        None,
+        File(),
+        "Texts from a file, one per line or FASTA, instead of TEXT; - is standard input.",
+        command_only=True,
+        python="give a list of texts",
     )
 
 
@@ -70,7 +80,7 @@ class Grid(Options):
     """Tokens that are considered at the blanks."""
 
     positions: Sequence[int] | None = option(
-        None, Numbers(int), "Tokens of a whole text to blank out, such as 3,4; the text's first token, usually [CLS], is 0."
+        None, Numbers(int), "Tokens of a whole text to blank out, such as 3,4; the first, usually [CLS], is 0."
     )
     candidates: Any = grid_row(
         None,

@@ -157,7 +157,7 @@ class TrainOptions(Printed, Training):
     valid_max_tokens: int | None = validation_row(None, Whole(3, 1 << 20), "Validate on segments of at most this many tokens.")
     valid_every: int = validation_row(0, Whole(0, MANY), "Steps between validations; 0 is a tenth of the run.")
     checkpoint_every: int = run_row(0, Whole(0, MANY), "Steps between checkpoints; 0 is a twentieth of the run.")
-    max_minutes: float | None = run_row(None, Real(0, 1e7), "Pause after this time, with a checkpoint for --resume.")
+    max_minutes: float | None = run_row(None, Real(0, 1e7), "Pause after this time, with a checkpoint.")
     resume: bool = run_row(False, Flag(), "Go on with the run in --out.")
     keep_checkpoints: bool = run_row(False, Flag(), "Keep the last checkpoints of a finished run.")
     shard_optimiser: bool = run_row(
@@ -169,9 +169,7 @@ class TrainOptions(Printed, Training):
     out: Any = output_row(None, File(), "Folder for the model; must not exist, unless --resume.", required="both")
     half: bool = output_row(False, Flag(), "Write the weights in float16.")
     licence: str = output_row("unknown", Text(), "Licence of the data, for the model card.")
-    push_to: str | None = output_row(
-        None, Text(), "Push the finished model to the Hugging Face hub under this name.", metavar="OWNER/NAME"
-    )
+    push_to: str | None = output_row(None, Text(), "Push the model to this repository of the hub.", metavar="OWNER/NAME")
     private: bool = output_row(False, Flag(), "Where --push-to makes a new repository, make it private.")
 
     @classmethod

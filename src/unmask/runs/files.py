@@ -22,6 +22,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import get_native_id
 from typing import TYPE_CHECKING, Any
 
 from unmask.errors import InputError
@@ -88,10 +89,8 @@ def refuse_unmakeable(path: Path, remedy: str = ELSEWHERE) -> None:
         there = next(folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder))
         if not there.exists():
             raise FileNotFoundError(errno.ENOENT, f"{str(there)!r} is a link that leads nowhere")
-        if there != path and not there.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        if there.is_dir() and not os.access(there, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if there != path or there.is_dir():
+            _refuse_closed(there)
 
 
 def writable_file(path: Path, remedy: str = ELSEWHERE) -> Path:
@@ -102,12 +101,16 @@ def writable_file(path: Path, remedy: str = ELSEWHERE) -> Path:
             raise InputError(f"{str(path)!r} is a folder: name a file")
         if target.exists() and not target.is_file():
             raise InputError(f"{str(path)!r} is not a regular file: name one that may be replaced")
-        nearest = next(folder for folder in target.parents if folder.exists())
-        if not nearest.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        if not os.access(nearest, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        _refuse_closed(next(folder for folder in target.parents if folder.exists()))
     return target
+
+
+def _refuse_closed(folder: Path) -> None:
+    """Raises if nothing can be made in `folder`."""
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 @contextmanager
@@ -116,7 +119,7 @@ def atomic_path(path: Path, remedy: str = ELSEWHERE) -> Iterator[Path]:
     with writing(path, remedy):
         target = writable_file(path, remedy)
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        temporary = target.with_name(f".{target.name}.{get_native_id()}.tmp")
         try:
             yield temporary
             _sync(temporary, os.O_RDWR)

@@ -42,7 +42,8 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def kind_of(path: Path) -> str:
-    """How a file's name ends, .gz and .xz aside."""
+    """How a file's name ends, .gz and .xz aside; in small letters."""
+    path = Path(path.name.lower())
     return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
 
 
@@ -103,8 +104,8 @@ def _open(path: Path) -> AbstractContextManager[IO[bytes]]:
         if sys.stdin is None:
             raise InputError("standard input is closed: give a file")
         return nullcontext(sys.stdin.buffer)
-    if path.suffix == ".xz":
+    if path.suffix.lower() == ".xz":
         return lzma.open(path, "rb")
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         return gzip.open(path, "rb")  # type: ignore[return-value]
     return path.open("rb")

@@ -4,8 +4,8 @@ energy       E_raw and E_norm           target      an energy, held tokens, allo
 acceptance   Metropolis-Hastings, early rejection, delayed acceptance
 registry     the list of kernels and decoders        settings    all options that decide the samples
 sample       `unmask.sample`
-kernels/     one Markov kernel per file; states, proposals, scans
-decoders/    one decoding rule per file
+kernels/     Markov kernels, one family per file
+decoders/    decoding rules, one family per file
 engine/      how the model is asked: passes, memory, random numbers, drawn tokens
 run/         a run's life: groups and their starts, how they advance, what is kept, `unmask.diagnose`
 enumeration  the exact transition matrix of a kernel's own code

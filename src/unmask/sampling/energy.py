@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -27,16 +28,6 @@ UserTerm = Callable[[Tensor], Tensor]
 """From token ids (n, T), special tokens included, to n numbers that are added to the energy; inf forbids a text."""
 
 
-def raw_term(logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """-f_t(x_t), in float64."""
-    return -logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double()
-
-
-def norm_term(logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """-log q_t(x_t), in float64; never negative."""
-    return log_normaliser(logits) + raw_term(logits, tokens)
-
-
 def log_normaliser(logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
     """log sum exp of each row, in float64."""
     if logits.is_cuda:
@@ -44,9 +35,6 @@ def log_normaliser(logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
 
         return log_normaliser_on_gpu(logits)
     return logits.double().logsumexp(-1)
-
-
-TERMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"raw": raw_term, "norm": norm_term}
 
 
 @dataclass(frozen=True)
@@ -58,12 +46,13 @@ class Energy:
     user_terms: tuple[UserTerm, ...] = ()
 
     def __post_init__(self) -> None:
-        one_of("energy", self.kind, TERMS)
+        one_of("energy", self.kind, get_args(EnergyKind))
         real("temperature", self.temperature, 0, HOTTEST, above=True)
 
     def term(self, logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """The energy's terms of `tokens`, whose positions have these logits."""
-        return TERMS[self.kind](logits, tokens)
+        """The energy's terms of `tokens`, whose positions have these logits, in float64; those of the norm are never negative."""
+        raw = -logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double()
+        return log_normaliser(logits) + raw if self.kind == "norm" else raw
 
     def term_of(self, drawn: Drawn) -> Float[Tensor, " n"]:
         """The energy's terms of tokens that were drawn, from what their conditionals said of them."""

@@ -15,7 +15,7 @@ from unmask.options.option import documented
 from unmask.options.sampling import SampleOptions
 from unmask.runs.files import user_path
 from unmask.runs.folder import refuse_foreign
-from unmask.runs.lines import source_name, text_lines
+from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
@@ -86,6 +86,8 @@ def sample(
 
     Without a template, texts have `length` blanks. An option that the chosen kernel does not use is refused.
 
+    Arguments: help(unmask.sample)
+
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
     >>> len(run.to_frame())
     6
@@ -135,11 +137,10 @@ def sample(
 
 
 def read_init(init: str | os.PathLike[str] | Sequence[str], most: int) -> tuple[str, ...]:
-    """Texts to start from: those of a file, one per line, or the texts themselves; the first `most` of them."""
+    """Texts to start from: those of a file, one per line or FASTA, or the texts themselves; the first `most` of them."""
     if isinstance(init, str | os.PathLike):
         path = user_path(init, "init")
-        texts = [line.strip() for _, line in text_lines(path) if line.strip()]
-        where = repr(source_name(path))
+        texts, where = list(plain_texts(path)), repr(source_name(path))
     elif not isinstance(init, Iterable):
         raise InputError(f"init {init!r} is neither a file nor a list of texts: give one of them")
     else:

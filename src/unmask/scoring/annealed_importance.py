@@ -38,10 +38,10 @@ from unmask.runs.progress import Progress
 from unmask.sampling.energy import Energy, energies
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
+from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.enumeration import MOST_TEXTS, all_texts
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 from unmask.scoring.batch import Scored, ScoreSettings, TextBatch
 

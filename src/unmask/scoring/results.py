@@ -48,6 +48,11 @@ class Scores:
 
     `len`, `for` and `[place]` are those of `rows`. The rows of a run folder are read from it when they are first used.
 
+    settings   what decided the numbers: scores, orders, seed, model
+    shape      what a row is: a text, a word or a token; nats or bits
+    kept       the rows, where there is no folder
+    folder     where the run is kept, if it is
+
     >>> found = unmask.score(["The keys are here.", "The keys is here."], tokens=True)
     >>> len(found), found[0]["pll"] > found[1]["pll"]
     (2, True)
@@ -136,6 +141,8 @@ class Scores:
 class PairScores:
     """Minimal pairs with the scores of both sentences, from `unmask.score` with `pairs`.
 
+    names  the scores
+    unit   "nats" or "bits"
     rows   one per pair: set, phenomenon, sentence_good, sentence_bad, and for each score good_NAME, bad_NAME and NAME_correct:
            1 if the good sentence has the better score, 0.5 for a tie, 0 if the bad one has, None if one has no score
 

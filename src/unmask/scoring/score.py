@@ -68,6 +68,8 @@ def score(
     With `out`, rows are kept in that folder as they come, the same call continues after an interrupt, and at the end there is
     scores.jsonl, scores.csv or scores.parquet (`format`); for pairs also accuracy.json.
 
+    Arguments: help(unmask.score)
+
     >>> found = unmask.score(["The cats sit here.", "The cats sits here."])
     >>> found.rows[0]["pll"] > found.rows[1]["pll"]
     True

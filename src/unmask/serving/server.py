@@ -45,6 +45,8 @@ def serve(
     """Serve a page that shows joints, dependence, chains and scores of one model, or of two side by side, until Ctrl-C.
 
     The models are loaded once, before the page is up.
+
+    Arguments: help(unmask.serve)
     """
     ServeOptions.given(locals())
     try:

@@ -32,7 +32,12 @@ LARGEST = 1e3
 
 @dataclass(frozen=True)
 class Profile:
-    """f by distance, from 1 on; the fingerprint of the model that it was measured on; the number of texts; and how and when.
+    """How strongly blanks depend on each other, by their distance; see the module's text.
+
+    by_distance   f at distance 1, 2, 3, ...
+    fingerprint   of the model that it was measured on
+    texts         how many it was measured on
+    about         how and when it was measured
 
     >>> profile = unmask.Profile.of(unmask.MaskedLM.load())
     >>> profile.by_distance[0] > profile.by_distance[5]

@@ -84,8 +84,10 @@ class Tables:
         masked: Sequence[ArrayLike] | None = None,
         labels: Sequence[Sequence[str]] | None = None,
     ) -> Tables:
-        """Tables of a pair of your own: first[x, y] = q(x | y), whose columns sum to 1, second[x, y] = q(y | x), whose rows do.
+        """Tables of a pair of your own.
 
+        first    first[x, y] = q(x | y); its columns sum to 1
+        second   second[x, y] = q(y | x); its rows sum to 1
         masked   the two distributions with both positions masked, which product, chain and restarted use; by default the u and v
                  with u = first v and v = second' u, so that chain is pseudo_gibbs
         labels   how the values are shown, x's and y's
@@ -113,10 +115,15 @@ def unary_tables(
     progress: Progress | None = None,
     support: Sequence[Tensor | Sequence[int]] | None = None,
 ) -> Tables:
-    """The tables of `cloze`'s block over `candidates` (k vectors of token ids), by default the whole vocabulary.
+    """The tables of a cloze's block over candidates of each of its k blanks.
 
-    support   k vectors of token ids that q is normalised over; by default the regular tokens, or the whole vocabulary where
-              that is what the tables are over
+    model        a `MaskedLM`, or another `ConditionalModel`
+    cloze        the text as token ids, and its block
+    candidates   k vectors of token ids, the values of each axis [default: the whole vocabulary]
+    dtype        of the tables, torch.float32 or torch.float64 [default: float32, or that of finer logits]
+    progress     called with (done, in all, what is counted)
+    support      k vectors of token ids that q is normalised over [default: the regular tokens, or the whole vocabulary where
+                 that is what the tables are over]
 
     >>> model = unmask.MaskedLM.load()
     >>> cloze = model.cloze("A [MASK] [MASK] here.")

@@ -197,11 +197,14 @@ def _tensors(value: object, name: str) -> Iterator[tuple[str, Tensor]]:
 class TrainingRun:
     """A run that finished, was interrupted or paused, and the model folder `out` that it left.
 
+    out          the folder of the model
+    status       "finished", "interrupted" or "paused"
     step         steps done, of settings.steps
     validation   loss in nats, accuracy and positions: with 15 % of held-out tokens masked, or of the next token (causal)
     parameters   of the model
     tokens       in an epoch
     epochs       of all steps
+    settings     what decided the weights, those that were chosen for the data included
     learned      whether the validation loss is better than that of the tokens' frequencies (`validation.unigram`), and, of a
                  masked model of pairs, whether it does more than repeat one token
 

@@ -109,6 +109,8 @@ def train(
 
     An interrupt (Ctrl-C) ends the run after its step with a checkpoint and a usable model; `resume=True` continues it.
 
+    Arguments: help(unmask.train)
+
     >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
     >>> run = unmask.train(texts, out="friends", layers=1, width=16, heads=1, vocab=80, max_length=16,
     ...                    segment_lengths="16", batch_tokens=128, steps=2, valid_share=0.2, device="cpu")

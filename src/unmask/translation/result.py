@@ -67,6 +67,7 @@ class Figures:
 class Translations:
     """Translations in the order of their sources.
 
+    settings  what decided the translations
     rows      text, energy, log_prob, passes, stutter (equal neighbouring tokens), tokens, length (of the text, in tokens);
               an empty source has an empty text, and null for its numbers. Of a causal model log_prob is its own
     seconds   in all; on Ray, those of all workers together

@@ -72,6 +72,8 @@ def translate(
     """Translate the lines of a file, or a list of texts; arguments are the options of `unmask translate`.
 
     An empty source has an empty translation.
+
+    Arguments: help(unmask.translate)
     """
     usual = "beam" if decoder is None and kernel is None and _is_causal(model) else decoder
     settings = TranslateOptions.given(locals() | {"decoder": usual}).part(TranslateSettings)

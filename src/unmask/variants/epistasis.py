@@ -94,11 +94,13 @@ class Epistasis:
         best = max(self.rows, key=lambda row: row["strength"], default=None)
         if best is None:
             return f"{said}; no score of the model has interactions."
-        sure = "significantly" if best["strength_low"] > 0 else "not significantly"
+        several = len(self.rows) > 1
+        agree = f"Of {len(self.rows)} scores, {best['score']} agrees best" if several else f"{best['score']} is compared"
+        alone = ", of that score alone, not corrected for the choice" if several else ""
         return (
-            f"{said}. The strengths of {best['score']} agree best with the measured ones, {sure} (rho {best['strength']:.2f} "
-            f"[{best['strength_low']:.2f}, {best['strength_high']:.2f}] over {best['pairs']} pairs; two halves of the measured "
-            f"variants: {self.reliability:.2f})."
+            f"{said}. {agree} with the measured strengths (rho {best['strength']:.2f} over {best['pairs']} pairs, 95 % interval "
+            f"{best['strength_low']:.2f} to {best['strength_high']:.2f}{alone}; two halves of the measured variants: "
+            f"{self.reliability:.2f})."
         )
 
 

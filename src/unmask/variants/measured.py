@@ -47,10 +47,17 @@ HEADS = {"spearman": "rho", "auc": "AUC"}
 class Measured:
     """Measured variants of a sequence against the model's scores.
 
+    sequence      as it was given
     places        the residues that vary, counted from 1
-    column        the measured column; `better`: whether higher or lower values are
+    joint         how joints were derived, for the scores that use one
+    column        the measured column
+    better        "higher" or "lower": which values are better
     statistic     "spearman" for numbers, "auc" for two classes
-    variants      the names; `changes`, `values` and `numbers` (by score) have one entry each
+    top           how many of a score's best variants count as chosen
+    variants      the names
+    changes       how many residues of each variant differ
+    values        the measured value of each variant
+    numbers       every score's numbers, one for each variant, by name
     rows          one per score, best first: value, low, high, hits, enrichment and its interval, best_in, within
     behind        for each score but the best: how far the best is above it, with the interval of the paired difference
     fits          an additive regression on 1, 10, 100 of the measured variants, on the others

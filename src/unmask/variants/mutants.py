@@ -92,11 +92,14 @@ def effects_in(joint: Joint, wild: Sequence[int]) -> dict[str, Tensor]:
 class Mutants:
     """Mutants of a sequence and the model's numbers for each; the five numbers have one entry per mutant.
 
+    sequence      as it was given
+    wild_type     its tokens
     alphabet      the tokens allowed at a position
-    wild_type     the tokens of the sequence
+    joint         how the joint of the changed places was derived
     changes       for each mutant its (place, token) pairs, places counted from 1
     numbers       the five numbers of the module's text by name
-    top, by       how many are shown, and the number by which they are ranked, largest first; all are there
+    top           how many are shown; all are there
+    by            the number by which they are ranked, largest first
 
     >>> found = unmask.mutants("the cat sat", positions=[2], alphabet="cat,dog,man")
     >>> found.wild_type, len(found.changes)
@@ -206,6 +209,8 @@ def mutants(
 
     One sequence gives one answer, a list of sequences a list of them. Give mutations or positions; or `measured`, a list of
     variants with measured values, and the answer is a `Measured`: which score ranks them best, and how sure that is.
+
+    Arguments: help(unmask.mutants)
 
     >>> found = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
     >>> found.to_frame()["mutant"].tolist()

@@ -13,12 +13,11 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints.arnold_gokhale import family
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.decoders.ancestral import Refined
 from unmask.sampling.decoders.decoder import DecodeState, decode
-from unmask.sampling.decoders.refined import Refined
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import CERTAIN, ScriptedChoices, all_texts, target_law, transition_matrix
-from unmask.sampling.kernels.block import proposal_weights
-from unmask.sampling.kernels.pair_joint import _PairProposals
+from unmask.sampling.kernels.pair_joint import proposal_weights
 from unmask.sampling.target import Target
 from unmask.tables.unary import unary_tables
 
@@ -128,7 +127,7 @@ class StatesTheChain(CachedPairJoint):
         masked = state.ids.scatter(1, positions, self.target.model.mask_id)
         logits = self.passes.logits(masked, positions)
         log_weights = proposal_weights(self.target, self.proposal, logits, sites)
-        stated = _PairProposals(log_weights, chain.laws(masked, positions, logits, log_weights))
+        stated = chain.laws(masked, positions, logits, log_weights)
         return move._replace(log_ratio=stated.log_density(state.ids.gather(1, positions)) - stated.log_density(move.tokens))
 
 

@@ -8,11 +8,10 @@ from sampling_cases import of, small_target, strictly_positive_joint
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.decoders.confidence import ConfidenceOrder
+from unmask.sampling.decoders.choosing import Interleaved, every_nth, offsets
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.interleaved import Interleaved, every_nth, offsets
-from unmask.sampling.decoders.least_dependent import FALL, LeastDependent
-from unmask.sampling.decoders.measured import measured_information
+from unmask.sampling.decoders.least_dependent import FALL, LeastDependent, measured_information
+from unmask.sampling.decoders.mask_predict import ConfidenceOrder
 from unmask.sampling.decoders.revealing import law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams

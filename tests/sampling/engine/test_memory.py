@@ -7,8 +7,11 @@ import pandas
 import pytest
 import torch
 from sampling_cases import small_target
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
+from small_models import save_bert
 from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.engine.memory import LogitMemory, chain_cost, plan_memory
 from unmask.sampling.engine.passes import Passes
@@ -136,6 +139,16 @@ def test_the_same_chains_whatever_is_kept(tiny, kernel):
     pandas.testing.assert_frame_equal(frugal.samples[columns], plain.samples[columns])
     if kernel == "mh":
         assert int(frugal.samples["passes"].max()) > int(plain.samples["passes"].max()), "a proposal costs a pass more"
+
+
+def test_states_as_wide_as_the_vocabulary_are_not_taken_for_logits(tmp_path):
+    """Eleven words and five special tokens; states of 16 numbers, too."""
+    model = MaskedLM.load(str(save_bert(tmp_path, list("abcdefghijk"), WhitespaceSplit(), 16, 0, 0.5)), device="cpu")
+    assert model.vocab_size == model.cost.width == 16
+    settings = SampleSettings(**SETTINGS)
+    smallest = chain_cost(settings, Target(model, blank_template(model, 6)), "nothing").one
+    plain, frugal = draw_samples(settings, model), draw_samples(settings, model, memory=smallest)
+    assert "nothing" in frugal.memory and plain.samples["text"].tolist() == frugal.samples["text"].tolist()
 
 
 @pytest.mark.parametrize("keeps", ["states", "nothing"])

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
 from unmask.sampling.engine.randomness import ChainStreams, counter_words, philox, plain_uniform, uniform
-from unmask.sampling.engine.token_draw import Asked, Conditionals, plain_draw
-from unmask.sampling.kernels.proposal import Proposal, ReducibleChainWarning
+from unmask.sampling.engine.token_draw import Asked, Conditionals, Proposal, ReducibleChainWarning, plain_draw
 
 KNOWN = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
@@ -92,7 +91,7 @@ def test_numbers_that_come_with_a_token(seed, vocabulary, cut, temperature):
 
 
 @pytest.mark.parametrize(("proposal", "kept"), [({}, 6), ({"temperature": 0.6}, 6), ({"top_k": 3}, 3), ({"nucleus": 0.8}, 4)])
-@pytest.mark.filterwarnings("ignore::unmask.sampling.kernels.proposal.ReducibleChainWarning")
+@pytest.mark.filterwarnings("ignore::unmask.sampling.engine.token_draw.ReducibleChainWarning")
 def test_drawn_tokens_have_the_exact_frequencies(proposal, kept):
     logits = torch.tensor([[0.4, -1.0, 0.0, 1.2, 0.7, 0.1, -0.5]])
     support = torch.tensor([[True, True, True, True, False, True, True]])

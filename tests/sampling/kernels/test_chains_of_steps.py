@@ -12,12 +12,11 @@ from unmask.sampling.energy import Energy, energies, energy_terms
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
-from unmask.sampling.kernels.block import ProductBlock
+from unmask.sampling.kernels.block import ProductBlock, SequentialBlock
 from unmask.sampling.kernels.gibbs import PseudoGibbs
+from unmask.sampling.kernels.kernel import SweepPlan
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
-from unmask.sampling.kernels.scan import SweepPlan
-from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.run.advance import build_all
 from unmask.sampling.run.groups import groups
 from unmask.sampling.settings import SampleSettings

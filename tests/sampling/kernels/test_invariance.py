@@ -21,13 +21,10 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.energy import Energy
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, StepStreams
+from unmask.sampling.engine.token_draw import Proposal, ReducibleChainWarning
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
-from unmask.sampling.kernels.annealing import Annealing
-from unmask.sampling.kernels.block import ProductBlock
-from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.kernels.proposal import Proposal, ReducibleChainWarning
-from unmask.sampling.kernels.sequential_block import SequentialBlock
-from unmask.sampling.kernels.tempering import ParallelTempering
+from unmask.sampling.kernels.block import ProductBlock, SequentialBlock
+from unmask.sampling.kernels.metropolis import Annealing, MetropolisHastings, ParallelTempering
 from unmask.sampling.target import Target
 
 EXACT = 1e-12

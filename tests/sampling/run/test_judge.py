@@ -94,3 +94,10 @@ def test_runs_are_judged_by_their_last_texts_and_starts(causal_folder, tiny, tin
     assert refused.exit_code == 2 and "looks ahead" in refused.output and refused.output.count("\n") == 1
     decoded = draw_samples(SampleSettings(kernel="ancestral", chains=2, sweeps=2, length=(5,)), tiny)
     assert judge_run(judge, decoded)["starts"] is None
+
+
+def test_texts_longer_than_the_judge_takes_are_refused(causal_folder):
+    judge = CausalJudge(str(causal_folder), "cpu")
+    assert np.isfinite(judge([" ".join(["the"] * 30)])).all(), "32 tokens with start and end"
+    with pytest.raises(InputError, match=r"takes texts of at most 30 tokens, and one has 31: "):
+        judge(["the cat", " ".join(["the"] * 31)])

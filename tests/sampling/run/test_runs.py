@@ -16,8 +16,9 @@ import torch
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.folder import RunFolder
+from unmask.runs.folder import RunFolder, read_parts
 from unmask.sampling.registry import KERNELS
+from unmask.sampling.run import result
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
 from unmask.sampling.settings import SampleSettings
@@ -257,3 +258,21 @@ def test_an_unfinished_run_can_be_read(tiny, tmp_path, stop_at):
     assert run.samples["sweep"].max() == 2 and run.settings == SampleSettings(**SMALL)
     with pytest.raises(InputError, match="holds no run"):
         load_run(tmp_path / "nowhere")
+
+
+def test_a_run_that_goes_on_while_it_is_read_has_no_part_missing(tiny, tmp_path, stop_at, monkeypatch):
+    """A part and its checkpoint appear after the parts were listed."""
+    with pytest.raises(KeyboardInterrupt):
+        draw_samples(SampleSettings(**SMALL), tiny, tmp_path / "run", progress=stop_at(2))
+    shutil.copytree(tmp_path / "run", tmp_path / "later")
+    draw_samples(SampleSettings(**SMALL), tiny, tmp_path / "later")
+
+    def listed(*given):
+        parts = read_parts(*given)
+        shutil.copytree(tmp_path / "later", tmp_path / "run", dirs_exist_ok=True)
+        return parts
+
+    monkeypatch.setattr(result, "read_parts", listed)
+    assert load_run(tmp_path / "run").samples["sweep"].max() == 2
+    monkeypatch.undo()
+    assert load_run(tmp_path / "run").samples["sweep"].max() == SMALL["sweeps"]

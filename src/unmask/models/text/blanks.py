@@ -201,7 +201,10 @@ def _filling(words: TextTokenizer, text: str, blanks: list[int], targets: Sequen
     if isinstance(targets, str) or not all(isinstance(target, str) for target in targets):
         raise InputError(f"targets {targets!r} is one string, or has what is none: give a list of words, one per blank")
     if not targets or len(targets) > len(blanks):
-        raise InputError(f"{len(targets)} targets for {len(blanks)} blanks: give one word per blank")
+        raise InputError(
+            f"{len(targets)} targets for {len(blanks)} {'blank' if len(blanks) == 1 else 'blanks'}: give one word per blank; "
+            "to score alternatives, use answers of fill"
+        )
     empty = [number for number, target in enumerate(targets, 1) if not target.strip()]
     if empty:
         raise InputError(f"target {empty[0]} of {len(targets)} is empty: give one word per blank")

@@ -1,1 +1,1 @@
-"""Decoders: rules that fill blanks in a few passes, one per file."""
+"""Decoders: rules that fill blanks in a few passes, one family per file."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.checks import real, whole
-from unmask.options.sampling import HOTTEST
+from unmask.options.sampling import Sampling
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.engine.token_draw import Conditionals, Drawn, Proposal
 from unmask.sampling.kernels.kernel import refuse_nan
-from unmask.sampling.kernels.proposal import Proposal
 from unmask.sampling.target import Target
 
 
@@ -25,7 +23,7 @@ class DecodeState:
 
     ids          token ids, the mask token where blank
     order        the sites in the order in which they are filled, where the decoder has one
-    confidence   probability of each site's token when it was chosen
+    confidence   the model's probability of each site's token when it was chosen, over the allowed tokens
     log_prob     log-probability of the text so far, where the decoder has one
     settled      texts that no further step would change, where the decoder knows
     steps        steps done
@@ -60,20 +58,23 @@ class DecodeState:
         values = self.ids[:, target.free_positions]
         self.ids[:, target.free_positions] = torch.where(where, target.model.mask_id, values)
 
-
-class DecodeInfo(NamedTuple):
-    """Which sites a step filled, and the passes it took for each text."""
-
-    filled: Bool[Tensor, "n F"]
-    passes: Int[Tensor, " n"]
+    def write(self, target: Target, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"], drawn: Drawn) -> None:
+        """Fill one site of each of the texts `rows`."""
+        self.ids[rows, target.free_positions[sites]] = drawn.tokens
+        self.confidence[rows, sites] = (drawn.logit - drawn.log_allowed).exp()
 
 
 @dataclass(frozen=True)
 class Decoder(ABC):
-    """A rule that fills the blanks of a target."""
+    """A rule that fills the blanks of a target. Its options have the ranges of `unmask sample`."""
 
     target: Target
     passes: Passes
+
+    def __post_init__(self) -> None:
+        for row in Sampling.declared():
+            if (value := getattr(self, row.name, None)) is not None:
+                row.kind.check(row.name, value)
 
     @property
     def exact(self) -> bool:
@@ -90,8 +91,8 @@ class Decoder(ABC):
         return DecodeState.blank(self.target, n)
 
     @abstractmethod
-    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
-        """Fill some blanks in place."""
+    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
+        """Fill some blanks in place; the passes that it took for each text."""
 
     def blank(self, state: DecodeState) -> Bool[Tensor, "n F"]:
         """Which sites are blank."""
@@ -99,41 +100,20 @@ class Decoder(ABC):
 
 
 @dataclass(frozen=True)
-class ParallelDecoder(Decoder):
-    """A decoder that predicts many sites from one pass, in a given number of steps.
+class StepwiseDecoder(Decoder):
+    """A decoder that predicts many sites from one pass.
 
-    `decoding_temperature` 0 takes the likeliest token, otherwise tokens are drawn at that temperature.
+    decoding_steps         the number of steps; None: the decoder's own bound decides it
+    decoding_temperature   at which tokens are drawn; 0 takes the likeliest
     """
 
-    decoding_steps: int = 10
-    decoding_temperature: float = 0.0
+    decoding_steps: int | None = 10
+    decoding_temperature: float = 1.0
 
-    def __post_init__(self) -> None:
-        whole("decoding_steps", self.decoding_steps, 1, 10**6)
-        real("decoding_temperature", self.decoding_temperature, 0, HOTTEST)
-
-    @property
-    def steps(self) -> int:
-        """`decoding_steps`."""
-        return self.decoding_steps
-
-    def predict(self, state: DecodeState, texts: Int[Tensor, " m"], sites: Int[Tensor, "m c"], rng: Randomness) -> None:
-        """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids and confidence.
-
-        As states, those of all sites are computed, so that the calls of all steps have one shape and are recorded once.
-        """
-        target, site, row = self.target, sites.flatten(), texts.repeat_interleave(sites.shape[1])
-        ids = state.ids[texts]
-        if self.passes.as_states(ids):
-            everywhere = self.passes.conditionals(ids, target.free_positions.expand(len(ids), -1))
-            kept = everywhere.gather(1, sites.unsqueeze(-1).expand(-1, -1, everywhere.shape[-1])).flatten(0, 1)
-        else:
-            kept = self.passes.conditionals(ids, target.free_positions[sites]).flatten(0, 1)
+    def conditionals(self, kept: Float[Tensor, "m W"], sites: Int[Tensor, " m"]) -> Conditionals:
+        """Conditionals of the sites `sites` at the decoding temperature, made of `kept`."""
         greedy, tempered = self.decoding_temperature == 0, Proposal(self.decoding_temperature or 1.0)
-        conditionals = self.passes.proposals(kept, target, tempered, site, torch.zeros_like(site), greedy)
-        drawn = rng.tokens(row, conditionals, site)
-        state.ids[row, target.free_positions[site]] = drawn.tokens
-        state.confidence[row, site] = (drawn.logit - drawn.log_allowed).exp()
+        return self.passes.proposals(kept, self.target, tempered, sites, torch.zeros_like(sites), greedy)
 
 
 def decode(
@@ -145,12 +125,12 @@ def decode(
         state.ids[:, decoder.target.given] = texts[:, decoder.target.given]
     passes = torch.zeros_like(state.rows)
     for _ in range(decoder.steps):
-        passes += decoder.step(state, rng).passes
+        passes += decoder.step(state, rng)
     refuse_nan(state.confidence)
     return state, passes
 
 
-def highest(values: Float[Tensor, "n F"], count: int) -> Bool[Tensor, "n F"]:
-    """Marks the `count` highest values of each row; earlier sites first among equals."""
-    ranks = values.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
-    return ranks < count
+def lowest(values: Float[Tensor, "#n F"], among: Bool[Tensor, "n F"], count: Int[Tensor, "n 1"] | int) -> Bool[Tensor, "n F"]:
+    """Marks the `count` sites of lowest value `among` those of each row; earlier sites first among equals."""
+    ranks = torch.where(among, values, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
+    return among & (ranks < count)

@@ -1,24 +1,40 @@
-"""Mask-predict (Ghazvininejad et al. 2019): predict all blanks at once, mask the least confident again, and repeat.
+"""Decoders that look at the tokens they drew: predict all blanks at once, keep some, and repeat.
+
+Mask-predict (Ghazvininejad et al. 2019) masks the least confident again:
 
     step s = 1 ... S:  fill every blank from the present text;  mask the n_s sites of lowest confidence, n_S = 0
     linear  n_s = F (1 - s/S);   cosine  n_s = F cos(pi s / 2S);   both rounded down
 
 A site's confidence is the probability of its token when it was last predicted. Tokens are the likeliest (temperature 0)
-or drawn. The texts have no tractable probability: this decodes, and samples no known distribution.
+or drawn.
+
+Confidence-ordered unmasking masks the least confident among those that were blank, so that it never looks back. With as many
+steps as blanks this is easy-first decoding.
+
+Revision (Savinov et al. 2022) predicts every token again from the whole text:
+
+    step 1:           y_i = argmax q_i(. | all blank)                    for every site i
+    step s = 2 ... S: y_i = argmax q_i(. | y, with y_i itself in sight)  for every site i, all from the same y
+
+Nothing is masked after the first step: the model is asked for the right token where it sees one that may be wrong, which
+`unmask train --refinement` teaches (`training/objectives.py`) and plain masked training does not. At temperature 0 a text that a
+step does not change is final, and takes no further passes.
+
+What happens next depends on the tokens that are drawn, so the texts have no tractable probability: these decode, and sample no
+known distribution.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import cos, pi
-from typing import get_args
 
-from jaxtyping import Bool
+import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from unmask.checks import one_of
 from unmask.options.sampling import Schedule
-from unmask.sampling.decoders.decoder import DecodeInfo, DecodeState, ParallelDecoder, highest
+from unmask.sampling.decoders.decoder import DecodeState, StepwiseDecoder, lowest
 from unmask.sampling.engine.randomness import Randomness
 
 
@@ -29,14 +45,37 @@ def blanks_left(sites: int, step: int, steps: int, schedule: Schedule) -> int:
 
 
 @dataclass(frozen=True)
+class ParallelDecoder(StepwiseDecoder):
+    """A decoder that predicts sites of all texts at once, in a given number of steps."""
+
+    decoding_steps: int = 10
+    decoding_temperature: float = 0.0
+
+    @property
+    def steps(self) -> int:
+        """`decoding_steps`."""
+        return self.decoding_steps
+
+    def predict(self, state: DecodeState, texts: Int[Tensor, " m"], sites: Int[Tensor, "m c"], rng: Randomness) -> None:
+        """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids and confidence.
+
+        As states, those of all sites are computed, so that the calls of all steps have one shape and are recorded once.
+        """
+        target, site, row = self.target, sites.flatten(), texts.repeat_interleave(sites.shape[1])
+        ids = state.ids[texts]
+        if self.passes.as_states(ids):
+            everywhere = self.passes.conditionals(ids, target.free_positions.expand(len(ids), -1))
+            kept = everywhere.gather(1, sites.unsqueeze(-1).expand(-1, -1, everywhere.shape[-1])).flatten(0, 1)
+        else:
+            kept = self.passes.conditionals(ids, target.free_positions[sites]).flatten(0, 1)
+        state.write(target, row, site, rng.tokens(row, self.conditionals(kept, site), site))
+
+
+@dataclass(frozen=True)
 class ScheduledDecoder(ParallelDecoder):
     """A decoder with a schedule: how many blanks each step leaves."""
 
     schedule: Schedule = "linear"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        one_of("schedule", self.schedule, get_args(Schedule))
 
     def left(self, state: DecodeState) -> int:
         """How many sites of every text are blank after the step that is under way."""
@@ -53,15 +92,44 @@ class ScheduledDecoder(ParallelDecoder):
             self.predict(state, state.rows, (~blank).byte().argsort(dim=1, stable=True)[:, :count], rng)
         return blank
 
+    def end(self, state: DecodeState, filled: Bool[Tensor, "n F"], again: Bool[Tensor, "n F"]) -> Int[Tensor, " n"]:
+        """Mask the sites `again`; the passes of the step, one for each text in which it `filled` any."""
+        state.mask(self.target, again)
+        state.steps += 1
+        return filled.any(1).long()
+
 
 @dataclass(frozen=True)
 class MaskPredict(ScheduledDecoder):
     """Every site may be predicted again, as long as it is among the least confident."""
 
-    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
-        """Fill all blanks, then mask the least confident; one pass for each text that has blanks."""
+    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
+        """Fill all blanks, then mask the least confident sites."""
         filled = self.fill(state, rng)
-        again = highest(-state.confidence, self.left(state))
-        state.mask(self.target, again)
+        return self.end(state, filled, lowest(state.confidence, torch.ones_like(filled), self.left(state)))
+
+
+@dataclass(frozen=True)
+class ConfidenceOrder(ScheduledDecoder):
+    """A site that was kept once is never predicted again."""
+
+    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
+        """Fill all blanks, then mask the least confident of them."""
+        filled = self.fill(state, rng)
+        return self.end(state, filled, lowest(state.confidence, filled, self.left(state)))
+
+
+@dataclass(frozen=True)
+class Revise(ParallelDecoder):
+    """Every site is predicted at every step."""
+
+    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
+        """Predict all sites of the texts that are not settled; one pass for each of them."""
+        before, going = state.ids.clone(), ~state.settled
+        texts = going.nonzero().squeeze(1)
+        if len(texts):
+            self.predict(state, texts, torch.arange(self.target.sites, device=texts.device).expand(len(texts), -1), rng)
+        if self.decoding_temperature == 0:
+            state.settled |= (state.ids == before).all(1)
         state.steps += 1
-        return DecodeInfo(filled & ~again, filled.any(1).long())
+        return going.long()

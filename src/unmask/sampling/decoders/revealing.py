@@ -22,14 +22,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.checks import real, whole
 from unmask.errors import InputError
-from unmask.options.sampling import HOTTEST, MOST_STEPS
-from unmask.sampling.decoders.decoder import DecodeInfo, Decoder, DecodeState
+from unmask.sampling.decoders.decoder import Decoder, DecodeState, StepwiseDecoder
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Conditionals, Drawn
 from unmask.sampling.kernels.kernel import refuse_nan
-from unmask.sampling.kernels.proposal import Proposal
 
 Tokens = Callable[[Tensor, Conditionals, Tensor], Drawn]
 """From texts (m), their conditionals and sites (m) to a token of each and its numbers."""
@@ -56,89 +53,10 @@ class Seen(NamedTuple):
     left: int | None
 
     @property
-    def share(self) -> Int[Tensor, " n"]:
+    def share(self) -> Int[Tensor, "n 1"]:
         """How many blanks of each text are filled now if the passes that are left take equal numbers of them."""
-        count = self.blank.sum(1)
+        count = self.blank.sum(1, keepdim=True)
         return count if self.left is None else -(-count // self.left)
-
-
-class Revealed(NamedTuple):
-    """One pass: the sites it filled, its cost, and for these sites log q, the nats that tokens outside the support take, and
-    the entropy of the model's own conditional."""
-
-    filled: Bool[Tensor, "n F"]
-    passes: Int[Tensor, " n"]
-    log_q: Float[Tensor, "n F"]
-    special: Float[Tensor, "n F"]
-    entropy: Float[Tensor, "n F"]
-
-
-@dataclass(frozen=True)
-class RevealingDecoder(Decoder):
-    """A decoder with a law; see above. `decoding_steps`: the number of passes, or None if a bound decides it."""
-
-    decoding_steps: int | None = None
-    decoding_temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.decoding_steps is not None:
-            whole("decoding_steps", self.decoding_steps, 1, MOST_STEPS)
-        real("decoding_temperature", self.decoding_temperature, 0, HOTTEST)
-
-    @abstractmethod
-    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
-        """The sites that are filled next: some blank ones of every text that has any."""
-
-    @property
-    def exact(self) -> bool:
-        """False at temperature 0, where the law is a point mass."""
-        return self.decoding_temperature > 0
-
-    @property
-    def steps(self) -> int:
-        """Every pass fills at least one blank."""
-        return min(self.target.sites, self.decoding_steps or self.target.sites)
-
-    def step(self, state: DecodeState, rng: Randomness) -> DecodeInfo:
-        """Choose sites and draw their tokens; one pass for each text that has blanks."""
-        found = self.reveal(state, rng.tokens)
-        return DecodeInfo(found.filled, found.passes)
-
-    def reveal(self, state: DecodeState, tokens: Tokens) -> Revealed:
-        """One pass: choose sites, and fill them with `tokens`."""
-        target, sites = self.target, self.target.sites
-        blank = self.blank(state)
-        texts = blank.any(1).nonzero().squeeze(1)
-        zeros = torch.zeros(blank.shape, dtype=torch.float64, device=blank.device)
-        filled, log_q, special = torch.zeros_like(blank), zeros.clone(), zeros.clone()
-        passes = torch.zeros_like(state.rows)
-        state.steps += 1
-        if not len(texts):
-            return Revealed(filled, passes, log_q, special, zeros)
-        ids, here = state.ids[texts], blank[texts]
-        kept = self.passes.conditionals(ids, target.free_positions.expand(len(texts), -1)).flatten(0, 1)
-        entropy, confidence = zeros[texts], zeros[texts] + 1
-        row, site = here.nonzero().unbind(1)
-        numbers = self._conditionals(kept[row * sites + site], site).certainty()
-        entropy[row, site], confidence[row, site] = numbers.nan_to_num(0.0)  # NaN: filled now, refused at the end
-        left = None if self.decoding_steps is None else self.steps - state.steps + 1
-        seen = Seen(ids, here, entropy, confidence, state.order[texts], state.steps - 1, left)
-        before = self.passes.count
-        chosen = here if left == 1 else here & self.choose(seen)
-        passes[texts] = 1 + (self.passes.count - before) // len(texts)
-        row, site = chosen.nonzero().unbind(1)
-        drawn = tokens(texts[row], self._conditionals(kept[row * sites + site], site), site)
-        state.ids[texts[row], target.free_positions[site]] = drawn.tokens
-        state.confidence[texts[row], site] = (drawn.logit - drawn.log_allowed).exp()
-        filled[texts], log_q[texts[row], site] = chosen, drawn.log_density
-        special[texts[row], site] = drawn.log_all - drawn.log_allowed
-        state.log_prob = state.log_prob + log_q.sum(1)
-        zeros[texts] = entropy.masked_fill(~chosen, 0.0)
-        return Revealed(filled, passes, log_q, special, zeros)
-
-    def _conditionals(self, kept: Float[Tensor, "m W"], site: Int[Tensor, " m"]) -> Conditionals:
-        greedy, tempered = self.decoding_temperature == 0, Proposal(self.decoding_temperature or 1.0)
-        return self.passes.proposals(kept, self.target, tempered, site, torch.zeros_like(site), greedy)
 
 
 class Law(NamedTuple):
@@ -157,6 +75,66 @@ class Law(NamedTuple):
     steps: Int[Tensor, "n F"]
     entropy: Float[Tensor, "n F"]
 
+    @classmethod
+    def unknown(cls, state: DecodeState) -> Law:
+        """All zeros, before anything is revealed."""
+        zeros = torch.zeros_like(state.confidence)
+        return cls(zeros, zeros.clone(), torch.zeros_like(state.rows), torch.zeros_like(state.order), zeros.clone())
+
+
+@dataclass(frozen=True)
+class RevealingDecoder(StepwiseDecoder):
+    """A decoder with a law; see above. A step is a pass."""
+
+    @abstractmethod
+    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
+        """The sites that are filled next: some blank ones of every text that has any."""
+
+    @property
+    def exact(self) -> bool:
+        """False at temperature 0, where the law is a point mass."""
+        return self.decoding_temperature > 0
+
+    @property
+    def steps(self) -> int:
+        """Every pass fills at least one blank."""
+        return min(self.target.sites, self.decoding_steps or self.target.sites)
+
+    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
+        """Choose sites and draw their tokens; one pass for each text that has blanks."""
+        found = Law.unknown(state)
+        self.reveal(state, rng.tokens, found)
+        return found.passes
+
+    def reveal(self, state: DecodeState, tokens: Tokens, found: Law) -> None:
+        """One pass: choose sites, fill them with `tokens`, and write their part of the law into `found`."""
+        target, sites = self.target, self.target.sites
+        blank = self.blank(state)
+        texts = blank.any(1).nonzero().squeeze(1)
+        state.steps += 1
+        if not len(texts):
+            return
+        ids, here = state.ids[texts], blank[texts]
+        kept = self.passes.conditionals(ids, target.free_positions.expand(len(texts), -1)).flatten(0, 1)
+        entropy, confidence = torch.zeros_like(found.entropy[texts]), torch.ones_like(found.entropy[texts])
+        row, site = here.nonzero().unbind(1)
+        numbers = self.conditionals(kept[row * sites + site], site).certainty()
+        entropy[row, site], confidence[row, site] = numbers.nan_to_num(0.0)  # NaN: filled now, refused at the end
+        left = None if self.decoding_steps is None else self.steps - state.steps + 1
+        seen = Seen(ids, here, entropy, confidence, state.order[texts], state.steps - 1, left)
+        before = self.passes.count
+        chosen = here if left == 1 else here & self.choose(seen)
+        found.passes[texts] += 1 + (self.passes.count - before) // len(texts)
+        row, site = chosen.nonzero().unbind(1)
+        text = texts[row]
+        drawn = tokens(text, self.conditionals(kept[row * sites + site], site), site)
+        state.write(target, text, site, drawn)
+        log_q = torch.zeros_like(found.log_q)
+        log_q[text, site] = drawn.log_density
+        state.log_prob = state.log_prob + log_q.sum(1)
+        found.log_q[text, site], found.special[text, site] = drawn.log_density, drawn.log_all - drawn.log_allowed
+        found.steps[text, site], found.entropy[text, site] = torch.full_like(text, state.steps - 1), entropy[row, site]
+
 
 def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
     """The log-probability with which a decoder draws given texts, pass by pass; `rng` draws random orders, if there are any."""
@@ -172,22 +150,12 @@ def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
     state = decoder.init(len(ids), rng)
     state.ids[:, target.given] = ids[:, target.given]
     tokens = ids[:, target.free_positions]
-    log_q, special, entropy = (state.confidence.clone() for _ in range(3))
-    passes, steps = torch.zeros_like(state.rows), torch.zeros_like(tokens)
+    found = Law.unknown(state)
 
     def given(texts: Tensor, conditionals: Conditionals, site: Tensor) -> Drawn:
         return conditionals.at(tokens[texts, site])
 
-    for number in range(decoder.steps):
-        found = decoder.reveal(state, given)
-        log_q, special, passes = log_q + found.log_q, special + found.special, passes + found.passes
-        entropy = entropy + found.entropy
-        steps = steps.masked_fill(found.filled, number)
+    for _ in range(decoder.steps):
+        decoder.reveal(state, given, found)
     refuse_nan(state.confidence)
-    return Law(log_q, special, passes, steps, entropy)
-
-
-def lowest(values: Float[Tensor, "n F"], blank: Bool[Tensor, "n F"], count: Int[Tensor, " n"]) -> Bool[Tensor, "n F"]:
-    """Marks the `count` blank sites of lowest value in each row; earlier sites first among equals."""
-    ranks = torch.where(blank, values, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
-    return blank & (ranks < count.unsqueeze(1))
+    return found

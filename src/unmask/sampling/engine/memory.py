@@ -60,7 +60,8 @@ def plan_memory(
     budget = memory or (int(GPU_SHARE * available_bytes(model.device)) if on_gpu else CPU_BYTES)
     if only is not None:
         return MemoryPlan(only, budget, chain_cost(settings, longest, only).each)
-    costs = {keeps: chain_cost(settings, longest, keeps) for keeps in _offered(model, longest)}
+    states: list[Keeps] = ["states"] if model.offers_states(longest.template_ids.unsqueeze(0)) else []
+    costs = {keeps: chain_cost(settings, longest, keeps) for keeps in ("logits", *states, "nothing")}
     wanted = settings.chains if on_gpu else 1
     order: list[Keeps] = ["states", "logits"] if on_gpu else ["logits", "states"]
     for keeps in order:
@@ -126,10 +127,6 @@ def available_bytes(device: torch.device) -> int:
         return 8 * GIGABYTE
 
 
-def _offered(model: MaskedLM, target: Target) -> list[Keeps]:
-    return ["logits", "states", "nothing"] if model.offers_states(target.template_ids.unsqueeze(0)) else ["logits", "nothing"]
-
-
 class LogitMemory:
     """Logits of the `rows` most recently used rows, by default as many as `most_bytes` hold.
 
@@ -149,7 +146,7 @@ class LogitMemory:
         self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m 1"], run: Callable[[Tensor, Tensor], Tensor]
     ) -> tuple[Float[Tensor, "m 1 V"], int]:
         """Logits of each row, and how many rows were `run` because they were not known."""
-        keys = _keys(ids, positions)
+        keys = [row.tobytes() for row in torch.cat([ids, positions], 1).int().cpu().numpy()]
         hits = [place for place, key in enumerate(keys) if key in self._slots]
         new = {key: place for place, key in enumerate(keys) if key not in self._slots}
         out = torch.empty((len(keys), 1, self._kept.shape[1]), dtype=self._kept.dtype, device=self._kept.device)
@@ -173,10 +170,3 @@ class LogitMemory:
             self._slots[key] = slot
             slots.append(slot)
         self._kept[slots] = logits
-
-
-def _keys(ids: Int[Tensor, "m T"], positions: Int[Tensor, "m 1"]) -> list[bytes]:
-    table = torch.cat([ids, positions], 1).int().cpu().numpy()
-    width = table.shape[1] * table.itemsize
-    whole = table.tobytes()
-    return [whole[start : start + width] for start in range(0, len(whole), width)]

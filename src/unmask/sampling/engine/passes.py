@@ -4,13 +4,9 @@ Matrix libraries choose their inner loops by the shape of the call, and with the
 can differ in its last bits between a call of 1 row and one of 64. Calls of a fixed number of rows, the last one filled up
 with others, give each row the same bits whatever the batch, which makes chains reproducible token for token.
 
-That is also why conditionals can be kept, in one of three forms (`Keeps`), and give the same chains:
-
-    logits    V numbers per site: nothing is computed twice
-    states    the encoder's last hidden states, d numbers per site: the head, a few per cent of a pass, makes logits of them
-    nothing   a proposal costs one pass more
-
-and why logits can be remembered (`memory`). On a GPU a call is recorded once as a CUDA graph and replayed (`Recorded`).
+That is also why conditionals can be kept as logits, as the encoder's last hidden states, of which the head makes logits for a
+few per cent of a pass, or not at all, and give the same chains; and why logits can be remembered (`memory`). On a GPU a call is
+recorded once as a CUDA graph and replayed (`Recorded`).
 """
 
 from __future__ import annotations
@@ -27,8 +23,7 @@ from torch import Tensor
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.energy import Energy, masked_alone
 from unmask.sampling.engine.memory import LogitMemory
-from unmask.sampling.engine.token_draw import Conditionals
-from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.engine.token_draw import Conditionals, Proposal
 from unmask.sampling.settings import Keeps
 from unmask.sampling.target import Target
 
@@ -88,10 +83,11 @@ class Passes:
 
     def logits(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
         """Logits at `positions` of each row, on the model's device."""
-        if not self.as_states(ids):
-            return self._logits(ids, positions)
-        kept = self.conditionals(ids, positions)
-        return self.logits_of(kept.flatten(0, 1)).unflatten(0, positions.shape)
+        return self.logits_of(self.conditionals(ids, positions).flatten(0, 1)).unflatten(0, positions.shape)
+
+    def alone(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, " m"]) -> Float[Tensor, "m W"]:
+        """The conditional of one position of each text, masked alone."""
+        return self.conditionals(masked_alone(ids, positions, self.model.mask_id), positions.unsqueeze(1))[:, 0]
 
     def terms(
         self, ids: Int[Tensor, "m T"], positions: Int[Tensor, " m"], energy: Energy

@@ -1,1 +1,1 @@
-"""Markov kernels, one per file, and what they share: states, proposals, scans."""
+"""Markov kernels, one family per file."""

@@ -1,4 +1,4 @@
-"""Kernels, and the state of many chains at once: their texts, and the model's numbers about them.
+"""Kernels: a step of a chain, the state of many chains that it changes, and the plan of the sites that it is given.
 
 `kept[c, i]` is the conditional of site i of chain c's text with that site masked alone: the proposal distribution of the
 site and its energy term in one. A kernel that computes an energy produces all of them, so they are kept, as logits or as
@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +24,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.errors import InputError, ModelError
-from unmask.sampling.energy import masked_alone
+from unmask.options.sampling import BlockShape, Scan
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
-from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.target import Target
 
 LARGEST_LOOK_UP = 512
@@ -62,7 +63,7 @@ class ChainState:
         target.check(ids)
         user = target.energy.from_user(ids)
         if bool(user.isinf().any()):
-            raise InputError("a start is forbidden by a user term: a chain cannot start where its target is zero")
+            raise InputError("a start is forbidden by a user term, where the target is zero: give starts that it allows, by init")
         state = cls.blank(target, len(ids))
         state.ids, state.user = ids, user
         if temperature is not None:
@@ -143,7 +144,7 @@ class ChainState:
     def look(self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]) -> None:
         """Compute and keep the conditionals of one site of each of the texts `rows`, without their terms; one pass each."""
         if len(rows):
-            self._keep(target, rows, sites, self._computed(target, passes, rows, sites))
+            self._keep(target, rows, sites, passes.alone(self.ids[rows], target.free_positions[sites]))
 
     def _keep(self, target: Target, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"], kept: Float[Tensor, "m W"]) -> None:
         if self.kept is None:
@@ -160,14 +161,7 @@ class ChainState:
         """The conditionals of one site of each text, which must be fresh; a pass each where they are not kept."""
         if passes.keeps != "nothing" and self.kept is not None:
             return self.kept[rows, sites]
-        return self._computed(target, passes, rows, sites)
-
-    def _computed(
-        self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]
-    ) -> Float[Tensor, "m W"]:
-        positions = target.free_positions[sites]
-        masked = masked_alone(self.ids[rows], positions, target.model.mask_id)
-        return passes.conditionals(masked, positions.unsqueeze(1))[:, 0]
+        return passes.alone(self.ids[rows], target.free_positions[sites])
 
     def passes_of_a_look(self, passes: Passes) -> Int[Tensor, " n"]:
         """Passes that each chain pays to look at one fresh conditional."""
@@ -215,11 +209,6 @@ class Kernel(ABC):
     passes: Passes
     proposal: Proposal = field(default_factory=Proposal)
 
-    @property
-    def replicas(self) -> int:
-        """Rows of the state per chain: 1, except where each chain runs at several temperatures."""
-        return 1
-
     def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
         """The rows that are samples, one per chain; the others are replicas."""
         return state.rows
@@ -231,3 +220,47 @@ class Kernel(ABC):
     @abstractmethod
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r k"]) -> StepInfo:
         """Redraw the sites `sites` of each row in place; which sites must not depend on the tokens there."""
+
+
+class SweepPlan:
+    """Which sites every step of a sweep over `sites` sites redraws; never by looking at the current tokens.
+
+        random        every step draws its site uniformly
+        fixed         from the first site to the last
+        permutation   each site once, in a random order
+
+    Blocks of k = `block_size` sites are windows of k neighbours, or sets of any k. One sweep has as many steps as it takes to
+    redraw all sites once. Within a block the order of the sites is random, except in fixed sweeps.
+    """
+
+    def __init__(self, sites: int, scan: Scan = "permutation", block_size: int = 1, shape: BlockShape = "window") -> None:
+        if not 1 <= block_size <= sites:
+            raise InputError(f"blocks of {block_size} in a text of {sites} free positions: give a block size from 1 to {sites}")
+        self.sites, self.scan, self.block_size, self.shape = sites, scan, block_size, shape
+
+    @property
+    def steps(self) -> int:
+        """Steps of one sweep."""
+        return ceil(self.sites / self.block_size)
+
+    def draw(self, rng: Randomness, rows: Int[Tensor, " n"]) -> Int[Tensor, "steps n k"]:
+        """The sites of each step, for each of the chains `rows`."""
+        if self.block_size == 1:
+            return self._single(rng, rows).unsqueeze(-1)
+        return torch.stack([self._block(rng, rows, step) for step in range(self.steps)])
+
+    def _single(self, rng: Randomness, rows: Int[Tensor, " n"]) -> Int[Tensor, "steps n"]:
+        if self.scan == "fixed":
+            return torch.arange(self.sites, device=rows.device).unsqueeze(1).expand(-1, len(rows))
+        if self.scan == "permutation":
+            return rng.permutation(rows, self.sites).T
+        return torch.stack([rng.integers(rows, self.sites) for _ in range(self.sites)])
+
+    def _block(self, rng: Randomness, rows: Int[Tensor, " n"], step: int) -> Int[Tensor, "n k"]:
+        if self.scan == "fixed":
+            first = min(step * self.block_size, self.sites - self.block_size)
+            return torch.arange(first, first + self.block_size, device=rows.device).expand(len(rows), -1)
+        if self.shape == "scattered":
+            return rng.permutation(rows, self.sites)[:, : self.block_size]
+        starts = rng.integers(rows, self.sites - self.block_size + 1)
+        return starts.unsqueeze(1) + rng.permutation(rows, self.block_size)

@@ -10,6 +10,20 @@ log-ratio of its densities, log g(x | x') - log g(x' | x), the way back minus th
 One masked pass gives both densities, and it is kept with the state: a proposal of the current token costs nothing,
 another one at most S - 1 passes for the energy's other terms. At temperatures 1 the terms of site i cancel.
 pi-reversible for each site, hence for a random scan; fixed and permuted sweeps are pi-invariant.
+
+`Annealing` is optimisation, not sampling:
+
+    step s of S runs Metropolis-Hastings at temperature T_s = hot (cold / hot)^(s / (S - 1))
+
+The law of the chain changes all the time, so its texts are samples of nothing; it looks for texts of low energy.
+
+`ParallelTempering` runs each chain as a ladder of replicas at rising temperatures, and neighbours may swap.
+
+    target of a ladder   prod_r exp(-E(x_r) / T_r),   T_1 < T_2 < ... the first is the chain that is sampled
+    swap of r, r + 1     accepted with min(1, exp((1/T_r - 1/T_{r+1}) (E(x_r) - E(x_{r+1}))))
+
+Swaps cost no pass: energies are known, and it is the temperatures that change hands, not the texts. After each step, the
+neighbours (1,2), (3,4), ... or (2,3), (4,5), ... try to swap, either with probability 1/2.
 """
 
 from __future__ import annotations
@@ -17,12 +31,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from unmask.errors import InputError
 from unmask.sampling.acceptance import Acceptance
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
@@ -113,24 +129,14 @@ class MetropolisKernel(Kernel):
             new.terms[row, column] = target.energy.term(logits, new.ids[row, target.positions[column]])
             new.fresh = alone
         if move.last is not None:
-            self._note(new, sites[:, -1], *(value[rows] for value in move.last))
+            known, kept, terms = (value[rows] for value in move.last)
+            row = known.nonzero().squeeze(1)
+            site = sites[row, -1]
+            new.terms[row, target.free[site]] = terms[row]
+            new.fresh[row, target.free[site]] = torch.ones_like(row, dtype=torch.bool)
+            if new.kept is not None:
+                new.kept[row, site] = kept[row]
         return new
-
-    def _note(
-        self,
-        new: ChainState,
-        site: Int[Tensor, " m"],
-        known: Bool[Tensor, " m"],
-        kept: Float[Tensor, "m W"],
-        terms: Float[Tensor, " m"],
-    ) -> None:
-        """Write the term and conditional of the last site into the state of the proposed texts."""
-        rows = known.nonzero().squeeze(1)
-        column = self.target.free[site[rows]]
-        new.terms[rows, column] = terms[rows]
-        new.fresh[rows, column] = torch.ones_like(rows, dtype=torch.bool)
-        if new.kept is not None:
-            new.kept[rows, site[rows]] = kept[rows]
 
 
 @dataclass(frozen=True)
@@ -149,3 +155,72 @@ class MetropolisHastings(MetropolisKernel):
             state.passes_of_a_look(self.passes),
             own_terms=self.target.energy.term_of(drawn),
         )
+
+
+@dataclass(frozen=True)
+class Annealing(MetropolisHastings):
+    """From temperature `hot` down to `cold` over `sweeps` sweeps of all sites, and at `cold` from then on."""
+
+    sweeps: int = 100
+    hot: float = 2.0
+    cold: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.cold > self.hot:
+            raise InputError(f"annealing from {self.hot} to {self.cold}: give positive temperatures, the first the higher one")
+
+    def temperature(self, step: int) -> float:
+        """Of step `step`, counted from 0."""
+        share = min(1.0, step / max(1, self.sweeps * self.target.sites - 1))
+        return float(self.hot * (self.cold / self.hot) ** share)
+
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> StepInfo:
+        """A step of Metropolis-Hastings at this step's temperature."""
+        state.temperature.fill_(self.temperature(state.steps))
+        return super().step(state, rng, sites)
+
+
+@dataclass(frozen=True)
+class ParallelTempering(MetropolisHastings):
+    """Rows c R ... c R + R - 1 of the state are the R replicas of chain c, one per temperature of the `ladder`."""
+
+    ladder: tuple[float, ...] = (1.0, 1.5, 2.25)
+
+    def __post_init__(self) -> None:
+        if len(self.ladder) < 2 or any(a >= b for a, b in pairwise(self.ladder)):
+            raise InputError(f"ladder {list(self.ladder)}: give two temperatures or more, positive and rising")
+
+    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
+        """Every replica of a chain starts at its text."""
+        state, passes = super().init(ids.repeat_interleave(len(self.ladder), 0))
+        state.temperature = torch.tensor(self.ladder, dtype=torch.float64, device=self.target.device).repeat(len(ids))
+        return state, passes
+
+    def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
+        """The rows at the first temperature, one per chain."""
+        return self._ranked(state)[:, 0]
+
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r 1"]) -> StepInfo:
+        """A step of every replica, then swaps."""
+        info = super().step(state, rng, sites)
+        return info._replace(swaps=self.swap(state, rng))
+
+    def swap(self, state: ChainState, rng: Randomness) -> Int[Tensor, "2 R"]:
+        """Try one set of neighbouring swaps in every ladder; how many were tried and accepted at each rung."""
+        ranked = self._ranked(state)
+        counts = torch.zeros((2, len(self.ladder) - 1), dtype=torch.long, device=ranked.device)
+        odd = rng.integers(ranked[:, 0], 2)
+        energy = state.energy
+        for rank in range(len(self.ladder) - 1):
+            tried, low, high = odd == rank % 2, ranked[:, rank], ranked[:, rank + 1]
+            cold, hot = state.temperature[low], state.temperature[high]
+            swapped = tried & (rng.log_uniform(low) < (1 / cold - 1 / hot) * (energy[low] - energy[high]))
+            state.temperature[low], state.temperature[high] = torch.where(swapped, hot, cold), torch.where(swapped, cold, hot)
+            counts[0, rank], counts[1, rank] = tried.sum(), swapped.sum()
+        return counts
+
+    def _ranked(self, state: ChainState) -> Int[Tensor, "n R"]:
+        """Rows of each ladder in rising temperature."""
+        ladder = state.temperature.reshape(-1, len(self.ladder))
+        first = torch.arange(len(ladder), device=ladder.device).unsqueeze(1) * len(self.ladder)
+        return ladder.argsort(1) + first

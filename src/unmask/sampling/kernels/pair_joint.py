@@ -8,7 +8,7 @@ The candidate sets, mu, m_a and m_b depend on the rest of the text only, so forw
 mu alone would not do. It is zero outside the candidates, so the chain could not reach those pairs, and where it is very small the
 chain would stay for long. With g >= 0.1 m_a m_b every allowed pair can be proposed, and the ratio pi / g, which says how long a
 chain stays at a pair, is at most ten times that of a proposal from the product.
-With n candidates per position a move costs 2n + 1 passes besides the energy's; all chains share their calls (`pair_laws`).
+With n candidates per position a move costs 2n + 1 passes besides the energy's; all chains share their calls (`laws`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from unmask.joints.deriving import derive_blocks
 from unmask.joints.registry import DEFAULT_OF_DEPENDENCE
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
-from unmask.sampling.kernels.block import density, proposal_weights
+from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import MetropolisKernel, Proposed
+from unmask.sampling.target import Target
 from unmask.tables.questions import grouped
 from unmask.tables.unary import Tables
 
@@ -39,20 +40,41 @@ ROWS_AT_ONCE = 2048
 
 
 class PairLaws(NamedTuple):
-    """log mu of each text over its candidates, padded to one shape: tokens with -1, cells with -inf.
+    """g of each text: log mu over its candidates, padded to one shape (tokens with -1, cells with -inf), and the product.
 
-    sizes   how many candidates each of the two positions has
+    sizes         how many candidates each of the two positions has
+    log_weights   log m_a and log m_b
     """
 
     first: Int[Tensor, "n a"]
     second: Int[Tensor, "n b"]
     log_mu: Float[Tensor, "n a b"]
     sizes: Int[Tensor, "n 2"]
+    log_weights: Float[Tensor, "n 2 V"]
 
-    @property
-    def passes(self) -> Int[Tensor, " n"]:
-        """Passes that each text's tables took."""
-        return self.sizes.sum(1)
+    def draw(self, rng: Randomness) -> Int[Tensor, "n 2"]:
+        """A pair for each chain: from mu with probability 1 - PRODUCT_SHARE, else from the product."""
+        n, _, high = self.log_mu.shape
+        rows = torch.arange(n, device=self.sizes.device)
+        shares = torch.tensor([log(1 - PRODUCT_SHARE), log(PRODUCT_SHARE)], dtype=torch.float64, device=rows.device)
+        component = rng.categorical(rows, shares.expand(n, -1))
+        drawn = torch.empty_like(rows.unsqueeze(1).expand(-1, 2))
+        from_mu, from_product = (component == 0).nonzero().squeeze(1), (component == 1).nonzero().squeeze(1)
+        cell = rng.categorical(from_mu, self.log_mu[from_mu].flatten(1))
+        drawn[from_mu, 0] = self.first[from_mu, cell // high]
+        drawn[from_mu, 1] = self.second[from_mu, cell % high]
+        for j in range(2):
+            drawn[from_product, j] = rng.categorical(from_product, self.log_weights[from_product, j])
+        return drawn
+
+    def log_density(self, pairs: Int[Tensor, "n 2"]) -> Float[Tensor, " n"]:
+        """log g of each chain's pair."""
+        rows = torch.arange(len(pairs), device=pairs.device)
+        is_first, is_second = self.first == pairs[:, :1], self.second == pairs[:, 1:]
+        derived = self.log_mu[rows, is_first.int().argmax(1), is_second.int().argmax(1)]
+        derived = torch.where(is_first.any(1) & is_second.any(1), derived, -torch.inf)
+        product = self.log_weights.gather(2, pairs.unsqueeze(2)).squeeze(2).sum(1)
+        return torch.logaddexp(log(1 - PRODUCT_SHARE) + derived, log(PRODUCT_SHARE) + product)
 
 
 @dataclass(frozen=True)
@@ -64,14 +86,13 @@ class PairJoint(MetropolisKernel):
 
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 2"]) -> Proposed:
         """A pair of tokens at a pair of sites of each chain."""
-        target, positions = self.target, self.target.free_positions[sites]
-        masked = state.ids.scatter(1, positions, target.model.mask_id)
+        positions = self.target.free_positions[sites]
+        masked = state.ids.scatter(1, positions, self.target.model.mask_id)
         logits = self.passes.logits(masked, positions)
-        log_weights = proposal_weights(target, self.proposal, logits, sites)
-        proposals = _PairProposals(log_weights, self.laws(masked, positions, logits, log_weights))
-        drawn = proposals.draw(rng)
-        log_ratio = proposals.log_density(state.ids.gather(1, positions)) - proposals.log_density(drawn)
-        return Proposed(drawn, log_ratio, 1 + proposals.laws.passes)
+        laws = self.laws(masked, positions, logits, proposal_weights(self.target, self.proposal, logits, sites))
+        drawn = laws.draw(rng)
+        log_ratio = laws.log_density(state.ids.gather(1, positions)) - laws.log_density(drawn)
+        return Proposed(drawn, log_ratio, 1 + laws.sizes.sum(1))
 
     def laws(
         self,
@@ -80,76 +101,37 @@ class PairJoint(MetropolisKernel):
         logits: Float[Tensor, "n 2 V"],
         log_weights: Float[Tensor, "n 2 V"],
     ) -> PairLaws:
-        """mu of each chain, from its text with the pair masked and the model's logits there."""
-        return pair_laws(self.passes, masked, positions, logits, log_weights, self.candidates, self.joint)
+        """g of each chain, mu over the likeliest tokens of `log_weights`, whose finite cells are the support.
+
+        Both tables of every text come from passes that all texts share, stay on the model's device, and are solved side by side
+        (`derive_blocks`): texts with the same numbers of candidates share every operation, and no text's numbers depend on
+        others.
+
+        masked   the texts with their pair masked;   logits   the model's at the pair
+        """
+        support = log_weights > -torch.inf
+        best = log_weights.topk(min(self.candidates, log_weights.shape[2]), -1)
+        possible = best.values > -torch.inf
+        tokens = torch.where(possible, best.indices, log_weights.shape[2]).sort(-1).values
+        sizes = possible.sum(-1)
+        listed = sizes.tolist()
+        first, second = (torch.full((len(listed), max(column)), -1, device=masked.device) for column in zip(*listed, strict=True))
+        log_mu = torch.full((*first.shape, second.shape[1]), -torch.inf, dtype=torch.float64, device=masked.device)
+        for members in grouped(listed, tuple):
+            a, b = listed[members[0]]
+            rows = torch.tensor(members, device=masked.device)
+            axes = tokens[rows, 0, :a], tokens[rows, 1, :b]
+            tables = _tables(self.passes, masked[rows], positions[rows], logits[rows], support[rows], axes)
+            first[rows, :a], second[rows, :b] = axes
+            log_mu[rows, :a, :b] = torch.stack([joint.dense() for (joint,) in derive_blocks(tables, [self.joint])])
+        return PairLaws(first, second, log_mu, sizes, log_weights)
 
 
-class _PairProposals:
-    """g for each chain: mu over its candidates, and the product."""
-
-    def __init__(self, log_weights: Float[Tensor, "n 2 V"], laws: PairLaws) -> None:
-        self.log_weights, self.laws = log_weights, laws
-
-    def draw(self, rng: Randomness) -> Int[Tensor, "n 2"]:
-        """A pair for each chain: from mu with probability 1 - PRODUCT_SHARE, else from the product."""
-        first, second, log_mu, _ = self.laws
-        n, _, high = log_mu.shape
-        rows = torch.arange(n, device=log_mu.device)
-        shares = torch.tensor([log(1 - PRODUCT_SHARE), log(PRODUCT_SHARE)], dtype=torch.float64, device=log_mu.device)
-        component = rng.categorical(rows, shares.expand(n, -1))
-        drawn = torch.empty_like(rows.unsqueeze(1).expand(-1, 2))
-        from_mu, from_product = (component == 0).nonzero().squeeze(1), (component == 1).nonzero().squeeze(1)
-        cell = rng.categorical(from_mu, log_mu[from_mu].flatten(1))
-        drawn[from_mu, 0] = first[from_mu, cell // high]
-        drawn[from_mu, 1] = second[from_mu, cell % high]
-        for j in range(2):
-            drawn[from_product, j] = rng.categorical(from_product, self.log_weights[from_product, j])
-        return drawn
-
-    def log_density(self, pairs: Int[Tensor, "n 2"]) -> Float[Tensor, " n"]:
-        """log g of each chain's pair."""
-        first, second, log_mu, _ = self.laws
-        rows = torch.arange(len(pairs), device=pairs.device)
-        is_first, is_second = first == pairs[:, :1], second == pairs[:, 1:]
-        derived = log_mu[rows, is_first.int().argmax(1), is_second.int().argmax(1)]
-        derived = torch.where(is_first.any(1) & is_second.any(1), derived, -torch.inf)
-        product = density(self.log_weights, pairs)
-        return torch.logaddexp(log(1 - PRODUCT_SHARE) + derived, log(PRODUCT_SHARE) + product)
-
-
-def pair_laws(
-    passes: Passes,
-    masked: Int[Tensor, "n T"],
-    positions: Int[Tensor, "n 2"],
-    logits: Float[Tensor, "n 2 V"],
-    log_weights: Float[Tensor, "n 2 V"],
-    candidates: int,
-    construction: str,
-) -> PairLaws:
-    """mu of one pair of positions in each of n texts, over the likeliest `candidates` tokens of `log_weights`; its finite cells
-    are the support.
-
-    Both tables of every text come from passes that all texts share, stay on the model's device, and are solved side by side
-    (`derive_blocks`): texts with the same numbers of candidates share every operation, and no text's numbers depend on others.
-
-    masked   the texts with their pair masked;   logits   the model's at the pair
-    """
-    support = log_weights > -torch.inf
-    best = log_weights.topk(min(candidates, log_weights.shape[2]), -1)
-    possible = best.values > -torch.inf
-    tokens = torch.where(possible, best.indices, log_weights.shape[2]).sort(-1).values
-    sizes = possible.sum(-1)
-    listed = sizes.tolist()
-    first, second = (torch.full((len(listed), max(column)), -1, device=masked.device) for column in zip(*listed, strict=True))
-    log_mu = torch.full((*first.shape, second.shape[1]), -torch.inf, dtype=torch.float64, device=masked.device)
-    for members in grouped(listed, tuple):
-        a, b = listed[members[0]]
-        rows = torch.tensor(members, device=masked.device)
-        axes = tokens[rows, 0, :a], tokens[rows, 1, :b]
-        tables = _tables(passes, masked[rows], positions[rows], logits[rows], support[rows], axes)
-        first[rows, :a], second[rows, :b] = axes
-        log_mu[rows, :a, :b] = torch.stack([joint.dense() for (joint,) in derive_blocks(tables, [construction])])
-    return PairLaws(first, second, log_mu, sizes)
+def proposal_weights(
+    target: Target, proposal: Proposal, logits: Float[Tensor, "n k V"], sites: Int[Tensor, "n k"]
+) -> Float[Tensor, "n k V"]:
+    """The proposal's log-probabilities at the block's sites."""
+    return proposal.log_weights(logits.flatten(0, 1), target.support[sites.flatten()]).unflatten(0, sites.shape)
 
 
 def _tables(

@@ -31,9 +31,8 @@ from unmask.sampling.energy import UserTerm
 from unmask.sampling.engine.memory import LogitMemory, MemoryPlan, available_bytes
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
-from unmask.sampling.kernels.proposal import Proposal
-from unmask.sampling.kernels.scan import SweepPlan
+from unmask.sampling.engine.token_draw import Proposal
+from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo, SweepPlan
 from unmask.sampling.run.groups import Group, groups, independent_texts, starting_texts
 from unmask.sampling.run.result import (
     COUNTS,
@@ -42,12 +41,13 @@ from unmask.sampling.run.result import (
     SampleRun,
     Snapshot,
     SweepRows,
-    Writer,
+    Write,
     as_frame,
     assemble,
     on_host,
     sample_columns,
     table_of,
+    writing_aside,
 )
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
@@ -151,16 +151,16 @@ class MarkovRun(GroupRun):
     def __init__(self, settings: SampleSettings, group: Group, kernel: Kernel) -> None:
         super().__init__(settings, group, kernel.passes)
         self.kernel = kernel
-        rows = [chain * kernel.replicas + replica for chain in group.chains for replica in range(kernel.replicas)]
+        rows = [chain * settings.replicas + replica for chain in group.chains for replica in range(settings.replicas)]
         self.streams = ChainStreams(settings.seed, rows, group.target.device)
-        self.swaps = torch.zeros((2, kernel.replicas - 1), dtype=torch.long, device=group.target.device)
+        self.swaps = torch.zeros((2, settings.replicas - 1), dtype=torch.long, device=group.target.device)
         self.plan = sweep_plan(settings, group.target.sites)
         self.state = ChainState.blank(group.target, len(rows))
 
     def begin(self) -> None:
         self.starts, spent = starting_texts(self.settings, self.group, self.passes, self.kernel.proposal)
         self.state, started = self.kernel.init(self.starts)
-        self.spent = spent + started.reshape(-1, self.kernel.replicas).sum(1)
+        self.spent = spent + started.reshape(-1, self.settings.replicas).sum(1)
 
     def mark(self, independent: Int[Tensor, "n T"] | None = None) -> dict[str, Tensor | NDArray[Any]]:
         return {**super().mark(independent), **self.state.snapshot(), "swaps": self.swaps.clone()}
@@ -197,7 +197,7 @@ class MarkovRun(GroupRun):
         return state.energy
 
     def _count(self, info: StepInfo, sampled: Int[Tensor, " n"]) -> None:
-        self.spent += info.passes.reshape(-1, self.kernel.replicas).sum(1)
+        self.spent += info.passes.reshape(-1, self.settings.replicas).sum(1)
         if info.swaps is not None:
             self.swaps += info.swaps
         sites = info.sites[sampled]
@@ -235,6 +235,11 @@ class DecoderRun(GroupRun):
 
     def energies(self) -> Float[Tensor, " n"]:
         """The latest texts' energies; all of their passes are scoring passes."""
+        if bool(self.group.target.energy.from_user(self.state.ids).isinf().any()):
+            raise InputError(
+                f"kernel {self.settings.kernel} drew a text that is forbidden by a user term, which decoders do not use: take a "
+                f"Markov kernel such as {SampleSettings.kernel}, or return finite numbers"
+            )
         state = ChainState.at(self.group.target, self.state.ids)
         self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
         return state.energy
@@ -273,8 +278,8 @@ class Keeper:
     Without a folder, all samples stay here.
     """
 
-    def __init__(self, number: int, sweeps: int, writer: Writer | None, seconds: float, mark: Mark | None = None) -> None:
-        self.number, self.sweeps, self.writer, self.seconds = number, sweeps, writer, seconds
+    def __init__(self, number: int, sweeps: int, write: Write | None, seconds: float, mark: Mark | None = None) -> None:
+        self.number, self.sweeps, self.write, self.seconds = number, sweeps, write, seconds
         self.rows: list[SweepRows] = []
         self.mark = mark
         self._last = time.monotonic()
@@ -293,8 +298,8 @@ class Keeper:
 
     def flush(self) -> None:
         """Write what is there."""
-        if self.writer and self.mark is not None:
-            self.writer.keep(self.number, [row for row in self.rows if row.sweep <= self.done], self.mark)
+        if self.write and self.mark is not None:
+            self.write(self.number, [row for row in self.rows if row.sweep <= self.done], self.mark)
             self.rows, self._last = [], time.monotonic()
 
 
@@ -336,12 +341,12 @@ def draw_samples(
             if progress:
                 progress(sum(done), len(found) * settings.sweeps, "sweeps")
 
-        def advance(folder: SampleFolder | None = None, writer: Writer | None = None) -> list[Keeper]:
+        def advance(folder: SampleFolder | None = None, write: Write | None = None) -> list[Keeper]:
             keepers = []
             for number, group in enumerate(found):
                 run = group_run(settings, group, made[number])
                 saved = folder.checkpoint(number, run.mark(run.starts)) if folder else None
-                keepers.append(Keeper(number, settings.sweeps, writer, seconds_between_checkpoints, saved))
+                keepers.append(Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved))
                 if shared is None:
                     with folder.restoring(number) if folder and saved is not None else nullcontext():
                         run.begin() if saved is None else run.restore(saved)
@@ -366,8 +371,8 @@ def draw_samples(
             "chains_at_once": [len(group.chains) for group in found],
         }
         with SampleFolder(out, settings, model.fingerprint, about) as folder:
-            with Writer(folder, model) as writer:
-                keepers = advance(folder, writer)
+            with writing_aside(folder, model) as write:
+                keepers = advance(folder, write)
             rows = as_frame(folder.rows(sample_columns()))
             run = assemble(settings, rows, _snapshots(keepers), model.text, folder.path, str(plan))
             for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):

@@ -85,9 +85,32 @@ class Diagnosis:
     consecutive texts resemble each other by construction. `independent_...` are the same statistics of texts whose tokens
     do not depend on each other.
 
+    kernel       what moved the chains
+    energy       which energy they sampled
+    chains       how many there are
+    draws        kept texts of the chain that has fewest
     passes       forward passes that the chains asked for, whether they were run or answered from memory
+    scoring_passes  further passes that scored and compared the samples
+    passes_per_step  passes that one step of a chain took
+    acceptance   share of the steps that were accepted
+    novelty      share of the steps that changed a token
+    positions    the two shares by length and position
+    swaps        of parallel tempering: shares accepted between neighbouring temperatures
+    functionals  energy, unchanged tokens and equal neighbours, by length: mean, R-hat, effective sample sizes
+    self_bleu    how far the texts repeat each other
+    independent_self_bleu  the same of independent tokens
+    distinct     share of different n-grams, by n from 1 to 3
+    stutter      share of neighbouring tokens that are equal
+    start_stutter  the same of the starts; NaN for decoders
+    independent_stutter  the same of independent tokens
+    independent_neighbours  how many neighbouring pairs of tokens that share is of
+    unique       share of the samples' texts that are different
     at_start     share of samples that were taken before their chain had left its start
     in_starts    share of samples that are the start of some chain
+    lowest_energy  of all samples
+    lowest_text  the text that has it
+    verdict      sentences: how far to trust the samples
+    judge        with `judge`, what a causal language model says of the texts
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
     >>> run.diagnosis.verdict[0].startswith("The chain leaves exp(-E / T) invariant")
@@ -122,7 +145,7 @@ class Diagnosis:
     judge: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that `unmask diagnose --json` prints: null where a number is not known, or is infinite."""
+        """The object that `unmask diagnose --json` prints: null where a number is not known."""
         return dict(_finite(asdict(self)))
 
     def to_frame(self) -> pandas.DataFrame:
@@ -145,6 +168,8 @@ def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, 
     """How far to trust the samples of a run, or of the folder that it left.
 
     A run that has a folder gets diagnostics.json and figures/chains.png there.
+
+    Arguments: help(unmask.diagnose)
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
     >>> unmask.diagnose(run).draws

@@ -20,7 +20,7 @@ from unmask.sampling.energy import Energy, UserTerm
 from unmask.sampling.engine.memory import GIGABYTE, MemoryPlan, available_bytes, chain_cost, plan_memory
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
-from unmask.sampling.kernels.proposal import Proposal
+from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.settings import Keeps, SampleSettings
 from unmask.sampling.target import Target, blank_template
 from unmask.tables.kept import kept_with_first
@@ -67,9 +67,13 @@ def groups(
     if chains_at_once is not None and planned is None:
         whole("chains_at_once", chains_at_once, 1, MOST_CHAINS)
     energy = Energy(settings.energy, settings.temperature, tuple(user_terms))
-    held = tuple(model.cloze(settings.template).ids) if settings.template is not None else None
     given = [torch.tensor(model.words.encode(text)) for text in settings.init]
-    templates = _templates(settings, model, held, given)
+    if settings.template is not None:
+        templates = [tuple(model.cloze(settings.template).ids)]
+    elif given:
+        templates = [_blanked(ids, model, text) for ids, text in zip(given, settings.init, strict=True)]
+    else:
+        templates = [blank_template(model, length) for length in settings.length]
     buckets: dict[tuple[int, ...], list[int]] = {}
     for chain in range(settings.chains):
         buckets.setdefault(templates[chain % len(templates)], []).append(chain)
@@ -91,28 +95,15 @@ def groups(
     return found, plan
 
 
-def _templates(
-    settings: SampleSettings, model: MaskedLM, held: tuple[int, ...] | None, given: Sequence[Int[Tensor, " _"]]
-) -> list[tuple[int, ...]]:
-    """The templates that the chains take in turn."""
-    if held is not None:
-        return [held]
-    if given:
-        return [_blanked(ids, model, text) for ids, text in zip(given, settings.init, strict=True)]
-    return [blank_template(model, length) for length in settings.length]
-
-
 def _allowed(settings: SampleSettings, model: MaskedLM, template: Sequence[int]) -> dict[int, list[int]]:
     """The token ids that are allowed at each restricted position: those of the alphabet, and of `allow` there."""
-    everywhere = alphabet_ids(model.words, settings.alphabet) if settings.alphabet else None
     found: dict[int, list[int]] = {}
-    if everywhere is not None:
-        found = {position: everywhere for position, token in enumerate(template) if token == model.mask_id}
-    named: dict[int, list[int]] = {}
     for position, tokens in settings.allow:
-        named.setdefault(position, []).extend(alphabet_ids(model.words, tokens, f"allow at position {position}"))
-    for position, ids in named.items():
-        found[position] = ids if everywhere is None else [i for i in ids if i in set(everywhere)]
+        found.setdefault(position, []).extend(alphabet_ids(model.words, tokens, f"allow at position {position}"))
+    if settings.alphabet:
+        everywhere = alphabet_ids(model.words, settings.alphabet)
+        blank = {position: everywhere for position, token in enumerate(template) if token == model.mask_id}
+        found = blank | {position: [i for i in ids if i in set(everywhere)] for position, ids in found.items()}
     return found
 
 

@@ -54,6 +54,7 @@ class CausalJudge:
         found = np.full(len(texts), np.nan)
         bare = [self.words(text, add_special_tokens=False)["input_ids"] for text in texts]
         self._refuse_unread(texts, [i for ids in bare for i in ids])
+        self._refuse_too_long(max(map(len, bare), default=0))
         by_length: dict[int, list[int]] = {}
         for place, ids in enumerate(bare):
             by_length.setdefault(len(ids), []).append(place)
@@ -70,6 +71,14 @@ class CausalJudge:
             what = f"{unknown:,} of {len(ids):,} tokens are unknown" if ids else "they have no token"
             raise InputError(
                 f"judge {self.name!r} cannot read the texts ({what}): give a causal model of their kind, with its own tokenizer"
+            )
+
+    def _refuse_too_long(self, longest: int) -> None:
+        positions = getattr(self.network.config, "max_position_embeddings", None)
+        if positions is not None and longest > (most := positions - len(self.before) - len(self.after)):
+            raise InputError(
+                f"judge {self.name!r} takes texts of at most {most} tokens, and one has {longest}: give a causal model that "
+                "takes longer ones"
             )
 
     def _scores(self, ids: list[list[int]]) -> NDArray[np.float64]:

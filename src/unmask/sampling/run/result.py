@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -61,6 +60,7 @@ Mark = Mapping[str, Tensor | NDArray[Any]]
 class SampleRun:
     """The result of `unmask.sample`.
 
+    settings     what decided the samples: kernel, energy, temperature, seed, ...
     samples      one row per kept text: chain, sweep, text, energy, log_prob, passes, length, ids
     starts       one row per chain: the text it started from (`ids`, and `text` where known), and `independent`: the ids of a
                  text whose tokens were drawn independently of each other
@@ -161,17 +161,17 @@ def assemble(
 def load_run(path: str | os.PathLike[str]) -> SampleRun:
     """A run as its folder has it so far; it need not be finished."""
     folder = user_path(path, "run")
-    settings = stored_settings(folder)
-    samples = as_frame(read_rows(read_parts(folder, read_settings(folder, KIND).get("run")), sample_columns()))
+    settings, run = stored_settings(folder)
     snapshots = [read_checkpoint(path) for path in sorted((folder / "checkpoints").glob("group-*.npz"))]
+    samples = as_frame(read_rows(read_parts(folder, run), sample_columns()))  # after the checkpoints: each follows its part
     if samples.empty or not snapshots:
         raise InputError(f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in")
     _refuse_missing_samples(folder, settings, samples, snapshots)
-    run = assemble(settings, samples, snapshots, None, folder)
+    found = assemble(settings, samples, snapshots, None, folder)
     file = folder / "starts.parquet"
     if not file.is_file():  # the run is under way
-        return run
-    return replace(run, starts=read_table(file, remedy="give the command of the run again, which writes it again").to_pandas())
+        return found
+    return replace(found, starts=read_table(file, remedy="give the command of the run again, which writes it again").to_pandas())
 
 
 def _refuse_missing_samples(
@@ -223,8 +223,7 @@ class SweepRows(NamedTuple):
 
     def on_host(self) -> SweepRows:
         """The same in this process's memory."""
-        log_probs = None if self.log_probs is None else self.log_probs.cpu()
-        return self._replace(ids=self.ids.cpu(), energies=self.energies.cpu(), log_probs=log_probs, passes=self.passes.cpu())
+        return SweepRows._make(value.cpu() if isinstance(value, Tensor) else value for value in self)
 
 
 def table_of(rows: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
@@ -326,39 +325,35 @@ class SampleFolder(RunFolder):
         return self.own / "checkpoints" / f"{_series(group)}.npz"
 
 
-class Writer:
-    """Writes the samples of a run's groups to its folder, in the order given, on a thread while the chains go on.
+Write = Callable[[int, Sequence[SweepRows], Mark], None]
+"""From a group, samples of it and the mark after them."""
 
-    The thread waits for the device, spells each different text once, and writes the part, then the checkpoint that follows it.
+
+@contextmanager
+def writing_aside(folder: SampleFolder, model: MaskedLM) -> Iterator[Write]:
+    """A function that writes samples, then the checkpoint that follows them, on a thread while the chains go on.
+
+    The thread waits for the device and spells each different text once. Each call waits for the one before, as does the end of
+    the block; what went wrong in a call is raised there.
     """
+    begun: list[Future[None]] = []
 
-    def __init__(self, folder: SampleFolder, model: MaskedLM) -> None:
-        self.folder, self.model = folder, model
-        self._thread = ThreadPoolExecutor(1)
-        self._last: Future[None] | None = None
+    def write(group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
+        folder.keep(group, table_of(rows, model), on_host(mark))
 
-    def __enter__(self) -> Self:
-        return self
+    def finish() -> None:
+        while begun:
+            begun.pop().result()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def begin(group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
+        finish()
+        begun.append(thread.submit(write, group, list(rows), mark))
+
+    with ThreadPoolExecutor(1) as thread:
         try:
-            self.wait()
+            yield begin
         finally:
-            self._thread.shutdown()
-
-    def keep(self, group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
-        """Write samples, then the checkpoint that follows them; waits for what was given before."""
-        self.wait()
-        self._last = self._thread.submit(self._write, group, list(rows), mark)
-
-    def wait(self) -> None:
-        """Until everything is written; what went wrong there is raised here."""
-        if self._last is not None:
-            last, self._last = self._last, None
-            last.result()
-
-    def _write(self, group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
-        self.folder.keep(group, table_of(rows, self.model), on_host(mark))
+            finish()
 
 
 def as_frame(table: pyarrow.Table) -> pandas.DataFrame:
@@ -367,11 +362,11 @@ def as_frame(table: pyarrow.Table) -> pandas.DataFrame:
     return frame.sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
 
 
-def stored_settings(folder: Path) -> SampleSettings:
-    """The settings of the run in a folder."""
+def stored_settings(folder: Path) -> tuple[SampleSettings, str | None]:
+    """The settings of the run in a folder, and which run it is."""
     stored = read_settings(folder, KIND)
     try:
-        return SampleSettings.from_dict(stored)
+        return SampleSettings.from_dict(stored), stored.get("run")
     except KeyError as missing:
         why = f"lacks {missing}"
     except (InputError, TypeError, ValueError) as error:
