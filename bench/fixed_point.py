@@ -36,6 +36,7 @@ from unmask.joints.registry import Member, member
 from unmask.joints.solver.flow_sweep import sweep
 from unmask.joints.solver.members import Marginals, Members, flat, start, unflat
 from unmask.models.masked_lm import MaskedLM
+from unmask.tables.support import regular_tokens
 from unmask.tables.unary import Tables, unary_tables
 
 TEXTS = [
@@ -112,8 +113,8 @@ def clozes(model: MaskedLM, data: Path | None, pairs: int, seed: int) -> Iterato
         return
     texts = read_texts(str(data))
     for scheme, number in (("contiguous", (pairs + 1) // 2), ("random", pairs // 2)):
-        chosen = choose_pairs(texts, model.words.encode, model.special_ids, scheme, number, seed, max_tokens=40)
-        for pair in chosen.pairs:
+        chosen, _ = choose_pairs(texts, model.words.encode, model.special_ids, scheme, number, seed, max_tokens=40)
+        for pair in chosen:
             yield pair.cloze(model.mask_id)
 
 
@@ -121,9 +122,9 @@ def tokens_of(model: MaskedLM, cloze: Cloze, tokens: int) -> list[Tensor]:
     """For each blank half the likeliest tokens, half of the rest at random, and the gold one."""
     ids, block = torch.tensor([cloze.ids], device=model.device), torch.tensor([cloze.block], device=model.device)
     generator = torch.Generator().manual_seed(0)
-    sets = []
+    sets, regular = [], regular_tokens(model).cpu()
     for logits, gold in zip(model.logits(ids, block)[0].cpu(), cloze.gold or (), strict=True):
-        order = logits.argsort(descending=True)
+        order = regular[logits[regular].argsort(descending=True)]
         rest = order[tokens // 2 :]
         drawn = rest[torch.randperm(len(rest), generator=generator)[: tokens - tokens // 2]]
         sets.append(torch.cat([order[: tokens // 2], drawn, torch.tensor([gold])]).unique())

@@ -43,8 +43,7 @@ import torch
 from unmask.models.batching import GPU_TOKENS, passes
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.runs.lines import numbered_lines
-from unmask.scoring.run import CHUNK_TEXTS
-from unmask.scoring.score import score
+from unmask.scoring.score import CHUNK_TEXTS, score
 
 FEWEST_WORDS, MOST_WORDS, MOST_LETTERS = 3, 8, 56
 WARM = 4096

@@ -138,7 +138,7 @@ def main() -> None:
     cells = {
         (name, path.stem, scheme): choose_pairs(
             read_texts(str(path)), model.words.encode, special, scheme, options.pairs, options.seed, options.max_tokens
-        ).pairs
+        )[0]
         for path in options.data
         for scheme in SCHEMES
     }

@@ -32,8 +32,7 @@ from translation_analysis import bootstrap, lines
 
 import unmask
 from unmask.answers.profile import profile_of
-from unmask.evaluation.frontier import SEQUENTIAL, Point
-from unmask.evaluation.frontier_table import against_best, cells
+from unmask.evaluation.frontier import SEQUENTIAL, Point, against_best, cells
 from unmask.runs.fingerprint import content_hash
 from unmask.sampling.decoders.revealing import RevealingDecoder, law
 from unmask.sampling.engine.passes import Passes
@@ -41,7 +40,7 @@ from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, with_law
 from unmask.sampling.target import Target
 from unmask.tables.profile import FILE, Profile
-from unmask.tables.revealing import CPU_LOGITS, GPU_LOGITS
+from unmask.tables.revealing import logit_rows
 from unmask.translation.translators import CPU_ROWS, PairModel
 
 BOUNDS = {"gamma": (0.1, 0.5, 1.0, 2.0), "tau": (0.5, 0.7, 0.9)}
@@ -126,7 +125,7 @@ class Pairs:
             layout, model = pair.layout, pair.model
             target = Target(model, layout.template(self.kept[numbers[0]][0], length), given=range(room))
             passes = Passes(model, GPU_ROWS if on_gpu else CPU_ROWS, keeps="logits")
-            at_once = max(1, (GPU_LOGITS if on_gpu else CPU_LOGITS) // (4 * model.vocab_size * length))
+            at_once = logit_rows(model, length)
             for start in range(0, len(numbers), at_once):
                 some = numbers[start : start + at_once]
                 texts = [(*layout.room(self.kept[i][0]), *self.kept[i][1], layout.end) for i in some]

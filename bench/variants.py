@@ -1,4 +1,4 @@
-"""Variants per second: `variant_scores`, which passes each distinct context once, against a plain script, which passes every row.
+"""Variants per second: `Contexts`, which passes each distinct context once, against a plain script, which passes every row.
 
     python bench/variants.py --device cuda --dtype float16                      all 2^16 variants of 16 binary sites, 121 residues
     python bench/variants.py --model FOLDER --landscape cr9114.json --csv cr9114_h3.csv.gz --device cuda --dtype float16

@@ -6,7 +6,7 @@ import os
 import random
 from pathlib import Path
 
-from unmask.runs.engines import Answer
+from unmask.runs.engines import Answer, OnRay
 
 
 def workers() -> list[int]:
@@ -26,7 +26,7 @@ def workers() -> list[int]:
     return [process for process, name in names.items() if b"_Worker" in name and ours(process)]
 
 
-class Here:
+class Here(OnRay):
     """An engine like `OnRay` in this process: an item has its own worker, and a quarter of the answers is lost with it."""
 
     def __init__(self, make_work, workers=None, gpu=False, rest=None, most=None):

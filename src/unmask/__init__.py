@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from unmask.cloze import Cloze
     from unmask.errors import InputError, ModelError, UnmaskError
     from unmask.evaluation.evaluate import evaluate
-    from unmask.evaluation.frontier import frontier
-    from unmask.evaluation.frontier_table import Frontier
+    from unmask.evaluation.frontier import Frontier, frontier
     from unmask.evaluation.table import Evaluation
     from unmask.integrations.pipeline import pipeline
     from unmask.joints.deriving import derive, derive_all
@@ -59,7 +58,7 @@ _HOME = {
     "Diagnosis": "unmask.sampling.run.diagnostics",
     "Evaluation": "unmask.evaluation.table",
     "Filling": "unmask.answers.filling",
-    "Frontier": "unmask.evaluation.frontier_table",
+    "Frontier": "unmask.evaluation.frontier",
     "InputError": "unmask.errors",
     "Joint": "unmask.joints.joint",
     "MaskedLM": "unmask.models.masked_lm",

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import unmask
-from unmask.answers.first_look import ROWS, _surprise, look_at_first, mean_and_error, worse_than_uniform
+from unmask.answers.asking import LOOKED_ROWS as ROWS
+from unmask.answers.asking import _surprise, look_at_first, mean_and_error, worse_than_uniform
 from unmask.errors import UnmaskWarning
 from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM

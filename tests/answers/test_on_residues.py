@@ -144,3 +144,12 @@ def test_regions_need_data_and_names(protein, tmp_path):
     twice.write_text(">first\nACD\n>first\nACD\n")
     with pytest.raises(InputError, match="'first' more than once"):
         unmask.check(protein, data=twice, regions=path)
+
+
+@pytest.mark.parametrize("sequence", ["AC[UNK]DWY", "AC[UNK]DWYGHIKLACDWYGHIKL"])
+def test_letters_that_are_not_one_token_each_are_refused(protein, tmp_path, sequence):
+    """The second is cut to the model's 16 tokens, so its length does not show that [UNK] is one token and five letters."""
+    path = tmp_path / "regions.csv"
+    path.write_text("region,start,end\nhead,1,3\n")
+    with pytest.raises(InputError, match="sequence 2 of data has letters that are not one token each: leave regions out"):
+        unmask.check(protein, data=["ACDWY", sequence], regions=path)

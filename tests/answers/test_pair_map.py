@@ -11,7 +11,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import unmask
-from unmask.answers.pair_map import DRAWING, dependence_in_words, pair_map
+from unmask.answers.plots import DRAWING, dependence_in_words, pair_map
 from unmask.cloze import Cloze
 from unmask.joints import derive
 from unmask.models.tabular import TabularMLM

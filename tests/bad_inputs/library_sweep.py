@@ -31,7 +31,7 @@ import unmask
 from unmask.lab.studies import dictionary
 from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
-from unmask.serving.listening import PageServer
+from unmask.serving.guard import PageServer
 
 HOSTILE: dict[str, Any] = {
     "None": None,

@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 import unmask
 from unmask.cli.app import app
 from unmask.errors import InputError
-from unmask.evaluation.frontier import SEQUENTIAL, LeftToRight, pieces
-from unmask.evaluation.frontier_table import Frontier
+from unmask.evaluation.frontier import SEQUENTIAL, Frontier, LeftToRight, pieces
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.revealing import law
 from unmask.sampling.engine.passes import Passes

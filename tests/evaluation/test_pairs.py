@@ -40,10 +40,10 @@ def test_all_pairs_are_possible_ones_and_none_comes_twice(texts, scheme, seed):
     everything = {(i, pair) for i, text in enumerate(texts) for pair in possible(text, scheme)}
     if not everything:
         return
-    chosen = choose(texts, scheme, len(everything), seed)
-    assert {(pair.text_index, pair.block) for pair in chosen.pairs} == everything
-    assert [pair.index for pair in chosen.pairs] == list(range(len(everything)))
-    for pair in chosen.pairs:
+    chosen, _ = choose(texts, scheme, len(everything), seed)
+    assert {(pair.text_index, pair.block) for pair in chosen} == everything
+    assert [pair.index for pair in chosen] == list(range(len(everything)))
+    for pair in chosen:
         assert not set(pair.gold) & set(SPECIAL)
         assert pair.token_distance == pair.block[1] - pair.block[0] - 1
         masked = pair.cloze(mask_id=9)
@@ -57,16 +57,16 @@ def test_all_pairs_are_possible_ones_and_none_comes_twice(texts, scheme, seed):
 def test_more_pairs_keep_those_already_chosen(texts, scheme, seed):
     total = sum(len(possible(text, scheme)) for text in texts)
     if total:
-        whole = choose(texts, scheme, total, seed).pairs
-        assert all(choose(texts, scheme, n, seed).pairs == whole[:n] for n in range(1, total + 1))
+        whole = choose(texts, scheme, total, seed)[0]
+        assert all(choose(texts, scheme, n, seed)[0] == whole[:n] for n in range(1, total + 1))
 
 
 def test_the_pair_of_a_text_depends_on_the_seed_and_its_place_only():
-    first = choose(["abcdefg", "aaaa", "bcbcbc"], "random", 3, seed=4).pairs
-    other = choose(["abcdefg", "cc", "b"], "random", 2, seed=4).pairs
+    first = choose(["abcdefg", "aaaa", "bcbcbc"], "random", 3, seed=4)[0]
+    other = choose(["abcdefg", "cc", "b"], "random", 2, seed=4)[0]
     same = {pair.text_index: pair.block for pair in first}
     assert {pair.text_index: pair.block for pair in other}[0] == same[0]
-    blocks = {choose(["abcdefghijklmnop"], "random", 1, seed).pairs[0].block for seed in range(10)}
+    blocks = {choose(["abcdefghijklmnop"], "random", 1, seed)[0][0].block for seed in range(10)}
     assert len(blocks) > 5
 
 
@@ -76,7 +76,7 @@ def test_pairs_are_uniform(scheme):
     from scipy.stats import chi2
 
     text = "abxcde"
-    found = Counter(pair.block for pair in choose([text] * 3000, scheme, 3000).pairs)
+    found = Counter(pair.block for pair in choose([text] * 3000, scheme, 3000)[0])
     cells = possible(text, scheme)
     assert set(found) == cells
     expected = 3000 / len(cells)
@@ -84,17 +84,17 @@ def test_pairs_are_uniform(scheme):
 
 
 def test_one_pair_a_text_before_a_second():
-    chosen = choose(["abcd", "abcd", "abcd"], "random", 5)
-    assert sorted(pair.text_index for pair in chosen.pairs[:3]) == [0, 1, 2]
+    chosen, _ = choose(["abcd", "abcd", "abcd"], "random", 5)
+    assert sorted(pair.text_index for pair in chosen[:3]) == [0, 1, 2]
 
 
 def test_texts_that_cannot_give_a_pair_are_skipped_and_counted():
-    chosen = choose(["a", "ax", "abcdefgh", "ab", "b!a", "axb"], "contiguous", 1, max_tokens=8)
-    assert [pair.text for pair in chosen.pairs] == ["ab"]
+    chosen, _ = choose(["a", "ax", "abcdefgh", "ab", "b!a", "axb"], "contiguous", 1, max_tokens=8)
+    assert [pair.text for pair in chosen] == ["ab"]
     with pytest.raises(InputError, match="2 texts skipped: fewer than two regular tokens"):
         choose(["a", "ax", "ab"], "random", 2)
-    everything = choose(["a", "ax", "abcdefgh", "b!a", "ab"] * 20, "random", 20, max_tokens=8)
-    assert everything.skipped.keys() == {"fewer than two regular tokens", "more than 8 tokens", "the tokenizer refuses it"}
+    _, skipped = choose(["a", "ax", "abcdefgh", "b!a", "ab"] * 20, "random", 20, max_tokens=8)
+    assert skipped.keys() == {"fewer than two regular tokens", "more than 8 tokens", "the tokenizer refuses it"}
 
 
 @pytest.mark.parametrize(

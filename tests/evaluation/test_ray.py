@@ -19,7 +19,7 @@ from tests.ray_workers import workers
 
 import unmask
 from unmask.errors import InputError, UnmaskError
-from unmask.evaluation import sharing
+from unmask.evaluation import measure
 from unmask.evaluation.measure import InBatches, Measurer
 from unmask.evaluation.pairs import PositionPair
 
@@ -101,14 +101,14 @@ def test_a_worker_answers_after_whole_batches_and_the_rest_follows(tiny, corpus,
     """Seven pairs in batches of three, with a clock that says after each batch that it is time to answer."""
     engine = InBatches(Measurer(tiny, ("product",), None, tiny.regular_ids))
     engine.size = 3
-    monkeypatch.setattr(sharing, "SECONDS", -1.0)
+    monkeypatch.setattr(measure, "SECONDS", -1.0)
     text = corpus.read_text().splitlines()[0]
     ids = tuple(tiny.words.encode(text))
     some = [(10 + place, PositionPair(place, 0, text, ids, (1, 2))) for place in range(7)]
     sizes = []
     while some:
-        found = sharing._measured(engine, some)
+        found = measure._measured(engine, some)
         assert [answer.place for answer in found] == [place for place, _ in some[: len(found)]]
         sizes.append(len(found))
-        some = sharing._rest(some, found)
+        some = measure._rest(some, found)
     assert sizes == [3, 3, 1]

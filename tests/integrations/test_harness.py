@@ -24,7 +24,7 @@ from unmask.cli.lm_eval import MODEL, NAME, main, register
 from unmask.errors import InputError
 from unmask.integrations.harness import UnmaskLM
 from unmask.models.masked_lm import MaskedLM
-from unmask.options.integrations import DECODERS, HarnessOptions
+from unmask.options.scoring import DECODERS, HarnessOptions
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["red", "green", "blue"]

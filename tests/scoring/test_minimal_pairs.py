@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from math import inf
 
 import pytest
 from scipy.stats import binomtest
 
 import unmask
 from unmask.errors import InputError
-from unmask.scoring.results import share, wilson
+from unmask.scoring.results import compare_pairs, share, wilson
+from unmask.scoring.texts import Item, SentencePair
 
 PAIRS = [
     {"sentence_good": "The dogs ran.", "sentence_bad": "The dog a ran.", "UID": "one", "phenomenon": "x"},
@@ -39,6 +41,13 @@ def test_identical_sentences_tie_by_every_score(pieces):
     names = "pll,pll_word,left_to_right,confident,margin,open,any_order,order_bounds"
     found = unmask.score(pairs=same, score=names, model=pieces, exact_tokens=2, orders=4)
     assert all(found.rows[0][f"{name}_correct"] == 0.5 for name in names.split(","))
+
+
+@pytest.mark.parametrize(("good", "bad", "correct"), [(-1.0, -2.0, 1.0), (-inf, -1.0, 0.0), (-1.0, -inf, 1.0), (-inf, -inf, 0.5)])
+def test_two_impossible_sentences_tie(good, bad, correct):
+    pair = SentencePair(Item("a dog"), (Item("a cat"),), "animals")
+    rows = [{"pll": value, "reason": None} for value in (good, bad)]
+    assert compare_pairs([pair], rows, ["pll"], "nats").rows[0]["pll_correct"] == correct
 
 
 @pytest.mark.parametrize(("right", "n"), [(0, 5), (7, 10), (300, 300), (151, 300)])

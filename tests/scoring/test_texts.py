@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import unmask
+from unmask.cli.app import app
 from unmask.errors import InputError, UnmaskWarning
 
 
@@ -156,6 +158,18 @@ def test_difference_of_two_texts_adds_up(pieces):
     assert sum(row["energy_raw_difference"] for row in rows) == pytest.approx(
         found[0]["energy_raw"] - found[1]["energy_raw"], abs=1e-4
     )
+
+
+@pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+def test_a_score_that_one_of_two_texts_lacks_has_no_difference(pieces, pieces_folder):
+    texts = ["The zzz sat.", "The dog sat."]
+    found = unmask.score(texts, "pll,left_to_right", model=pieces, tokens=True)
+    assert found[0]["left_to_right"] is None and found[0]["pll"] is not None
+    assert {key for row in found.difference() for key in row} == {"first_token", "second_token", "pll_difference"}
+    with pytest.raises(unmask.InputError, match="text 1 has no score .a token that the model does not know"):
+        unmask.score(texts, "left_to_right", model=pieces, tokens=True).difference()
+    shown = CliRunner().invoke(app, ["score", *texts, "--score", "pll,left_to_right", "--model", str(pieces_folder)])
+    assert isinstance(shown.exception, SystemExit) and "first minus second, token by token" in shown.stdout
 
 
 def test_proteins_letter_by_letter(tmp_path):

@@ -7,12 +7,12 @@ import pytest
 import unmask
 from unmask.errors import InputError
 from unmask.options.scoring import ScoreOptions
-from unmask.runs.engines import Answer
-from unmask.scoring import run, together
+from unmask.runs.engines import Answer, OnRay
+from unmask.scoring import batch
+from unmask.scoring import score as run
 from unmask.scoring.batch import ScoreSettings
 from unmask.scoring.rows import RowShape
 from unmask.scoring.texts import Item, encode, encode_each
-from unmask.scoring.together import score_texts
 
 PLL = ScoreOptions.given({"score": "pll"}).part(ScoreSettings)
 TEXTS = [
@@ -64,7 +64,7 @@ def test_the_text_begins_and_ends_where_its_words_do(request, name):
 
 def test_equal_tokens_with_other_sites_are_other_texts(pieces):
     texts = [encode(pieces.words, Item("a dog a dog", target)) for target in ((0, 5), (6, 11), None, (0, 5))]
-    found = score_texts(pieces, texts, PLL, shares=True)
+    found = batch.begin(pieces, texts, PLL, shares=True)()
     pll = found.values["pll"]
     assert pll[0] == pll[3] != pll[1] and pll[2] == pytest.approx(pll[0] + pll[1], abs=1e-5)
     assert [len(share) for share in found.shares["pll"]] == [2, 2, 4, 2]
@@ -74,7 +74,7 @@ def test_passes_are_asked_for_before_the_numbers_of_the_chunk_before_are_read(pi
     events = []
 
     def begin(*asked):
-        read, number = together.begin(*asked), sum(event.startswith("begin") for event in events)
+        read, number = batch.begin(*asked), sum(event.startswith("begin") for event in events)
         events.append(f"begin {number}")
         return lambda: (events.append(f"read {number}"), read())[1]
 
@@ -109,10 +109,10 @@ def test_a_stream_is_not_read_far_ahead(pieces, monkeypatch):
     assert len(seen) == 200 and max(ahead) <= run.FEWEST_READ
 
 
-class OneByOne:
+class OneByOne(OnRay):
     """In the place of Ray: takes an item when it has answered the one before."""
 
-    def __init__(self, make_work, workers, gpu):
+    def __init__(self, make_work, *rest):
         self.work = make_work()
 
     def __call__(self, items):
@@ -122,7 +122,7 @@ class OneByOne:
 
 
 def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_tried_again(pieces_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "OnRay", OneByOne)
+    monkeypatch.setattr("unmask.models.workers.OnRay", OneByOne)
     monkeypatch.setattr("unmask.models.workers.start_ray", lambda: None)
     monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"

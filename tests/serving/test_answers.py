@@ -198,7 +198,7 @@ def test_examples_are_what_the_model_reads(client, tmp_path):
 
     from small_models import save_bert
     from unmask.models.masked_lm import MaskedLM
-    from unmask.serving.examples import PROTEIN, examples_for
+    from unmask.serving.app import PROTEIN, examples_for
 
     about = client.get("/api/about").json()
     assert about["examples"] == {}, "the tiny model knows none of their words"

@@ -122,7 +122,7 @@ def test_the_address_printed_can_be_opened(capsys, host, address):
 @contextmanager
 def listening(app, desk):
     """The port of a real server in this process."""
-    from unmask.serving.listening import PageServer
+    from unmask.serving.guard import PageServer
     from unmask.serving.server import listening_socket
 
     server, at = PageServer(app, [desk]), listening_socket("127.0.0.1", 0)
@@ -150,8 +150,8 @@ def closed_after(port, sent):
 
 
 def test_slow_connections_are_closed(served, monkeypatch):
-    monkeypatch.setattr("unmask.serving.listening.SECONDS_TO_ASK", 0.5)
-    monkeypatch.setattr("unmask.serving.listening.SECONDS_TO_READ", 0.5)
+    monkeypatch.setattr("unmask.serving.guard.SECONDS_TO_ASK", 0.5)
+    monkeypatch.setattr("unmask.serving.guard.SECONDS_TO_READ", 0.5)
     head = b"POST /api/words HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
     with listening(*served) as port:
         for sent in (b"", head, head + b'content-length: 40\r\n\r\n{"te'):
@@ -166,9 +166,9 @@ def test_slow_connections_are_closed(served, monkeypatch):
 
 
 def test_a_client_that_does_not_read_is_left(monkeypatch):
-    from unmask.serving.listening import Impatient
+    from unmask.serving.guard import Impatient
 
-    monkeypatch.setattr("unmask.serving.listening.SECONDS_TO_READ", 0.1)
+    monkeypatch.setattr("unmask.serving.guard.SECONDS_TO_READ", 0.1)
 
     async def aborted(reads):
         connection = Impatient.__new__(Impatient)

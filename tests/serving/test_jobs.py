@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
 import time
 import weakref
@@ -12,6 +14,7 @@ import torch
 
 import unmask
 from unmask.runs.progress import Enough
+from unmask.serving.desk import FAILED
 from unmask.serving.questions import Questions
 from unmask.serving.requests import JointAsked, Pin
 from unmask.serving.worker import CURRENT, Job, SharedLM, _Question
@@ -181,6 +184,68 @@ def test_a_small_question_is_not_left_out_by_new_ones(tiny):
     assert worker.close(5)
 
 
+def test_a_large_job_does_not_wait_for_one_that_is_silent(tiny):
+    """A chain whose client does not read asks for nothing: others must not be slowed down by it."""
+    model = SharedLM(tiny)
+    large, silent = Job(spent=10**6), Job()
+    for job in (large, silent):
+        model.worker.begin(job)
+    model.worker._waiting = [_Question(large, 0, 4, call=lambda: 0)]
+    assert model.worker._smaller_may_ask()
+    silent.heard -= 2
+    assert not model.worker._smaller_may_ask()
+    assert model.worker.close(5)
+
+
+def test_an_error_before_a_pass_is_that_requests_alone(tiny, monkeypatch):
+    """The thread that runs the model for all must outlive it."""
+    model, rows = SharedLM(tiny), (torch.full((2, 5), 6), torch.ones((2, 1), dtype=torch.long))
+    found = []
+
+    def ask():
+        try:
+            found.append(model.worker.rows(*rows).shape)
+        except ZeroDivisionError as error:
+            found.append(error)
+
+    for broken in (True, False):
+        with monkeypatch.context() as patch:
+            if broken:
+                patch.setattr(tiny, "rows_at_once", lambda *shape: 1 // 0)
+            thread = threading.Thread(target=ask, daemon=True)
+            thread.start()
+            thread.join(10)
+    assert isinstance(found[0], ZeroDivisionError) and found[1] == (2, 1, tiny.vocab_size)
+    assert model.worker.close(5)
+
+
+def test_a_client_that_leaves_before_the_first_line_ends_its_job(served):
+    app, desk = served
+    body = json.dumps({"template": "the [MASK] [MASK] .", "sweeps": 400, "chains": 8}).encode()
+    coming = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive():
+        return coming.pop() if coming else {"type": "http.disconnect"}
+
+    async def send(message):
+        await asyncio.sleep(0)
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/sample", "query_string": b"", "headers": headers}
+    asyncio.run(app(scope, receive, send))
+    end = time.monotonic() + 20
+    while desk.jobs:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_defect_ends_a_stream_with_a_line(client, events, monkeypatch):
+    monkeypatch.setattr("unmask.serving.questions.fill", lambda **asked: 1 // 0)
+    monkeypatch.setattr(threading, "excepthook", lambda found: None)
+    found = client.post("/api/fill/events", json={"text": "the [MASK] ."})
+    assert events(found.text)[-1] == ("error", {"error": FAILED})
+
+
 def test_a_large_job_asks_for_small_slices_while_there_are_others(tiny, monkeypatch):
     model, sizes = SharedLM(tiny), []
     monkeypatch.setattr(model.worker, "rows", lambda ids, at: (sizes.append(len(ids)), tiny.logits(ids, at))[1])
@@ -256,7 +321,7 @@ def test_equal_questions_under_way_are_computed_once(client, served, gated):
 
 
 def test_a_joint_that_is_not_used_leaves_memory_and_comes_back(tiny, monkeypatch):
-    monkeypatch.setattr("unmask.serving.kept.SECONDS_IN_MEMORY", 0.1)
+    monkeypatch.setattr("unmask.serving.memory.SECONDS_IN_MEMORY", 0.1)
     model = SharedLM(tiny)
     questions = Questions(model)
     asked = JointAsked(text="a [MASK] sat under a [MASK] .", candidates=6)
@@ -273,6 +338,46 @@ def test_a_joint_that_is_not_used_leaves_memory_and_comes_back(tiny, monkeypatch
     assert again.map.given is not None
     again.map.given = None
     assert again == first
+    assert model.worker.close(5)
+
+
+def test_a_joint_that_cannot_be_written_whole_is_computed_again(tiny, monkeypatch):
+    """A request that changes it while it is written must not leave half a file behind, nor stop the others' move."""
+    model = SharedLM(tiny)
+    questions = Questions(model)
+    asked = JointAsked(text="a [MASK] sat under a [MASK] .", candidates=6)
+    first = questions.joint(asked)
+    monkeypatch.setattr("unmask.serving.memory.SECONDS_IN_MEMORY", 0.0)
+    kept = questions._kept
+    (entry,) = kept._kept.values()
+    entry.found.__dict__["changing"] = ChangesDict()
+    kept._move()
+    assert questions.joint(asked) == first
+    assert model.worker.close(5)
+
+
+class ChangesDict:
+    """Raises what pickle raises for a dictionary that another thread adds to."""
+
+    def __reduce__(self):
+        raise RuntimeError("dictionary changed size during iteration")
+
+
+def test_a_joint_on_its_way_to_the_disk_keeps_nobody_waiting(tiny, monkeypatch):
+    model, held, writes = SharedLM(tiny), threading.Event(), threading.Event()
+    questions = Questions(model)
+    questions.joint(JointAsked(text="a [MASK] sat under a [MASK] .", candidates=6))
+    monkeypatch.setattr("unmask.serving.memory.SECONDS_IN_MEMORY", 0.0)
+    monkeypatch.setattr("unmask.serving.memory._Writer.dump", lambda self, found: (writes.set(), held.wait(20)))
+    mover = threading.Thread(target=questions._kept._move)
+    mover.start()
+    assert writes.wait(20)
+    other = threading.Thread(target=questions.joint, args=[JointAsked(text="the [MASK] [MASK] .", candidates=6)])
+    other.start()
+    other.join(10)
+    assert not other.is_alive()
+    held.set()
+    mover.join(20)
     assert model.worker.close(5)
 
 

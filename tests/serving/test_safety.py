@@ -15,7 +15,7 @@ import unmask
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.run.watching import watch
 from unmask.sampling.settings import SampleSettings
-from unmask.serving import limits
+from unmask.serving import requests
 from unmask.serving.guard import Guard
 from unmask.serving.worker import CURRENT, Cancelled, Job, SharedLM
 
@@ -103,9 +103,9 @@ def test_what_is_no_json_is_called_that(client):
 
 
 def test_what_is_too_long_for_the_page_says_so(monkeypatch, client):
-    monkeypatch.setattr(limits, "MOST_PASSES", 10)
-    monkeypatch.setattr(limits, "MOST_DEPENDENCE_PASSES", 10)
-    monkeypatch.setattr(limits, "MOST_STEPS", 10)
+    monkeypatch.setattr(requests, "MOST_PASSES", 10)
+    monkeypatch.setattr(requests, "MOST_DEPENDENCE_PASSES", 10)
+    monkeypatch.setattr(requests, "MOST_STEPS", 10)
     for path, body in {
         "joint": {"text": TWO, "exact": True},
         "dependence": {"text": "the cat sat ."},
@@ -116,7 +116,7 @@ def test_what_is_too_long_for_the_page_says_so(monkeypatch, client):
 
 
 def test_a_large_request_is_refused_with_and_without_its_length(client):
-    large = b'{"text": "' + b"a" * limits.MOST_BYTES + b'"}'
+    large = b'{"text": "' + b"a" * requests.MOST_BYTES + b'"}'
     said = client.post("/api/fill", content=large, headers={"content-type": "application/json"})
     unsaid = client.post("/api/fill", content=iter([large[:1000], large[1000:]]), headers={"content-type": "application/json"})
     assert said.status_code == unsaid.status_code == 413

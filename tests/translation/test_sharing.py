@@ -14,8 +14,8 @@ from tests.ray_workers import Here, workers
 
 import unmask
 from unmask.errors import InputError
-from unmask.translation import sharing
 from unmask.translation.settings import TranslateSettings
+from unmask.translation.sharing import shares
 from unmask.translation.translators import PairModel
 
 
@@ -29,8 +29,8 @@ def test_shares_have_the_rows_of_one_process(
     masked: Path, causal: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bit for bit; of several searches, those of sources that are searched together."""
-    monkeypatch.setattr(sharing, "OnRay", Here)
-    monkeypatch.setattr(sharing, "workers_device", lambda device: "cpu")
+    monkeypatch.setattr("unmask.models.workers.OnRay", Here)
+    monkeypatch.setattr("unmask.models.workers.start_ray", lambda: None)
     monkeypatch.setattr("unmask.translation.beam_search.ROWS", {"cpu": 20})
     given = {"model": causal if "beam" in options.values() else masked, "device": "cpu", **options}
     local, seen = unmask.translate(sources(12), **given), []
@@ -41,12 +41,10 @@ def test_shares_have_the_rows_of_one_process(
 
 def test_sources_of_one_search_go_together_and_others_to_all_workers() -> None:
     ids = [tuple(range(n)) for n in (3, 1, 2, 5, 4, 9, 7, 8)]
-    made = object.__new__(sharing.SharedSources)
-    made.device, made.settings = "cpu", TranslateSettings(decoder="beam", beam=64)
-    assert made.items(ids, 2) == [[1, 2, 0, 4], [3, 6, 7, 5]]
-    made.settings = TranslateSettings()
-    assert made.items(ids, 2) == [[place] for place in (1, 2, 0, 4, 3, 6, 7, 5)]
-    assert made.items(ids, 1) == [[1, 2], [0, 4], [3, 6], [7, 5]]
+    beam, drawn = TranslateSettings(decoder="beam", beam=64), TranslateSettings()
+    assert shares(beam, "cpu", ids, 2) == [[1, 2, 0, 4], [3, 6, 7, 5]]
+    assert shares(drawn, "cpu", ids, 2) == [[place] for place in (1, 2, 0, 4, 3, 6, 7, 5)]
+    assert shares(drawn, "cpu", ids, 1) == [[1, 2], [0, 4], [3, 6], [7, 5]]
 
 
 def test_a_loaded_model_does_not_travel(masked: Path) -> None:

@@ -9,13 +9,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.variants.all_at_once import variant_scores
 
 from unmask.cloze import blanked
 from unmask.errors import InputError, ModelError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.lattice import random_orders
 from unmask.tables.unary import unary_tables
-from unmask.variants.contexts import Contexts, variant_scores
+from unmask.variants.contexts import Contexts
 from unmask.variants.mutants import effects
 from unmask.variants.registry import SCORES, chosen, columns_of
 

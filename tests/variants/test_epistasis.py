@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 import unmask
 from unmask.cli.app import app
 from unmask.errors import InputError
-from unmask.variants.contacts import aligned, distances
-from unmask.variants.epistasis import MEASURED, interactions
+from unmask.variants.epistasis import MEASURED, aligned, distances, interactions
 from unmask.variants.interactions import Design, by_order, curve
 
 SITES = 7

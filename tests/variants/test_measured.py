@@ -10,12 +10,12 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from tests.variants.all_at_once import variant_scores
 from typer.testing import CliRunner
 
 import unmask
 from unmask.cli.app import app
 from unmask.errors import InputError
-from unmask.variants.contexts import variant_scores
 from unmask.variants.measured import compared
 from unmask.variants.reading import Variants
 from unmask.variants.signatures import OfMeasured, OfMutants

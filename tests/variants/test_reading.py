@@ -10,7 +10,7 @@ import pytest
 
 from unmask.errors import InputError
 from unmask.variants.parent import Parent, residue_ids
-from unmask.variants.reading import read_variant, read_variants
+from unmask.variants.reading import number, read_variant, read_variants
 
 SEQUENCE = "ACDEGACD"
 
@@ -146,3 +146,10 @@ def test_a_file_that_is_not_there_or_not_text(parent, tmp_path):
     (tmp_path / "m.csv").write_bytes(b"mutant,y\nA1C,\xff\n")
     with pytest.raises(InputError, match="line 2: byte .* is not UTF-8"):
         read_variants(tmp_path / "m.csv", parent)
+
+
+def test_numbers_have_no_underscores():
+    """Python reads 1_2 as 12; in a list of measurements it is a name."""
+    assert number("1.5e3", "y") == 1500
+    with pytest.raises(InputError, match="y '1_2' is not a number"):
+        number("1_2", "y")

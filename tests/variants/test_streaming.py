@@ -9,12 +9,12 @@ from itertools import product
 import pytest
 import torch
 from pyarrow import parquet
+from tests.variants.all_at_once import variant_scores
 
 import unmask
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.variants import streaming
-from unmask.variants.contexts import variant_scores
 from unmask.variants.streaming import Asked, chunk_size, kept_scores, refuse_many
 
 LOAD = partial(TabularMLM.random, 3, 5, 4)
@@ -138,7 +138,7 @@ def test_too_many_passes_are_refused_with_their_count(variants, monkeypatch):
 def test_a_workers_numbers_are_those_of_this_process(variants):
     contexts = ASKED.contexts(LOAD())
     pairs = contexts.pairs(variants)
-    work = pickle.loads(pickle.dumps(partial(streaming._worker, LOAD, ASKED, pairs)))()
+    work = pickle.loads(pickle.dumps(partial(streaming._worker, ASKED, pairs)))(LOAD())
     start, found = work((7, variants[:9].to(torch.int32).numpy()))
     contexts.know(pairs)
     assert start == 7
@@ -196,3 +196,13 @@ def test_mutants_on_ray_give_the_same_table(ray_here, tmp_path, letters_folder):
     assert two.sentence == one.sentence
     parts = [sorted(path.name for path in (tmp_path / run / "sequence" / "parts").iterdir()) for run in ("one", "two")]
     assert parts[0] == parts[1] and len(parts[0]) > 2
+
+
+def test_chunks_that_need_no_more_passes_report_too(tmp_path, variants, monkeypatch):
+    monkeypatch.setattr(streaming, "MOST_TOGETHER", 16)
+    asked, seen = Asked(ASKED.ids, ASKED.sites, ("singles", "pairs:mrf"), ASKED.allowed), []
+    found = kept_scores(tmp_path / "run", LOAD(), "tables", asked, variants, progress=lambda *report: seen.append(report))
+    assert len(list((tmp_path / "run" / "parts").iterdir())) > 4 and seen[-1][:2] == (90, 90)
+    expected = asked.contexts(LOAD()).scores(variants)
+    for name, values in expected.items():
+        assert found[name].tolist() == pytest.approx(values.tolist(), abs=1e-12)

@@ -168,27 +168,18 @@ def ask_chain(model: MaskedLM, text: str, options: FillOptions) -> ChainQuestion
     blanks, readings = _read(model, text, options.positions, options.targets, options.pieces)
     support = allowed_tokens(model, options.alphabet)
     given = [read_answer(model, blanks, answer) for answer in options.answers or ()]
-    _refuse_outside(model, support, [(f"answer {g.answer!r}", g.tokens) for g in given])
-    _refuse_outside(model, support, [("target", readings[0].cloze.gold or ())])
+    gold, known = readings[0].cloze.gold or (), set(support.tolist())
+    named = [*((f"answer {g.answer!r}", g.parts) for g in given), ("target", tuple((i,) for i in gold))]
+    for name, parts in named:
+        for token in [i for part in parts for i in part if i not in known]:
+            raise InputError(f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it, or choose another")
     filled = FilledBlanks(model, blanks, readings, options)
     for reading in readings:
         filled.allowed(reading)
-    named = [(f"answer {g.answer!r}", g.parts) for g in given]
-    if options.targets is not None and readings[0].cloze.gold is not None:
-        named.append(("target", tuple((i,) for i in readings[0].cloze.gold)))
-    for name, parts in named:
-        why = filled.outside(parts)
-        if why:
+    for name, parts in named if options.targets is not None else named[:-1]:
+        if why := filled.outside(parts):
             raise InputError(f"the {name} {why}: leave it out, or loosen the constraints")
     return ChainQuestion(model, text, options, blanks, readings, given, filled, support)
-
-
-def _refuse_outside(model: MaskedLM, support: Tensor, named: Sequence[tuple[str, Sequence[int]]]) -> None:
-    known = set(support.tolist())
-    for name, tokens in named:
-        wrong = [model.token(i) for i in tokens if i not in known]
-        if wrong:
-            raise InputError(f"the {name} has {wrong[0]!r}, which is not in the alphabet: add it, or choose another")
 
 
 def _read(
@@ -202,9 +193,10 @@ def _read(
         return blanks, readings_of(model.words, text, blanks, model.max_length)
     cloze = model.cloze(text, positions, targets)
     if positions is None and targets is None:
-        return read_blanks(model.words, text, pieces), [TextReading(cloze, (1,) * len(cloze.block))]
-    first = len(model.words.around()[0])
-    blanks = [Blank("token", 1, 1, p == first, p != first) for p in cloze.block]
+        blanks = read_blanks(model.words, text, pieces)
+    else:
+        first = len(model.words.around()[0])
+        blanks = [Blank("token", 1, 1, p == first, p != first) for p in cloze.block]
     return blanks, [TextReading(cloze, (1,) * len(cloze.block))]
 
 

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from unmask.answers.first_look import worse_than_uniform
-from unmask.answers.on_residues import residue_ids
+from unmask.answers.asking import worse_than_uniform
+from unmask.answers.on_residues import read_regions, residue_ids, without_gaps
 from unmask.answers.on_texts import OnTexts, measure, texts_of
-from unmask.answers.regions import read_regions, without_gaps
 from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM

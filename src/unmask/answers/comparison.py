@@ -17,10 +17,20 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Candidates, Model, answered, asked, for_each, mass_in_words, one_or_many, with_warning
+from unmask.answers.asking import (
+    Alphabet,
+    Candidates,
+    Model,
+    answered,
+    asked,
+    for_each,
+    look_at_first,
+    mass_in_words,
+    one_or_many,
+    with_warning,
+)
 from unmask.answers.completion import complete
 from unmask.answers.filling import with_gold
-from unmask.answers.first_look import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze
@@ -134,12 +144,12 @@ class Comparison:
         sites = torch.tensor([self.cloze.block]).expand(len(rows), -1)
         texts = torch.tensor([self.cloze.filled(row) for row in rows])
         over_orders = lattice(Conditionals(self.model, self.support), texts, sites).log_mean.tolist()
-        return [self._completion(row, log_prob) for row, log_prob in zip(rows, over_orders, strict=True)]
-
-    def _completion(self, row: list[int], over_orders: float) -> ComparedCompletion:
-        filled = complete(self.model, self.cloze, row, 0.0, 0.0)
-        log_probs = {name: float(joint.log_prob(row)) for name, joint in self.joints.items()}
-        return ComparedCompletion(filled.tokens, filled.text, log_probs, over_orders, filled.is_gold)
+        found = []
+        for row, orders_log_prob in zip(rows, over_orders, strict=True):
+            filled = complete(self.model, self.cloze, row, 0.0, 0.0)
+            log_probs = {name: float(joint.log_prob(row)) for name, joint in self.joints.items()}
+            found.append(ComparedCompletion(filled.tokens, filled.text, log_probs, orders_log_prob, filled.is_gold))
+        return found
 
     def to_dict(self) -> dict[str, object]:
         """The JSON of `unmask compare --json`."""

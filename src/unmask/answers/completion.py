@@ -304,36 +304,35 @@ class FilledBlanks:
 
     def other_spellings(self, filling: Sequence[int]) -> list[tuple[int, ...]]:
         """The other fillings that spell the same, if the text has one [WORD]; else an empty list."""
-        words = [b for b, blank in enumerate(self.blanks) if blank.kind == "word"]
-        if len(words) != 1:
+        if self.words != 1:
             return []
-        reading = self.readings[filling[0]]
-        parts = reading.parts(filling[1:])
+        word = next(b for b, blank in enumerate(self.blanks) if blank.kind == "word")
+        parts = self.readings[filling[0]].parts(filling[1:])
         number = {r.lengths: n for n, r in enumerate(self.readings)}
         others = []
-        for split in self.marks.splits(parts[words[0]], self.blanks[words[0]].most):
-            changed = [*parts[: words[0]], split, *parts[words[0] + 1 :]]
+        for split in self.marks.splits(parts[word], self.blanks[word].most):
+            changed = [*parts[:word], split, *parts[word + 1 :]]
             n = number.get(tuple(len(part) for part in changed))
-            if n is not None and split != parts[words[0]]:
+            if n is not None and split != parts[word]:
                 others.append((n, *(i for part in changed for i in part)))
         return others
 
     def _broken(self, b: int, ids: tuple[int, ...]) -> str:
         """The constraint that the tokens of a blank break, in words; empty if they break none."""
-        blank, text, pattern = self.blanks[b], self.spelled(b, ids), self.patterns.get(b)
+        blank = self.blanks[b]
         if b in self.allowed_ids and ids not in self.allowed_ids[b]:
             return "allow does not name"
-        if text.casefold() in self.forbidden:
-            return "forbid leaves out"
-        if pattern is not None and pattern.fullmatch(text) is None:
-            return f"does not match {pattern.pattern!r}"
+        if why := self._misspelled(b, self.spelled(b, ids)):
+            return why
         if blank.kind == "word" and not self.marks.is_canonical(ids, blank.at_start, blank.after_space):
             return "is not a whole word of this tokenizer"
         return ""
 
-    def _text_passes(self, b: int, text: str) -> bool:
+    def _misspelled(self, b: int, text: str) -> str:
+        if text.casefold() in self.forbidden:
+            return "forbid leaves out"
         pattern = self.patterns.get(b)
-        return text.casefold() not in self.forbidden and (pattern is None or pattern.fullmatch(text) is not None)
+        return "" if pattern is None or pattern.fullmatch(text) else f"does not match {pattern.pattern!r}"
 
     def _mask(self, b: int, length: int, piece: int) -> Bool[Tensor, " V"] | None:
         blank = self.blanks[b]
@@ -346,7 +345,7 @@ class FilledBlanks:
             mask = named if mask is None else mask & named
         if length == 1 and (self.forbidden or b in self.patterns):
             passing = torch.zeros(self.model.vocab_size, dtype=torch.bool)
-            passing[[i for i in self.model.regular_ids if self._text_passes(b, self.spelled(b, [i]))]] = True
+            passing[[i for i in self.model.regular_ids if not self._misspelled(b, self.spelled(b, [i]))]] = True
             mask = passing if mask is None else mask & passing
             if blank.most == 1 and not bool(mask.any()):
                 raise InputError(

@@ -28,8 +28,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Model, allowed_tokens, for_each, one_or_many
-from unmask.answers.first_look import look_at_first
+from unmask.answers.asking import Alphabet, Model, allowed_tokens, for_each, look_at_first, one_or_many
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import Cloze, blanked

@@ -22,13 +22,13 @@ from unmask.answers.asking import (
     answered,
     asked,
     for_each,
+    look_at_first,
     mass_in_words,
     one_or_many,
     with_warning,
 )
 from unmask.answers.chain_filling import ChainFilling, ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
-from unmask.answers.first_look import look_at_first
 from unmask.answers.library import library_file
 from unmask.arguments import checked
 from unmask.cloze import Cloze
@@ -98,7 +98,7 @@ class Filling:
 
     def view(self) -> Any:
         """In a notebook, the two blanks as `unmask serve` draws them: a widget in which words can be pinned."""
-        from unmask.answers.pair_map import pair_view
+        from unmask.answers.plots import pair_view
 
         return pair_view(self.joint, self.product)
 

@@ -9,21 +9,32 @@ q is renormalised over the 20 residues; other letters (X, gaps) are left out. A 
 
 One pass in which t of n residues are shown, t uniform from 0 to n - 1 and the set uniform too, has the mean of any order's sum
 over its n - t hidden residues, times n / (n - t). Intervals are 1.96 standard errors of a ratio of sums, with sequences as units.
+
+Regions come from a table of the user. Letters are counted from 1 as the file of sequences writes them, gaps (- and .) too; `end`
+belongs to the region.
+
+    region,start,end           columns of an alignment, the same for every sequence
+    name,region,start,end      letters of the sequence with this name in the FASTA file
 """
 
 from __future__ import annotations
 
+import csv
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, nan, sqrt
+from pathlib import Path
 
 import numpy as np
 import torch
 
-from unmask.answers.regions import Regions
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.files import user_path
+from unmask.runs.lines import numbered_lines
 from unmask.runs.progress import Progress
+from unmask.tables.questions import of_one_key
 
 RESIDUES = "ACDEFGHIKLMNPQRSTVWY"
 MOST_LETTERS = 40
@@ -33,6 +44,8 @@ ROWS = 32
 EVERYTHING, ELSEWHERE = "all residues", "elsewhere"
 Place = tuple[int, int]
 """The number of a sequence, and a position among its tokens."""
+GAPS = "-."
+HEADERS = (["region", "start", "end"], ["name", "region", "start", "end"])
 
 
 @dataclass(frozen=True)
@@ -132,13 +145,15 @@ def measure_residues(
 def _regions_of(
     model: MaskedLM, rows: Sequence[Sequence[int]], places: Sequence[Place], regions: Regions, numbers: Sequence[int]
 ) -> dict[Place, str]:
-    """The region of every place."""
-    before, after = map(len, model.words.around())
-    for row, number in enumerate(numbers):
-        letters = len(regions.by_residue[number])
-        if len(rows[row]) != model.max_length and len(rows[row]) != before + letters + after:
-            raise InputError(f"sequence {number + 1} of data has letters that are not one token each: leave regions out")
-    return {(row, t): regions.by_residue[numbers[row]][t - before] or ELSEWHERE for row, t in places}
+    """The region of every place; raises if a token is not the letter that is counted there."""
+    before, found = len(model.words.around()[0]), dict[Place, str]()
+    for row, t in places:
+        letters = regions.by_residue[numbers[row]]
+        letter, region = letters[t - before] if t - before < len(letters) else ("", None)
+        if letter.upper() != model.token(rows[row][t]).strip():
+            raise InputError(f"sequence {numbers[row] + 1} of data has letters that are not one token each: leave regions out")
+        found[row, t] = region or ELSEWHERE
+    return found
 
 
 @torch.no_grad()
@@ -158,11 +173,8 @@ def _any_order(
     support, column = torch.tensor(list(kinds)), torch.tensor([kinds.get(i, 0) for i in range(model.vocab_size)])
     depths = (torch.randperm(ORDER_PASSES, generator=generator) + torch.rand(ORDER_PASSES, generator=generator)) / ORDER_PASSES
     shown = [int(depth * len(sites[row])) for depth, row in zip(depths.tolist(), turns, strict=True)]
-    by_length = sorted(range(ORDER_PASSES), key=lambda j: len(rows[turns[j]]))
-    start = 0
-    while start < len(by_length):
-        length = len(rows[turns[by_length[start]]])
-        part = [j for j in by_length[start : start + ROWS] if len(rows[turns[j]]) == length]
+    done = 0
+    for part in of_one_key(range(ORDER_PASSES), lambda j: len(rows[turns[j]]), ROWS):
         ids = torch.tensor([rows[turns[j]] for j in part])
         hidden = [
             [sites[turns[j]][i] for i in torch.randperm(len(sites[turns[j]]), generator=generator)[shown[j] :]] for j in part
@@ -170,14 +182,14 @@ def _any_order(
         shown_ids = ids.clone()
         for n, some in enumerate(hidden):
             shown_ids[n, some] = model.mask_id
-        logits = model.logits(shown_ids, torch.arange(length).expand(len(part), -1)).double().cpu()
+        logits = model.logits(shown_ids, torch.arange(ids.shape[1]).expand(len(part), -1)).double().cpu()
         log_q = logits[:, :, support].log_softmax(-1).gather(2, column[ids][:, :, None])[:, :, 0]
         for n, j in enumerate(part):
             weight = len(sites[turns[j]]) / len(hidden[n])
             yield from ((turns[j], (turns[j], t), -float(log_q[n, t]), weight) for t in hidden[n])
-        start += len(part)
+        done += len(part)
         if progress:
-            progress(start, ORDER_PASSES, "passes in any order")
+            progress(done, ORDER_PASSES, "passes in any order")
 
 
 def _perplexity(terms: Sequence[tuple[int, float, float]]) -> Perplexity:
@@ -197,3 +209,70 @@ def _shown(found: Perplexity) -> str:
     if found.value != found.value:
         return "-"
     return f"{found.value:.2f}" if found.low != found.low else f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class Regions:
+    """The region of every residue of every sequence.
+
+    names       the regions, in the file's order
+    by_residue  for each sequence, for each of its residues (gaps left out), the letter and the region's name or None
+    """
+
+    names: list[str]
+    by_residue: list[list[tuple[str, str | None]]]
+
+
+def without_gaps(sequence: str) -> str:
+    """A sequence of an alignment, its gaps left out."""
+    return sequence.translate(dict.fromkeys(map(ord, GAPS)))
+
+
+def read_regions(given: str | Path, names: Sequence[str] | None, sequences: Sequence[str]) -> Regions:
+    """The regions of a table, for sequences as they are written; `names` of a FASTA file's records."""
+    path = user_path(given, "regions")
+    lines = [(number, line) for number, line in numbered_lines(path) if line.strip()]
+    cells = [[cell.strip() for cell in row] for row in csv.reader(line for _, line in lines)]
+    header = [cell.lower() for cell in cells[0]] if cells else []
+    if header not in HEADERS or len(cells) < 2:
+        raise InputError(
+            f"regions {str(path)!r} is not a table of regions: begin it with region,start,end or name,region,start,end, "
+            "and give one region per line"
+        )
+    number_of: dict[str, int] = {}
+    if "name" in header:
+        if names is None:
+            raise InputError(f"regions {str(path)!r} names sequences, and data is not FASTA: give region,start,end, or FASTA")
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise InputError(f"data has {twice[0]!r} more than once, and regions go by name: give each sequence its own name")
+        number_of = {name: number for number, name in enumerate(names)}
+    columns: list[list[str | None]] = [[None] * len(sequence) for sequence in sequences]
+    longest = max(map(len, sequences))
+    found: dict[str, None] = {}
+    for (number, _), row in zip(lines[1:], cells[1:], strict=True):
+        at = f"regions {str(path)!r} line {number}"
+        if len(row) != len(header):
+            raise InputError(f"{at} has {len(row)} cells: give {','.join(header)}")
+        entry = dict(zip(header, row, strict=True))
+        if not entry["start"].isdecimal() or not entry["end"].isdecimal() or len(entry["end"]) > 9:
+            raise InputError(f"{at}: {entry['start']!r} to {entry['end']!r} is not a range: give whole numbers from 1 on")
+        start, end = int(entry["start"]), int(entry["end"])
+        name = entry.get("name")
+        if name is not None and name not in number_of:
+            raise InputError(f"{at}: no sequence of data is named {name!r}: write the first word after > of its record")
+        chosen = range(len(sequences)) if name is None else [number_of[name]]
+        length = longest if name is None else len(sequences[number_of[name]])
+        if not 1 <= start <= end <= length:
+            raise InputError(f"{at}: {start} to {end} is outside the letters 1 to {length}: correct it")
+        found[entry["region"]] = None
+        for one in chosen:
+            for place in range(start - 1, min(end, len(sequences[one]))):
+                if columns[one][place] is not None:
+                    raise InputError(f"{at}: letter {place + 1} is in {columns[one][place]!r} already: let regions not overlap")
+                columns[one][place] = entry["region"]
+    residues = [
+        [(letter, region) for letter, region in zip(sequence, column, strict=True) if letter not in GAPS]
+        for sequence, column in zip(sequences, columns, strict=True)
+    ]
+    return Regions(list(found), residues)

@@ -31,15 +31,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from unmask.answers.first_look import mean_and_error
-from unmask.answers.on_residues import Masked, Place, RegionWorth, measure_residues, residue_ids
-from unmask.answers.regions import Regions
+from unmask.answers.asking import mean_and_error
+from unmask.answers.on_residues import Masked, Place, Regions, RegionWorth, measure_residues, residue_ids
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import ACTIVATIONS, BertMaskedLM, BertShape
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.files import user_path
 from unmask.runs.lines import FASTA, fasta_records, kind_of, plain_texts, source_name
 from unmask.runs.progress import Progress
+from unmask.tables.questions import of_one_key
 
 MOST_POSITIONS = 2_000
 DOUBT_POSITIONS = 100
@@ -166,15 +166,10 @@ def _masked_one_by_one(
     model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[Place]
 ) -> Iterator[tuple[list[Place], Tensor, Tensor]]:
     """Places, log q at each, which alone is masked, and the tokens there; rows of one length together."""
-    by_length = sorted(chosen, key=lambda place: len(rows[place[0]]))
-    start = 0
-    while start < len(by_length):
-        length = len(rows[by_length[start][0]])
-        part = [place for place in by_length[start : start + ROWS] if len(rows[place[0]]) == length]
+    for part in of_one_key(chosen, lambda place: len(rows[place[0]]), ROWS):
         ids, where = torch.tensor([rows[row] for row, _ in part]), torch.tensor([[place] for _, place in part])
         logits = model.logits(ids.scatter(1, where, model.mask_id), where)[:, 0]
         yield part, logits.double().log_softmax(-1).cpu(), ids.gather(1, where)[:, 0]
-        start += len(part)
 
 
 def doubts(model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[Place]) -> Iterator[str]:

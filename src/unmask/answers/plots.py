@@ -1,30 +1,52 @@
-"""Figures, with matplotlib: joints of two blanks, dependence of positions.
+"""Figures of answers: heat maps with matplotlib, and the map of two blanks that page and notebook draw.
 
+    cells       log mu(x, y)                     of the construction shown
+    product     log m_a(x) + log m_b(y)          of independent blanks, beside it
+    given       mu(y | x) and q_b(y | x)         with a word x pinned: the joint's conditional, and the model's own
+
+All are given that both blanks lie in their candidate sets. `pair_view` is the map as a widget in a notebook (extra `notebook`).
 The user's own text is drawn as it is: a dollar sign or a bracket in it is not mathematics.
 """
 
 from __future__ import annotations
 
-import warnings
+import re
+from base64 import b64encode
 from collections.abc import Callable, Sequence
+from importlib.resources import files
+from math import exp
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
+from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.formats import around_blanks
 from unmask.joints.joint import Joint
-from unmask.runs.files import atomic_path
+from unmask.joints.metrics import compatibility
+from unmask.runs.files import write_atomically
 from unmask.runs.outputs import answer_file
 
 if TYPE_CHECKING:
     from unmask.answers.dependence import Dependence
     from unmask.figures import Figure
 
-
 FORMATS = {".png": (b"\x89PNG",), ".pdf": (b"%PDF",), ".svg": (b"<?xml", b"<svg")}
 """Endings of figures, and how such files begin."""
+WEAK, STRONG = 0.05, 0.5
+"""Nats of mutual information below which blanks are called nearly independent, and from which on strongly dependent."""
+NEARLY = 0.5
+"""Root mean square log-ratio, in nats, up to which conditionals are said to nearly agree with one joint."""
+DRAWING = files("unmask.answers") / "drawing"
+MODULES = ("dom.js", "arrows.js", "heatmap.js", "bars.js", "notebook.js")
+STYLES = ("palette.css", "notebook.css", "figures.css")
+THEMES = {
+    "light": ('[data-jp-theme-light="true"]', ".vscode-light", 'html[theme="light"]'),
+    "dark": ('[data-jp-theme-light="false"]', ".vscode-dark", 'html[theme="dark"]'),
+}
+"""How Jupyter, VS Code and Colab mark their theme, which need not be that of the system."""
 
 
 def figure_path(given: str | Path | None, texts: int, reads: Sequence[object], name: str = "figure") -> Path | None:
@@ -34,11 +56,8 @@ def figure_path(given: str | Path | None, texts: int, reads: Sequence[object], n
 
 def save_figure(draw: Callable[[], Figure], path: Path | None, name: str = "figure") -> None:
     """Draw a figure and write it, whole or not at all, if it has a path."""
-    if path is None:
-        return
-    with atomic_path(path, f"choose another --{name}") as temporary, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks is drawn as a box
-        draw().savefig(temporary, dpi=150, format=path.suffix[1:].lower())
+    if path is not None:
+        write_atomically(path, draw().drawn(path.suffix[1:].lower()), f"choose another --{name}")
 
 
 def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> Figure:
@@ -112,3 +131,110 @@ def dependence_map(found: Dependence) -> Figure:
     panel.set_title(f"{shown}\n{found.construction} joint of each pair, {beside}", fontsize=10, parse_math=False)
     figure.colorbar(image, ax=panel, label="mutual information (nats)", shrink=0.8)
     return figure
+
+
+def pair_map(joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, int] | None = None) -> dict[str, Any]:
+    """The map of two blanks under a joint, beside the product over the same tables: plain lists, which page and notebook draw.
+
+    shown    tokens along each edge: those with the highest marginal of the joint and of the product on average
+    pinned   (blank, token id): the first blank is 0
+
+    axes      of each blank the tokens shown, likeliest first, and their probabilities with the other blank unknown
+    joint     probabilities of the cells, rows of the first blank; `product`: with independent blanks
+    given     the likeliest tokens y of the other blank with x pinned: mu(y | x), mu(y) before, and the model's own q(y | x)
+    """
+    if joint.sites != 2:
+        raise InputError(f"a map is of two blanks, and the text has {joint.sites}: blank two words")
+    marginals, apart = joint.marginals(), product.marginals()
+    axes = []
+    for t in (0, 1):
+        place = (marginals[t] + apart[t]).topk(min(shown, joint.shape[t])).indices
+        place = place[marginals[t][place].argsort(descending=True)]
+        axes.append(_tokens(joint, t, place) | {"marginal": marginals[t][place].tolist(), "product": apart[t][place].tolist()})
+    rows = torch.cartesian_prod(*[torch.tensor(axis["ids"]) for axis in axes])
+    size = (len(axes[0]["ids"]), len(axes[1]["ids"]))
+    cells = {name: one.log_prob(rows).reshape(size).exp().tolist() for name, one in (("joint", joint), ("product", product))}
+    return {"axes": axes, **cells, "given": None if pinned is None else _given(joint, marginals, *pinned, shown)}
+
+
+def dependence_in_words(joint: Joint, compatibility: float) -> str:
+    """How dependent two or more blanks are under a joint, and how compatible the model's conditionals, in words."""
+    information = max(0.0, joint.total_correlation())
+    root = compatibility**0.5
+    how = "nearly independent" if information < WEAK else "dependent" if information < STRONG else "strongly dependent"
+    agree = "nearly agree" if root <= NEARLY else "do not quite agree" if root <= 4 * NEARLY else "disagree"
+    if joint.sites == 2:
+        divided = f"one word divides the perplexity of the other by {exp(information):.2f}"
+        measured = f"{information:.2f} nats of mutual information; {divided}"
+    else:
+        measured = f"{information:.2f} nats of total correlation"
+    apart = f"{root:.2f} nats apart (root mean square)"
+    return f"The blanks are {how}: {measured}. The model's conditionals {agree} with one joint: {apart}."
+
+
+def _tokens(joint: Joint, blank: int, place: Tensor) -> dict[str, Any]:
+    ids = joint.tables.candidates[blank][place].tolist()
+    return {"ids": ids, "tokens": list(map(joint.label, ids))}
+
+
+def _given(joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, shown: int) -> dict[str, Any]:
+    whole("blank", blank, 0, 1)
+    other = 1 - blank
+    given = joint.conditional(other, [token])
+    place = given.topk(min(shown, len(given))).indices
+    at = int((joint.tables.candidates[blank] == token).nonzero()[0])
+    model = joint.tables.log_q[other].select(blank, at).exp()
+    numbers = {"given": given, "marginal": marginals[other], "model": model}
+    lists = {name: values[place].tolist() for name, values in numbers.items()}
+    return {"blank": blank, "token": joint.label(token), **_tokens(joint, other, place), **lists}
+
+
+def pair_view(joint: Joint, product: Joint, shown_tokens: int = 14) -> Any:
+    """A widget with the map of two blanks; its `pin` is None or [blank, token id], its `map` what is drawn.
+
+    Where widgets do not run, a picture of the joint beside independent blanks is shown.
+    """
+    try:
+        import anywidget
+        import traitlets
+    except ImportError:
+        raise InputError("the view needs anywidget, which is not installed: pip install 'unmask[notebook]'") from None
+
+    class PairView(anywidget.AnyWidget):  # type: ignore[misc]
+        _esm = one_module()
+        _css = one_style()
+        map = traitlets.Dict().tag(sync=True)
+        summary = traitlets.Unicode().tag(sync=True)
+        pin = traitlets.List(traitlets.Int(), default_value=None, allow_none=True).tag(sync=True)
+
+        def _repr_mimebundle_(self, **asked: Any) -> Any:
+            """The widget, and a picture of the map for where widgets do not run."""
+            shown = super()._repr_mimebundle_(**asked) or {}
+            bundle, more = shown if isinstance(shown, tuple) else (shown, {})
+            picture = pair_joints([product, joint], tokens=shown_tokens)._repr_png_()
+            return {**bundle, "image/png": b64encode(picture).decode()}, more
+
+    def draw(change: Any = None) -> None:
+        view.map = pair_map(joint, product, shown_tokens, None if view.pin is None else (view.pin[0], view.pin[1]))
+
+    view = PairView(summary=dependence_in_words(joint, compatibility(joint.tables)))
+    draw()
+    view.observe(draw, "pin")
+    return view
+
+
+def one_style() -> str:
+    """The styles of the page's drawing for one element, in the colours of the notebook's theme, else the system's."""
+    sources = "\n".join((DRAWING / name).read_text() for name in STYLES).replace(":root", ".unmask")
+    colours = re.findall(r":root \{([^}]*)\}", (DRAWING / "palette.css").read_text())
+    chosen = [
+        f"{', '.join(f'{mark} .unmask' for mark in marks)} {{ color-scheme: {theme};{values}}}"
+        for (theme, marks), values in zip(THEMES.items(), colours, strict=True)
+    ]
+    return "\n".join([sources, *chosen])
+
+
+def one_module() -> str:
+    """The page's modules as one, which is what a notebook takes: without the imports between them."""
+    sources = [re.sub(r"^import .*\n", "", (DRAWING / name).read_text(), flags=re.MULTILINE) for name in MODULES]
+    return "\n".join(re.sub(r"^export (?!default)", "", source, flags=re.MULTILINE) for source in sources)

@@ -13,7 +13,7 @@ tokens see less of a site: I_ij is at most log of their number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,8 @@ from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
 from unmask.tables.profile import Profile
-from unmask.tables.revealing import CPU_LOGITS, GPU_LOGITS, Conditionals
+from unmask.tables.questions import of_one_key
+from unmask.tables.revealing import Conditionals, logit_rows
 from unmask.tables.support import regular_tokens
 
 USUAL_CANDIDATES = 16
@@ -114,7 +115,8 @@ def profile_of(
     tried = min(candidates or USUAL_CANDIDATES, len(model.regular_ids))
     sums = Sums.empty(max(len(ids) for ids, _ in rows))
     draw = torch.Generator().manual_seed(seed)
-    for group in _groups(model, rows, tried):
+    most = min(TEXTS_AT_ONCE, logit_rows(model, tried * MOST_OTHERS))
+    for group in of_one_key(rows, lambda row: len(row[0]), most):
         ids = torch.tensor([row for row, _ in group], device=model.device)
         free = torch.tensor([sites for _, sites in group], device=model.device)
         measure(model, ids, *hidden_sites(ids, free, draw), tried, sums)
@@ -206,20 +208,6 @@ def _readable(model: MaskedLM, data: str | Path | Sequence[str], most: int) -> t
         else:
             found.append((ids, free))
     return found, others
-
-
-def _groups(model: MaskedLM, rows: Sequence[Row], candidates: int) -> Iterator[list[Row]]:
-    """Texts of one length, as many as the memory budget of their logits allows."""
-    budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS
-    most = min(TEXTS_AT_ONCE, max(1, budget // (4 * candidates * MOST_OTHERS * model.vocab_size)))
-    group: list[Row] = []
-    for row in sorted(rows, key=lambda row: len(row[0])):
-        if group and (len(group) >= most or len(group[0][0]) != len(row[0])):
-            yield group
-            group = []
-        group.append(row)
-    if group:
-        yield group
 
 
 def _named(data: str | Path | Sequence[str]) -> str:

@@ -100,22 +100,20 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
             more["product"] = lambda completion: terminal.percent(completion.product_log_prob)
     terminal.print_heading(console, filling.text)
     console.print(f"{said}\n")
-    table = terminal.table("probability", "nats", *more)
-    table.add_column("completion", overflow="fold")
+    rows: list[list[Any]] = []
     for completion in filling.completions:
         mark = " *" if completion.is_gold else ""
         shown = terminal.marked(completion.text, completion.spans, console.width - beside - len(mark)).append(mark)
-        table.add_row(*terminal.probability(completion.log_prob), *[number(completion) for number in more.values()], shown)
-    console.print(table)
+        rows.append([*terminal.probability(completion.log_prob), *[number(completion) for number in more.values()], shown])
+    terminal.print_table(console, ["probability", "nats", *more], rows, last="completion")
     if answers:
-        table = terminal.table("probability", "nats", "rank", "odds")
-        table.add_column("answer", overflow="fold")
+        rows = []
         for answer in answers:
             rank = "-" if answer.rank is None else " to ".join(map(count_at_most, sorted(set(answer.rank))))
             odds = f"1 : {1 / answer.odds:.3g}" if answer.odds else "0"
-            table.add_row(*terminal.probability(answer.log_prob), rank, odds, answer.answer)
+            rows.append([*terminal.probability(answer.log_prob), rank, odds, answer.answer])
         console.print()
-        console.print(table)
+        terminal.print_table(console, ["probability", "nats", "rank", "odds"], rows, last="answer")
     if any(completion.is_gold for completion in filling.completions):
         console.print("* the tokens given")
     if isinstance(filling, ChainFilling) and filling.library is not None:
@@ -124,10 +122,8 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
 
 def _show_library(library: Library, console: Console) -> None:
     console.print(f"\n{library.summary}\n")
-    table = terminal.table(*library.counts.columns, first="site")
-    for site, counts in library.counts.iterrows():
-        table.add_row(str(site), *[str(n) if n else "." for n in counts])
-    console.print(table)
+    rows = ([str(site), *(str(n) if n else "." for n in counts)] for site, counts in library.counts.iterrows())
+    terminal.print_table(console, library.counts.columns, rows, first="site")
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:
@@ -140,12 +136,12 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
     )
     console.print(f"Probability of a completion (%) under each construction, the best by {comparison.ranked_by}")
     names = [named(name).heading or name.replace("_", "\n") for name in comparison.joints]
-    table = terminal.table(*names, "all\nord.", first="completion")
+    rows = []
     for completion in comparison.completions:
         name = " ".join(completion.tokens) + (" *" if completion.is_gold else "")
         log_probs = [*completion.log_probs.values(), completion.orders_log_prob]
-        table.add_row(name, *[terminal.short_percent(p) for p in log_probs])
-    console.print(table)
+        rows.append([name, *map(terminal.short_percent, log_probs)])
+    terminal.print_table(console, [*names, "all\nord."], rows, first="completion")
     known = comparison.cloze.gold is not None
     some = len(comparison.support) < len(comparison.model.regular_ids)
     console.print(f"all orders: the chain rule averaged over all orders, over the {'alphabet' if some else 'whole vocabulary'}")
@@ -154,12 +150,12 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
     dependence = "mutual\ninformation" if joint.sites == 2 else "total\ncorrelation"
     console.print("\nEntropy, dependence, and divergence from the model's own conditionals (nats)")
     columns = ["entropy", dependence, "A-KL", *(["G-KL", "U-PPL", "P-PPL"] if known else [])]
-    table = terminal.table(*columns, first="construction")
+    rows = []
     for construction, row in comparison.descriptions.items():
         in_nats = [row.entropy, row.total_correlation, row.a_kl, *([row.g_kl] if row.g_kl is not None else [])]
         perplexities = [f"{p:.4g}" for p in (row.u_ppl, row.p_ppl) if p is not None]
-        table.add_row(construction, *map(terminal.nats, in_nats), *perplexities)
-    console.print(table)
+        rows.append([construction, *map(terminal.nats, in_nats), *perplexities])
+    terminal.print_table(console, columns, rows, first="construction")
     console.print(f"\ncompatibility {terminal.nats(comparison.compatibility)} (0: one joint has all these conditionals)")
 
 
@@ -172,16 +168,14 @@ def _show_dependence(found: Dependence, console: Console) -> None:
         f"{terminal.shape([found.candidates] * 2)} tokens hold at least {percent_at_least(found.least_mass)} of a product joint\n"
     )
     if len(names) <= WIDEST:
-        table = terminal.table(*[str(position) for position in found.positions], first="token")
-        for i, name in enumerate(names):
-            row = [terminal.nats(value) if i != j else "-" for j, value in enumerate(found.matrix[i].tolist())]
-            table.add_row(name, *row)
+        cells = [[terminal.nats(value) for value in row] for row in found.matrix.tolist()]
+        for i, row in enumerate(cells):
+            row[i] = "-"
+        rows = ([name, *row] for name, row in zip(names, cells, strict=True))
+        terminal.print_table(console, [*map(str, found.positions)], rows, first="token")
     else:
-        table = terminal.table("nats", first="pair")
-        for i, j, value in found.pairs()[:LISTED]:
-            table.add_row(f"{names[i]} - {names[j]}", terminal.nats(value))
-    console.print(table)
-    if len(names) > WIDEST:
+        rows = ([f"{names[i]} - {names[j]}", terminal.nats(value)] for i, j, value in found.pairs()[:LISTED])
+        terminal.print_table(console, ["nats"], rows, first="pair")
         console.print(
             f"\nthe {min(LISTED, len(found.pairs()))} strongest of {len(found.pairs())} pairs; --figure and --json have all"
         )
@@ -206,11 +200,11 @@ def _show_profile(found: Profile) -> None:
         f"{about['mass_of_candidates']:.0%} of its probability; nats\n",
         soft_wrap=True,
     )
-    table = terminal.table("information", "smaller entropy", "ratio", "pairs", first="distance")
+    rows = []
     for i in [i for i in range(len(found.by_distance)) if i < 8 or (i + 1) & i == 0]:
-        numbers = [terminal.nats(about["information"][i]), terminal.nats(about["smaller_entropy"][i])]
-        table.add_row(str(i + 1), *numbers, terminal.nats(found.by_distance[i]), f"{about['pairs'][i]:,}")
-    console.print(table)
+        numbers = about["information"][i], about["smaller_entropy"][i], found.by_distance[i]
+        rows.append([str(i + 1), *map(terminal.nats, numbers), f"{about['pairs'][i]:,}"])
+    terminal.print_table(console, ["information", "smaller entropy", "ratio", "pairs"], rows, first="distance")
     console.print(f"\n{len(found.by_distance)} distances in all")
 
 
@@ -223,10 +217,8 @@ def _show_mutants(found: Mutants, console: Console) -> None:
     terminal.print_heading(console, found.sequence)
     console.print(f"{len(found):,} mutants; {found.joint} joint; {len(found.alphabet)} tokens per residue; in nats\n")
     best = found.best()
-    table = terminal.table("log-prob.", "effect", "singles", "epistasis", "interaction", first="mutant")
-    for i, name in enumerate(best.mutants):
-        table.add_row(name, *[f"{best.numbers[column][i]:.3f}" for column in best.numbers])
-    console.print(table)
+    rows = ([name, *(f"{values[i]:.3f}" for values in best.numbers.values())] for i, name in enumerate(best.mutants))
+    terminal.print_table(console, ["log-prob.", "effect", "singles", "epistasis", "interaction"], rows, first="mutant")
     if len(best) < len(found):
         console.print(f"\nthe {len(best)} of largest {found.by}; --out and --json have all")
 
@@ -243,16 +235,12 @@ def _show_measured(found: Measured, console: Console) -> None:
         + f";\nratio: share of hits among the {found.top} ranked highest against that of all variants\n",
         soft_wrap=True,
     )
-    table = terminal.table(
-        HEADS[found.statistic], "95 % interval", *(["within", "95 % interval"] if within else []), "ratio", first="score"
-    )
+    heads, rows = [HEADS[found.statistic], "95 % interval", *(["within", "95 % interval"] if within else []), "ratio"], []
     for row in found.rows:
-        first = [_short(row["value"]), _bracket(row)]
-        first += [_short(row["within"]), _bracket(row, "within_")] if within else []
-        table.add_row(row["score"], *first, f"{row['enrichment']:.1f}")
-    for fit in found.fits:
-        table.add_row(f"additive fit to {fit['measured']}", _short(fit["value"]), _bracket(fit))
-    console.print(table)
+        inside = [_short(row["within"]), _bracket(row, "within_")] if within else []
+        rows.append([row["score"], _short(row["value"]), _bracket(row), *inside, f"{row['enrichment']:.1f}"])
+    rows += [[f"additive fit to {fit['measured']}", _short(fit["value"]), _bracket(fit)] for fit in found.fits]
+    terminal.print_table(console, heads, rows, first="score")
     _show_groups(found, console)
     for note in found.notes:
         console.print(note, soft_wrap=True)
@@ -263,25 +251,23 @@ def _show_measured(found: Measured, console: Console) -> None:
 
 def _show_interactions(found: Epistasis, console: Console) -> None:
     console.print(f"\nInteractions of {len(found.table):,} pairs of residues: Spearman's rho with the measured ones")
-    table = terminal.table("strength", "95 % interval", "signed", "95 % interval", first="score")
-    for row in found.rows:
-        cells = [text for name in ("strength", "signed") for text in (_short(row[name]), _bracket(row, f"{name}_"))]
-        table.add_row(row["score"], *cells)
-    console.print(table)
+    both = ("strength", "signed")
+    rows = [[row["score"], *(s for name in both for s in (_short(row[name]), _bracket(row, f"{name}_")))] for row in found.rows]
+    terminal.print_table(console, ["strength", "95 % interval", "signed", "95 % interval"], rows, first="score")
     if found.contacts:
         first = found.contacts[0]
         console.print(f"\n{first['contacts']} of {first['pairs']} pairs are in contact; area under the curve of the strengths")
-        table = terminal.table("AUC", "95 % interval", "contacts among the strongest", first="strength")
-        for row in found.contacts:
-            table.add_row(row["score"], _short(row["area"]), _bracket(row), f"{row['among_top']} of {row['contacts']}")
-        console.print(table)
+        rows = [
+            [row["score"], _short(row["area"]), _bracket(row), f"{row['among_top']} of {row['contacts']}"]
+            for row in found.contacts
+        ]
+        terminal.print_table(console, ["AUC", "95 % interval", "contacts among the strongest"], rows, first="strength")
     if found.orders:
         console.print("\nShare of variance by number of residues that interact (%)")
         shown = min(4, len(found.sites))
-        table = terminal.table(*map(str, range(1, shown + 1)), "more", first="landscape")
-        for name, shares in found.orders.items():
-            table.add_row(name, *[f"{100 * share:.1f}" for share in (*shares[:shown], sum(shares[shown:]))])
-        console.print(table)
+        orders = ((name, [*shares[:shown], sum(shares[shown:])]) for name, shares in found.orders.items())
+        rows = [[name, *(f"{100 * share:.1f}" for share in shares)] for name, shares in orders]
+        terminal.print_table(console, [*map(str, range(1, shown + 1)), "more"], rows, first="landscape")
     console.print(f"\n{found.sentence}", soft_wrap=True)
 
 
@@ -300,16 +286,17 @@ def _show_groups(found: Measured, console: Console) -> None:
     if contrasts:
         console.print("\nWhat dependence adds: a score minus its independent twin, on the same variants")
         heads = [text for dependent, independent in contrasts for text in (f"{dependent}\n- {independent}", "95 % interval")]
-        table = terminal.table("variants", *heads, first="group")
         rows: dict[tuple[str, str], list[str]] = {}
         for row in found.groups:
             if (row["dependent"], row["independent"]) in contrasts:
                 cells = rows.setdefault((row["by"], row["group"]), [f"{row['variants']:,}"])
                 cells += [_short(row["difference"]), _bracket(row)]
-        for (by, group), cells in rows.items():
-            named = {"changes": f"{group} change{'s' if group != '1' else ''}", "region": f"with {group}"}.get(by, group)
-            table.add_row(named, *cells)
-        console.print(table)
+        names = [
+            {"changes": f"{group} change{'s' if group != '1' else ''}", "region": f"with {group}"}.get(by, group)
+            for by, group in rows
+        ]
+        cells_by_name = ([name, *cells] for name, cells in zip(names, rows.values(), strict=True))
+        terminal.print_table(console, ["variants", *heads], cells_by_name, first="group")
     console.print()
 
 
@@ -325,13 +312,7 @@ def check(given: dict[str, Any]) -> None:
 
 def _show_check(found: Check, with_data: bool) -> None:
     console = terminal.console()
-    table = terminal.table()
-    for name in ("name", "found"):
-        table.add_column(name, overflow="fold")
-    table.show_header = False
-    for row in found.rows():
-        table.add_row(*row)
-    console.print(table)
+    terminal.print_table(console, (), found.rows(), first="name", last="found")
     for concern in found.concerns:
         console.print(f"\nlooks wrong: {concern}", soft_wrap=True)
     if not found.concerns:

@@ -20,7 +20,7 @@ from unmask.runs.progress import Progress
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-    from unmask.evaluation.frontier_table import Frontier
+    from unmask.evaluation.frontier import Frontier
     from unmask.evaluation.table import Evaluation
     from unmask.lab.studies.study import Study, Table
     from unmask.sampling.run.diagnostics import Diagnosis
@@ -53,12 +53,13 @@ def _print_evaluation(found: Evaluation, out: Path) -> None:
     pairs = found.summary["pairs"]
     if not pairs:
         return
-    table = terminal.table(*HEADINGS.values(), "P-NLL per token\nminus product", first=f"{pairs:,} pairs")
+    rows = []
     for row in found.summary["constructions"]:
         numbers = [written(row[m]["value"], m) for m in HEADINGS]
         difference = cell(row["difference"], "difference") if "difference" in row else ""
-        table.add_row(named(row["construction"]).label, *numbers, difference)
-    terminal.console().print(table)
+        rows.append([named(row["construction"]).label, *numbers, difference])
+    heads = [*HEADINGS.values(), "P-NLL per token\nminus product"]
+    terminal.print_table(terminal.console(), heads, rows, first=f"{pairs:,} pairs")
     terminal.messages().print(f"\nintervals, rows and figures are in {out}")
 
 
@@ -73,14 +74,12 @@ def _print_skipped(found: Evaluation | Frontier) -> None:
 
 
 def _print_frontier(out: Any, found: Frontier) -> None:
-    from unmask.evaluation.frontier_table import cells
+    from unmask.evaluation.frontier import cells
 
-    table = terminal.table("passes", "nats per token", f"minus {found.best}", first="decoder")
-    for point in found.points:
-        table.add_row(point["decoder"], *cells(point))
     console = terminal.console(at_least=terminal.USUAL)
     console.print(found.title(), soft_wrap=True)
-    console.print(table)
+    rows = ([point["decoder"], *cells(point)] for point in found.points)
+    terminal.print_table(console, ["passes", "nats per token", f"minus {found.best}"], rows, first="decoder")
     terminal.messages().print(f"\nrows, table and figure are in {out}")
 
 
@@ -182,12 +181,12 @@ def _print_diagnosis(found: Diagnosis) -> None:
     if found.swaps:
         console.print(f"swaps accepted along the ladder: {', '.join(f'{share:.0%}' for share in found.swaps)}")
     if found.functionals:
-        table = terminal.table("mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes", first="tokens, functional")
+        heads, rows = ["mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes"], []
         for f in found.functionals:
             numbers = (f.mean, f.sd, f.r_hat, f.ess_bulk, f.ess_tail, f.ess_per_1000_passes)
             shown = [_number(x, 3 if i == 2 else 2 if i in (0, 1, 5) else 0) for i, x in enumerate(numbers)]
-            table.add_row(f"{f.length}, {f.name}", *shown)
-        console.print(table)
+            rows.append([f"{f.length}, {f.name}", *shown])
+        terminal.print_table(console, heads, rows, first="tokens, functional")
     several = ", ".join(f"distinct-{n} {_number(value)}" for n, value in found.distinct.items())
     console.print(f"self-BLEU {_number(found.self_bleu)}, {several}, unique texts {found.unique:.1%}")
     console.print(f"equal neighbours {_percent(found.stutter)}, samples among the starts {_percent(found.in_starts)}")

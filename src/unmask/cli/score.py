@@ -130,37 +130,31 @@ def _print_definitions() -> None:
 
 
 def _print_sentences(found: Scores, rows: str) -> None:
+    from unmask.scoring.results import shared_by_token
+
     console = terminal.console(at_least=80)
     names = found.settings.scores
     if rows != "texts":
         shown = [column for column in found[0] if column not in ("id", "reason", "position")]
-        table = terminal.table(*shown)
-        for row in found:
-            table.add_row(*[_number(row.get(column)) for column in shown])
-        console.print(table)
+        terminal.print_table(console, shown, ([_number(row.get(column)) for column in shown] for row in found))
         return
     for place, row in enumerate(found):
         terminal.print_heading(console, row["text"])
-        table = terminal.table(found.shape.unit, "per token", "error or bounds", first=f"{row['length']} tokens")
-        for name in names:
-            each = None if row[name] is None else row[name] / row["length"]
-            table.add_row(name, _number(row[name]), _number(each), _error(row, name))
-        console.print(table)
+        each = {name: None if row[name] is None else row[name] / row["length"] for name in names}
+        cells = [[name, _number(row[name]), _number(each[name]), _error(row, name)] for name in names]
+        terminal.print_table(console, [found.shape.unit, "per token", "error or bounds"], cells, first=f"{row['length']} tokens")
         if place + 1 < len(found):
             console.print()
     for name in names:
         if SCORES[name].inexact and any(row[f"{name}_exact"] is False for row in found):
             console.print(f"\n{name}: {SCORES[name].inexact}")
-    if len(found) == 2 and all(row["tokens"] for row in found) and any(SCORES[name].by_token for name in names):
-        by_token = [name for name in names if SCORES[name].by_token]
+    if len(found) == 2 and (by_token := shared_by_token(names, found.rows)):
         console.print(f"\nfirst minus second, token by token ({found.shape.unit})")
-        table = terminal.table(*by_token, first="first")
-        table.columns[0].header = "first / second"
+        lines = []
         for row in found.difference():
-            pair = [row["first_token"] or "-", row["second_token"] or "-"]
-            shown_pair = pair[0] if pair[0] == pair[1] else " / ".join(pair)
-            table.add_row(shown_pair, *[f"{row[f'{name}_difference']:+.3f}" for name in by_token])
-        console.print(table)
+            pair = dict.fromkeys([row["first_token"] or "-", row["second_token"] or "-"])
+            lines.append([" / ".join(pair), *(f"{row[f'{name}_difference']:+.3f}" for name in by_token)])
+        terminal.print_table(console, by_token, lines, first="first / second")
 
 
 def _error(row: Mapping[str, Any], name: str) -> str:
@@ -180,13 +174,12 @@ def _print_pairs(found: PairScores) -> None:
         lines = [row for row in found.accuracy if row["level"] == level]
         if not lines:
             continue
-        table = terminal.table("pairs", "ties", *found.names, first=title)
+        rows = []
         for name in dict.fromkeys(row["name"] for row in lines):
             mine = {row["score"]: row for row in lines if row["name"] == name}
             first = mine[found.names[0]]
-            cells = [_percent(mine[score]) for score in found.names]
-            table.add_row(name, str(first["pairs"]), str(first["ties"]), *cells)
-        console.print(table)
+            rows.append([name, str(first["pairs"]), str(first["ties"]), *(_percent(mine[score]) for score in found.names)])
+        terminal.print_table(console, ["pairs", "ties", *found.names], rows, first=title)
         console.print()
     console.print("accuracy in %, with 95 % intervals; ties count half; pairs that lack a score are left out")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from math import exp, floor, log10
 from operator import attrgetter
@@ -155,14 +155,24 @@ def print_heading(screen: Console, text: str) -> None:
     screen.print(Text(around_blanks(text, LONGEST_HEADING), style="bold"))
 
 
-def table(*numbers: str, first: str | None = None) -> Table:
-    """A table without lines: a column of names, if `first` is given, then right-aligned columns of numbers."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="", show_edge=False)
+def print_table(
+    screen: Console, numbers: Sequence[str], rows: Iterable[Iterable[Any]], first: str | None = None, last: str | None = None
+) -> None:
+    """Print a table without lines: names (if `first` is given), right-aligned numbers, texts (if `last` is given).
+
+    The names of the columns stand above them, if there are numbers.
+    """
+    style: dict[str, Any] = {"pad_edge": False, "padding": (0, 1, 0, 0), "header_style": "", "show_edge": False}
+    made = Table(box=box.SIMPLE_HEAD, show_header=len(numbers) > 0, **style)
     if first is not None:
         made.add_column(first, overflow="fold")
     for name in numbers:
         made.add_column(name, justify="right", no_wrap=True, vertical="bottom")
-    return made
+    if last is not None:
+        made.add_column(last, overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    screen.print(made)
 
 
 def percent(log_prob: float) -> str:

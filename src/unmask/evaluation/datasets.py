@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import groupby
 
 from unmask.errors import InputError
 from unmask.runs.files import user_path
@@ -126,83 +127,73 @@ class Parse:
         return path
 
 
-@dataclass
-class _Sentence:
-    """The parts of one sentence read so far."""
-
-    text: str | None = None
-    forms: list[str] = field(default_factory=list)
-    heads: list[int] = field(default_factory=list)
-    first_line: int = 0
-    surface: list[tuple[str, int, int, bool]] = field(default_factory=list)
-    """(form as written, first word, last word, space after) of each orthographic token, words counted from 1."""
+Surface = list[tuple[str, int, int, bool]]
+"""(form as written, first word, last word, space after) of each orthographic token, words counted from 1."""
 
 
 def read_conllu(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[str, Parse]]:
     """(text, parse) of each sentence, from lines with their numbers; `name` is used in errors."""
-    sentence = _Sentence()
+    for is_blank, some in groupby(lines, lambda line: not line[1].strip()):
+        if not is_blank:
+            yield from _sentence(some, name)
+
+
+def _sentence(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[str, Parse]]:
+    """The sentence of these lines; nothing if they have no word."""
+    text, first_line = None, 0
+    forms, heads, surface = list[str](), list[int](), Surface()
     for number, line in lines:
-        if not line.strip():
-            if sentence.forms:
-                yield _finish(sentence, name)
-            sentence = _Sentence()
-        elif line.startswith("#"):
-            if line.startswith("# text = "):
-                sentence.text = line.removeprefix("# text = ")
-        else:
-            _read_word(sentence, line, name, number)
-    if sentence.forms:
-        yield _finish(sentence, name)
+        if line.startswith("#"):
+            text = line.removeprefix("# text = ") if line.startswith("# text = ") else text
+            continue
+        columns = line.split("\t")
+        if len(columns) != 10:
+            raise InputError(f"{name} line {number}: {len(columns)} tab-separated columns: a CoNLL-U word has 10")
+        identifier, form, head, misc = columns[0], columns[1], columns[6], columns[9]
+        space, first_line = "SpaceAfter=No" not in misc.split("|"), first_line or number
+        try:
+            if "." in identifier:
+                continue
+            if "-" in identifier:
+                first, last = (int(i) for i in identifier.split("-"))
+                surface.append((form, first, last, space))
+                continue
+            word = int(identifier)
+            heads.append(int(head))
+        except ValueError:
+            raise InputError(
+                f"{name} line {number}: id {identifier!r} and head {head!r} should be numbers: give a basic dependency tree"
+            ) from None
+        if word != len(forms) + 1:
+            raise InputError(f"{name} line {number}: word {word} follows word {len(forms)}: number the words 1, 2, 3, ...")
+        forms.append(form)
+        if not (surface and surface[-1][1] <= word <= surface[-1][2]):
+            surface.append((form, word, word, space))
+    if forms:
+        where = f"{name}, sentence at line {first_line}"
+        _check_tree(heads, where)
+        if text is None:
+            text = "".join(form + " " * space for form, _, _, space in surface).rstrip()
+        yield text, Parse(_spans(text, forms, surface, where), tuple(h - 1 for h in heads))
 
 
-def _read_word(sentence: _Sentence, line: str, name: str, number: int) -> None:
-    columns = line.split("\t")
-    if len(columns) != 10:
-        raise InputError(f"{name} line {number}: {len(columns)} tab-separated columns: a CoNLL-U word has 10")
-    identifier, form, head, misc = columns[0], columns[1], columns[6], columns[9]
-    space = "SpaceAfter=No" not in misc.split("|")
-    sentence.first_line = sentence.first_line or number
-    try:
-        if "." in identifier:
-            return
-        if "-" in identifier:
-            first, last = (int(i) for i in identifier.split("-"))
-            sentence.surface.append((form, first, last, space))
-            return
-        word = int(identifier)
-        sentence.heads.append(int(head))
-    except ValueError:
-        raise InputError(
-            f"{name} line {number}: id {identifier!r} and head {head!r} should be numbers: give a basic dependency tree"
-        ) from None
-    if word != len(sentence.forms) + 1:
-        raise InputError(f"{name} line {number}: word {word} follows word {len(sentence.forms)}: number the words 1, 2, 3, ...")
-    sentence.forms.append(form)
-    if not (sentence.surface and sentence.surface[-1][1] <= word <= sentence.surface[-1][2]):
-        sentence.surface.append((form, word, word, space))
-
-
-def _finish(sentence: _Sentence, name: str) -> tuple[str, Parse]:
-    where = f"{name}, sentence at line {sentence.first_line}"
-    _check_tree(sentence.heads, where)
-    text = sentence.text
-    if text is None:
-        text = "".join(form + " " * space for form, _, _, space in sentence.surface).rstrip()
+def _spans(text: str, forms: Sequence[str], surface: Surface, where: str) -> tuple[tuple[int, int], ...]:
+    """The characters of each word."""
     spans: list[tuple[int, int]] = []
     cursor = 0
-    for form, first, last, _ in sentence.surface:
+    for form, first, last, _ in surface:
         start = text.find(form, cursor)
         if start < 0 or text[cursor:start].strip():
             raise InputError(f"{where}: word {form!r} is not found at character {cursor} of its text: correct the # text line")
         cursor = start + len(form)
-        words = sentence.forms[first - 1 : last]
+        words = forms[first - 1 : last]
         if "".join(words) == form:
             for word in words:
                 spans.append((start, start + len(word)))
                 start += len(word)
         else:
             spans += [(start, cursor)] * len(words)
-    return text, Parse(tuple(spans), tuple(h - 1 for h in sentence.heads))
+    return tuple(spans)
 
 
 def _check_tree(heads: list[int], where: str) -> None:

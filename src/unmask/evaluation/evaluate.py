@@ -13,16 +13,24 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.evaluation.datasets import Parse, Text, read_texts
-from unmask.evaluation.measure import COLUMNS, InBatches, Measurer, Row, about_pair, as_table, schema
+from unmask.evaluation.datasets import Parse, read_texts
+from unmask.evaluation.measure import (
+    COLUMNS,
+    InBatches,
+    Measurer,
+    Row,
+    about_pair,
+    as_table,
+    measured_on_ray,
+    schema,
+)
 from unmask.evaluation.pairs import PositionPair, choose_pairs, pairs_as_lines, read_pairs
-from unmask.evaluation.sharing import SharedOut, make_measuring
 from unmask.evaluation.table import Evaluation
 from unmask.joints.registry import PUBLISHED_STEPS, all_named
 from unmask.models.masked_lm import MaskedLM, as_model
@@ -77,21 +85,14 @@ class Request(EvaluateOptions):
         """The names of the constructions, in the order asked for."""
         return [construction.name for construction in all_named(self.joints)]
 
+    @cached_property
+    def tokens(self) -> list[str] | None:
+        """The alphabet, if one was given."""
+        return None if self.alphabet is None else list(alphabet_tokens(self.alphabet))
 
-@dataclass(frozen=True)
-class Support:
-    """The alphabet's tokens, if one was given; the ids that pairs are chosen from; those that joints run over (None: all)."""
-
-    alphabet: tuple[str, ...] | None
-    regular: tuple[int, ...]
-    joints: tuple[int, ...] | None
-
-
-def support_of(request: Request, model: MaskedLM) -> Support:
-    """The part of a plan that is known before a text is read."""
-    alphabet = None if request.alphabet is None else tuple(alphabet_tokens(request.alphabet))
-    regular = model.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(model.words, alphabet)))
-    return Support(alphabet, regular, None if request.support == "all" else regular)
+    def regular_ids(self, model: MaskedLM) -> tuple[int, ...]:
+        """The ids that pairs are chosen from, and, unless every output column is asked for, that joints run over."""
+        return model.regular_ids if self.tokens is None else tuple(sorted(alphabet_ids(model.words, self.tokens)))
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class EvaluationPlan:
     skipped: Counter[str]
 
 
-def make_plan(request: Request, model: MaskedLM, support: Support, device: str) -> EvaluationPlan:
+def make_plan(request: Request, model: MaskedLM, regular: Sequence[int], device: str) -> EvaluationPlan:
     """The pairs and settings of `request` for `model`; `device` is the kind of device that will measure them."""
     settings: dict[str, Any] = {
         "dtype": str(model.dtype).removeprefix("torch."),
@@ -113,11 +114,11 @@ def make_plan(request: Request, model: MaskedLM, support: Support, device: str) 
         "constructions": request.constructions,
         "arnold_gokhale_steps": request.arnold_gokhale_steps,
         "support": request.support,
-        "alphabet": None if support.alphabet is None else list(support.alphabet),
+        "alphabet": request.tokens,
         "data": None,
         "pairs_file": None,
     }
-    special = sorted(set(range(model.vocab_size)) - set(support.regular))
+    special = sorted(set(range(model.vocab_size)) - set(regular))
     encode, limit, skipped = model.words.encode, model.max_length, Counter[str]()
     if request.pairs_file is not None:
         settings["pairs_file"] = str(request.pairs_file)
@@ -125,8 +126,8 @@ def make_plan(request: Request, model: MaskedLM, support: Support, device: str) 
     else:
         assert request.data is not None
         texts = read_texts(request.data)
-        chosen = choose_pairs(texts, encode, special, request.scheme, request.pairs, request.seed, limit)
-        pairs, skipped = _with_syntax(chosen.pairs, texts, model), chosen.skipped
+        chosen, skipped = choose_pairs(texts, encode, special, request.scheme, request.pairs, request.seed, limit)
+        pairs = [_with_syntax(pair, texts[pair.text_index].parse, model) for pair in chosen]
         settings["data"] = str(request.data) if isinstance(request.data, str | os.PathLike) else f"{len(texts)} given texts"
         settings["data_sha256"] = content_hash("\n".join(text.text for text in texts))
         settings |= {"scheme": request.scheme, "pairs": request.pairs, "seed": request.seed}
@@ -135,22 +136,13 @@ def make_plan(request: Request, model: MaskedLM, support: Support, device: str) 
     return EvaluationPlan(pairs, settings, skipped)
 
 
-def _with_syntax(pairs: Sequence[PositionPair], texts: Sequence[Text], model: MaskedLM) -> list[PositionPair]:
-    """The pairs with their distance in the dependency tree, where their text has one."""
-    found = []
-    for pair in pairs:
-        parse = texts[pair.text_index].parse
-        found.append(pair if parse is None else replace(pair, syntactic_distance=_distance(pair, parse, model)))
-    return found
-
-
-def _distance(pair: PositionPair, parse: Parse, model: MaskedLM) -> int | None:
-    """None if the tokenizer does not say which characters of the text a token covers."""
-    spans = model.words.spans(pair.text) if model.words.prepared(pair.text) == pair.text else None
-    if spans is None:
-        return None
+def _with_syntax(pair: PositionPair, parse: Parse | None, model: MaskedLM) -> PositionPair:
+    """The pair with its distance in the dependency tree, if its text has one and the tokenizer says which characters a token
+    covers."""
+    if parse is None or model.words.prepared(pair.text) != pair.text or (spans := model.words.spans(pair.text)) is None:
+        return pair
     words = parse.words_of(pair.text, spans)
-    return parse.token_distance(words[pair.block[0]], words[pair.block[1]])
+    return replace(pair, syntactic_distance=parse.token_distance(words[pair.block[0]], words[pair.block[1]]))
 
 
 KIND = "evaluate"
@@ -197,21 +189,22 @@ def evaluate(
     folder = None if out is None else output_folder("out", out, (data, pairs_file, alphabet, model))
     if folder is not None:
         refuse_foreign(folder, KIND)
+    reading, on_workers = (rename, lang, shift, mask_token), None
     if engine == "local":
-        lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
-        over = support_of(request, lm)
-        measurer = Measurer(lm, request.constructions, request.arnold_gokhale_steps, over.joints)
-        measurer.rehearse()
-        plan = make_plan(request, lm, over, lm.device.type)
-        longest = max((len(pair.ids) for pair in plan.pairs), default=0)
-        return _run(plan, InBatches(measurer, memory, longest), folder, progress)
-    lm, workers_model = for_workers(model, device, dtype, (rename, lang, shift, mask_token))
-    over = support_of(request, lm)
-    plan = make_plan(request, lm, over, workers_model.device)
+        lm = as_model(model, device, dtype, *reading)
+    else:
+        lm, on_workers = for_workers(model, device, dtype, reading, workers)
+    regular = request.regular_ids(lm)
+    measured = (request.constructions, request.arnold_gokhale_steps, None if support == "all" else regular)
+    here = Measurer(lm, *measured) if on_workers is None else None
+    if here is not None:
+        here.rehearse()
+    plan = make_plan(request, lm, regular, lm.device.type if on_workers is None else on_workers.device)
     longest = max((len(pair.ids) for pair in plan.pairs), default=0)
-    measured = (request.constructions, request.arnold_gokhale_steps, over.joints, memory, longest)
-    pool = SharedOut(partial(make_measuring, workers_model, *measured), workers, workers_model.gpu)
-    return _run(plan, pool, folder, progress)
+    if here is not None:
+        return _run(plan, InBatches(here, memory, longest), folder, progress)
+    assert on_workers is not None
+    return _run(plan, partial(measured_on_ray, on_workers, (*measured, memory, longest)), folder, progress)
 
 
 def _run(
@@ -231,22 +224,30 @@ def _run(
 def _measure(
     plan: EvaluationPlan, engine: Engine[PositionPair, list[Row]], folder: RunFolder | None, progress: Progress | None
 ) -> Evaluation:
-    """All pairs that are not stored yet; those that fail are tried once and recorded."""
-    rows, failures = _Rows(schema(plan.pairs), folder), _Failures(folder)
+    """All pairs that are not stored yet; those that fail are tried once and recorded, in failures.jsonl if a folder is given."""
+    rows, failed = _Rows(schema(plan.pairs), folder), list[dict[str, Any]]()
+    if folder:
+        with writing(file := folder.path / "failures.jsonl"):
+            file.unlink(missing_ok=True)
     pending = [pair for pair in plan.pairs if pair.index not in rows.done]
     if folder and pending and (gaps := folder.gaps()):
         warnings.warn(f"{gaps[0]} is missing among the parts of {str(folder.path)!r}: its pairs are measured again", stacklevel=2)
 
     def report() -> None:
         if progress:
-            failed = len(failures.found)
-            progress(len(rows.done) + failed, len(plan.pairs), f"pairs ({failed} failed)" if failed else "pairs")
+            what = f"pairs ({len(failed)} failed)" if failed else "pairs"
+            progress(len(rows.done) + len(failed), len(plan.pairs), what)
 
     report()
     try:
         for answer in engine(pending):
             if answer.result is None:
-                failures.add(pending[answer.place], answer.failure or "no answer")
+                pair = pending[answer.place]
+                about = {"pair": pair.index, "text_index": pair.text_index, "text": pair.text, "block": list(pair.block)}
+                failed.append({**about, "reason": answer.failure or "no answer"})
+                if folder:
+                    with writing(file), open(file, "a", encoding="utf-8") as stream:
+                        stream.write(as_json(failed[-1], indent=None) + "\n")
             else:
                 rows.add(answer.result)
             if not answer.more:
@@ -254,7 +255,7 @@ def _measure(
             report()
     finally:
         rows.store()
-    return Evaluation(plan.settings, rows.frame(plan.settings["constructions"]), len(plan.pairs), failures.found, plan.skipped)
+    return Evaluation(plan.settings, rows.frame(plan.settings["constructions"]), len(plan.pairs), failed, plan.skipped)
 
 
 class _Rows:
@@ -303,22 +304,3 @@ class _Rows:
         order = frame["construction"].map({name: place for place, name in enumerate(constructions)})
         in_order = frame.assign(_order=order).sort_values(["pair", "_order"], kind="stable")
         return in_order.drop(columns="_order").reset_index(drop=True)
-
-
-class _Failures:
-    """Pairs that failed in this run, with the reason; in failures.jsonl where there is a folder."""
-
-    def __init__(self, folder: RunFolder | None) -> None:
-        self.found: list[dict[str, Any]] = []
-        self.file = folder.path / "failures.jsonl" if folder else None
-        if self.file:
-            with writing(self.file):
-                self.file.unlink(missing_ok=True)
-
-    def add(self, pair: PositionPair, reason: str) -> None:
-        """One failed pair."""
-        about = {"pair": pair.index, "text_index": pair.text_index, "text": pair.text, "block": list(pair.block)}
-        self.found.append({**about, "reason": reason})
-        if self.file:
-            with writing(self.file), open(self.file, "a", encoding="utf-8") as file:
-                file.write(as_json(self.found[-1], indent=None) + "\n")

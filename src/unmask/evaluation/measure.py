@@ -3,11 +3,8 @@
 The joints are over the model's regular tokens, or over every output column, as in the paper: `support`.
 
 On a GPU several pairs are measured at once, as many as a memory budget holds (`InBatches`). A pair of a small vocabulary is bound
-by launches, not by arithmetic: with 8,192 tokens the card computes for 50 of the 200 milliseconds of one pair, mostly in ten
-thousand operations on small vectors. Threads would wait for Python's lock, and a captured graph fits neither the changing number
-of steps nor the likely tokens of a pair. So pairs go through the solver side by side, a row each (`unmask.joints.solver`), and
-share the launches of sweeps, Newton steps and sums; the passes of one pair fill the card. Two tables of 8,192 tokens take half a
-gigabyte, so dozens of pairs fit.
+by launches, not by arithmetic, so pairs go through the solver side by side, a row each (`unmask.joints.solver`), and share the
+launches of sweeps, Newton steps and sums; the passes of one pair fill the card.
 
 A budget counts everything that this process holds on the card, and is enforced: an allocation beyond it fails as if the card were
 full. If memory runs out in the passes, the joints or the numbers, that stage continues with half (`unmask.models.batching`);
@@ -15,6 +12,8 @@ if one pair's share of a stage is too much beside the tables of the others, the 
 
 The last digits of a pair's numbers may depend on the pairs it is measured with. So the pairs of a batch are stored together, and
 their number depends on the longest text of the whole run: a run that is killed and continued measures the same batches.
+
+On Ray, workers take some pairs at a time and measure them in batches, as this process would (`measured_on_ray`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Thread
@@ -43,6 +42,7 @@ from unmask.joints.triton.rehearsal import Launch, rehearse
 from unmask.models.batching import at_most, halving, is_out_of_memory, release_memory, triton_wanted, whole_memory
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.workers import Workers
 from unmask.runs.engines import Answer, answered
 from unmask.tables.unary import tables_of
 
@@ -319,3 +319,52 @@ class InBatches:
         likely, members = min(tokens, 3 * LIKELY), sum(named(name).member is not None for name in self.measurer.constructions)
         strips, systems, vectors = 4 * 4 * likely * tokens, 16 * 8 * likely**2, 60 * 8 * 2 * tokens
         return 2 * 4 * tokens**2 + strips + members * (systems + vectors) + tokens**2 // 2
+
+
+SECONDS = 2.0
+"""After which a worker answers with the batches that it has."""
+SHARES = 4
+"""Of each worker, at least: so that none waits long for the last one."""
+
+Some = list[tuple[int, PositionPair]]
+"""Pairs, and their places among all."""
+Answers = list[Answer[list[Row]]]
+
+
+def measured_on_ray(workers: Workers, measured: Sequence[Any], pairs: Sequence[PositionPair]) -> Iterator[Answer[list[Row]]]:
+    """Answers as they arrive, those of a batch one after the other, as `InBatches` does.
+
+    measured   the arguments of `Measurer` after the model (three), and of `InBatches` after the measurer
+    """
+    if not pairs:
+        return
+    engine = workers.pool(partial(_worker, measured), _rest, most=len(pairs))
+    size = min(MOST, -(-len(pairs) // (SHARES * engine.size)))
+    places = list(enumerate(pairs))
+    shares = [places[first : first + size] for first in range(0, len(pairs), size)]
+    left = set(range(len(pairs)))
+    for answer in engine(shares):
+        found = answer.result
+        if found is None:
+            lost = [place for place, _ in shares[answer.place] if place in left]
+            found = [Answer(place, failure=answer.failure) for place in lost]
+        left -= {one.place for one in found}
+        yield from found
+
+
+def _worker(measured: Sequence[Any], model: MaskedLM) -> Callable[[Some], Answers]:
+    return partial(_measured, InBatches(Measurer(model, *measured[:3]), *measured[3:]))
+
+
+def _measured(engine: InBatches, some: Some) -> Answers:
+    """The answers of the first batches."""
+    found, began = [], time.monotonic()
+    for answer in engine([pair for _, pair in some]):
+        found.append(replace(answer, place=some[answer.place][0]))
+        if not answer.more and time.monotonic() - began > SECONDS:
+            break
+    return found
+
+
+def _rest(some: Some, found: Answers) -> Some | None:
+    return some[len(found) :] or None

@@ -58,14 +58,6 @@ class PositionPair:
         return blanked(self.ids, self.block, mask_id)
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The pairs, and how many of the texts looked at were left out, by reason."""
-
-    pairs: list[PositionPair]
-    skipped: Counter[str]
-
-
 def choose_pairs(
     texts: Sequence[Text],
     encode: Encode,
@@ -74,8 +66,9 @@ def choose_pairs(
     count: int,
     seed: int,
     max_tokens: int | None = None,
-) -> Chosen:
-    """`count` different pairs. A text that `encode` refuses, that is too long, or that has no pair is skipped and counted."""
+) -> tuple[list[PositionPair], Counter[str]]:
+    """`count` different pairs, and how many of the texts looked at were skipped, by reason: refused by `encode`, too long, or
+    without a pair."""
     special, skipped, pairs = frozenset(special_ids), Counter[str](), list[PositionPair]()
     order = [int(i) for i in np.random.default_rng(seed).permutation(len(texts))]
     encoded: dict[int, tuple[int, ...]] = {}
@@ -96,7 +89,7 @@ def choose_pairs(
                 pairs.append(PositionPair(len(pairs), i, texts[i].text, encoded[i], block))
                 more.append(i)
                 if len(pairs) == count:
-                    return Chosen(pairs, skipped)
+                    return pairs, skipped
         order = more
         if not order:
             break

@@ -14,7 +14,6 @@ NLL against the distance of the two tokens (the paper's appendix E), its differe
 
 from __future__ import annotations
 
-import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
 MEASURES = {"u_ppl": ("unary_nll_first", "unary_nll_second"), "p_ppl": ("pair_nll",), "a_kl": ("a_kl",), "g_kl": ("g_kl",)}
 """Measure: the columns whose sum over a pair is averaged: per token for a perplexity, per pair for a divergence."""
 HEADINGS = {"u_ppl": "U-PPL", "p_ppl": "P-PPL", "a_kl": "A-KL", "g_kl": "G-KL"}
+FIXED = {"difference": "{:+.3f}", "nats": "{:.3f}"}
+"""Measures that are always written with three decimals."""
 RESAMPLES = 9999
 
 
@@ -52,19 +53,16 @@ def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 
     names = list(constructions)
     columns = {name: rows[rows["construction"] == name].sort_values("pair") for name in names}
     pairs = len(columns[names[0]])
-    kinds: list[tuple[str, str]] = []
-    values: list[Float[np.ndarray, " pairs"]] = []
+    values: dict[tuple[str, str], Float[np.ndarray, " pairs"]] = {}
     for name in names:
         for measure, summed in MEASURES.items():
-            kinds.append((name, measure))
-            values.append(columns[name][list(summed)].to_numpy(float).sum(1) / (2 if measure.endswith("ppl") else 1))
+            per_pair = columns[name][list(summed)].to_numpy(float).sum(1)
+            values[name, measure] = per_pair / (2 if measure.endswith("ppl") else 1)
         if INDEPENDENT in names and name != INDEPENDENT:
-            kinds.append((name, "difference"))
             product = columns[INDEPENDENT]["pair_nll"].to_numpy(float)
-            values.append((columns[name]["pair_nll"].to_numpy(float) - product) / 2)
-    kinds.append(("", "compatibility"))
-    values.append(columns[names[0]]["compatibility"].to_numpy(float))
-    numbers = dict(zip(kinds, with_intervals(np.array(values), seed, resamples), strict=True))
+            values[name, "difference"] = (columns[name]["pair_nll"].to_numpy(float) - product) / 2
+    values["", "compatibility"] = columns[names[0]]["compatibility"].to_numpy(float)
+    numbers = dict(zip(values, with_intervals(np.array([*values.values()]), seed, resamples), strict=True))
     summary = []
     for name in names:
         row: dict[str, Any] = {"construction": name}
@@ -112,14 +110,14 @@ def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed:
     differences = any("difference" in row for row in rows)
     head = ["construction", *HEADINGS.values(), *(["P-NLL per token, minus product"] if differences else [])]
     best = {measure: min(row[measure]["value"] for row in rows) for measure in HEADINGS}
-    lines = [_caption(summary, settings, failed), "", _line(head), _line(["---"] + ["---:"] * (len(head) - 1))]
+    lines = [_caption(summary, settings, failed), "", line(head), line(["---"] + ["---:"] * (len(head) - 1))]
     for row in rows:
         cells = [named(row["construction"]).label]
         for measure in HEADINGS:
             cells.append(cell(row[measure], measure, row[measure]["value"] == best[measure]))
         if differences:
             cells.append(cell(row["difference"], "difference") if "difference" in row else "0")
-        lines.append(_line(cells))
+        lines.append(line(cells))
     lines += [
         "",
         "Lower is better. In brackets: 95 % bootstrap intervals over pairs.",
@@ -153,7 +151,13 @@ def _caption(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: in
     return "; ".join(parts) + "."
 
 
-def _line(cells: Sequence[str]) -> str:
+def interval_columns(name: str, number: Mapping[str, Any]) -> dict[str, Any]:
+    """A number with an interval as three columns of a frame."""
+    return {name: number["value"], f"{name}_low": number["low"], f"{name}_high": number["high"]}
+
+
+def line(cells: Sequence[str]) -> str:
+    """A row of a table in Markdown."""
     return "| " + " | ".join(cells) + " |"
 
 
@@ -161,17 +165,15 @@ def written(value: float, measure: str) -> str:
     """A number of the table: perplexities with two decimals, the rest with three or, where small, two significant digits."""
     if measure.endswith("ppl"):
         return f"{value:,.2f}"
-    if measure == "difference":
-        return f"{value:+.3f}"
+    if measure in FIXED:
+        return FIXED[measure].format(value)
     return f"{value:,.3f}" if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
 
 
 def cell(number: Mapping[str, Any], measure: str, bold: bool = False) -> str:
     """A number of the summary with its interval."""
-    text = f"**{written(number['value'], measure)}**" if bold else written(number["value"], measure)
-    if number["low"] is None:
-        return text
-    return f"{text} [{written(number['low'], measure)}, {written(number['high'], measure)}]"
+    value, low, high = (None if number[end] is None else written(number[end], measure) for end in ("value", "low", "high"))
+    return (f"**{value}**" if bold else f"{value}") + ("" if low is None else f" [{low}, {high}]")
 
 
 DISTANCES = {
@@ -210,8 +212,6 @@ def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Fig
     known = rows[rows[column].notna()]
     if known.empty:
         return None
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     from unmask.figures import Figure
 
     names = list(dict.fromkeys(known["construction"]))
@@ -224,7 +224,6 @@ def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Fig
     compared = INDEPENDENT in means and len(means) > 1
     heights = [3, 2] if compared else [3]
     figure = Figure(figsize=(7.5, 1.5 + sum(heights)), layout="constrained")
-    FigureCanvasAgg(figure)
     panels = figure.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     axes = panels[0]
     for name in names:
@@ -309,7 +308,7 @@ class Evaluation:
             found: dict[str, Any] = {"construction": row["construction"], "label": named(row["construction"]).label}
             for measure in (*HEADINGS, "difference"):
                 number = row.get(measure) or {"value": None, "low": None, "high": None}
-                found |= {measure: number["value"], f"{measure}_low": number["low"], f"{measure}_high": number["high"]}
+                found |= interval_columns(measure, number)
             rows.append({**found, "steps": row["steps"], "objective": row["objective"]})
         return pandas.DataFrame(rows)
 
@@ -339,9 +338,7 @@ class Evaluation:
         write_atomically(folder / "table.md", self.to_markdown())
         for column in DISTANCES:
             if figure := distance_figure(self.rows, column, self._title()):
-                image = io.BytesIO()
-                figure.savefig(image, format="png", dpi=150)
-                write_atomically(folder / "figures" / f"{column}.png", image.getvalue())
+                write_atomically(folder / "figures" / f"{column}.png", figure.drawn())
 
     def _title(self) -> str:
         source = Path(self.settings.get("data") or self.settings.get("pairs_file") or "").name

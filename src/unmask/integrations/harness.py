@@ -28,7 +28,7 @@ from unmask.checks import one_of, whole
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.models.text.text_tokenizer import BLANK, Placed, Tokens, shortened
-from unmask.options.integrations import HarnessOptions
+from unmask.options.scoring import HarnessOptions
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
@@ -36,18 +36,16 @@ from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import build
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
-from unmask.scoring.batch import ScoreSettings
+from unmask.scoring.batch import GPU_LOGITS, ScoreSettings, begin
 from unmask.scoring.registry import DEFAULT, SCORES
 from unmask.scoring.texts import Encoded, Item, encode
-from unmask.scoring.together import score_texts
+from unmask.tables.revealing import logit_rows
 
 logger = logging.getLogger(__name__)
 AUTO = 512
 """Requests at once with `--batch_size auto`: they are sorted by length, so most of them share their passes."""
 HARNESS_DEVICE = "cuda:0"
 """What `lm_eval` asks for if nobody does; on a machine without a GPU it means the CPU."""
-LOGITS = {"cpu": 2**26, "cuda": 2**31}
-"""Bytes of logits that a step of a decoder may hold."""
 KEPT = 10_000
 """Decoded texts that are remembered: answers of one length to one question have the same blanks."""
 UNREAD = ("top_p", "top_k", "num_beams", "min_p", "repetition_penalty")
@@ -268,7 +266,7 @@ class UnmaskLM(LM):
         return [found[place] for place in range(len(requests))]
 
     def _scores(self, texts: Sequence[Encoded]) -> list[float]:
-        found = score_texts(self.model, texts, self.settings)
+        found = begin(self.model, texts, self.settings)()
         values = found.values[self.score.name].tolist()
         if self.options.unscored == "refuse" and (missing := [place for place, value in enumerate(values) if isnan(value)]):
             reason = found.reasons.get(missing[0])
@@ -288,7 +286,7 @@ class UnmaskLM(LM):
             if blanks not in self._written:
                 alike.setdefault((len(blanks.ids), blanks.sites, blanks.temperature, blanks.seed), []).append(blanks)
         for some in alike.values():
-            at_once = max(1, LOGITS[self.model.device.type] // (4 * self.model.vocab_size * len(some[0].sites)))
+            at_once = logit_rows(self.model, len(some[0].sites), GPU_LOGITS)
             for first in range(0, len(some), at_once):
                 part = some[first : first + at_once]
                 self._written.update(zip(part, self._decoded(part), strict=True))

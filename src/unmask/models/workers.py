@@ -1,33 +1,62 @@
-"""A model on the workers of a cluster: by name or folder, since each of them loads it by itself."""
+"""Work shared among processes on Ray, each with its own model; by name or folder, since each of them loads it by itself."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from unmask.errors import InputError
+from unmask.models.loading import resolve_device
 from unmask.models.masked_lm import MaskedLM, Reading, as_model
-from unmask.runs.engines import ray_has_gpus, start_ray
+from unmask.runs.engines import Item, OnRay, Result, ray_has_gpus, start_ray
 
 
 @dataclass(frozen=True)
-class WorkersModel:
-    """How a worker loads the model; `device` is cpu or cuda."""
+class Workers:
+    """Workers of a verb.
 
-    model: str | None
+    load     returns the model, in a worker's process; picklable
+    device   cpu or cuda: what they run on
+    count    how many; None: one per GPU, or per two CPUs
+    """
+
+    load: Callable[[], Any]
     device: str
-    dtype: str = "auto"
-    reading: Reading = (None, None, False, None)
+    count: int | None = None
 
-    @property
-    def gpu(self) -> bool:
-        """Whether each worker takes a GPU."""
-        return self.device == "cuda"
+    def pool(
+        self,
+        make: Callable[[Any], Callable[[Item], Result]],
+        rest: Callable[[Item, Result], Item | None] | None = None,
+        most: int | None = None,
+    ) -> OnRay[Item, Result]:
+        """The pool whose workers do `make(model)(item)`; see `OnRay` for `rest` and `most`."""
+        return OnRay(partial(_work, self.load, make), self.count, self.device == "cuda", rest, most)
 
-    def load(self) -> MaskedLM:
-        """The model, in a worker's process."""
-        return as_model(self.model, self.device, self.dtype, *self.reading)
+
+def _work(load: Callable[[], Any], make: Callable[[Any], Callable[[Item], Result]]) -> Callable[[Item], Result]:
+    return make(load())
+
+
+def on_ray(load: Callable[..., Any], model: object, device: str, *more: Any, count: int | None = None) -> Workers:
+    """Starts or joins Ray; a worker's model is `load(model, device, *more)`, a folder given by its absolute path."""
+    refuse_loaded(model)
+    on = _workers_device(device)
+    if isinstance(model, str | os.PathLike) and os.path.isdir(folder := os.path.expanduser(os.fspath(model))):
+        model = os.path.realpath(folder)
+    return Workers(partial(load, None if model is None else str(model), on, *more), on, count)
+
+
+def for_workers(
+    model: MaskedLM | str | Path | None, device: str, dtype: str, reading: Reading, count: int | None
+) -> tuple[MaskedLM, Workers]:
+    """The model on this process's CPU, for everything but the work, and the workers."""
+    workers = on_ray(as_model, model, device, dtype, *reading, count=count)
+    return as_model(model, "cpu", dtype, *reading), workers
 
 
 def refuse_loaded(model: object) -> None:
@@ -36,30 +65,10 @@ def refuse_loaded(model: object) -> None:
         raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
 
 
-def for_workers(model: MaskedLM | str | Path | None, device: str, dtype: str, reading: Reading) -> tuple[MaskedLM, WorkersModel]:
-    """Starts or joins Ray; the model on this process's CPU, for everything but the work, and as its workers load it."""
-    refuse_loaded(model)
-    assert not isinstance(model, MaskedLM)
-    on = workers_device(device)
-    lm = as_model(model, "cpu", dtype, *reading)
-    return lm, WorkersModel(absolute(model), on, str(lm.dtype).removeprefix("torch."), reading)
-
-
-def workers_device(device: str) -> str:
-    """Starts or joins Ray; "cpu" or "cuda": what its workers run on."""
-    from unmask.models.loading import resolve_device
-
+def _workers_device(device: str) -> str:
     start_ray()
     if device.startswith("cuda") and not ray_has_gpus():
         raise InputError(f"device {device!r} was asked for, but the Ray cluster has no GPU: use device cpu")
     if device.startswith("cuda") or (device == "auto" and ray_has_gpus()):
         return "cuda"
     return "cpu" if device == "auto" else resolve_device(device).type
-
-
-def absolute(model: str | os.PathLike[str] | None) -> str | None:
-    """A folder by its absolute path, which workers in another folder find; a hub name as it is."""
-    if model is None:
-        return None
-    folder = os.path.expanduser(os.fspath(model))
-    return os.path.realpath(folder) if os.path.isdir(folder) else os.fspath(model)

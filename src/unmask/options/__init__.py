@@ -3,7 +3,7 @@
 option    one row, and the table of a verb: a frozen dataclass of rows, checked when it is made
 kinds     how a word of the command line becomes a value, and which values are right
 shared    rows that several verbs have
-answers, sampling, scoring, evaluation, training, translation, lab    the tables
+answers, sampling, scoring, training, translation, lab    the tables
 elsewhere    names that other tools have for options and commands, for the line that answers an unknown one
 
 The command and its help, the check of a value, the refusal of an option that the chosen method does not read, the arguments in
@@ -39,9 +39,8 @@ VERBS = {
 
 _MODULES = {
     "answers": ("fill", "compare", "dependence", "mutants", "check", "serve"),
-    "evaluation": ("frontier",),
     "sampling": ("sample", "diagnose"),
-    "scoring": ("score", "evaluate"),
+    "scoring": ("score", "evaluate", "frontier"),
     "training": ("train",),
     "translation": ("translate",),
 }

@@ -1,4 +1,4 @@
-"""Options of `score` and `evaluate`."""
+"""Options of `score`, `evaluate`, `frontier`, and of `lm_eval --model unmask`, which are the names of `--model_args`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
+from unmask.errors import InputError
 from unmask.joints.registry import DEFAULT as DEFAULT_JOINT
 from unmask.joints.registry import FORMS
 from unmask.options.kinds import (
@@ -13,19 +14,22 @@ from unmask.options.kinds import (
     Choice,
     Construction,
     Constructions,
+    Decoders,
     File,
     Files,
     Flag,
     Listed,
     Memory,
+    Numbers,
     Repeated,
     Text,
     Whole,
 )
-from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
-from unmask.options.sampling import EnergyKind
+from unmask.options.option import Options, Reads, grouped, like, model_row, option, output_row
+from unmask.options.sampling import LONGEST, EnergyKind, Sampling
 from unmask.options.shared import ALPHABET, LARGEST_SEED, ON_RAY, Loaded, Printed, SharedWork
-from unmask.scoring.registry import DECODER, DEFAULT, READ, SCORES, chosen
+from unmask.sampling.registry import KERNELS
+from unmask.scoring.registry import DECODER, DEFAULT, DEFAULT_OF_HARNESS, READ, SCORES, chosen
 
 INPUTS = ("text", "jsonl", "csv", "tsv")
 ROWS, UNITS, FORMATS = ("texts", "words", "tokens"), ("nats", "bits"), ("jsonl", "csv", "parquet")
@@ -34,6 +38,9 @@ MOST_EXACT = 16
 score_row, pairs_row, joints_row = map(grouped, ("Of single scores", "Pairs", "Joints"))
 Scheme = Literal["random", "contiguous"]
 MOST_PAIRS, MOST_STEPS = 10_000_000, 1_000_000
+MOST_TEXTS, MOST_TOKENS = 10_000_000, 100_000
+DECODERS = {name: entry.options for name, entry in KERNELS.items() if "decoding_temperature" in entry.options}
+"""The decoders that can take the likeliest token, which the harness calls greedy."""
 
 
 class ScoreNames(Listed):
@@ -168,3 +175,71 @@ class EvaluateOptions(Printed, SharedWork, Loaded):
         required="command",
         python="Left out, the result is in memory only.",
     )
+
+
+@dataclass(frozen=True)
+class FrontierOptions(Printed, Loaded):
+    """Options of `frontier`."""
+
+    more = "All tokens are masked at the start; q runs over regular tokens at temperature 1. Intervals are paired by text."
+    examples = (
+        "unmask frontier --data texts.txt --out frontier",
+        "unmask frontier --data texts.txt --decoders least-dependent,interleaved --passes 4,8 --length 32 --first --out frontier",
+    )
+    data: Any = option(
+        None,
+        Text(),
+        "Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum.",
+        required="both",
+        python="Or a list of texts.",
+    )
+    decoders: Any = option(None, Decoders(), "Decoders with a law.", otherwise="all")
+    passes: Any = option((2, 4, 8, 16), Numbers(int, Whole(1, MOST_TOKENS)), "Passes of each, below --length.")
+    length: int = option(16, Whole(2, MOST_TOKENS), "Tokens of a text; texts of another length are skipped.")
+    first: bool = option(False, Flag(), "Take the first tokens of longer texts, too.")
+    sentences: int = option(256, Whole(1, MOST_TEXTS), "The most texts to measure.")
+    profile: Any = option(
+        None,
+        File(),
+        "Dependence by distance, for least-dependent: a file of `unmask dependence --profile`.",
+        otherwise="the model's own",
+    )
+    seed: int = option(0, Whole(0, LARGEST_SEED), "Seed of random orders and of the bootstrap.")
+    out: Any = output_row(
+        None,
+        File(),
+        "Folder of the run; the same command continues a run that was stopped.",
+        required="command",
+        python="Left out, the result is in memory only.",
+    )
+
+
+class OneScore(ScoreNames):
+    """The name of a score."""
+
+    def check(self, name: str, given: Any) -> tuple[str, ...]:
+        """One name."""
+        found = super().check(name, given)
+        if len(found) > 1:
+            raise InputError(f"{name} {', '.join(found)} are {len(found)} scores, and the harness takes one number: name one")
+        return found
+
+
+@dataclass(frozen=True)
+class HarnessOptions(Loaded, Scoring):
+    """What decides the answers to the harness, which calls the model `pretrained`."""
+
+    reads = (*Scoring.reads, Reads("decoder", DECODERS))
+
+    score: tuple[str, ...] = like(Scoring, "score", kind=OneScore(), default=DEFAULT_OF_HARNESS, otherwise="")
+    unscored: str = option(
+        "refuse", Choice(("refuse", "zero")), "A text without a score: refuse (one line), or zero (probability 0)."
+    )
+    decoder: str = option("confidence", Choice(tuple(DECODERS)), "What fills the blanks of generated texts")
+    decoding_steps: int | None = like(Sampling, "decoding_steps", otherwise="one per blank, or by the decoder's bound")
+    max_gen_toks: int = option(32, Whole(1, LONGEST), "Blanks of a generated text, if the task does not say.")
+
+    @classmethod
+    def chosen(cls, what: str, given: Any) -> tuple[str, ...]:
+        """The score is by default the harness's own."""
+        return super().chosen(what, {"score": DEFAULT_OF_HARNESS, **given})

@@ -41,6 +41,12 @@ class Answer(Generic[Result]):
     failure: str | None = None
     more: bool = False
 
+    def value(self) -> Result:
+        """The result; raises the failure."""
+        if self.result is None:
+            raise UnmaskError(self.failure or "no answer")
+        return self.result
+
 
 Engine = Callable[[Sequence[Item]], Iterator[Answer[Result]]]
 """Answers every item once."""
@@ -229,6 +235,19 @@ def start_ray() -> None:
             f"RAY_ADDRESS {address!r} cannot be joined as a Ray cluster ({_last_line(error)}): start one there (ray start "
             "--head) with the same version of Ray and the same token, or unset it to use this machine"
         ) from None
+
+
+def results(answers: Iterable[Answer[Result]]) -> Iterator[tuple[int, Result]]:
+    """Places and results of chunks as they come; raises at the end if some failed."""
+    done, failed = 0, list[str]()
+    for answer in answers:
+        if answer.result is None:
+            failed.append(answer.failure or "no reason was given")
+        else:
+            done += 1
+            yield answer.place, answer.result
+    if failed:
+        raise UnmaskError(f"{len(failed)} of {done + len(failed)} chunks failed ({failed[0]}): the same command tries them again")
 
 
 def ray_has_gpus() -> bool:

@@ -116,8 +116,8 @@ def sample(
         from unmask.models.workers import for_workers
         from unmask.sampling.run.sharing import SharedChains
 
-        lm, workers_model = for_workers(model, device, dtype, reading)
-        shared = SharedChains(settings, workers_model, workers, chains_at_once, memory, tuple(user_terms))
+        lm, on_ray = for_workers(model, device, dtype, reading, workers)
+        shared = SharedChains(settings, on_ray, chains_at_once, memory, tuple(user_terms))
     else:
         lm = as_model(model, device, dtype, *reading)
     run = draw_samples(

@@ -78,7 +78,6 @@ class LogNormaliser:
     low: float
     high: float
     exact: bool
-    passes: int
 
 
 class Question(NamedTuple):
@@ -111,7 +110,7 @@ def _log_normaliser(model: ConditionalModel, asked: Question, progress: Progress
     texts = prod(target.support.sum(1).tolist())
     if texts <= MOST_TEXTS:
         log_z = float((-energies(model, all_texts(target), energy)).logsumexp(0))
-        return LogNormaliser(log_z, log_z, log_z, True, texts * target.columns)
+        return LogNormaliser(log_z, log_z, log_z, True)
     path = AnnealingPath(model, asked, progress)
     ids, log_w = path.forward()
     log_v = path.reverse(path.settled(ids, log_w))
@@ -119,7 +118,7 @@ def _log_normaliser(model: ConditionalModel, asked: Question, progress: Progress
     minus_upper, upper_error = log_mean(-log_v)
     low = min(lower, -minus_upper) - STANDARD_ERRORS * lower_error
     high = max(lower, -minus_upper) + STANDARD_ERRORS * upper_error
-    return LogNormaliser((lower - minus_upper) / 2, low, high, False, path.passes.count)
+    return LogNormaliser((lower - minus_upper) / 2, low, high, False)
 
 
 def log_mean(log_w: Float[Tensor, " m"]) -> tuple[float, float]:
@@ -147,20 +146,20 @@ class AnnealingPath:
     def forward(self) -> tuple[Int[Tensor, "m T"], Float[Tensor, " m"]]:
         """The texts at the end, and log w of each run."""
         state = self._start(self._draw(self.streams.at(DRAW, 0)), 1 / self.steps)
-        log_w = self._drive(state) / self.steps
-        for step in range(1, self.steps):
-            self._step(state, step / self.steps, self.streams.at(FORWARD, step))
-            log_w += self._drive(state) / self.steps
+        log_w = self._anneal(state, range(1, self.steps), FORWARD)
         return state.ids, log_w
 
     def reverse(self, ids: Int[Tensor, "m T"]) -> Float[Tensor, " m"]:
         """log v of each run, from draws of pi."""
-        state = self._start(ids, 1.0)
-        log_v = self._drive(state) / self.steps
-        for step in range(self.steps - 1, 0, -1):
-            self._step(state, step / self.steps, self.streams.at(REVERSE, step))
-            log_v += self._drive(state) / self.steps
-        return log_v
+        return self._anneal(self._start(ids, 1.0), range(self.steps - 1, 0, -1), REVERSE)
+
+    def _anneal(self, state: ChainState, steps: range, stream: int) -> Float[Tensor, " m"]:
+        """The sum of d(x) / n over the texts on the way, one step at each b = step / n."""
+        log_w = self._drive(state) / self.steps
+        for step in steps:
+            self._step(state, step / self.steps, self.streams.at(stream, step))
+            log_w += self._drive(state) / self.steps
+        return log_w
 
     def settled(self, ids: Int[Tensor, "m T"], log_w: Float[Tensor, " m"]) -> Int[Tensor, "m T"]:
         """Texts that are nearly draws of pi: the runs, resampled by weight and moved on at b = 1."""

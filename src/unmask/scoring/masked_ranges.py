@@ -25,13 +25,10 @@ from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import Scored, ScoreSettings, TextBatch
+from unmask.scoring.batch import GPU_LOGITS, Scored, ScoreSettings, TextBatch
 from unmask.scoring.registry import SCORES
+from unmask.tables.revealing import logit_rows
 from unmask.tables.support import lost_nats, outside, regular_tokens
-
-CPU_LOGITS = 2**26
-GPU_LOGITS = 2**31
-"""Bytes of logits of one call; rows are made call by call, so memory does not grow with the text or the number of texts."""
 
 
 def score_ranges(
@@ -77,8 +74,7 @@ def _read(
     q is over the whole vocabulary; the third row has the nats that the tokens `special` take of it.
     """
     log_q, logit, lost = found = torch.zeros((3, len(terms)), dtype=torch.float64, device=terms.device)
-    budget = GPU_LOGITS if model.device.type == "cuda" else CPU_LOGITS
-    at_once = max(1, budget // (4 * model.vocab_size))
+    at_once = logit_rows(model, 1, GPU_LOGITS)
     for start in range(0, len(terms), at_once):
         text, first, after, position = terms[start : start + at_once].unbind(1)
         places = _places(model, batch, text, position)

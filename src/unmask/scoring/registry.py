@@ -90,8 +90,8 @@ def _over_orders(sites: int, settings: Any) -> int:
 
 
 _RANGES = Family("unmask.scoring.masked_ranges:score_ranges")
-_ADAPTIVE = Family("unmask.scoring.adaptive_orders:score_adaptive")
-_ORDERS = Family("unmask.scoring.all_orders:score_orders", _over_orders, shared=True)
+_ADAPTIVE = Family("unmask.scoring.orders:score_adaptive")
+_ORDERS = Family("unmask.scoring.orders:score_orders", _over_orders, shared=True)
 _PAIRS = Family("unmask.scoring.pair_joints:score_pairs", lambda sites, settings: 2 * settings.candidates * sites)
 _NORMALISED = Family("unmask.scoring.annealed_importance:score_log_prob")
 _UNNORMALISED = "exp(-E) has no normaliser"
@@ -262,7 +262,7 @@ def law_of(name: str) -> Score:
         f"{bound if steps is None else f'{steps} passes' if steps > 1 else '1 pass'}, {_REGULAR}",
         True,
         "positions are chosen from the revealed tokens only, so each pass is a conditional probability of the tokens it reveals",
-        Family("unmask.scoring.decoder_laws:score_laws", partial(_passes_of_law, steps)),
+        Family("unmask.scoring.orders:score_laws", partial(_passes_of_law, steps)),
         by_token=True,
         options=WITH_LAW[f"{DECODER}{decoder}"],
         extra=_SPECIAL,

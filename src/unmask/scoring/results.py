@@ -13,7 +13,7 @@ with Wilson's 95 % interval, which stays between 0 and 1 for few pairs too. Ties
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -103,18 +103,15 @@ class Scores:
     def difference(self, first: int = 0, second: int = 1) -> list[dict[str, Any]]:
         """Two texts token by token, and how much more of each score the first's token has; needs `tokens=True`.
 
-        Scores that are not sums over tokens have no column here.
+        Scores that are not sums over tokens, or that one of the texts lacks, have no column here.
         """
-        rows = []
-        for place in (first, second):
-            row = self.rows[whole("the number of a text", place, 0, len(self.rows) - 1)]
+        texts = [self.rows[whole("the number of a text", place, 0, len(self.rows) - 1)] for place in (first, second)]
+        for place, row in zip((first, second), texts, strict=True):
             if "tokens" not in row:
                 raise InputError("the rows hold no tokens: give tokens=True to score, or --tokens")
-            if row["reason"] is not None and not row["tokens"]:
+            if all(row[name] is None for name in self.settings.scores):
                 raise InputError(f"text {place + 1} has no score ({row['reason']}): give two texts that have")
-            rows.append(row["tokens"])
-        names = [name for name in self.settings.scores if SCORES[name].by_token]
-        return aligned(rows[0], rows[1], names)
+        return aligned(texts[0]["tokens"], texts[1]["tokens"], shared_by_token(self.settings.scores, texts))
 
     def to_dict(self) -> dict[str, Any]:
         """The scores' definitions, the unit, and the rows."""
@@ -194,27 +191,23 @@ class PairScores:
         return str(self.to_frame().to_html(index=False))
 
 
+def shared_by_token(names: Sequence[str], texts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The scores that are sums over tokens, and that all of these texts have."""
+    return [name for name in names if SCORES[name].by_token and all(row[name] is not None for row in texts)]
+
+
 def aligned(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
     """Rows with first_token, second_token (None for a gap), and NAME_difference = first's minus second's share of the score."""
     rows = []
-    for one, other in _places([t["token"] for t in first], [t["token"] for t in second]):
-        left, right = (first[one] if one is not None else None), (second[other] if other is not None else None)
-        row: dict[str, Any] = {
-            "first_token": left and left["token"],
-            "second_token": right and right["token"],
-        }
-        for name in names:
-            shares = [0.0 if side is None else side[share_column(name)] for side in (left, right)]
-            row[f"{name}_difference"] = SCORES[name].better * (shares[1] - shares[0])
-        rows.append(row)
+    tokens = [[one["token"] for one in text] for text in (first, second)]
+    for _, a, b, c, d in SequenceMatcher(None, tokens[0], tokens[1], autojunk=False).get_opcodes():
+        for left, right in zip_longest(first[a:b], second[c:d]):
+            row: dict[str, Any] = {"first_token": left and left["token"], "second_token": right and right["token"]}
+            for name in names:
+                shares = [0.0 if side is None else side[share_column(name)] for side in (left, right)]
+                row[f"{name}_difference"] = SCORES[name].better * (shares[1] - shares[0])
+            rows.append(row)
     return rows
-
-
-def _places(first: list[str], second: list[str]) -> list[tuple[int | None, int | None]]:
-    found: list[tuple[int | None, int | None]] = []
-    for _, a, b, c, d in SequenceMatcher(a=first, b=second, autojunk=False).get_opcodes():
-        found += zip_longest(range(a, b), range(c, d))
-    return found
 
 
 def compare_pairs(pairs: Sequence[SentencePair], rows: Sequence[dict[str, Any]], names: Sequence[str], unit: str) -> PairScores:
@@ -264,5 +257,4 @@ def wilson(right: float, n: int) -> tuple[float, float]:
 def _correct(good: float | None, bad: float | None, better: int, same: bool) -> float | None:
     if good is None or bad is None:
         return None
-    difference = better * (good - bad)
-    return 0.5 if same or difference == 0 else float(difference > 0)
+    return 0.5 if same or good == bad else float(better * good > better * bad)

@@ -14,17 +14,18 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, log
+from math import isnan, log, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from unmask.errors import InputError
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.runs.files import as_json, atomic_path
-from unmask.scoring.batch import ScoreSettings
+from unmask.scoring.batch import ScoreSettings, TextScores
 from unmask.scoring.registry import SCORES, columns_of, share_column
 from unmask.scoring.texts import Encoded, Item, Prepared, spaced_words, word_of_site
-from unmask.scoring.together import TextScores
 
 if TYPE_CHECKING:
     import pyarrow
@@ -111,9 +112,10 @@ class RowShape:
         }
         scored = [place for place, text in enumerate(chunk) if text.encoded is not None]
         for column, is_flag in columns_of(settings.scores).items():
-            values = (scores.values[column] / (1.0 if is_flag else UNITS[self.unit])).tolist() if scored else []
-            found = [None if isnan(value) else bool(value) if is_flag else value for value in values]
-            cells[column] = found if len(scored) == len(chunk) else _spread(found, scored, len(chunk))
+            values = np.full(len(chunk), nan)
+            if scored:
+                values[scored] = scores.values[column] / (1.0 if is_flag else UNITS[self.unit])
+            cells[column] = [None if isnan(value) else bool(value) if is_flag else value for value in values.tolist()]
         cells["reason"] = [text.reason for text in chunk]
         for place, reason in scores.reasons.items():
             cells["reason"][scored[place]] = reason
@@ -140,14 +142,6 @@ class Shares(NamedTuple):
     def token(self, t: int) -> str:
         """The readable token at a position."""
         return self.words.token(self.text.ids[t])
-
-
-def _spread(found: Sequence[Any], places: Sequence[int], n: int) -> list[Any]:
-    """The values at these places of n, None at the others."""
-    whole: list[Any] = [None] * n
-    for place, value in zip(places, found, strict=True):
-        whole[place] = value
-    return whole
 
 
 def token_rows(item: Item, known: Shares) -> TextRows:

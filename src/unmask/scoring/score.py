@@ -1,31 +1,51 @@
-"""`score`: sentences in, numbers out, by named definitions; for files of any size, and for minimal pairs."""
+"""`score`: sentences in, numbers out, by named definitions; for files of any size, and for minimal pairs.
+
+Texts go through in chunks of a few hundred, or of as many as make CHUNK_PASSES passes; memory holds one chunk. A folder keeps one
+part per chunk, named by its first text; the parts show which texts are done, and work that was stopped continues where it ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+import gc
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache, partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.models.workers import for_workers
+from unmask.models.workers import Workers, for_workers
 from unmask.options.option import documented
 from unmask.options.scoring import ScoreOptions
+from unmask.runs.engines import results
 from unmask.runs.files import write_json
-from unmask.runs.folder import RunFolder, refuse_foreign
+from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import ScoreSettings
-from unmask.scoring.registry import DEFAULT
+from unmask.scoring.batch import TEXTS, ScoreSettings, TextScores, begin
+from unmask.scoring.registry import DEFAULT, passes_of
 from unmask.scoring.results import PairScores, Scores, compare_pairs
-from unmask.scoring.rows import RowShape, check_format
-from unmask.scoring.run import count_and_hash, run_in_folder, stream
-from unmask.scoring.texts import Item, Texts, items_again, pairs_of
+from unmask.scoring.rows import RowShape, TextRows, check_format, write_rows
+from unmask.scoring.texts import Item, Prepared, Texts, encode_each, items_again, pairs_of
+
+if TYPE_CHECKING:
+    import pyarrow
 
 KIND = "score"
 NO_TEXT = "there is no text to score: give at least one"
+CHUNK_TEXTS = {"cpu": 512, "cuda": 8192}
+CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
+"""Limits of one chunk: some seconds of work, which an interrupt can lose."""
+FEWEST_READ, MOST_READ = 16, 1024
+"""Texts that are tokenised at once: as many as the last chunk had, or as this one has so far; a slow stream is not waited for."""
 
 
 @documented(ScoreOptions)
@@ -101,9 +121,9 @@ def score(
     if not total and not isinstance(source, Iterator):
         raise InputError(NO_TEXT)
 
-    reading, model_of_workers = (rename, lang, shift, mask_token), None
+    reading, on_ray = (rename, lang, shift, mask_token), None
     if engine == "ray":
-        lm, model_of_workers = for_workers(model, device, dtype, reading)
+        lm, on_ray = for_workers(model, device, dtype, reading, workers)
     else:
         lm = as_model(model, device, dtype, *reading)
     if out is None:
@@ -121,7 +141,7 @@ def score(
         asked: dict[str, Any] = settings.to_dict() | {"model": None if model is None else _shown(model), "weights": known}
         asked |= {"texts": identity, "dtype": dtype, "rows": rows, "tokens": tokens, "unit": unit, "written_as": format}
         with RunFolder(out, KIND, asked, model=known, same_content={"model": "weights"}) as folder:
-            run_in_folder(folder, lm, source, settings, shape, format, total, model_of_workers, workers, progress)
+            run_in_folder(folder, lm, source, settings, shape, format, total, on_ray, progress)
             found = Scores(settings, shape, folder=folder.path)
     if listed is None:
         return found
@@ -133,3 +153,188 @@ def score(
 
 def _shown(model: MaskedLM | str | Path) -> str:
     return "given" if isinstance(model, MaskedLM) else str(model)
+
+
+def prepared(model: MaskedLM, numbered: Sequence[tuple[int, Item]]) -> list[Prepared]:
+    """Texts with their tokens, or with the reasons why they have none."""
+    with _no_collection():
+        encoded = encode_each(model.words, [item for _, item in numbered])
+        return [
+            Prepared(number, item, None, str(text)) if isinstance(text, InputError) else Prepared(number, item, text, None)
+            for (number, item), text in zip(numbered, encoded, strict=True)
+        ]
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Inside, Python does not look for cycles: many small objects that have none would have it look at all objects, often."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
+
+
+def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], settings: ScoreSettings, device: str) -> Iterator[list[Prepared]]:
+    """Texts as tokens, in chunks of as much work as suits the device."""
+    most_texts, most_passes = CHUNK_TEXTS[device], CHUNK_PASSES[device]
+    passes_by_sites = cache(lambda sites: passes_of(sites, settings.scores, settings))
+    waiting, size = iter(items), FEWEST_READ
+    chunk: list[Prepared] = []
+    passes = 0
+    while block := list(islice(waiting, size)):
+        for text in prepared(model, block):
+            chunk.append(text)
+            passes += 0 if text.encoded is None else passes_by_sites(len(text.encoded.sites))
+            if len(chunk) >= most_texts or passes >= most_passes:
+                yield chunk
+                size, chunk, passes = len(chunk), [], 0
+        size = max(FEWEST_READ, min(MOST_READ, max(size, len(chunk))))
+    if chunk:
+        yield chunk
+
+
+def scored(
+    model: MaskedLM,
+    work: Iterable[list[Prepared]],
+    settings: ScoreSettings,
+    shape: RowShape,
+    progress: Callable[[int], Progress | None] = lambda _: None,
+    ahead: bool = False,
+) -> Iterator[tuple[list[Prepared], TextScores]]:
+    """The chunks with their scores; `progress(n)` reports texts after the n that went before.
+
+    ahead   ask for the passes of a chunk before the numbers of the one before are read: a GPU is busy with them while the
+            caller uses those numbers, and while the next chunk is read
+    """
+    begun: deque[tuple[list[Prepared], Callable[[], TextScores]]] = deque()
+    done = 0
+    for chunk in work:
+        texts = [text.encoded for text in chunk if text.encoded is not None]
+        begun.append((chunk, begin(model, texts, settings, progress(done), shape.by_site)))
+        done += len(chunk)
+        if len(begun) > ahead:
+            before, read = begun.popleft()
+            yield before, read()
+    yield from ((chunk, read()) for chunk, read in begun)
+
+
+def stream(
+    model: MaskedLM,
+    items: Iterable[Item],
+    settings: ScoreSettings,
+    shape: RowShape,
+    total: int = 0,
+    progress: Progress | None = None,
+) -> Iterator[TextRows]:
+    """The rows chunk by chunk, in this process."""
+    work = chunks(model, enumerate(items, 1), settings, model.device.type)
+    done = 0
+    ahead = model.device.type == "cuda" and not isinstance(items, Iterator)
+    for chunk, scores in scored(model, work, settings, shape, _among(progress, 0, total), ahead):
+        yield shape.rows(model.words, chunk, scores, settings)
+        done += len(chunk)
+        if progress:
+            progress(done, total, TEXTS)
+
+
+def run_in_folder(
+    folder: RunFolder,
+    model: MaskedLM,
+    items: Sequence[Item] | Iterable[Item],
+    settings: ScoreSettings,
+    shape: RowShape,
+    format: str,
+    total: int,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
+    columns = shape.columns(settings)
+    marks = np.zeros(total + 1, dtype=bool)
+    for part in folder.parts():
+        marks[read_rows([part], columns)["item"].to_numpy()] = True
+    already, done = int(marks.sum()), marks.tobytes()
+    pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not done[number])
+    device = model.device.type if workers is None else workers.device
+    work = chunks(model, pending, settings, device)
+    finished = 0
+    if progress:
+        progress(already, total, TEXTS)
+    with _writing(folder, columns) as write:
+        if workers is None:
+            for chunk, scores in scored(model, work, settings, shape, _among(progress, already, total), device == "cuda"):
+                write(shape.table(model.words, chunk, scores, settings), chunk[0].number)
+        else:
+            for table, first, texts in _on_ray(workers, work, settings, shape):
+                write(table, first)
+                finished += texts
+                if progress:
+                    progress(already + finished, total, TEXTS)
+    tables = (read_rows([part], columns) for part in folder.parts())
+    write_rows(folder.path / f"scores.{format}", tables, columns, format)
+
+
+@contextmanager
+def _writing(folder: RunFolder, columns: pyarrow.Schema) -> Iterator[Callable[[pyarrow.Table, int], None]]:
+    """A function that keeps the rows of the texts from a number on, while the next are computed.
+
+    It raises what went wrong with the part before.
+    """
+    waiting: list[Future[None]] = []
+
+    def write(table: pyarrow.Table, first: int) -> None:
+        while waiting:
+            waiting.pop().result()
+        waiting.append(thread.submit(folder.store, table, columns, f"part-{first:09d}"))
+
+    with ThreadPoolExecutor(1) as thread:
+        yield write
+        for last in waiting:
+            last.result()
+
+
+def _on_ray(
+    workers: Workers, work: Iterable[list[Prepared]], settings: ScoreSettings, shape: RowShape
+) -> Iterator[tuple[pyarrow.Table, int, int]]:
+    """Tables as they come, the number of each one's first text, and how many texts it has."""
+    sent: dict[int, tuple[int, int]] = {}
+
+    def texts() -> Iterator[list[tuple[int, Item]]]:
+        for place, chunk in enumerate(work):
+            sent[place] = chunk[0].number, len(chunk)
+            yield [(text.number, text.item) for text in chunk]
+
+    for place, table in results(workers.pool(partial(_worker, settings, shape))(texts())):
+        yield table, *sent[place]
+
+
+def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
+    """The number of texts, and a hash that identifies them."""
+    whole, count = hashlib.sha256(), 0
+    for count, item in enumerate(items, 1):  # noqa: B007
+        whole.update(repr((item.text, item.target, item.id)).encode("utf-8", "surrogatepass"))
+    return count, whole.hexdigest()[:16]
+
+
+def _worker(settings: ScoreSettings, shape: RowShape, lm: MaskedLM) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
+    def table(texts: list[tuple[int, Item]]) -> pyarrow.Table:
+        chunk = prepared(lm, texts)
+        ((_, scores),) = scored(lm, [chunk], settings, shape)
+        return shape.table(lm.words, chunk, scores, settings)
+
+    return table
+
+
+def _among(progress: Progress | None, before: int, all_texts: int) -> Callable[[int], Progress | None]:
+    """Counts the texts of a chunk among all texts; other counts are passed on."""
+    if progress is None:
+        return lambda _: None
+
+    def report(done_before: int, done: int, total: int, what: str = TEXTS) -> None:
+        counts = (before + done_before + done, all_texts) if what == TEXTS else (done, total)
+        progress(*counts, what)
+
+    return partial(partial, report)

@@ -23,20 +23,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
-import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, Tokens
 from unmask.runs.files import parse_json, user_path
 from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, source_name
-from unmask.scoring.batch import TextBatch
 
 BY_NAME = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
 """How a file is read by default: as its name ends; any other, and standard input, as one text per line."""
@@ -325,31 +318,6 @@ def _encoded(words: TextTokenizer, item: Item, tokens: Tokens, foreign: set[int]
 @cache
 def _range(first: int, after: int) -> tuple[int, ...]:
     return tuple(range(first, after))
-
-
-def batch_of(texts: Sequence[Encoded], words: bool = True) -> TextBatch:
-    """Texts with equally many tokens and sites, side by side. Without `words` every token is its own."""
-    n, length = len(texts), len(texts[0].ids)
-    places, inside = np.arange(length), np.array([text.tokens.inside for text in texts])
-    return TextBatch.of(
-        torch.from_numpy(_rows(text.ids for text in texts).reshape(n, length)),
-        sites := torch.from_numpy(_rows(text.sites for text in texts).reshape(n, -1)),
-        torch.from_numpy((places >= inside[:, :1]) & (places < inside[:, 1:])),
-        _word_ends(texts).gather(1, sites) if words else None,
-    )
-
-
-def _rows(numbers: Iterable[Sequence[int]]) -> np.ndarray:
-    return np.fromiter(chain.from_iterable(numbers), dtype=np.int64)
-
-
-def _word_ends(texts: Sequence[Encoded]) -> Int[Tensor, "n T"]:
-    """For each position the first after its word."""
-    words = np.array([text.tokens.words for text in texts], dtype=np.float64)  # NaN for start and end tokens
-    ends = np.tile(np.arange(1, words.shape[1] + 1), (len(texts), 1))
-    for t in range(words.shape[1] - 2, -1, -1):
-        ends[:, t] = np.where(words[:, t] == words[:, t + 1], ends[:, t + 1], ends[:, t])
-    return torch.from_numpy(ends)
 
 
 def spaced_words(text: str) -> list[tuple[int, int]]:

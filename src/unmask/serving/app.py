@@ -17,16 +17,17 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from unmask import __version__
-from unmask.errors import UnmaskError
+from unmask.errors import InputError, UnmaskError
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, SEARCHED
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.text_tokenizer import TextTokenizer
+from unmask.models.text.words import WordMarks
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.watching import Swept, watch
 from unmask.scoring.registry import SCORES
-from unmask.serving import limits, requests, schemas
+from unmask.serving import requests, schemas
 from unmask.serving.desk import ENDING, Busy, Desk, Emit, Ending
-from unmask.serving.examples import examples_for, marks_words
 from unmask.serving.guard import Guard
 from unmask.serving.questions import Questions
 from unmask.serving.runs import Runs
@@ -58,6 +59,24 @@ EVENTS: dict[int | str, dict[str, Any]] = {
     },
     **REFUSALS,
 }
+ENGLISH = {
+    "fill": schemas.Example(text="A woman is reading a book in the park.", blanks="3,5"),
+    "dependence": schemas.Example(text="The doctor told her patient to drink less coffee."),
+    "sample": schemas.Example(text="The old man walked his dog along the river.", blanks="1,2,3,4,5,6,7"),
+    "score": schemas.Example(text="The keys to the cabinet are on the table.", second="The keys to the cabinet is on the table."),
+}
+HEAVY = (
+    "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAKDGRYYGSSYFDYWGQGTLVTVSS"
+)
+"""The variable domain of a human heavy chain; the residues after CAK are its most variable loop."""
+LOOP = "98,99,100,101,102,103,104,105"
+PROTEIN = {
+    "fill": schemas.Example(text=HEAVY, blanks="101,102"),
+    "mutants": schemas.Example(text=HEAVY, blanks="101,102"),
+    "dependence": schemas.Example(text=HEAVY, blanks=LOOP),
+    "sample": schemas.Example(text=HEAVY, blanks=LOOP),
+    "score": schemas.Example(text=HEAVY, second=HEAVY.replace("SSYAMS", "SSYWMS")),
+}
 Number = Annotated[int, PathParameter(ge=0, le=10_000, description="from 0")]
 JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")]
 
@@ -84,6 +103,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
+    described = _about(shared, known, given, options or {}, beside is not None)
     _add_refusals(app)
     _add_answers(app, desk, questions)
     _add_jobs(app, desk)
@@ -98,8 +118,8 @@ def create_app(
 
     @app.get("/api/about", responses=REFUSALS)
     async def about() -> schemas.About:
-        """The model that is served, the names of everything that can be asked for, and the limits."""
-        return _about(shared, known, given, options or {}, beside is not None)
+        """The model that is served, the names of everything that can be asked for, and the requests."""
+        return described
 
     @app.get("/api", include_in_schema=False)
     async def interface() -> Response:
@@ -116,9 +136,7 @@ def create_app(
 def _add_answers(app: FastAPI, desk: Desk, questions: Questions) -> None:
     long_ones = (questions.fill, questions.joint, questions.dependence, questions.mutants, questions.score)
     for method in (questions.words, *long_ones, questions.conditionals):
-        _add_answer(app, desk, method)
-    for method in long_ones:
-        _add_events(app, desk, method)
+        _add_question(app, desk, method)
 
     @app.post("/api/sample", responses=EVENTS, response_class=StreamingResponse)
     async def sample(asked: requests.SampleAsked, request: Request) -> StreamingResponse:
@@ -138,8 +156,8 @@ def _add_answers(app: FastAPI, desk: Desk, questions: Questions) -> None:
         return desk.stream(work, apart=True)
 
 
-def _add_answer(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
-    """The route of a question; its types and its description are those of the method."""
+def _add_question(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
+    """The route of a question, with the method's types and description; one that reports progress is answered by events, too."""
     hints, name = get_type_hints(method), method.__name__
 
     async def route(asked: Any, request: Request) -> Any:
@@ -149,11 +167,7 @@ def _add_answer(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
     route.__annotations__ = {"asked": hints["asked"], "request": Request, "return": hints["return"]}
     app.post(f"/api/{name}", responses=REFUSALS)(route)
 
-
-def _add_events(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
-    """The route of a question that is answered by events."""
-
-    async def route(asked: Any) -> StreamingResponse:
+    async def events(asked: Any) -> StreamingResponse:
         """The same as events: `job` (id), `progress` (done, total, what, seconds left), then `answer` or `error`."""
 
         def work(emit: Emit, job: Job) -> None:
@@ -165,9 +179,9 @@ def _add_events(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
 
         return desk.stream(work)
 
-    route.__name__ = f"{method.__name__}_events"
-    route.__annotations__["asked"] = get_type_hints(method)["asked"]
-    app.post(f"/api/{method.__name__}/events", responses=EVENTS, response_class=StreamingResponse)(route)
+    if "progress" in hints:
+        events.__name__, events.__annotations__["asked"] = f"{name}_events", hints["asked"]
+        app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(events)
 
 
 def _add_jobs(app: FastAPI, desk: Desk) -> None:
@@ -190,8 +204,9 @@ def _add_jobs(app: FastAPI, desk: Desk) -> None:
     @app.delete("/api/jobs/{job}", responses=REFUSALS)
     async def stop(job: JobName) -> schemas.JobOut:
         """Stop a job: its events end with what it has, where that is an answer, else with `error`."""
-        desk.stop(found(job))
-        return told(found(job))
+        known = found(job)
+        desk.stop(known)
+        return told(known)
 
 
 def _add_runs(app: FastAPI, desk: Desk, known: Runs) -> None:
@@ -220,7 +235,7 @@ def _add_runs(app: FastAPI, desk: Desk, known: Runs) -> None:
 
 def _add_refusals(app: FastAPI) -> None:
     """Errors that the user can correct are one line of JSON."""
-    busy = f"{limits.MOST_JOBS} requests are under way: wait for one of them, and ask again"
+    busy = f"{requests.MOST_JOBS} requests are under way: wait for one of them, and ask again"
     refusals: dict[type[Exception], Callable[[Any], JSONResponse]] = {
         UnmaskError: lambda error: _refusal(422, str(error)),
         RequestValidationError: lambda error: _refusal(422, _invalid(error.errors()[0])),
@@ -269,17 +284,31 @@ def _about(model: SharedLM, known: Runs, given: str | None, options: Mapping[str
         searched_joint=SEARCHED,
         constructions=[schemas.ConstructionAbout.model_validate(one) for one in CONSTRUCTIONS.values()],
         kernels=[schemas.Kernel.model_validate(one) for one in KERNELS.values()],
-        scores=[
-            schemas.ScoreAbout(
-                name=s.name,
-                definition=s.definition,
-                probability=s.probability,
-                by_token=s.by_token,
-                better="higher" if s.better > 0 else "lower",
-            )
-            for s in SCORES.values()
-            if not s.page_refusal
-        ],
+        scores=[schemas.ScoreAbout.model_validate(one) for one in SCORES.values() if not one.page_refusal],
         runs=known.about,
-        limits={name.lower(): value for name, value in vars(limits).items() if name.isupper() and isinstance(value, int)},
+        limits={name.lower(): value for name, value in vars(requests).items() if name.isupper() and isinstance(value, int)},
     )
+
+
+def examples_for(words: TextTokenizer) -> dict[str, schemas.Example]:
+    """By view: the first set whose every text the tokenizer reads without an unknown token."""
+    for examples in (ENGLISH, PROTEIN):
+        if all(_reads(words, text) for one in examples.values() for text in (one.text, one.second) if text):
+            return examples
+    return {}
+
+
+def marks_words(words: TextTokenizer) -> bool:
+    """Whether the tokenizer marks where a word begins, so that a blank can be a whole word."""
+    try:
+        WordMarks(words, words.size)
+    except InputError:
+        return False
+    return True
+
+
+def _reads(words: TextTokenizer, text: str) -> bool:
+    try:
+        return words.unknown_id not in words.tokens_of(text).ids
+    except InputError:
+        return False

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -22,8 +23,8 @@ from fastapi.responses import StreamingResponse
 from unmask.errors import UnmaskError
 from unmask.runs.files import as_json
 from unmask.runs.progress import Enough
-from unmask.serving.limits import MOST_JOBS
 from unmask.serving.memory import GiveBackLater
+from unmask.serving.requests import MOST_JOBS
 from unmask.serving.worker import CURRENT, Cancelled, Job, SharedLM
 
 Result = TypeVar("Result")
@@ -35,6 +36,7 @@ SECONDS_QUIET = 10.0
 AHEAD = 512
 """Events that a job may be ahead of its reader."""
 ENDING = "the server is ending: ask again when it is back"
+FAILED = "the server failed, which is a defect of unmask: its terminal shows where"
 STOPPED = "the job was stopped before there was an answer: ask again"
 
 
@@ -114,7 +116,10 @@ class Desk:
         self._cancel(shared.job)
 
     def stream(self, work: Callable[[Emit, Job], None], apart: bool = False) -> StreamingResponse:
-        """Events that `work` emits, each with a name and a JSON value; at the end `error`, if it raised one."""
+        """Events that `work` emits, each with a name and a JSON value; at the end `error`, if it raised one.
+
+        The job ends with the response.
+        """
         events: queue.Queue[str | None] = queue.Queue(AHEAD)
         loop, more, begin = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
@@ -142,6 +147,9 @@ class Desk:
                     emit("error", {"error": STOPPED, "stopped": True})
                 except UnmaskError as error:
                     emit("error", {"error": str(error)})
+                except Exception:
+                    emit("error", {"error": FAILED})
+                    raise
                 finally:
                     put(None)
 
@@ -149,24 +157,21 @@ class Desk:
         begin.set()
 
         async def lines() -> AsyncIterator[str]:
-            try:
-                while not job.cancelled:
-                    more.clear()
-                    try:
-                        found = events.get_nowait()
-                    except queue.Empty:
-                        if not await _waited(more, 2 * LOOK_AFTER):
-                            yield ": still working\n\n"
-                        continue
-                    if found is None:
-                        return
-                    yield found
-                if self.closing:
-                    yield _event("error", {"error": ENDING})
-            finally:
-                self._cancel(job)
+            while not job.cancelled:
+                more.clear()
+                try:
+                    found = events.get_nowait()
+                except queue.Empty:
+                    if not await _waited(more, 2 * LOOK_AFTER):
+                        yield ": still working\n\n"
+                    continue
+                if found is None:
+                    return
+                yield found
+            if self.closing:
+                yield _event("error", {"error": ENDING})
 
-        return StreamingResponse(lines(), media_type="text/event-stream")
+        return _Events(lines(), partial(self._cancel, job))
 
     @property
     def jobs(self) -> int:
@@ -215,6 +220,20 @@ class Desk:
     def _cancel(self, job: Job) -> None:
         job.cancelled = True
         self.model.worker.wake()
+
+
+class _Events(StreamingResponse):
+    """Server-sent events; `ended` is called when the response ends, also before its first line."""
+
+    def __init__(self, lines: AsyncIterator[str], ended: Callable[[], None]) -> None:
+        super().__init__(lines, media_type="text/event-stream")
+        self.ended = ended
+
+    async def __call__(self, *connection: Any) -> None:
+        try:
+            await super().__call__(*connection)
+        finally:
+            self.ended()
 
 
 async def _waited(event: asyncio.Event, seconds: float) -> bool:

@@ -1,21 +1,28 @@
-"""Who may ask: pages of this server only, under a name that leads to this machine, with a body of bounded size.
+"""The HTTP server, and who may ask: pages of this server only, under a name that leads to this machine, in bounded size and time.
 
 DNS rebinding points a stranger's name at this machine; such a request has the stranger's name in its Host, so that only
 loopback names (and, if the server listens to more than loopback, plain addresses and the name it was given) are answered. A
 request from another site's page has that site as its Origin, and is refused. Every answer carries a content security policy
 that lets the page load nothing but its own files.
+
+A request that has not arrived SECONDS_TO_ASK after its first byte (or after the connection), and an answer of which nothing was
+read for SECONDS_TO_READ, end the connection. An idle connection is closed after SECONDS_IDLE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 
+import uvicorn
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from unmask.serving.limits import MOST_BYTES
+from unmask.serving.desk import Desk
+from unmask.serving.requests import MOST_BYTES
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -24,6 +31,10 @@ Send = Callable[[Message], Awaitable[None]]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 TOO_LARGE = f"the request is larger than {MOST_BYTES:,} bytes: ask for less at once"
+SECONDS_TO_ASK = 20.0
+SECONDS_TO_READ = 60.0
+SECONDS_IDLE = 5
+SECONDS_TO_END = 1
 MOST_DIGITS = 20
 """Of a length: Python refuses to read numbers of thousands of digits."""
 HEADERS = {
@@ -112,3 +123,67 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+class Impatient(H11Protocol):
+    """A connection that is closed if its client is too slow."""
+
+    _asking: asyncio.TimerHandle | None = None
+    _reading: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a request."""
+        super().connection_made(transport)
+        self._asking = self.loop.call_later(SECONDS_TO_ASK, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of the request, if there is any."""
+        super().data_received(data)
+        whole = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        if whole and self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+        elif not whole and self._asking is None:
+            self._asking = self.loop.call_later(SECONDS_TO_ASK, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        super().pause_writing()
+        self._reading = self.loop.call_later(SECONDS_TO_READ, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It reads."""
+        super().resume_writing()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        for timer in (self._asking, self._reading):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+
+class PageServer(uvicorn.Server):
+    """An interrupt cancels all requests under way: those who wait get 503, streams an `error`, and the connections end."""
+
+    def __init__(self, app: Any, desks: Sequence[Desk]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=Impatient,
+                log_level="warning",
+                lifespan="off",
+                timeout_keep_alive=SECONDS_IDLE,
+                timeout_graceful_shutdown=SECONDS_TO_END,
+                server_header=False,
+            )
+        )
+        self.desks = desks
+
+    def handle_exit(self, *signal: Any) -> None:
+        """Cancel all work, then end."""
+        for desk in self.desks:
+            desk.close()
+        super().handle_exit(*signal)

@@ -12,7 +12,7 @@ from unmask.answers.comparison import Comparison, compare
 from unmask.answers.conditionals import conditionals
 from unmask.answers.dependence import dependence
 from unmask.answers.filling import Filling, fill
-from unmask.answers.pair_map import dependence_in_words, pair_map
+from unmask.answers.plots import dependence_in_words, pair_map
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.joint import not_converged
@@ -25,8 +25,8 @@ from unmask.scoring.registry import SCORES, chosen
 from unmask.scoring.results import Scores
 from unmask.scoring.score import score
 from unmask.scoring.texts import spaced_words
-from unmask.serving import limits, requests, schemas
-from unmask.serving.kept import KeptJoints
+from unmask.serving import requests, schemas
+from unmask.serving.memory import KeptJoints
 from unmask.serving.worker import SharedLM
 from unmask.variants.mutants import Mutants, mutants
 from unmask.variants.parent import residue_ids
@@ -80,7 +80,7 @@ class Questions:
     def fill(self, asked: requests.FillAsked, progress: Progress | None = None) -> schemas.Filled:
         """The most probable fillings of the blanks, under a joint of them."""
         several = asked.text.count("[WORD]") + asked.text.count("[GAP")
-        limits.check_blanks(several + self._blanks(asked.text))
+        requests.check_blanks(several + self._blanks(asked.text))
         candidates = asked.candidates
         options = FillOptions.given(joint=asked.joint, candidates=candidates, exact=asked.exact)
         if not searches(self.model, asked.text, options):
@@ -149,13 +149,13 @@ class Questions:
         """Mutual information between all tokens of a text, or between its blanks."""
         ids = self.model.words.encode(asked.text)
         regular = sum(i not in self.model.special_ids for i in ids)
-        limits.check_dependence(self._blanks(asked.text) or regular, asked.candidates)
+        requests.check_dependence(self._blanks(asked.text) or regular, asked.candidates)
         found = dependence(model=self.model, **asked.model_dump(), progress=progress)
         return schemas.DependenceOut.model_validate(found.to_dict())
 
     def mutants(self, asked: requests.MutantsAsked, progress: Progress | None = None) -> schemas.MutantsOut:
         """Log-probabilities of single or double mutants of a sequence, and their epistasis."""
-        limits.check_mutants(len(set(asked.positions)), asked.changes, len(residue_ids(self.model, None)))
+        requests.check_mutants(len(set(asked.positions)), asked.changes, len(residue_ids(self.model, None)))
         found = mutants(model=self.model, **asked.model_dump(), progress=progress)
         assert isinstance(found, Mutants)
         return schemas.MutantsOut(wild_type=list(found.wild_type), **plain(found.to_dict()))
@@ -173,7 +173,7 @@ class Questions:
             model=self.model,
             tokens=True,
             unit=asked.unit,
-            exact_tokens=limits.MOST_EXACT_TOKENS if over_orders else None,
+            exact_tokens=requests.MOST_EXACT_TOKENS if over_orders else None,
             progress=progress,
         )
         assert isinstance(found, Scores)
@@ -196,7 +196,7 @@ class Questions:
     def settings(self, asked: requests.SampleAsked) -> SampleSettings:
         """The settings of a run, checked before anything streams."""
         free = self.model.cloze(asked.template).block
-        limits.check_chains(asked.chains, asked.sweeps, len(free))
+        requests.check_chains(asked.chains, asked.sweeps, len(free))
         return SampleSettings.given(asked.model_dump() | {"init": None if asked.init is None else (asked.init,)})
 
     def _blanks(self, text: str) -> int:
@@ -204,7 +204,7 @@ class Questions:
 
     def _candidates(self, text: str, candidates: int | None, exact: bool, positions: list[int] | None = None) -> int | None:
         found: int | None = self.model.worker.call(
-            0, lambda: limits.joint_candidates(self.model.model, text, candidates, exact, positions)
+            0, lambda: requests.joint_candidates(self.model.model, text, candidates, exact, positions)
         )
         return found
 

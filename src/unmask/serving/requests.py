@@ -1,27 +1,58 @@
-"""The types of requests of the JSON interface, every field described; `schemas` has those of the answers."""
+"""What may be asked of the JSON interface: the types of requests, every field described, with their
+
+The page is for people on one machine: work that takes minutes belongs on the command line. `schemas` has the types of answers.
+"""
 
 from __future__ import annotations
 
+from math import comb
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from unmask.errors import InputError
 from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE, DEFAULT_OF_MUTANTS
+from unmask.models.masked_lm import MaskedLM
 from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
-from unmask.serving import limits
+from unmask.tables.candidates import plan_candidates
+from unmask.tables.unary import pass_count
+
+MOST_BYTES = 64 * 1024
+"""Of a request's body."""
+LONGEST_TEXT = 2_000
+MOST_BLANKS = 8
+MOST_TEXTS = 4
+MOST_SCORES = 6
+MOST_POSITIONS = 64
+MOST_CANDIDATES = 1_024
+MOST_COMPLETIONS = 100
+MOST_CELLS = 40
+"""Along each edge of a heat map."""
+MOST_CHAINS = 16
+MOST_SWEEPS = 500
+MOST_STEPS = 200_000
+"""Of a chain's run: chains x sweeps x free tokens."""
+MOST_PASSES = 70_000
+"""Of a joint: an exact pair of a vocabulary of 30,000 tokens."""
+MOST_DEPENDENCE_PASSES = 40_000
+MOST_MUTANTS = 20_000
+MOST_JOBS = 48
+"""At once; more are answered with 429."""
+MOST_EXACT_TOKENS = 10
+"""Of a text whose orders are enumerated; the orders of longer ones are sampled: a page waits for seconds."""
 
 WITH_BLANKS = "a text with [MASK] at each blank"
-Text = Annotated[str, Field(min_length=1, max_length=limits.LONGEST_TEXT, description=WITH_BLANKS)]
-WholeText = Annotated[str, Field(min_length=1, max_length=limits.LONGEST_TEXT, description="a text without blanks")]
+Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, description=WITH_BLANKS)]
+WholeText = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, description="a text without blanks")]
 Name = Annotated[str, Field(min_length=1, max_length=40)]
 Joint = Annotated[Name, Field(description="the construction of the joint, a name of /api/about")]
 Candidates = Annotated[
-    int, Field(ge=2, le=limits.MOST_CANDIDATES, description="tokens considered at each blank; by default as many as take seconds")
+    int, Field(ge=2, le=MOST_CANDIDATES, description="tokens considered at each blank; by default as many as take seconds")
 ]
 Position = Annotated[int, Field(ge=0, le=100_000, description="a token of the text; the start token is 0")]
 Positions = Annotated[
     list[Position],
-    Field(min_length=1, max_length=limits.MOST_POSITIONS, description="tokens of the text, from 0; the start token counts"),
+    Field(min_length=1, max_length=MOST_POSITIONS, description="tokens of the text, from 0; the start token counts"),
 ]
 
 
@@ -51,7 +82,7 @@ class FillAsked(TextAsked):
     joint: Joint | None = None
     candidates: Candidates | None = None
     exact: bool = Field(False, description="consider every token at each blank")
-    top: int = Field(10, ge=1, le=limits.MOST_COMPLETIONS, description="fillings of the answer, at most")
+    top: int = Field(10, ge=1, le=MOST_COMPLETIONS, description="fillings of the answer, at most")
 
 
 class Pin(Asked):
@@ -68,7 +99,7 @@ class JointAsked(FillAsked):
 
     joint: Joint = DEFAULT
     positions: Positions | None = None
-    cells: int = Field(14, ge=2, le=limits.MOST_CELLS, description="tokens along each edge of the map")
+    cells: int = Field(14, ge=2, le=MOST_CELLS, description="tokens along each edge of the map")
     pin: Pin | None = Field(None, description="a token held in one of two blanks; the map then has the other's distribution")
 
 
@@ -91,7 +122,7 @@ class MutantsAsked(Asked):
 
     sequence: WholeText
     positions: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
-        min_length=1, max_length=limits.LONGEST_TEXT, description="residues to change; the first is 1"
+        min_length=1, max_length=LONGEST_TEXT, description="residues to change; the first is 1"
     )
     changes: int = Field(1, ge=1, le=2, description="residues that a mutant changes")
     joint: Joint = DEFAULT_OF_MUTANTS
@@ -102,8 +133,8 @@ class ScoreAsked(Asked):
 
     model_config = _example(texts=["The keys are on the table.", "The keys is on the table."], scores=[DEFAULT_SCORE])
 
-    texts: list[WholeText] = Field(min_length=1, max_length=limits.MOST_TEXTS, description="texts without blanks")
-    scores: list[Name] = Field([DEFAULT_SCORE], min_length=1, max_length=limits.MOST_SCORES, description="names of /api/about")
+    texts: list[WholeText] = Field(min_length=1, max_length=MOST_TEXTS, description="texts without blanks")
+    scores: list[Name] = Field([DEFAULT_SCORE], min_length=1, max_length=MOST_SCORES, description="names of /api/about")
     unit: Literal["nats", "bits"] = Field("nats", description="of all log-probabilities")
 
 
@@ -116,7 +147,7 @@ class ConditionalsAsked(TextAsked):
     masking: Literal["alone", "together", "none"] = Field(
         "alone", description="mask each position alone, all of them together, or none"
     )
-    top: int = Field(10, ge=0, le=limits.MOST_COMPLETIONS, description="likeliest tokens of each position")
+    top: int = Field(10, ge=0, le=MOST_COMPLETIONS, description="likeliest tokens of each position")
     words: list[Annotated[str, Field(min_length=1, max_length=60)]] = Field(
         [], max_length=50, description="tokens whose log-probability is wanted too"
     )
@@ -135,6 +166,51 @@ class SampleAsked(Asked):
     kernel: Name = Field("mh", description="a Markov kernel or decoder, a name of /api/about")
     energy: Literal["norm", "raw"] = Field("norm", description="normalised log-probabilities, or logits")
     temperature: float | None = Field(None, gt=0, le=100, description="of the target")
-    chains: int = Field(1, ge=1, le=limits.MOST_CHAINS, description="chains side by side")
-    sweeps: int = Field(20, ge=1, le=limits.MOST_SWEEPS, description="steps over all blanks")
+    chains: int = Field(1, ge=1, le=MOST_CHAINS, description="chains side by side")
+    sweeps: int = Field(20, ge=1, le=MOST_SWEEPS, description="steps over all blanks")
     seed: int = Field(0, ge=0, le=2**53, description="of the random numbers")
+
+
+def joint_candidates(
+    model: MaskedLM, text: str, candidates: int | None, exact: bool, positions: list[int] | None = None
+) -> int | None:
+    """The candidates of each blank as `fill` will be given them; refuses a joint that is too large to be served.
+
+    By default it follows the speed of the model itself, not of the shared one.
+    """
+    cloze = model.cloze(text, positions)
+    check_blanks(len(cloze.block))
+    plan = plan_candidates(model, cloze, candidates, exact)
+    what = f"{len(plan.sizes)} blanks of {plan.size:,} candidates take"
+    _refuse_more(pass_count(plan.sizes), MOST_PASSES, what, "passes", "fewer candidates")
+    return None if exact else plan.size if len(cloze.block) > 1 else None
+
+
+def check_blanks(blanks: int) -> None:
+    """Refuse too many blanks."""
+    if blanks > MOST_BLANKS:
+        raise InputError(f"the text has {blanks} blanks, and the page takes {MOST_BLANKS}: blank fewer words")
+
+
+def check_dependence(positions: int, candidates: int) -> None:
+    """Refuse a dependence of too many pairs."""
+    passes = positions * (positions - 1) // 2 * pass_count([candidates, candidates])
+    what = f"{positions} tokens with {candidates} candidates take"
+    _refuse_more(passes, MOST_DEPENDENCE_PASSES, what, "passes", "fewer candidates, a shorter text")
+
+
+def check_mutants(positions: int, changes: int, alphabet: int) -> None:
+    """Refuse too many mutants."""
+    what = f"{changes} changes among {positions} residues are"
+    _refuse_more(comb(positions, changes) * (alphabet - 1) ** changes, MOST_MUTANTS, what, "mutants", "fewer residues")
+
+
+def check_chains(chains: int, sweeps: int, free: int) -> None:
+    """Refuse a run of too many steps."""
+    what = f"{chains} chains of {sweeps} sweeps over {free} tokens are"
+    _refuse_more(chains * sweeps * max(1, free), MOST_STEPS, what, "steps", "fewer chains or sweeps")
+
+
+def _refuse_more(count: int, most: int, what: str, unit: str, less: str) -> None:
+    if count > most:
+        raise InputError(f"{what} {count:,} {unit}, and the page takes {most:,}: ask for {less}, or use the command line")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from unmask.runs.files import plain
 
@@ -67,14 +67,16 @@ class Kernel(Construction):
     decodes: bool = Field(description="whether it is a decoder, which ends when all blanks are filled")
 
 
-class ScoreAbout(BaseModel):
+class ScoreAbout(Named):
     """A named score."""
 
     name: str = Field(description="as requests name it")
     definition: str = Field(description="the definition in words")
     probability: bool = Field(description="whether it is the logarithm of a probability")
     by_token: bool = Field(description="whether it is a sum over tokens")
-    better: Literal["higher", "lower"] = Field(description="which values are better")
+    better: Annotated[Literal["higher", "lower"], BeforeValidator(lambda sign: "higher" if sign > 0 else "lower")] = Field(
+        description="which values are better"
+    )
 
 
 class RunAbout(BaseModel):

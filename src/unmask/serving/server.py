@@ -56,7 +56,7 @@ def serve(
         raise InputError("the page needs fastapi and uvicorn, which are not installed: pip install 'unmask[serve]'") from None
     from unmask.models.masked_lm import as_model
     from unmask.serving.app import create_app
-    from unmask.serving.listening import PageServer
+    from unmask.serving.guard import PageServer
     from unmask.serving.memory import stay_small
 
     listening = listening_socket(host, port)

@@ -35,8 +35,9 @@ SMALL_SLICE = 16
 """Rows of a slice of a large job on a CPU while there are others: a small request waits for at most one slice."""
 SECONDS_ALONE = 5.0
 """A job has been alone for this long before its slices are whole again."""
-GRACE = 0.25
-"""Seconds that a large job waits for smaller ones, under way, to ask; then it has a slice, so that it always continues."""
+GRACE, SILENT = 0.25, 1.0
+"""Seconds that a large job waits for smaller ones, under way, to ask; then it has a slice, so that it always continues. It does
+not wait for those that have not asked for SILENT seconds: they compute, or their client does not read."""
 
 
 class Cancelled(Exception):
@@ -51,6 +52,7 @@ class Job:
     spent       rows that it has had so far
     cancelled   its next question, or the one that waits now, raises `Cancelled`
     stopping    its next question, or the one that waits now, raises `Enough`
+    heard       when it began, or had its last answer
     done        how much of `total` is done, in units of `what`, as it last reported
     """
 
@@ -64,6 +66,7 @@ class Job:
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     began: float = field(default_factory=time.monotonic)
     counting: float = field(default_factory=time.monotonic)
+    heard: float = field(default_factory=time.monotonic)
 
     @property
     def large(self) -> bool:
@@ -101,12 +104,13 @@ CURRENT: ContextVar[Job | None] = ContextVar("job", default=None)
 
 @dataclass(eq=False)
 class _Question:
-    """Rows for the model, or a call of it that nothing can be added to."""
+    """Rows for the model, and how many a call of their shape takes; or a call of it that nothing can be added to."""
 
     job: Job
     number: int
     size: int
     rows: tuple[Tensor, Tensor] | None = None
+    most: int = 0
     call: Callable[[], Any] | None = None
     answer: Any = None
     error: BaseException | None = None
@@ -133,8 +137,12 @@ class PassWorker:
         self._thread.start()
 
     def rows(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """Logits of rows that may be run together with those of other jobs; no more of them than the model takes at once."""
-        return self._ask(len(ids), rows=(ids, positions))
+        """Logits of rows that may be run together with those of other jobs; no more of them than the model takes at once.
+
+        What can fail before the pass fails here, in the request's thread: the worker's is there for all.
+        """
+        most = self.model.rows_at_once(ids.shape[1], positions.shape[1])
+        return self._ask(len(ids), rows=(ids, positions), most=most)
 
     def call(self, size: int, call: Callable[[], Any]) -> Any:
         """Returns `call()`, run on the worker's thread; `size` is how many rows it passes."""
@@ -175,8 +183,8 @@ class PassWorker:
         self._thread.join(patience)
         return not self._thread.is_alive()
 
-    def _ask(self, size: int, rows: tuple[Tensor, Tensor] | None = None, call: Callable[[], Any] | None = None) -> Any:
-        question = _Question(CURRENT.get() or Job(), next(self._numbers), size, rows, call)
+    def _ask(self, size: int, **asked: Any) -> Any:
+        question = _Question(CURRENT.get() or Job(), next(self._numbers), size, **asked)
         with self._changed:
             if self._closed:
                 raise Cancelled
@@ -205,7 +213,8 @@ class PassWorker:
                 self._answer(chosen)
 
     def _smaller_may_ask(self) -> bool:
-        return all(q.job.large for q in self._waiting) and any(not job.large for job in self._under_way)
+        since = time.monotonic() - SILENT
+        return all(q.job.large for q in self._waiting) and any(not j.large and j.heard > since for j in self._under_way)
 
     def _drop_cancelled(self) -> None:
         for question in [q for q in self._waiting if self._closed or q.job.cancelled or q.job.stopping]:
@@ -216,9 +225,7 @@ class PassWorker:
     def _choose(self) -> list[_Question]:
         """The question of the job with the lowest pace, and others of its shape while there is room in the call."""
         order = sorted(self._waiting, key=lambda q: (q.job.pace, q.number))
-        chosen, room = [order[0]], 0
-        if order[0].shape is not None:
-            room = self.model.rows_at_once(*order[0].shape) - order[0].size
+        chosen, room = [order[0]], order[0].most - order[0].size
         for question in order[1:]:
             if question.shape is not None and question.shape == order[0].shape and question.size <= room:
                 chosen.append(question)
@@ -243,6 +250,7 @@ class PassWorker:
                 question.error = error
         for question in chosen:
             question.job.spent += question.size
+            question.job.heard = time.monotonic()
             question.done.set()
 
 

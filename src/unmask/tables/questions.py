@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby, islice
 from math import prod
 from typing import TypeVar
 
@@ -200,6 +201,13 @@ def grouped(items: Sequence[Item], key: Callable[[Item], object]) -> list[list[i
     for i, item in enumerate(items):
         groups.setdefault(key(item), []).append(i)
     return list(groups.values())
+
+
+def of_one_key(items: Iterable[Item], key: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """The items by rising key, such as a length: those of one key in lists of at most `most`."""
+    for _, same in groupby(sorted(items, key=key), key):
+        while part := list(islice(same, most)):
+            yield part
 
 
 def _filled_by_triton(table: Tensor, logits: Tensor) -> bool:

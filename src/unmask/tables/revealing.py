@@ -33,6 +33,12 @@ GPU_LOGITS = 2**32
 """Bytes of logits that one call of the model may return; a call holds a few times as much at its peak."""
 
 
+def logit_rows(model: ConditionalModel, predicted: int, on_gpu: int = GPU_LOGITS) -> int:
+    """How many rows one call may have, with logits at `predicted` positions each; `on_gpu`: bytes of these on a GPU."""
+    budget = on_gpu if model.device.type == "cuda" else CPU_LOGITS
+    return max(1, budget // (4 * model.vocab_size * max(1, predicted)))
+
+
 class Conditionals:
     """A model read at masked positions; `support` are the token ids that q runs over, `passes` counts the rows passed.
 
@@ -72,7 +78,7 @@ class Conditionals:
     def _gathered(self, rows: Tensor, positions: Tensor, row_of: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Passes over `rows` in calls of bounded size; entry j reads row row_of[j] at targets[j]."""
         answer, nats = torch.empty((2, *targets.shape), dtype=torch.float64, device=rows.device)
-        at_once = self._rows_at_once(positions.shape[1])
+        at_once = logit_rows(self.model, positions.shape[1])
         column = torch.arange(positions.shape[1], device=rows.device)
         for start in range(0, len(rows), at_once):
             logits = self._logits(rows[start : start + at_once], positions[start : start + at_once])
@@ -96,10 +102,6 @@ class Conditionals:
         if self.progress:
             self.progress(min(self.passes, self.planned), self.planned, "passes")
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
-
-    def _rows_at_once(self, predicted: int) -> int:
-        budget = GPU_LOGITS if self.model.device.type == "cuda" else CPU_LOGITS
-        return max(1, budget // (4 * self.model.vocab_size * max(1, predicted)))
 
 
 def check_texts(model: ConditionalModel, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"]) -> None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from unmask.models.text.word_pieces import Spelling
     from unmask.translation.pairs import PairLayout
-    from unmask.translation.translators import PairModel, Translation
+    from unmask.translation.translators import Found, PairModel, Translation
 
 SHOWN = 10
 BEGINNING = (b'{"text": ',)
@@ -221,15 +222,18 @@ def translate(
         raise InputError(
             f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
         )
-    from unmask.models.workers import refuse_loaded
-    from unmask.translation.sharing import SharedSources
+    from unmask.models.workers import on_ray, refuse_loaded
+    from unmask.translation.sharing import translated_on_ray
     from unmask.translation.translators import load_translator
 
-    if on_ray := engine == "ray":
+    if engine == "ray":
         refuse_loaded(model)
-    translator = load_translator(settings, model, "cpu" if on_ray else device, dtype)
+    translator = load_translator(settings, model, "cpu" if engine == "ray" else device, dtype)
     ids = _encoded(translator.spelling, translator.layout, sources)
-    work = SharedSources(settings, model, device, dtype, workers) if on_ray else translator
+    work: Callable[..., Found] = translator
+    if engine == "ray":
+        shared = on_ray(partial(load_translator, settings), model, device, dtype, count=workers)
+        work = partial(translated_on_ray, shared, settings)
     translations, moves, seconds = work([source for source in ids if source], progress)
     rows = _rows(translator.spelling, ids, translations)
     measured = None if references is None else figures(rows, references, seconds, moves)

@@ -15,19 +15,18 @@ from torch import Tensor
 from unmask.answers.asking import Model, letter_ids
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.models.workers import refuse_loaded
+from unmask.models.workers import Workers, on_ray, refuse_loaded
 from unmask.options.answers import MutantsOptions
 from unmask.runs.files import user_path
 from unmask.runs.folder import refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.variants.contacts import distances
-from unmask.variants.epistasis import interactions, refuse_few
+from unmask.variants.epistasis import distances, interactions, refuse_few
 from unmask.variants.measured import Measured, compared
 from unmask.variants.parent import Parent, places_of
 from unmask.variants.reading import Variants, read_variants
 from unmask.variants.registry import chosen
-from unmask.variants.streaming import KIND, Asked, Workers, kept_scores, refuse_many, workers_on_ray
+from unmask.variants.streaming import KIND, Asked, kept_scores, refuse_many
 
 FOLDERS = ("sequence", "background")
 """The two runs of a folder."""
@@ -53,18 +52,8 @@ class Question:
         options, parent, variants = self.options, self.parent, self.variants
         background = None if self.background is None else effects_of(self.background, variants, options, progress)
         effects = effects_of(Source(parent, options.model, "sequence"), variants, options, progress)
-        found = compared(
-            parent.text,
-            variants.names(parent),
-            variants,
-            effects,
-            background,
-            self.regions,
-            options.joint,
-            options.better,
-            options.top,
-            options.seed,
-        )
+        common = (self.regions, options.joint, options.better, options.top, options.seed)
+        found = compared(parent.text, variants.names(parent), variants, effects, background, *common)
         if options.epistasis is None:
             return found
         sign = 1 if options.better == "higher" else -1
@@ -136,9 +125,8 @@ def _asked(parent: Parent, variants: Variants, options: MutantsOptions) -> tuple
 def _workers(model: Model, options: MutantsOptions) -> Workers | None:
     if options.engine != "ray":
         return None
-    assert not isinstance(model, MaskedLM)
     reading = (options.rename, options.lang, options.shift, options.mask_token) if model is options.model else ()
-    return workers_on_ray(model, options.device, options.dtype, reading, options.workers)
+    return on_ray(as_model, model, options.device, options.dtype, *reading, count=options.workers)
 
 
 def _regions(given: Mapping[str, str | Sequence[int]] | None, parent: Parent, variants: Variants) -> dict[str, list[int]]:

@@ -74,22 +74,19 @@ def rows_of(
     (low, high), (low_enriched, high_enriched) = interval(drawn), interval(drawn_enriched)
     known = drawn[~np.isnan(drawn).any(1)]
     best_in = (known >= known.max(1, keepdims=True) - 1e-12).sum(0) / max(1, len(known))
-    names, base, within = list(columns), target.hits.mean(), _within(listed, target, changes, seed)
-    rows = [
-        {
-            "score": names[i],
-            "value": float(values[i]),
-            "low": float(low[i]),
-            "high": float(high[i]),
-            "hits": float(enriched[i] * base * min(top, n)),
-            "enrichment": float(enriched[i]),
-            "enrichment_low": float(low_enriched[i]),
-            "enrichment_high": float(high_enriched[i]),
-            "best_in": float(best_in[i]),
-            **{key: float(numbers[i]) for key, numbers in within.items()},
-        }
-        for i in order
-    ]
+    numbers = {
+        "value": values,
+        "low": low,
+        "high": high,
+        "hits": enriched * target.hits.mean() * min(top, n),
+        "enrichment": enriched,
+        "enrichment_low": low_enriched,
+        "enrichment_high": high_enriched,
+        "best_in": best_in,
+        **_within(listed, target, changes, seed),
+    }
+    names = list(columns)
+    rows = [{"score": names[i], **{name: float(column[i]) for name, column in numbers.items()}} for i in order]
     return rows, drawn[:, order]
 
 

@@ -1,4 +1,4 @@
-"""`variant_scores`: the scores of many variants of one sequence, each distinct context passed once.
+"""The scores of many variants of one sequence, each distinct context passed once.
 
 A term of a score is log q_t(x_t | x_S) (`variants.registry`). Its context is x_S, so the passes of a set S are as many as there
 are distinct x_S among the variants, for all terms and scores with that S. For all 2^k variants of k binary sites,
@@ -8,11 +8,16 @@ are distinct x_S among the variants, for all terms and scores with that S. For a
 
 Contexts are numbered by sorting integer keys, a digit per revealed site. Rows of one set that fill a batch pass through what they
 share (`MaskedLM.substitutions`), rows of small sets in common batches. Kept are one number per chain and variant, and one batch.
+
+Scores of the parent and its neighbours, mu the joint of sites s and t by a construction, all other tokens as in the parent w:
+
+    single effect   e_t(x)    = log q_t(x | w) - log q_t(w_t | w)
+    epistasis       E_st(x,y) = log mu(x, y) - log mu(w_s, w_t) - e_s(x) - e_t(y),  if both change; 0 otherwise
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import combinations
 from math import comb, log
@@ -24,49 +29,33 @@ from torch import Tensor
 from unmask import checks
 from unmask.cloze import blanked
 from unmask.errors import InputError
+from unmask.joints.deriving import derive_blocks
 from unmask.joints.registry import DEFAULT_OF_MUTANTS
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.tables.lattice import random_orders
 from unmask.tables.questions import ROWS, cut, enough_rows, grouped
-from unmask.variants.neighbours import Pair, pair_epistasis, passes_per_pair, single_effects
+from unmask.tables.unary import pass_count, tables_of
+from unmask.variants.mutants import TOGETHER, effects_in
 from unmask.variants.registry import chosen, columns_of
 
+Pair = tuple[int, int]
 VARIANTS = "variants"
 """The unit of progress."""
 MOST_ORDERS = 10_000
 LARGEST_KEY = 2**62
 
 
-def variant_scores(
-    model: ConditionalModel,
-    ids: Sequence[int],
-    sites: Sequence[int],
-    variants: Int[Tensor, "n k"],
-    names: str | Sequence[str],
-    allowed: Sequence[int],
-    orders: int = 8,
-    seed: int = 0,
-    joint: str = DEFAULT_OF_MUTANTS,
-    progress: Progress | None = None,
-) -> dict[str, Float[Tensor, " n"]]:
-    """The scores `names` of each variant, in nats and float64 on the CPU, by column; `any_order` has two.
-
-    ids       the parent's token ids
-    sites     the positions that vary
-    variants  the token id of each variant at each site
-    allowed   the token ids that q is normalised over
-    orders    sampled orders of `any_order`, from `seed`
-    joint     the construction of `epistasis`, and of `pairs` without a name
-    progress  variants done, in proportion to the passes
-    """
-    return Contexts(model, ids, sites, names, allowed, orders, seed, joint).scores(variants, progress)
-
-
 class Contexts:
     """The contexts that the scores of variants of one parent need; `scores` may be called for one list of them after another.
 
-    passes   rows passed so far
+    ids       the parent's token ids
+    sites     the positions that vary
+    names     of scores
+    allowed   the token ids that q is normalised over
+    orders    sampled orders of `any_order`, from `seed`
+    joint     the construction of `epistasis`, and of `pairs` without a name
+    passes    rows passed so far
     """
 
     def __init__(
@@ -128,7 +117,11 @@ class Contexts:
         return self._pairs(self._cells(variants))
 
     def scores(self, variants: Int[Tensor, "n k"], progress: Progress | None = None) -> dict[str, Float[Tensor, " n"]]:
-        """As in `variant_scores`; equal variants get the same numbers."""
+        """The scores of each variant, in nats and float64 on the CPU, by column; `any_order` has two.
+
+        variants  the token id of each variant at each site; equal variants get the same numbers
+        progress  variants done, in proportion to the passes
+        """
         cells = self._cells(variants)
         one, number, _ = self._distinct(cells, (1 << len(self.sites)) - 1)
         cells = cells[one]
@@ -138,7 +131,7 @@ class Contexts:
         def add(passes: int) -> None:
             self.passes += passes
             if progress:
-                progress(len(variants) * (self.passes - start) // total, len(variants), VARIANTS)
+                progress(len(variants) * (self.passes - start) // max(1, total), len(variants), VARIANTS)
 
         logs = {name: cells.new_zeros((len(chains), len(cells)), dtype=torch.float64) for name, chains in self.chains.items()}
         readers: dict[tuple[int, int], list[Tensor]] = {}
@@ -312,3 +305,40 @@ class _Question:
 def members(revealed: int) -> list[int]:
     """The sites of a bit mask."""
     return [site for site in range(revealed.bit_length()) if revealed >> site & 1]
+
+
+def single_effects(
+    model: ConditionalModel, ids: Sequence[int], sites: Sequence[int], allowed: Int[Tensor, " a"], wild: Int[Tensor, " k"]
+) -> Float[Tensor, "k a"]:
+    """e_t of each site and token of the alphabet; one pass per site. `wild`: the places of the parent's tokens in it."""
+    places = torch.tensor(sites, device=model.device)[:, None]
+    rows = torch.tensor([ids], device=model.device).repeat(len(sites), 1).scatter_(1, places, model.mask_id)
+    log_q = model.logits(rows, places)[:, 0, allowed].double().log_softmax(-1)
+    return log_q - log_q.gather(1, wild[:, None])
+
+
+def pair_epistasis(
+    model: ConditionalModel,
+    ids: Sequence[int],
+    pairs: Sequence[Pair],
+    allowed: Int[Tensor, " a"],
+    joints: Sequence[str],
+) -> Iterator[tuple[Pair, dict[str, Float[Tensor, "a a"]]]]:
+    """E_st of each pair of positions, by construction; `passes_per_pair` passes each."""
+    letters: list[int] = allowed.tolist()
+    for start in range(0, len(pairs), TOGETHER):
+        group = pairs[start : start + TOGETHER]
+        axes = [[allowed, allowed]] * len(group)
+        tables = tables_of(model, [blanked(ids, pair, model.mask_id) for pair in group], axes, torch.float64, supports=axes)
+        for pair, derived in zip(group, derive_blocks(tables, joints), strict=True):
+            wild = [letters.index(ids[t]) for t in pair]
+            found = {}
+            for name, joint in zip(joints, derived, strict=True):
+                found[name] = effects_in(joint, wild)["epistasis"].clone()
+                found[name][wild[0]], found[name][:, wild[1]] = 0.0, 0.0
+            yield pair, found
+
+
+def passes_per_pair(letters: int) -> int:
+    """Passes for the tables of one pair."""
+    return pass_count([letters, letters])

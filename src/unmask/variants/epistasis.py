@@ -8,22 +8,25 @@ penalty is the same. Two comparisons, both by Spearman's correlation with 95 % b
 
 `reliability` is the strength of two halves of the variants against each other: no score can be expected to agree with the
 measured interactions much better than these do with themselves. Contacts: the area under the curve with which the strength ranks
-pairs in contact above others.
+pairs in contact above others. Residues are in contact if their C-beta atoms (C-alpha of glycine) are closer than 8 angstroms in a
+PDB file, whose chain is aligned to the sequence, with free ends, and has the same residue at nine of ten places or more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from unmask.errors import InputError
-from unmask.variants.contacts import NEAR
+from unmask.runs.files import user_path
+from unmask.runs.lines import numbered_lines
 from unmask.variants.interactions import Design, by_order, choose_penalty, curve, strength
-from unmask.variants.statistics import Target, agreement, as_they_are, interval, resampled
+from unmask.variants.statistics import Target, agreement, as_they_are, resampled, with_interval
 
 if TYPE_CHECKING:
     import pandas
@@ -34,6 +37,16 @@ LEAST = 5
 RESAMPLES = 1000
 MEASURED = "measured"
 FEWEST_PAIRS = 3
+NEAR = 8.0
+LEAST_IDENTITY = 0.9
+MATCH, MISMATCH, GAP = 2, -2, -3
+LETTERS = dict(
+    zip(
+        "ALA CYS ASP GLU PHE GLY HIS ILE LYS LEU MET ASN PRO GLN ARG SER THR VAL TRP TYR MSE".split(),
+        "ACDEFGHIKLMNPQRSTVWYM",
+        strict=True,
+    )
+)
 Numbers = dict[str, Any]
 
 
@@ -79,7 +92,7 @@ class Epistasis:
         }
 
     def figure(self) -> Figure:
-        """Strengths of pairs of sites: measured below the diagonal of each panel, a score above it."""
+        """Strengths of pairs of sites: measured in the first panel, the scores that agree best in the others."""
         from unmask.variants.plots import epistasis_figure
 
         return epistasis_figure(self)
@@ -132,6 +145,8 @@ def interactions(
     half = np.random.default_rng(seed).integers(0, 2, len(cells)) > 0
     halves = [design.tables(design.solve(left, bent.slope, penalty, part)) for part in (half, ~half)]
     twice = [np.array([strength(t, c) for t, c in zip(tables, counts, strict=True)]) for tables in halves]
+    with np.errstate(all="ignore"):
+        agreed, _ = agreement([twice[0]], _numbers(twice[1]), 1, as_they_are(len(twice[0])))
     letters, of_pair = _letters(design, counts, found, wild, sites, tokens)
     by_letter = {name: np.array([row[name] for row in letters]) for name in found}
     rows = [
@@ -163,7 +178,7 @@ def interactions(
         monotone=bent.explained,
         pairs=explained,
         penalty=penalty,
-        reliability=_spearman(twice[0], twice[1]),
+        reliability=float(agreed[0, 0]),
         rows=sorted(rows, key=lambda row: -row["strength"]),
         contacts=[] if apart is None else _contacts(strengths, near, seed),
         table=table,
@@ -201,22 +216,19 @@ def _letters(
 
 def _compared(mine: np.ndarray, measured: np.ndarray, of_pair: np.ndarray | None, name: str, seed: int) -> Numbers:
     """Spearman's correlation and its interval over pairs of sites; NaN if there are too few, or nothing varies."""
-    values = [np.nan] * 3
+    values = (np.nan,) * 3
     pairs = np.arange(len(mine)) if of_pair is None else of_pair
     known, unit = np.unique(pairs, return_inverse=True)
     if len(known) >= FEWEST_PAIRS and np.ptp(mine) > 0 and np.ptp(measured) > 0:
-        target = Target(measured, np.ones(len(measured), dtype=bool), False)
-        drawn: Iterator[np.ndarray] = (some[:, unit] for some in resampled(len(known), seed, RESAMPLES))
+        drawn = (some[:, unit] for some in resampled(len(known), seed, RESAMPLES))
         with np.errstate(all="ignore"):
-            low, high = interval(agreement([mine], target, 1, drawn)[0])
-        values = [_spearman(mine, measured), float(low[0]), float(high[0])]
+            values = with_interval(mine, _numbers(measured), drawn)
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
-def _spearman(one: np.ndarray, other: np.ndarray) -> float:
-    target = Target(other, np.ones(len(other), dtype=bool), False)
-    with np.errstate(all="ignore"):
-        return float(agreement([one], target, 1, as_they_are(len(one)))[0][0, 0])
+def _numbers(values: np.ndarray) -> Target:
+    """For Spearman's correlation, also of two distinct values."""
+    return Target(values, np.ones(len(values), dtype=bool), False)
 
 
 def _contacts(strengths: Mapping[str, np.ndarray], near: np.ndarray, seed: int) -> list[Numbers]:
@@ -228,10 +240,8 @@ def _contacts(strengths: Mapping[str, np.ndarray], near: np.ndarray, seed: int) 
         area = low = high = np.nan
         if touching.any() and not touching.all():
             target = Target(touching.astype(float), touching, True)
-            area = float(agreement([values[known]], target, 1, as_they_are(int(known.sum())))[0][0, 0])
             with np.errstate(all="ignore"):
-                ends = interval(agreement([values[known]], target, 1, resampled(int(known.sum()), seed, RESAMPLES))[0])
-            low, high = float(ends[0, 0]), float(ends[1, 0])
+                area, low, high = with_interval(values[known], target, resampled(len(touching), seed, RESAMPLES))
         top = np.argsort(-values[known], kind="stable")[: int(touching.sum())]
         rows.append(
             {
@@ -245,3 +255,66 @@ def _contacts(strengths: Mapping[str, np.ndarray], near: np.ndarray, seed: int) 
             }
         )
     return rows
+
+
+def read_chain(given: str | Path, chain: str | None) -> tuple[str, Float[np.ndarray, "r 3"]]:
+    """The residues of a chain, and where each is; without a name, of the only chain."""
+    path = user_path(given, "pdb")
+    atoms: dict[str, dict[str, tuple[str, dict[str, list[float]]]]] = {}
+    for number, line in numbered_lines(path):
+        if line.startswith("ENDMDL"):
+            break
+        if line[:6] not in ("ATOM  ", "HETATM") or line[12:16].strip() not in ("CA", "CB") or line[17:20] not in LETTERS:
+            continue
+        try:
+            where = [float(line[i : i + 8]) for i in (30, 38, 46)]
+        except ValueError:
+            raise InputError(f"pdb {str(path)!r} line {number} has no coordinates in columns 31 to 54: give a PDB file") from None
+        residue = atoms.setdefault(line[21], {}).setdefault(line[22:27], (LETTERS[line[17:20]], {}))
+        residue[1].setdefault(line[12:16].strip(), where)
+    if not atoms:
+        raise InputError(f"pdb {str(path)!r} has no ATOM lines of residues: give a file in the PDB format, not mmCIF")
+    chains = ", ".join(sorted(atoms))
+    if chain is None and len(atoms) > 1:
+        raise InputError(f"pdb {str(path)!r} has the chains {chains}: choose one with --chain")
+    name = next(iter(atoms)) if chain is None else chain
+    if name not in atoms:
+        raise InputError(f"pdb {str(path)!r} has no chain {name!r}: choose one of {chains}")
+    found = list(atoms[name].values())
+    where_all = [placed.get("CB", placed.get("CA", [np.nan] * 3)) for _, placed in found]
+    return "".join(letter for letter, _ in found), np.array(where_all)
+
+
+def distances(pdb: str | Path, chain: str | None, sequence: Sequence[str], places: Sequence[int]) -> Float[np.ndarray, "k k"]:
+    """Distances in angstroms of the residues at `places`, counted from 1; NaN of those that the structure lacks."""
+    residues, where = read_chain(pdb, chain)
+    at = aligned("".join(sequence), residues)
+    same = sum(residues[j] == sequence[i] for i, j in at.items())
+    if len(at) < min(len(sequence), len(residues)) / 2 or same < LEAST_IDENTITY * len(at):
+        raise InputError(
+            f"pdb {str(pdb)!r} does not match the sequence ({same} of {len(at)} aligned residues are the same; it has "
+            f"{len(sequence)}): name the chain of this sequence"
+        )
+    placed = np.array([where[at[place - 1]] if place - 1 in at else [np.nan] * 3 for place in places])
+    apart: np.ndarray = np.linalg.norm(placed[:, None] - placed[None, :], axis=2)
+    return apart
+
+
+def aligned(first: str, second: str) -> dict[int, int]:
+    """The best alignment of two sequences, gaps at the ends free: places of the first, and those of the second beside them."""
+    score, came = ([[0] * (len(second) + 1) for _ in range(len(first) + 1)] for _ in range(2))
+    for i, a in enumerate(first, 1):
+        for j, b in enumerate(second, 1):
+            ways = (score[i - 1][j - 1] + (MATCH if a == b else MISMATCH), score[i - 1][j] + GAP, score[i][j - 1] + GAP)
+            score[i][j] = max(ways)
+            came[i][j] = ways.index(score[i][j])
+    last_row = max(range(len(second) + 1), key=lambda j: score[-1][j])
+    last_column = max(range(len(first) + 1), key=lambda i: score[i][-1])
+    i, j = (len(first), last_row) if score[-1][last_row] >= score[last_column][-1] else (last_column, len(second))
+    found = {}
+    while i and j:
+        way = came[i][j]
+        if way == 0:
+            found[i - 1] = j - 1
+        i, j = i - (way != 2), j - (way != 1)
+    return found

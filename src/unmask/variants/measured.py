@@ -30,15 +30,15 @@ from unmask.variants.comparing import (
     rows_of,
 )
 from unmask.variants.epistasis import Epistasis
+from unmask.variants.mutants import PARQUET
 from unmask.variants.reading import Variants
-from unmask.variants.statistics import Target, agreement, as_they_are, interval, resampled
+from unmask.variants.statistics import Target, resampled, with_interval
 
 if TYPE_CHECKING:
     import pandas
 
     from unmask.figures import Figure
 
-PARQUET = {".parquet": (b"PAR1",)}
 STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
 HEADS = {"spearman": "rho", "auc": "AUC"}
 
@@ -241,9 +241,8 @@ def _why(score: str, columns: Mapping[str, Float[np.ndarray, " n"]], target: Tar
     if FEWER in columns:
         found = []
         for one in (Target.of(columns[score]), target):
-            more, n = [-columns[FEWER]], len(target.values)
-            value = agreement(more, one, 1, as_they_are(n))[0][0, 0]
-            low, high = interval(agreement(more, one, 1, resampled(n, seed, GROUP_RESAMPLES))[0])[:, 0]
+            drawn = resampled(len(target.values), seed, GROUP_RESAMPLES)
+            value, low, high = with_interval(-columns[FEWER], one, drawn)
             found.append((value, np.sign(low - one.chance) if low > one.chance or high < one.chance else 0))
         (preferred, its_sign), (measured, other_sign) = found
         if its_sign * other_sign < 0:

@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Model, for_each
-from unmask.answers.first_look import look_at_first
+from unmask.answers.asking import Alphabet, Model, for_each, look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.arguments import checked
 from unmask.cloze import blanked

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unmask.variants.comparing import FEWER
-from unmask.variants.contacts import NEAR
+from unmask.variants.epistasis import NEAR
 from unmask.variants.measured import STATISTICS
 
 if TYPE_CHECKING:
@@ -59,13 +60,18 @@ def _drawn(cells: dict[tuple[int, int], float], rows: list[str], columns: list[s
     size = (min(24.0, max(5.0, 2.4 + 0.3 * len(columns))), min(24.0, max(3.6, 1.8 + 0.24 * len(rows))))
     figure = Figure(figsize=size, layout="constrained")
     panel = figure.subplots()
-    image = panel.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
+    image = _heat_map(panel, values, rows, columns, title, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
+    figure.colorbar(image, ax=panel, label=f"{measure} (nats)", shrink=0.8)
+    return figure
+
+
+def _heat_map(panel: Any, values: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, **colours: Any) -> Any:
+    """The image of a panel; NaN is grey."""
     panel.set_facecolor("0.85")
     panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7, parse_math=False)
     panel.set_yticks(range(len(rows)), rows, fontsize=7, parse_math=False)
     panel.set_title(title, fontsize=9, parse_math=False)
-    figure.colorbar(image, ax=panel, label=f"{measure} (nats)", shrink=0.8)
-    return figure
+    return panel.imshow(values, **colours)
 
 
 def measured_figure(found: Measured) -> Figure:
@@ -116,12 +122,8 @@ def epistasis_figure(found: Epistasis) -> Figure:
             values[i, j] = values[j, i] = row[name]
             if row["distance"] < NEAR:
                 panel.plot([i, j], [j, i], ".", color="black", markersize=3)
-        image = panel.imshow(values, cmap="viridis", vmin=0)
-        panel.set_facecolor("0.85")
-        panel.set_xticks(range(k), found.sites, rotation=90, fontsize=7, parse_math=False)
-        panel.set_yticks(range(k), found.sites, fontsize=7, parse_math=False)
         rho = next((f" (rho {row['strength']:.2f})" for row in found.rows if row["score"] == name), "")
-        panel.set_title(f"{name}{rho}", fontsize=9, parse_math=False)
+        image = _heat_map(panel, values, found.sites, found.sites, f"{name}{rho}", cmap="viridis", vmin=0)
         figure.colorbar(image, ax=panel, shrink=0.7)
     figure.suptitle("strength of the interaction of each pair of residues", fontsize=10)
     return figure

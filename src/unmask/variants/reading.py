@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -74,14 +74,14 @@ def read_variants(
     skip_bad: bool = False,
 ) -> Variants:
     """The variants of a list; a row that cannot be read is an error with its number, or, with `skip_bad`, is left out."""
-    source, header, rows = _table(measured)
+    table = _table(measured)
     places = None if positions is None else places_of(positions, len(parent.residues))
     notes: list[str] = []
-    column = _value_column(source, header, rows, column, variant, notes)
-    variant = _variant_column(source, header, rows, column, variant, lambda text: read_variant(text, parent, places), notes)
+    column = table.value_column(column, variant, notes)
+    variant = variant or table.variant_column(column, lambda text: read_variant(text, parent, places), notes)
     read: dict[tuple[Change, ...], list[float]] = {}
     missing, bad = [], []
-    for where, row in rows:
+    for where, row in table.rows:
         try:
             value = number(row[column], column)
             if value is None:
@@ -97,7 +97,8 @@ def read_variants(
         [line.split(": ")[0] for line in bad], "not readable"
     )
     averaged = _averaged(read, notes)
-    return _checked(source, parent, places, averaged, column, notes)
+    _refuse_alike(table.source, column, averaged)
+    return _variants(parent, places, averaged, column, notes)
 
 
 def read_variant(text: str, parent: Parent, places: Sequence[int] | None = None) -> tuple[Change, ...]:
@@ -142,7 +143,7 @@ def number(cell: str, column: str) -> float | None:
     if text in MISSING:
         return None
     try:
-        value = TRUTH[text] if text in TRUTH else float(text)
+        value = TRUTH[text] if text in TRUTH else float(text.replace("_", " "))
     except ValueError:
         raise InputError(f"{column} {shown(cell)} is not a number: give one such as 7.5, or leave the cell empty") from None
     if not isfinite(value):
@@ -153,8 +154,54 @@ def number(cell: str, column: str) -> float | None:
 Row = tuple[str, dict[str, str]]
 
 
-def _table(measured: Any) -> tuple[str, list[str], list[Row]]:
+class Table(NamedTuple):
     """The name of the source, its columns, and each row with its name in messages."""
+
+    source: str
+    header: list[str]
+    rows: list[Row]
+
+    def value_column(self, column: str | None, variant: str | None, notes: list[str]) -> str:
+        """The column that was named, or the only one of numbers."""
+        for name, given in (("column", column), ("variant", variant)):
+            if given is not None:
+                one_of(f"{self.source}: {name}", given, self.header)
+        if column is not None:
+            return column
+        numeric = [name for name in self.header if name != variant and self._numeric(name)]
+        if len(numeric) != 1:
+            found = (
+                f"columns {', '.join(numeric)} have" if numeric else f"no column of {', '.join(self.header)} has only"
+            ) + " numbers"
+            raise InputError(f"{self.source}: {found}: say which is measured with --column")
+        notes.append(f"measured values from {numeric[0]!r}, the only column of numbers")
+        return numeric[0]
+
+    def variant_column(self, column: str, read: Callable[[str], object], notes: list[str]) -> str:
+        """The first column whose first cell can be read as a variant."""
+        others = [name for name in self.header if name != column and not self._numeric(name)]
+        for name in others:
+            try:
+                read(self.rows[0][1][name])
+            except InputError as error:
+                refusal = error
+            else:
+                if len(others) > 1:
+                    notes.append(f"variants from {name!r}")
+                return name
+        if len(others) == 1:
+            return others[0]
+        why = f"the first row of none of {', '.join(others)} can be read ({refusal})" if others else "every column has numbers"
+        raise InputError(f"{self.source}: {why}: name the column of the variants with --variant")
+
+    def _numeric(self, column: str) -> bool:
+        try:
+            return any([number(row[column], column) is not None for _, row in self.rows])
+        except InputError:
+            return False
+
+
+def _table(measured: Any) -> Table:
     if isinstance(measured, str | Path):
         path = user_path(measured, "measured")
         lines = numbered_lines(path)
@@ -171,7 +218,7 @@ def _table(measured: Any) -> tuple[str, list[str], list[Row]]:
         rows = [(f"row {i}", {name: _cell(row.get(name)) for name in header}) for i, row in enumerate(listed, 1)]
     if not rows:
         raise InputError(f"{source} has no rows: give a header, and one variant with its value per row")
-    return source, header, rows
+    return Table(source, header, rows)
 
 
 def _cell(value: object) -> str:
@@ -202,60 +249,6 @@ def _file_rows(source: str, first: str, lines: Iterable[tuple[int, str]], betwee
             found.append((f"{source} line {at}", dict(zip(header, cells, strict=True))))
 
 
-def _value_column(
-    source: str, header: Sequence[str], rows: Sequence[Row], column: str | None, variant: str | None, notes: list[str]
-) -> str:
-    for name, given in (("column", column), ("variant", variant)):
-        if given is not None:
-            one_of(f"{source}: {name}", given, header)
-    if column is not None:
-        return column
-    numeric = [name for name in header if name != variant and _numeric(row[name] for _, row in rows)]
-    if len(numeric) != 1:
-        what = f"columns {', '.join(numeric)} have numbers" if numeric else f"no column of {', '.join(header)} has only numbers"
-        raise InputError(f"{source}: {what}: say which is measured with --column")
-    notes.append(f"measured values from {numeric[0]!r}, the only column of numbers")
-    return numeric[0]
-
-
-def _variant_column(
-    source: str,
-    header: Sequence[str],
-    rows: Sequence[Row],
-    column: str,
-    variant: str | None,
-    read: Callable[[str], object],
-    notes: list[str],
-) -> str:
-    """The column that was named, or the first whose first cell can be read as a variant."""
-    if variant is not None:
-        return variant
-    others = [name for name in header if name != column and not _numeric(row[name] for _, row in rows)]
-    for name in others:
-        try:
-            read(rows[0][1][name])
-        except InputError as error:
-            refusal = error
-        else:
-            if len(others) > 1:
-                notes.append(f"variants from {name!r}")
-            return name
-    if len(others) == 1:
-        return others[0]
-    why = f"the first row of none of {', '.join(others)} can be read ({refusal})" if others else "every column has numbers"
-    raise InputError(f"{source}: {why}: name the column of the variants with --variant")
-
-
-def _numeric(cells: Iterable[str]) -> bool:
-    known = 0
-    for cell in cells:
-        try:
-            known += number(cell, "") is not None
-        except InputError:
-            return False
-    return known > 0
-
-
 def _left_out(where: Sequence[str], why: str) -> list[str]:
     return [f"{len(where):,} row{'s' if len(where) > 1 else ''} {why} left out (first: {where[0]})"] if where else []
 
@@ -274,19 +267,17 @@ def _averaged(read: Mapping[tuple[Change, ...], list[float]], notes: list[str]) 
     return {made: sum(values) / len(values) for made, values in read.items() if made not in both}
 
 
-def _checked(
-    source: str,
-    parent: Parent,
-    places: Sequence[int] | None,
-    read: Mapping[tuple[Change, ...], float],
-    column: str,
-    notes: Sequence[str],
-) -> Variants:
+def _refuse_alike(source: str, column: str, read: Mapping[tuple[Change, ...], float]) -> None:
+    """A few variants, or those with one value, cannot be ranked."""
     if len(read) < FEWEST:
         raise InputError(f"{source} has {len(read)} variants with values: give at least {FEWEST}")
-    values = np.array(list(read.values()))
-    if (values == values[0]).all():
-        raise InputError(f"{source}: {column} is {values[0]:g} in every row: give values, or classes, that differ")
+    if len(set(read.values())) == 1:
+        raise InputError(f"{source}: {column} is {min(read.values()):g} in every row: give values, or classes, that differ")
+
+
+def _variants(
+    parent: Parent, places: Sequence[int] | None, read: Mapping[tuple[Change, ...], float], column: str, notes: Sequence[str]
+) -> Variants:
     sites = list(places) if places is not None else sorted({place for made in read for place, _ in made})
     parent.refuse_foreign(sites)
     at = {place: i for i, place in enumerate(sites)}
@@ -295,4 +286,4 @@ def _checked(
     for row, made in enumerate(read):
         for place, token in made:
             cells[row, at[place]] = token
-    return Variants(tuple(sites), wild, cells, values, column, tuple(notes))
+    return Variants(tuple(sites), wild, cells, np.array(list(read.values())), column, tuple(notes))

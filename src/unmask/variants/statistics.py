@@ -139,6 +139,15 @@ def interval(values: Float[np.ndarray, "B s"]) -> Float[np.ndarray, "2 s"]:
     return np.where(np.isnan(values).all(0), np.nan, np.nanpercentile(known, [2.5, 97.5], axis=0))
 
 
+def with_interval(
+    column: Float[np.ndarray, " n"], target: Target, counts: Iterator[Float[np.ndarray, "b n"]]
+) -> tuple[float, float, float]:
+    """Spearman or area of a column, and its 95 % interval over resamples."""
+    ((value,),), _ = agreement([column], target, 1, as_they_are(len(column)))
+    (low,), (high,) = interval(agreement([column], target, 1, counts)[0])
+    return float(value), float(low), float(high)
+
+
 def additive_fits(
     features: Bool[np.ndarray, "n p"], target: Target, measured: int, draws: int, seed: int
 ) -> Float[np.ndarray, " draws"]:

@@ -21,18 +21,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError, UnmaskError
+from unmask.errors import InputError
 from unmask.joints.registry import DEFAULT_OF_MUTANTS
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.masked_lm import as_model
-from unmask.models.workers import absolute, workers_device
-from unmask.runs.engines import OnRay
+from unmask.models.workers import Workers
+from unmask.runs.engines import results
 from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.rows import write_rows
 from unmask.tables.candidates import MAX_PASSES
-from unmask.variants.contexts import VARIANTS, Contexts
-from unmask.variants.neighbours import Pair
+from unmask.variants.contexts import VARIANTS, Contexts, Pair
 from unmask.variants.registry import columns_of
 
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ MOST_TOGETHER = 2**18
 
 @dataclass(frozen=True)
 class Asked:
-    """The arguments of `variant_scores` without model and variants; they travel to workers."""
+    """The arguments of `Contexts` without the model; they travel to workers."""
 
     ids: tuple[int, ...]
     sites: tuple[int, ...]
@@ -63,23 +61,6 @@ class Asked:
     def contexts(self, model: ConditionalModel) -> Contexts:
         """With a model."""
         return Contexts(model, *astuple(self))
-
-
-@dataclass(frozen=True)
-class Workers:
-    """The workers on Ray: `load` gives the model in each of them, and must be picklable."""
-
-    load: Callable[[], ConditionalModel]
-    count: int | None = None
-    gpu: bool = False
-
-
-def workers_on_ray(
-    model: str | Path | None, device: str, dtype: str, reading: Sequence[Any] = (), count: int | None = None
-) -> Workers:
-    """Starts or joins Ray; `reading`: the further arguments of `MaskedLM.load`."""
-    on = workers_device(device)
-    return Workers(partial(as_model, absolute(model), on, dtype, *reading), count, on == "cuda")
 
 
 def refuse_many(contexts: Contexts, variants: Int[Tensor, "n k"], force: bool) -> None:
@@ -106,7 +87,7 @@ def kept_scores(
     workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Float[Tensor, " n"]]:
-    """`variant_scores` in the folder `run`, where the same call continues after an interrupt. `shown`: the model's name."""
+    """`Contexts.scores` in the folder `run`, where the same call continues after an interrupt. `shown`: the model's name."""
     whole = hashlib.sha256(np.ascontiguousarray(variants.to(torch.int32).numpy()).tobytes())
     settings = {
         "parent": asked.ids,
@@ -140,10 +121,10 @@ def scores_in_folder(
     columns = _schema(contexts)
     order = contexts.sorted(variants)
     tokens = variants.to(torch.int32)[order].numpy()
-    on_gpu = workers.gpu if workers is not None else model.device.type == "cuda"
-    chunks = _Chunks(tokens, chunk_size(contexts, tokens, "cuda" if on_gpu else "cpu"), _done(folder, columns))
+    device = model.device.type if workers is None else workers.device
+    chunks = _Chunks(tokens, chunk_size(contexts, tokens, device), _done(folder, columns))
     report = _rate(progress, len(tokens) - chunks.left, len(tokens))
-    pairs, finished, failed = contexts.pairs(variants), 0, list[str]()
+    pairs, finished = contexts.pairs(variants), 0
 
     def store(start: int, found: dict[str, np.ndarray]) -> int:
         import pyarrow as pa
@@ -157,16 +138,10 @@ def scores_in_folder(
         for start, part in chunks:
             finished += store(start, _scored(contexts, part, partial(report, finished)))
             report(finished, 0, 0)
-    elif len(chunks):
-        engine: OnRay[Any, Any] = OnRay(partial(_worker, workers.load, asked, pairs), workers.count, workers.gpu)
-        for answer in engine(chunks):
-            if answer.result is None:
-                failed.append(answer.failure or "no reason was given")
-                continue
-            finished += store(*answer.result)
+    else:
+        for _, found in results(workers.pool(partial(_worker, asked, pairs))(chunks)):
+            finished += store(*found)
             report(finished, 0, 0)
-    if failed:
-        raise UnmaskError(f"{len(failed)} of {len(chunks)} chunks failed ({failed[0]}): the same command tries them again")
     return _whole(folder, columns, len(tokens))
 
 
@@ -206,9 +181,9 @@ class _Chunks(Sequence[tuple[int, np.ndarray]]):
 
 
 def _worker(
-    load: Callable[[], ConditionalModel], asked: Asked, pairs: list[Pair]
+    asked: Asked, pairs: list[Pair], model: ConditionalModel
 ) -> Callable[[tuple[int, np.ndarray]], tuple[int, dict[str, np.ndarray]]]:
-    contexts = asked.contexts(load())
+    contexts = asked.contexts(model)
     contexts.know(pairs)
     return lambda chunk: (chunk[0], _scored(contexts, chunk[1]))
 

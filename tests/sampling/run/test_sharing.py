@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas
@@ -14,7 +15,8 @@ from tests.ray_workers import Here, workers
 
 import unmask
 from unmask.errors import InputError, UnmaskError
-from unmask.models.workers import WorkersModel
+from unmask.models.masked_lm import as_model
+from unmask.models.workers import Workers
 from unmask.runs.engines import Answer
 from unmask.runs.files import read_object
 from unmask.sampling.run import sharing
@@ -36,11 +38,10 @@ SETTINGS = {
 @pytest.fixture
 def shared(monkeypatch, tiny):
     """The chains of some settings on workers of this process."""
-    monkeypatch.setattr(sharing, "OnRay", Here)
-    monkeypatch.setattr(WorkersModel, "load", lambda self: tiny)
+    monkeypatch.setattr("unmask.models.workers.OnRay", Here)
 
     def made(settings, **more):
-        return SharedChains(settings, WorkersModel(None, "cpu"), **more)
+        return SharedChains(settings, Workers(lambda: tiny, "cpu"), **more)
 
     return made
 
@@ -180,7 +181,7 @@ def test_a_worker_without_the_model_is_one_line(ray_here, tiny_folder, tmp_path)
     copy = shutil.copytree(tiny_folder, tmp_path / "model")
     lm = unmask.MaskedLM.load(copy, device="cpu")
     settings = SampleSettings(length=(3,), chains=2, sweeps=2)
-    chains = SharedChains(settings, WorkersModel(str(copy), "cpu"), workers=1)
+    chains = SharedChains(settings, Workers(partial(as_model, str(copy), "cpu"), "cpu", 1))
     copy.rename(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="a Ray worker cannot begin .*: every machine of the cluster needs") as error:
         draw_samples(settings, lm, tmp_path / "run", shared=chains)

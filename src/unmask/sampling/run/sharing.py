@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unmask.errors import UnmaskError
-from unmask.models.workers import WorkersModel
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.workers import Workers
 from unmask.runs.engines import OnRay
 from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.energy import UserTerm
@@ -69,15 +70,15 @@ class ChainWorker:
 
     def __init__(
         self,
-        model: WorkersModel,
         settings: SampleSettings,
         chains_at_once: int | None,
         memory: int | float | str | None,
         user_terms: Sequence[UserTerm],
+        model: MaskedLM,
     ) -> None:
-        self.settings, self.model = settings, model.load()
+        self.settings, self.model = settings, model
         self.chains_at_once, self.user_terms = chains_at_once, user_terms
-        self.budget = memory_budget(memory, self.model)
+        self.budget = memory_budget(memory, model)
         self._built: tuple[list[Group], list[Kernel | Decoder]] | None = None
         self._live: tuple[int, int, GroupRun] | None = None
 
@@ -117,23 +118,22 @@ class SharedChains:
     def __init__(
         self,
         settings: SampleSettings,
-        model: WorkersModel,
-        workers: int | None = None,
+        workers: Workers,
         chains_at_once: int | None = None,
         memory: int | float | str | None = None,
         user_terms: Sequence[UserTerm] = (),
     ) -> None:
-        make = partial(ChainWorker, model, settings, chains_at_once, memory, user_terms)
-        self.settings, self.device = settings, model.device
-        self.engine: OnRay[Share | None, Planned | Advanced] = OnRay(make, workers, model.gpu, self._rest, settings.chains)
+        make = partial(ChainWorker, settings, chains_at_once, memory, user_terms)
+        self.settings, self.device = settings, workers.device
+        self.engine: OnRay[Share | None, Planned | Advanced] = workers.pool(make, self._rest, settings.chains)
         self._ends: dict[int, list[int]] = {}
 
     def plan(self) -> Planned:
         """As a worker has it, whose memory it is."""
         (answer,) = self.engine([None])
-        if not isinstance(answer.result, Planned):
-            raise UnmaskError(answer.failure or "no plan")
-        return answer.result
+        planned = answer.value()
+        assert isinstance(planned, Planned)
+        return planned
 
     def advance(self, planned: Planned, keepers: Sequence[Keeper], report: Callable[[int, int], None]) -> None:
         """All sweeps of all groups; each from the mark of its keeper, if it has one. `report`: a group, and its sweeps done."""
@@ -144,9 +144,8 @@ class SharedChains:
         came: dict[tuple[int, int], dict[int, Advanced]] = {}
         try:
             for answer in self.engine(shares):
-                share, found = shares[answer.place], answer.result
-                if not isinstance(found, Advanced):
-                    raise UnmaskError(answer.failure or "no answer")
+                share, found = shares[answer.place], answer.value()
+                assert isinstance(found, Advanced)
                 done = int(found.snapshot["done"])
                 at_end = came.setdefault((share.group, done), {})
                 at_end[share.first] = found
