@@ -106,7 +106,7 @@ refresh: $(VENV)/.installed-docs
 	$(BIN)/unmask compare "She plays the [MASK] [MASK] in a band." --figure docs/figures/joint_of_two_blanks.png
 	$(BIN)/unmask dependence "She put the keys on the table and closed the door." --candidates 64 --figure docs/figures/dependence.png
 	$(BIN)/unmask lab all --out build/lab-report
-	for n in dictionary masking dependence parallel stutter schedule; do cp build/lab-report/$$n.png docs/figures/lab-$$n.png; done
+	for n in dictionary masking dependence parallel stutter schedule decoding; do cp build/lab-report/$$n.png docs/figures/lab-$$n.png; done
 
 clean:
 	rm -rf $(VENV) $(REAL)

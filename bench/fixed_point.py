@@ -36,6 +36,7 @@ from unmask.joints.registry import Member, member
 from unmask.joints.solver.flow_sweep import sweep
 from unmask.joints.solver.members import Marginals, Members, flat, start, unflat
 from unmask.models.masked_lm import MaskedLM
+from unmask.tables.support import regular_tokens
 from unmask.tables.unary import Tables, unary_tables
 
 TEXTS = [
@@ -121,9 +122,9 @@ def tokens_of(model: MaskedLM, cloze: Cloze, tokens: int) -> list[Tensor]:
     """For each blank half the likeliest tokens, half of the rest at random, and the gold one."""
     ids, block = torch.tensor([cloze.ids], device=model.device), torch.tensor([cloze.block], device=model.device)
     generator = torch.Generator().manual_seed(0)
-    sets = []
+    sets, regular = [], regular_tokens(model).cpu()
     for logits, gold in zip(model.logits(ids, block)[0].cpu(), cloze.gold or (), strict=True):
-        order = logits.argsort(descending=True)
+        order = regular[logits[regular].argsort(descending=True)]
         rest = order[tokens // 2 :]
         drawn = rest[torch.randperm(len(rest), generator=generator)[: tokens - tokens // 2]]
         sets.append(torch.cat([order[: tokens // 2], drawn, torch.tensor([gold])]).unique())

@@ -1,101 +1,166 @@
-"""What README and docs/ show is what comes, and every link between the documents leads somewhere; see tools/shown.py."""
+"""Every block of README and docs/ runs as pasted and prints what is shown, or says why not; every link leads somewhere."""
 
 from __future__ import annotations
 
+import ast
+import os
 import re
 import runpy
-import shlex
 import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from unmask.options import VERBS, table
-from unmask.options.lab import STUDIES, AllOptions, with_output
-
 ROOT = Path(__file__).parents[1]
 SHOWN = runpy.run_path(str(ROOT / "tools" / "shown.py"), run_name="shown")
-DOCUMENTS, blocks, same = SHOWN["DOCUMENTS"], SHOWN["blocks"], SHOWN["same"]
-QUESTION = re.compile(r"unmask (fill|compare|score|dependence) (?!.*--(model|file|out|figure))")
+DOCUMENTS, REASONS, Session = SHOWN["DOCUMENTS"], SHOWN["REASONS"], SHOWN["Session"]
+blocks, commands, same, simple_commands = (SHOWN[name] for name in ("blocks", "commands", "same", "simple_commands"))
+QUESTION = re.compile(r"unmask (fill|compare|score|dependence) (?!.*(\$|--(model|file|out|figure|pairs|profile)|\.txt|\.csv|>))")
 """Commands that print and do nothing else: one that several documents show is run once."""
-answered = cache(SHOWN["Session"]().command)
+answered = cache(Session().command)
+PAGES = {document: blocks(document.read_text()) for document in DOCUMENTS}
 
 
 def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("document", [path for path in DOCUMENTS if blocks(path.read_text())], ids=name)
-def test_commands_and_snippets_print_what_is_shown(document, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    session = SHOWN["Session"]()
-    for block in blocks(document.read_text()):
-        if block.reason:
+def pages_with(reason: str) -> list[Path]:
+    return [document for document, found in PAGES.items() if any(block.reason == reason for block in found)]
+
+
+def paste(document: Path, *reasons: str) -> None:
+    """Run the blocks of a page that need nothing, or what is named, and compare what they print."""
+    session = Session()
+    for block in PAGES[document]:
+        if block.reason not in ("", *reasons):
             continue
-        if block.kind == "console":
-            for one in SHOWN["COMMAND"].finditer(block.changed):
-                came = answered(one["command"]) if QUESTION.match(one["command"]) else session.command(one["command"])
-                assert not block.compared or same(one["output"], came), f"$ {one['command']}\n{came}"
-        else:
-            came = session.snippet(block.changed)
+        if block.kind == "python" or block.shown is not None:
+            came = session.run(block)
             assert block.shown is None or not block.compared or same(block.shown, came), f"{block.code}\n{came}"
+            continue
+        for command, output in commands(block):
+            came = answered(command) if QUESTION.match(command) else session.command(command)
+            assert block.kind == "bash" or not block.compared or same(output, came), f"$ {command}\n{came}"
+
+
+@pytest.mark.parametrize("document", pages_with(""), ids=name)
+def test_what_is_pasted_prints_what_is_shown(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paste(document)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", pages_with("takes long"), ids=name)
+def test_what_takes_long_prints_what_is_shown(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paste(document, "takes long")
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("document", pages_with("needs AntiBERTy"), ids=name)
+def test_what_needs_antiberty_prints_what_is_shown(document, tmp_path, monkeypatch):
+    """The line that downloads AntiBERTy finds what `make test-real` has downloaded."""
+    for variable, value in SHOWN["downloaded_antiberty"](os.environ["UNMASK_ANTIBERTY"]).items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.chdir(tmp_path)
+    paste(document, "needs AntiBERTy")
 
 
 def test_the_first_pages_show_something_and_all_of_it_runs():
     for document in ("README.md", "docs/index.md", "docs/quickstart.md", "docs/tutorial.md"):
-        found = blocks((ROOT / document).read_text())
-        assert found and not any(block.reason for block in found)
-
-
-def test_no_command_is_shown_with_output_outside_a_block_that_runs():
-    for document in DOCUMENTS:
-        assert not re.search(r"^    \$ ", document.read_text(), re.MULTILINE), document
-
-
-def commands_of(text: str) -> list[str]:
-    """The lines that begin with `unmask VERB`, in blocks that are run and in those that are not, joined where they continue."""
-    joined = re.sub(r"\\\n\s*", "", text)
-    lines = re.findall(r"^(?:    |\$ )?(?:\w+=\S* )*(unmask \w+.*)$", joined, re.MULTILINE)
-    return [line for line in lines if line.split()[1] in VERBS and "COMMAND" not in line]
+        found = {block.reason for block in PAGES[ROOT / document]}
+        assert "" in found and found <= {"", "sets up", "needs a download", "needs AntiBERTy"}, document
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_every_command_that_is_shown_has_options_that_exist(document):
-    for line in commands_of(document.read_text()):
-        try:
-            words = shlex.split(re.split(r"(?<!\S)[<>|;&]", line)[0], comments=True)
-        except ValueError:
-            continue  # an apostrophe: a sentence that begins with the name of a command
-        study = STUDIES | {"all": AllOptions}
-        if words[1] == "lab" and (len(words) < 3 or words[2] not in study):
-            continue
-        rows = with_output(study[words[2]], "lab") if words[1] == "lab" else table(words[1])
-        typed = words[3:] if words[1] == "lab" else words[2:]
-        known = {way for row in rows.declared() for flag in (*row.flags, row.short or "") for way in flag.split("/")}
-        wrong = [word for word in typed if re.match(r"--?[a-z]", word) and word.split("=")[0] not in known | {"--help"}]
-        assert not wrong, f"{line}: {wrong}"
+def test_every_block_has_a_kind_and_none_is_indented_only(document):
+    fences = re.findall(r"^ *```(.*)\n(?:.*\n)*?^ *```$", document.read_text(), re.MULTILINE)
+    assert set(fences) <= set(SHOWN["KINDS"]), "name the kind of a block, so that commands are run"
+    outside = re.sub(r"^ *```.*?^ *```$", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert not re.findall(r"^\n    +(?!<!--)\S.*", outside, re.MULTILINE), "put a block between fences, so that commands are run"
 
 
-def test_commands_are_found_wherever_they_stand():
-    text = "    unmask fill x --top 3\n$ unmask score y \\\n      --score pll\nX=1 unmask check\nunmask is a word\n"
-    assert commands_of(text) == ["unmask fill x --top 3", "unmask score y --score pll", "unmask check"]
-    assert sum(len(commands_of(document.read_text())) for document in DOCUMENTS) > 90
+def test_every_reason_is_needed():
+    assert {block.reason for found in PAGES.values() for block in found} == {"", *REASONS}
+
+
+FILE = re.compile(r"[\w./*?-]+\.(?:txt|xz|gz|jsonl?|csv|fasta|conllu|de|en|pt|pdb|parquet|py)")
+TABLE = (ROOT / "docs" / "results.md").read_text().partition("## The data")[2]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_blocks_that_are_not_run_could_be(document):
+    """Their commands parse, and name files that the page makes or explains, or that docs/results.md lists."""
+    text, earlier = document.read_text(), ""
+    explained = set(
+        FILE.findall(" ".join(re.findall(r"`[^`\n]+`", re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE))))
+    )
+    for block in PAGES[document]:
+        if block.reason and block.kind == "python":
+            tree = ast.parse(block.code)
+            tree.body = [line for line in tree.body if isinstance(line, ast.ImportFrom | ast.Import)]
+            exec(compile(tree, "imports", "exec"), {})
+        for command, _ in commands(block) if block.reason else ():
+            for words in simple_commands(command):
+                SHOWN["parse"](words)
+            earlier += "\n" + " ".join(re.findall(r"(?:--(?:out|figure|work|run|epistasis|library)|>>?) (\S+)", command))
+            read = {file for word in command.split() for file in FILE.findall(word.rpartition("=")[2])}
+            unknown = {file for file in read - explained if file not in earlier + TABLE and not (ROOT / file).exists()}
+            assert not unknown, f"{command}: say where {', '.join(sorted(unknown))} comes from"
+        earlier += block.code
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "unmask fill --tip 3",
+        "unmask lab masking --nosites 5",
+        "make nothing",
+        "python bench/blimp.py blimp --nothing",
+        "python bench/no.py",
+    ],
+)
+def test_a_command_with_a_mistake_does_not_parse(wrong, capsys):
+    with pytest.raises(Exception, match=r"is not an option|nothing|bench/no\.py"):
+        SHOWN["parse"](wrong.split())
+
+
+def test_the_commands_of_a_line_are_found():
+    line = "A=1 unmask fill 'a | b' --top 3 > x.txt && python -m zipfile -e y . | sort   # a note"
+    assert simple_commands(line) == [
+        ["unmask", "fill", "a | b", "--top", "3"],
+        ["python", "-m", "zipfile", "-e", "y", "."],
+        ["sort"],
+    ]
+
+
+def test_commands_of_a_page_share_a_folder_and_variables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    session = Session()
+    lines = 'NAME=casino\nunmask fill "The $NAME [MASK]." --top 1 --json > out.json\nhead -2 \\\n  out.json | tail -1\n'
+    (block,) = blocks(f"```bash\n{lines}```\n")
+    assert session.run(block) == '  "text": "The casino [MASK].",\n'
+    with pytest.raises(AssertionError, match="false"):
+        session.command("false && true")
 
 
 def test_blocks_are_found_changed_and_left_out():
     text = "<!-- in the tests: n=9 -> n=1; k=8 -> k=2 -->\n```python\nf(n=9, k=8)\n```\n"
-    text += "<!-- not run: slow -->\n```python\ng()\n```\n\n```text\n3\n```\n\n```console\n$ unmask fill\nx\n```\n"
-    text += "<!-- not compared: a clock -->\n```console\n$ date\n```\n"
+    text += "<!-- not run: needs R -->\n```python\ng()\n```\n\n```text\n3\n```\n\n```console\n$ unmask fill\nx\n```\n"
+    text += "- a list\n\n    <!-- not run: needs a GPU -->\n    <!-- not compared: a clock -->\n    ```bash\n    date\n    ```\n"
     found = blocks(text)
     assert [(block.kind, block.changed, block.reason, block.shown, block.compared) for block in found] == [
         ("python", "f(n=1, k=2)\n", "", None, False),
-        ("python", "g()\n", "slow", "3\n", True),
+        ("python", "g()\n", "needs R", "3\n", True),
         ("console", "$ unmask fill\nx\n", "", None, True),
-        ("console", "$ date\n", "", None, False),
+        ("bash", "date\n", "needs a GPU", None, False),
     ]
     with pytest.raises(AssertionError, match="'m=9' is not in the block"):
         blocks("<!-- in the tests: m=9 -> m=1 -->\n```python\nf(n=9)\n```\n")
+    with pytest.raises(AssertionError, match="'slow' is not one of takes long"):
+        blocks("<!-- not run: slow -->\n```python\nf()\n```\n")
 
 
 @pytest.mark.parametrize(
@@ -108,6 +173,8 @@ def test_blocks_are_found_changed_and_left_out():
         ("0.0079 %", "0.079 %", False),
         ("7 passes", "9 passes", False),
         ("1 2", "1", False),
+        ("...\nb 2\n", "a 1\nb 2\n", True),
+        ("...\nb 2\n", "a 1\nb 3\n", False),
     ],
 )
 def test_outputs_are_compared_by_words_and_numbers(shown, came, equal):

@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[1]
 VALUES = {"CONSTRUCTIONS", "__version__"}
 """Public names that are no functions or classes: they have no docstring, and an example in docs/reference."""
 
-TRANSLATED = ("translation.md", "    unmask translate test.de --model masked --reference test.en --out test.jsonl")
+TRANSLATED = ("translation.md", "unmask translate test.de --model masked --reference test.en --out test.jsonl")
 IN_PAGES = {
-    "serve": ("serve.md", "    unmask serve --model bert-base-cased --port 8001"),
+    "serve": ("serve.md", "unmask serve --model bert-base-cased --port 8001"),
     "translate": TRANSLATED,
     "Translations": TRANSLATED,
 }

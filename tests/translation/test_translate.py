@@ -353,6 +353,7 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
             {"parallel": (["a b"], ["c d"]), "segment_lengths": "16"},
             "which --parallel SOURCE TARGET does not use",
         ),
+        ({"parallel": (["a b"], ["c \ud800"]), "tokenizer": masked}, "text 1: half of a surrogate pair"),
         ({"parallel": (["a b"], ["c d"]), "valid_share": 1e-9}, "give more pairs or a larger --valid-share"),
     ):
         with pytest.raises(InputError, match=message):
