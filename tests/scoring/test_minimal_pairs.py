@@ -70,6 +70,20 @@ def test_files_and_folders(pieces, tmp_path):
     assert again.accuracy == found.accuracy
 
 
+@pytest.mark.parametrize("names", [("good", "bad"), ("grammatical", "ungrammatical"), ("acceptable", "unacceptable")])
+def test_other_names_of_the_two_sentences(pieces, tmp_path, names):
+    file = tmp_path / "pairs.csv"
+    file.write_text(f"item,{names[1]},{names[0]}\n1,cat a sat,a cat sat\n")
+    (row,) = unmask.score(pairs=file, model=pieces).rows
+    assert (row["sentence_good"], row["sentence_bad"]) == ("a cat sat", "cat a sat")
+    file.write_text("right,wrong\na cat sat,cat a sat\n")
+    with pytest.raises(InputError, match=r"fields are right, wrong\): rename two to sentence_good and sentence_bad; or good and bad"):
+        unmask.score(pairs=file, model=pieces)
+    file.write_text(f"{names[0]}\na cat sat\n")
+    with pytest.raises(InputError, match=f"line 2 has no field '{names[1]}'"):
+        unmask.score(pairs=file, model=pieces)
+
+
 def test_a_missing_key_is_told_with_its_line(pieces, tmp_path):
     file = tmp_path / "pairs.jsonl"
     file.write_text('{"sentence_good": "a cat", "sentence_bad": "cat a"}\n{"sentence_good": "a cat", "bad": "cat a"}\n')

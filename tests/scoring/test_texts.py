@@ -246,3 +246,64 @@ def test_frame_and_notebook(pieces):
     assert "not a probability" in shown and "a mean" not in shown and "The dog ran." in shown
     assert found.to_dict()["scores"]["pll"]["probability"] is False
     assert [row["item"] for row in found.unscored] == [2]
+
+
+def test_sequences_of_fasta_come_back_with_their_names(pieces, pieces_folder, tmp_path):
+    file = tmp_path / "two.fasta"
+    file.write_text(">first of two\nThe do\ng sat.\n>second\nA cat sat.\n")
+    texts = ["The dog sat.", "A cat sat."]
+    found = unmask.score(file, model=pieces)
+    assert [(row["id"], row["text"]) for row in found] == list(zip(["first", "second"], texts, strict=True))
+    assert [row["pll"] for row in found] == [row["pll"] for row in unmask.score(texts, model=pieces)]
+    command = ["score", "-", "--input", "fasta", "--format", "csv", "--model", str(pieces_folder)]
+    printed = CliRunner().invoke(app, command, input=file.read_bytes())
+    assert [line.split(",")[1] for line in printed.stdout.splitlines()] == ["id", "first", "second"]
+    with pytest.raises(InputError, match="read as FASTA, without fields"):
+        unmask.score(file, field="text", model=pieces)
+
+
+@pytest.mark.parametrize("between", [",", ";", "\t"])
+def test_tables_are_read_by_what_is_between_their_cells(pieces, tmp_path, between):
+    file = tmp_path / ("stimuli.tsv" if between == "\t" else "stimuli.csv")
+    file.write_bytes(f"sentence{between}condition\r\n\"The dog, a cat{between} ran.\"{between}a\r\n".encode())
+    assert [row["text"] for row in unmask.score(file, model=pieces)] == [f"The dog, a cat{between} ran."]
+    file.write_text(f"The dog ran.{between}a\n")
+    with pytest.raises(InputError, match="has one line, 'The dog ran., a', which is read as its header: give a header and rows"):
+        unmask.score(file, model=pieces)
+
+
+def test_the_rows_of_a_frame_are_texts_and_not_its_columns(pieces):
+    import pandas
+
+    frame = pandas.DataFrame({"sentence": ["The dog ran.", "A cat sat."], "condition": ["a", "b"], "id": [7, 8]})
+    found = unmask.score(frame, model=pieces)
+    assert [(row["id"], row["text"]) for row in found] == [("7", "The dog ran."), ("8", "A cat sat.")]
+    pairs = pandas.DataFrame({"good": ["The dog ran."], "bad": ["The dog a ran."]})
+    assert [row["sentence_good"] for row in unmask.score(pairs=pairs, model=pieces).rows] == ["The dog ran."]
+    with pytest.raises(InputError, match="no field 'text' .its fields are stimulus"):
+        unmask.score(frame[["id"]].rename(columns={"id": "stimulus"}), model=pieces)
+
+
+def test_the_name_of_a_file_is_not_scored_as_a_text(pieces, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert unmask.score("dog.csv", model=pieces)[0]["text"] == "dog.csv"
+    (tmp_path / "dog.csv").write_text("sentence\nThe dog ran.\n")
+    with pytest.raises(InputError, match=r"the text 'dog.csv' is the name of a file: give Path\('dog.csv'\)"):
+        unmask.score("dog.csv", model=pieces)
+    with pytest.raises(InputError, match="is the name of a file: give the texts in it"):
+        unmask.dependence("dog.csv", model=pieces)
+    for words, instead in (
+        (["fill", "dog.csv"], "--file dog.csv"),
+        (["dependence", "dog.csv"], "--file dog.csv"),
+        (["sample", "dog.csv", "--out", "run"], "--init dog.csv to start from its texts"),
+    ):
+        refused = CliRunner().invoke(app, words)
+        assert refused.exit_code == 2 and f"is the name of a file: give {instead}" in refused.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_a_folder_is_not_named_as_a_file(pieces, tmp_path, ending):
+    out = tmp_path / f"rows{ending}"
+    with pytest.raises(InputError, match=f"is a folder with scores{ending} in it: name it without {ending}"):
+        unmask.score("a dog", model=pieces, out=out)
+    assert not out.exists()

@@ -32,6 +32,7 @@ from unmask.joints.joint import Joint, not_converged
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.options.answers import CompareOptions, FillOptions
+from unmask.runs.lines import refuse_file_name
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import CandidatePlan, find_candidates, plan_candidates
 from unmask.tables.revealing import regular_tokens
@@ -80,6 +81,8 @@ def one_or_many(each: Callable[Concatenate[Sequence[str], Options], Iterator[Ans
     @wraps(each)
     def function(*args: Any, **options: Any) -> Answer | list[Answer]:
         text, rest = (args[0], args[1:]) if args else (options.pop(first, left_out), ())
+        if isinstance(text, str):
+            refuse_file_name(text, "give the texts in it, as a list")
         if text is None or isinstance(text, str):
             (answer,) = each(cast(Sequence[str], text) if text is None else [text], *rest, **options)
             return answer

@@ -16,7 +16,7 @@ from unmask.joints.registry import named
 from unmask.options import table
 from unmask.options.kinds import File
 from unmask.options.option import OUTPUT
-from unmask.runs.lines import STANDARD_INPUT, plain_texts, source_name
+from unmask.runs.lines import STANDARD_INPUT, plain_texts, refuse_file_name, source_name
 from unmask.runs.outputs import output_file
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def _read_texts(text: str | None, file: Path | None) -> str | list[str]:
         given = "TEXT and --file were both given" if file is not None else "no text was given"
         raise InputError(f"{given}: give a text, - for standard input, or --file with one text per line")
     if text is not None and text != "-":
+        refuse_file_name(text, f"give --file {text}")
         return text
     source = file or STANDARD_INPUT
     texts = list(plain_texts(source))

@@ -15,6 +15,7 @@ from unmask.cli.group import Group
 from unmask.errors import InputError
 from unmask.joints.registry import named
 from unmask.options import VERBS
+from unmask.runs.lines import refuse_file_name
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def sample(given: dict[str, Any]) -> None:
     if (text := given.pop("text", None)) is not None:
         if given.get("template") is not None:
             raise InputError(f"template {given['template']!r} and {text!r} were both given: give one text")
+        refuse_file_name(text, f"give --init {text} to start from its texts")
         given["template"] = text
     terminal.answered("sample", given, _print_run)
 

@@ -31,7 +31,7 @@ from unmask.options.shared import ALPHABET, LARGEST_SEED, ON_RAY, Loaded, Printe
 from unmask.sampling.registry import KERNELS
 from unmask.scoring.registry import DECODER, DEFAULT, DEFAULT_OF_HARNESS, READ, SCORES, chosen
 
-INPUTS = ("text", "jsonl", "csv", "tsv")
+INPUTS = ("text", "jsonl", "csv", "tsv", "fasta")
 ROWS, UNITS, FORMATS = ("texts", "words", "tokens"), ("nats", "bits"), ("jsonl", "csv", "parquet")
 MOST_EXACT = 16
 """Sites up to which the lattice of revealed sets is offered: 65,535 passes per text."""
@@ -103,7 +103,7 @@ class ScoreOptions(Printed, SharedWork, Loaded, Scoring):
     inputs: list[str] | None = option(
         None,
         Repeated(),
-        "A file with one text per line, .jsonl, .csv or .tsv; - for standard input; or sentences themselves. "
+        "A file with one text per line, .jsonl, .csv, .tsv or .fasta; - for standard input; or sentences themselves. "
         "Two sentences are compared token by token.",
         argument=True,
         command_only=True,

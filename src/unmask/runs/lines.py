@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -45,6 +46,12 @@ def kind_of(path: Path) -> str:
     """How a file's name ends, .gz and .xz aside; in small letters."""
     path = Path(path.name.lower())
     return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
+
+
+def refuse_file_name(text: str, instead: str) -> None:
+    """Raise if a text is the name of a file that exists, with an ending."""
+    if Path(text).suffix and os.path.isfile(os.path.expanduser(text)):
+        raise InputError(f"the text {text!r} is the name of a file: {instead}")
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:

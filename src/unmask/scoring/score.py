@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 KIND = "score"
+FILES = (".jsonl", ".csv", ".parquet")
 NO_TEXT = "there is no text to score: give at least one"
 CHUNK_TEXTS = {"cpu": 512, "cuda": 8192}
 CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
@@ -110,6 +111,8 @@ def score(
             raise InputError(f"{name} {value} says how a file is read, and no file was given: leave it out")
     check_format(format, tokens, on_stream=False)
     if out is not None:
+        if (named := Path(out).suffix) in FILES and not Path(out).is_dir():
+            raise InputError(f"out {str(out)!r} is named as a file, and is a folder with scores{named} in it: name it without {named}")
         files = texts if isinstance(texts, Path) else None
         refuse_foreign(output_folder("out", out, (files, pairs, model)), KIND)
     listed = None if pairs is None else list(pairs_of(pairs))

@@ -1,11 +1,12 @@
-"""Texts to score: read from lines or mappings, and as the model's tokens.
+"""Texts to score: read from lines, FASTA or mappings, and as the model's tokens.
 
-Lines hold one text each. Records, which are JSON objects or the rows of a table (.csv, .tsv) below its header, hold a text, a
+Lines hold one text each, FASTA sequences with their names as ids. Records, which are JSON objects or the rows of a table (.csv, .tsv) below its header, hold a text, a
 target between words, or a minimal pair:
 
     {"text": "..."}                                      optional "id", which comes back with the row
     {"before": "...", "target": "...", "after": "..."}   the target is scored, the words around it are context
-    {"sentence_good": "...", "sentence_bad": "..."}      optional "UID" (the set) and "phenomenon" or "linguistics_term"
+    {"sentence_good": "...", "sentence_bad": "..."}      optional "UID" (the set) and "phenomenon" or "linguistics_term";
+                                                         or named by another pair of `PAIRS`
     {"Context1": ..., "Context2": ..., "Target1": ...}   EWoK: Target1 is scored, after Context1 and after Context2
     {"input_prefix": "...", "options": [...]}            entity tracking: the options are scored, the first is the right one
 
@@ -23,18 +24,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from unmask.errors import InputError
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, Tokens
 from unmask.runs.files import parse_json, user_path
-from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, source_name
+from unmask.runs.lines import FASTA, STANDARD_INPUT, fasta_records, kind_of, numbered_lines, refuse_file_name, source_name
 
-BY_NAME = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+BY_NAME = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"} | dict.fromkeys(FASTA, "fasta")
 """How a file is read by default: as its name ends; any other, and standard input, as one text per line."""
 JOINED_TO_THE_LEFT = tuple(".,;:!?)]}%'’”")
-GOOD, BAD = "sentence_good", "sentence_bad"
+PAIRS = (("sentence_good", "sentence_bad"), ("good", "bad"), ("grammatical", "ungrammatical"), ("acceptable", "unacceptable"))
+"""Names of the two sentences of a minimal pair."""
 EMPTY_BOX = "nothing"
 Texts = str | Path | Iterable[str | Mapping[str, Any]]
 """One text, a file, standard input (`Path("-")`), or texts and mappings."""
@@ -67,6 +70,7 @@ def items_again(
     """Returns re-iterable items, or a one-shot iterator if `texts` is one and `keep` is false."""
     if isinstance(texts, Path) and texts != STANDARD_INPUT:
         return FileItems(texts, input, field)
+    texts = _rows_of_frame(texts)
     once = items_of(texts, input, field)
     return list(once) if keep or isinstance(texts, str | Sequence) else once
 
@@ -86,19 +90,22 @@ class FileItems:
 def items_of(source: Texts | Iterable[Item], input: str | None = None, field: str | None = None) -> Iterator[Item]:
     """Items of a file (a `Path`), of standard input (`Path("-")`), of one text (a string), or of texts and mappings.
 
-    `input`: text, jsonl, csv or tsv; by default as the file's name says. `field`: the column, or the key, that holds the text.
+    `input`: text, jsonl, csv, tsv or fasta; by default as the file's name says. `field`: the column, or the key, that holds the text.
     """
     if isinstance(source, Path):
         path, kind = user_path(source, "texts"), input or BY_NAME.get(kind_of(source), "text")
-        if kind == "text" and field is not None:
-            raise InputError(
-                f"{source_name(source)} is read as one text per line, without fields: leave field out, or name an input"
-            )
-        if kind == "text":
+        if kind in ("text", "fasta") and field is not None:
+            read = "one text per line" if kind == "text" else "FASTA"
+            raise InputError(f"{source_name(source)} is read as {read}, without fields: leave field out, or name an input")
+        if kind == "fasta":
+            yield from (Item(sequence, None, name or None) for name, sequence in fasta_records(path))
+        elif kind == "text":
             yield from (Item(line) for _, line in numbered_lines(path))
         else:
             yield from (_item(value, where, field) for where, value in _records(path, kind))
         return
+    if isinstance(source, str):
+        refuse_file_name(source, f"give Path({source!r})")
     for number, given in enumerate([source] if isinstance(source, str) else source, 1):
         if isinstance(given, str | Item):
             yield Item(given) if isinstance(given, str) else given
@@ -109,8 +116,8 @@ def items_of(source: Texts | Iterable[Item], input: str | None = None, field: st
 
 
 def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> Iterator[SentencePair]:
-    """Minimal pairs of one or more JSON Lines files, of all *.jsonl of a folder, or of mappings."""
-    given = [source] if isinstance(source, str | Path) else source
+    """Minimal pairs of one or more files of JSON Lines or tables, of all *.jsonl of a folder, of mappings, or of a frame."""
+    given = [source] if isinstance(source, str | Path) else _rows_of_frame(source)
     for number, entry in enumerate(given, 1):
         if isinstance(entry, Mapping):
             if (pair := _pair(entry, f"pair {number}", "pairs")) is not None:
@@ -130,6 +137,11 @@ def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> I
                     yield pair
 
 
+def _rows_of_frame(given: Any) -> Any:
+    """The rows of a pandas frame as mappings; anything else as it is."""
+    return given.to_dict("records") if type(given).__name__ == "DataFrame" else given
+
+
 def _records(path: Path, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(place as messages name it, record) of a file of JSON objects, or of a table: a header, and a row per record."""
     if kind == "jsonl":
@@ -137,8 +149,12 @@ def _records(path: Path, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
             where = f"{source_name(path)} line {number}"
             yield where, _parsed(line, where)
         return
-    rows = csv.reader((line + "\n" for _, line in numbered_lines(path)), delimiter="\t" if kind == "tsv" else ",", strict=True)
+    lines = (line + "\n" for _, line in numbered_lines(path))
+    first = next(lines, "")
+    comma = ";" if first.count(";") > first.count(",") else ","
+    rows = csv.reader(chain([first], lines), delimiter="\t" if kind == "tsv" else comma, strict=True)
     names: list[str] = []
+    empty = True
     try:
         for row in rows:
             where = f"{source_name(path)} line {rows.line_num}"
@@ -151,7 +167,12 @@ def _records(path: Path, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 raise InputError(
                     f"{where} has {len(row)} cells and the header {len(names)}: put a text with a separator in quotes"
                 )
+            empty = False
             yield where, dict(zip(names, row, strict=True))
+        if names and empty:
+            raise InputError(
+                f"{source_name(path)} has one line, {', '.join(names)[:80]!r}, which is read as its header: give a header and rows"
+            )
     except csv.Error as error:
         raise InputError(
             f"{source_name(path)} line {rows.line_num} is not {kind} ({error}): double the quotes inside a text in quotes"
@@ -199,12 +220,14 @@ def _pair(value: Mapping[str, Any], where: str, default_set: str) -> SentencePai
         return SentencePair(_item(right, where), (_item(wrong, where),), str(value.get("Domain", default_set)))
     if "options" in value:
         return _options(value, where, default_set)
-    if missing := [key for key in (GOOD, BAD) if key not in value]:
-        raise InputError(f"{where} has no field {missing[0]!r} (its fields are {_keys(value)}): give {GOOD} and {BAD}")
+    good, bad = next((names for names in PAIRS if any(name in value for name in names)), PAIRS[0])
+    if missing := [key for key in (good, bad) if key not in value]:
+        known = "; or ".join(" and ".join(names) for names in PAIRS)
+        raise InputError(f"{where} has no field {missing[0]!r} (its fields are {_keys(value)}): rename two to {known}")
     phenomenon = value.get("phenomenon", value.get("linguistics_term"))
     return SentencePair(
-        Item(_string(value, GOOD, where)),
-        (Item(_string(value, BAD, where)),),
+        Item(_string(value, good, where)),
+        (Item(_string(value, bad, where)),),
         str(value.get("UID", default_set)),
         None if phenomenon is None else str(phenomenon),
     )
