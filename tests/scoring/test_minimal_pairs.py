@@ -77,7 +77,9 @@ def test_other_names_of_the_two_sentences(pieces, tmp_path, names):
     (row,) = unmask.score(pairs=file, model=pieces).rows
     assert (row["sentence_good"], row["sentence_bad"]) == ("a cat sat", "cat a sat")
     file.write_text("right,wrong\na cat sat,cat a sat\n")
-    with pytest.raises(InputError, match=r"fields are right, wrong\): rename two to sentence_good and sentence_bad; or good and bad"):
+    with pytest.raises(
+        InputError, match=r"fields are right, wrong\): rename two to sentence_good and sentence_bad; or good and bad"
+    ):
         unmask.score(pairs=file, model=pieces)
     file.write_text(f"{names[0]}\na cat sat\n")
     with pytest.raises(InputError, match=f"line 2 has no field '{names[1]}'"):

@@ -134,10 +134,10 @@ def test_tables_are_read_by_column(pieces, tmp_path, unmask_score, kind, mark):
     [
         ("item,stimulus\n1,a dog\n", "line 2 has no field 'text' (its fields are item, stimulus)"),
         ("a dog\na cat\n", "line 2 has no field 'text' (its fields are a dog)"),
-        ("id;text\n1;a dog\n", "its fields are id;text"),
+        ("id;stimulus\n1;a dog\n", "its fields are id, stimulus"),
         ("id,text\n1,a dog, ran\n", "line 2 has 3 cells and the header 2: put a text with a separator in quotes"),
         ('id,text\n1,"a dog" ran\n', "line 2 is not csv"),
-        ("id,text\n", "there is no text to score"),
+        ("id,text\n", "has one line, 'id, text', read as its header: give a header and rows"),
     ],
 )
 def test_tables_whose_column_is_not_named_or_whose_rows_do_not_fit(tmp_path, unmask_score, content, told):

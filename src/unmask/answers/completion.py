@@ -190,7 +190,8 @@ def _parts(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> list[list[i
         for blank, part in zip(blanks, written, strict=True):
             if blank.kind == "word" and len(part.split()) > 1:
                 raise InputError(
-                    f"{part!r} of the answer {answer!r} is {len(part.split())} words, and [WORD] takes one: put commas between answers, or use [GAP:2-5]"
+                    f"{part!r} of the answer {answer!r} is {len(part.split())} words, and [WORD] takes one: "
+                    "put commas between answers, or use [GAP:2-5]"
                 )
         return [encoded(part, blank) for blank, part in zip(blanks, written, strict=True)]
     together = [i for n, word in enumerate(answer.split()) for i in encoded(word, blanks[min(n, len(blanks) - 1)])]

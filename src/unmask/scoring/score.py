@@ -112,7 +112,9 @@ def score(
     check_format(format, tokens, on_stream=False)
     if out is not None:
         if (named := Path(out).suffix) in FILES and not Path(out).is_dir():
-            raise InputError(f"out {str(out)!r} is named as a file, and is a folder with scores{named} in it: name it without {named}")
+            raise InputError(
+                f"out {str(out)!r} is named as a file, and is a folder with scores{named} in it: name it without {named}"
+            )
         files = texts if isinstance(texts, Path) else None
         refuse_foreign(output_folder("out", out, (files, pairs, model)), KIND)
     listed = None if pairs is None else list(pairs_of(pairs))

@@ -1,7 +1,7 @@
 """Texts to score: read from lines, FASTA or mappings, and as the model's tokens.
 
-Lines hold one text each, FASTA sequences with their names as ids. Records, which are JSON objects or the rows of a table (.csv, .tsv) below its header, hold a text, a
-target between words, or a minimal pair:
+Lines hold one text each, FASTA sequences with their names as ids. Records, which are JSON objects or the rows of a table (.csv,
+.tsv) below its header, hold a text, a target between words, or a minimal pair:
 
     {"text": "..."}                                      optional "id", which comes back with the row
     {"before": "...", "target": "...", "after": "..."}   the target is scored, the words around it are context
@@ -90,7 +90,7 @@ class FileItems:
 def items_of(source: Texts | Iterable[Item], input: str | None = None, field: str | None = None) -> Iterator[Item]:
     """Items of a file (a `Path`), of standard input (`Path("-")`), of one text (a string), or of texts and mappings.
 
-    `input`: text, jsonl, csv, tsv or fasta; by default as the file's name says. `field`: the column, or the key, that holds the text.
+    `input`: text, jsonl, csv, tsv or fasta; by default as the file's name says. `field`: the column, or key, that holds the text.
     """
     if isinstance(source, Path):
         path, kind = user_path(source, "texts"), input or BY_NAME.get(kind_of(source), "text")
@@ -171,7 +171,7 @@ def _records(path: Path, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield where, dict(zip(names, row, strict=True))
         if names and empty:
             raise InputError(
-                f"{source_name(path)} has one line, {', '.join(names)[:80]!r}, which is read as its header: give a header and rows"
+                f"{source_name(path)} has one line, {', '.join(names)[:80]!r}, read as its header: give a header and rows"
             )
     except csv.Error as error:
         raise InputError(

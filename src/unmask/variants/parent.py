@@ -69,7 +69,9 @@ class Parent:
         if not 1 <= place <= len(self.residues):
             raise InputError(f"{name}: the sequence has residues 1 to {len(self.residues)}, and no {place}")
         if self.residues[place - 1] != old:
-            raise InputError(f"{name}: residue {place} of the sequence is {self.residues[place - 1]}, not {old} (residues count from 1)")
+            raise InputError(
+                f"{name}: residue {place} of the sequence is {self.residues[place - 1]}, not {old} (residues count from 1)"
+            )
         if new == old and not silent:
             raise InputError(f"{name} changes {old} into itself: leave it out")
         return place, self.letter(new, name)
