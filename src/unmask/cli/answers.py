@@ -74,6 +74,8 @@ def _read_texts(text: str | None, file: Path | None) -> str | list[str]:
         given = "TEXT and --file were both given" if file is not None else "no text was given"
         raise InputError(f"{given}: give a text, - for standard input, or --file with one text per line")
     if text is not None and text != "-":
+        if text.endswith((".txt", ".csv", ".tsv", ".fasta")) and Path(text).is_file():
+            raise InputError(f"{text!r} is a file, not a text: give --file {text}")
         return text
     source = file or STANDARD_INPUT
     texts = list(plain_texts(source))
