@@ -28,8 +28,8 @@ from scipy.stats import rankdata
 
 from unmask.answers.dependence import pair_matrix
 from unmask.cloze import Cloze
-from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.source import english_model_path
 from unmask.runs.fingerprint import provenance
 
 Array = NDArray[np.float64]

@@ -15,7 +15,7 @@ from torch import Tensor
 import unmask
 from unmask.cloze import Cloze
 from unmask.tables.candidates import likely_tokens
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import regular_tokens
 
 SENTENCES = [
     "She plays the [MASK] [MASK] in a band.",

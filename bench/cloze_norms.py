@@ -34,8 +34,7 @@ from unmask.models.text.blanks import Blank, TextReading, read_blanks, reading_w
 from unmask.models.text.words import WordMarks
 from unmask.tables.exploration import Variant
 from unmask.tables.lattice import lattice
-from unmask.tables.revealing import Conditionals, length_weights
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import Conditionals, length_weights, regular_tokens
 
 PIECES = 3
 METHODS = ("word, uniform", "word, fit", "first piece")

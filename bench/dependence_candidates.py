@@ -21,7 +21,7 @@ from unmask.joints import derive
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.target import blank_template
 from unmask.tables.candidates import likely_tokens
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import regular_tokens
 from unmask.tables.unary import unary_tables
 
 CONSTRUCTIONS = ("pseudo_gibbs", "balanced", "arnold_gokhale")

@@ -36,7 +36,7 @@ from unmask.joints.registry import Member, member
 from unmask.joints.solver.flow_sweep import sweep
 from unmask.joints.solver.members import Marginals, Members, flat, start, unflat
 from unmask.models.masked_lm import MaskedLM
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import regular_tokens
 from unmask.tables.unary import Tables, unary_tables
 
 TEXTS = [

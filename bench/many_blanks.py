@@ -29,8 +29,7 @@ from unmask.joints.chain_search import EXACT_SITES, ChainSearch, search_fillings
 from unmask.tables.candidates import find_candidates, plan_candidates
 from unmask.tables.exploration import Variant
 from unmask.tables.lattice import lattice
-from unmask.tables.revealing import Conditionals
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import Conditionals, regular_tokens
 from unmask.tables.unary import pass_count, unary_tables
 
 SAMPLES = 150

@@ -33,9 +33,9 @@ from unmask.cloze import Cloze
 from unmask.joints import derive_all
 from unmask.joints.arnold_gokhale import arnold_gokhale
 from unmask.joints.metrics import BlockMetrics, JointMetrics, block_metrics
-from unmask.models.bundled import english_model_path
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.source import english_model_path
 from unmask.tables.unary import unary_tables
 
 Result = TypeVar("Result")

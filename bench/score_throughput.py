@@ -27,8 +27,8 @@ from typing import Any
 
 import torch
 
-from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.source import english_model_path
 from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
 from unmask.scoring.score import score
 

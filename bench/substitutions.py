@@ -25,9 +25,9 @@ def random_bert_base(device: str, dtype: str) -> MaskedLM:
     """A model of BERT-base-cased's shape with random weights: the speed is that of the real one."""
     from transformers import BertConfig, BertForMaskedLM
 
-    from unmask.models.bundled import english_model_path
     from unmask.models.encoder.head import widen_output
     from unmask.models.loading import resolve_device, resolve_dtype
+    from unmask.models.source import english_model_path
     from unmask.models.text.vocabulary import read_folder_tokenizer
 
     torch.manual_seed(0)

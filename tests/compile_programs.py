@@ -45,8 +45,7 @@ class Scaled:
 def launches() -> list[Callable[[], object]]:
     """One of each program."""
     from unmask.joints.triton import rehearsal
-    from unmask.models.encoder.layers import Turn
-    from unmask.models.encoder.relative import Relative
+    from unmask.models.encoder.layers import Relative, Turn
     from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
     from unmask.sampling.engine import triton_programs as drawing
     from unmask.sampling.engine.token_draw import Asked

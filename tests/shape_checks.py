@@ -20,7 +20,7 @@ CHECKED = [
     "unmask.tables.candidates",
     "unmask.tables.lattice",
     "unmask.tables.revealing",
-    "unmask.tables.support",
+    "unmask.tables.revealing",
     "unmask.answers.filling",
     "unmask.answers.comparison",
     "unmask.evaluation.table",

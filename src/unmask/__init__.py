@@ -14,135 +14,89 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from unmask import lab
-    from unmask.answers.chain_filling import ChainFilling
-    from unmask.answers.checking import Check, check
-    from unmask.answers.comparison import Comparison, compare
-    from unmask.answers.completion import Completion
-    from unmask.answers.conditionals import conditionals
-    from unmask.answers.dependence import Dependence, dependence
-    from unmask.answers.filling import Filling, fill
-    from unmask.cloze import Cloze
-    from unmask.errors import InputError, ModelError, UnmaskError
-    from unmask.evaluation.evaluate import evaluate
-    from unmask.evaluation.frontier import Frontier, frontier
-    from unmask.evaluation.table import Evaluation
-    from unmask.integrations.pipeline import pipeline
-    from unmask.joints.deriving import derive, derive_all
-    from unmask.joints.joint import Joint
-    from unmask.joints.metrics import block_metrics
-    from unmask.joints.registry import CONSTRUCTIONS
-    from unmask.models.masked_lm import MaskedLM
-    from unmask.sampling.run.diagnostics import Diagnosis, diagnose
-    from unmask.sampling.run.result import SampleRun
-    from unmask.sampling.sample import sample
-    from unmask.scoring.results import PairScores, Scores
-    from unmask.scoring.score import score
-    from unmask.serving.server import serve
-    from unmask.tables.profile import Profile
-    from unmask.tables.unary import Tables, unary_tables
-    from unmask.training.loop import TrainingRun
-    from unmask.training.run import train
-    from unmask.translation.translate import Translations, translate
-    from unmask.variants.measured import Measured
-    from unmask.variants.mutants import Mutants, mutants
+    from unmask import lab as lab
+    from unmask.answers.chain_filling import ChainFilling as ChainFilling
+    from unmask.answers.checking import Check as Check
+    from unmask.answers.checking import check as check
+    from unmask.answers.comparison import Comparison as Comparison
+    from unmask.answers.comparison import compare as compare
+    from unmask.answers.completion import Completion as Completion
+    from unmask.answers.conditionals import conditionals as conditionals
+    from unmask.answers.dependence import Dependence as Dependence
+    from unmask.answers.dependence import dependence as dependence
+    from unmask.answers.filling import Filling as Filling
+    from unmask.answers.filling import fill as fill
+    from unmask.cloze import Cloze as Cloze
+    from unmask.errors import InputError as InputError
+    from unmask.errors import ModelError as ModelError
+    from unmask.errors import UnmaskError as UnmaskError
+    from unmask.evaluation.evaluate import evaluate as evaluate
+    from unmask.evaluation.frontier import Frontier as Frontier
+    from unmask.evaluation.frontier import frontier as frontier
+    from unmask.evaluation.table import Evaluation as Evaluation
+    from unmask.integrations.pipeline import pipeline as pipeline
+    from unmask.joints.deriving import derive as derive
+    from unmask.joints.deriving import derive_all as derive_all
+    from unmask.joints.joint import Joint as Joint
+    from unmask.joints.metrics import block_metrics as block_metrics
+    from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
+    from unmask.models.masked_lm import MaskedLM as MaskedLM
+    from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
+    from unmask.sampling.run.diagnostics import diagnose as diagnose
+    from unmask.sampling.run.result import SampleRun as SampleRun
+    from unmask.sampling.sample import sample as sample
+    from unmask.scoring.results import PairScores as PairScores
+    from unmask.scoring.results import Scores as Scores
+    from unmask.scoring.score import score as score
+    from unmask.serving.server import serve as serve
+    from unmask.tables.profile import Profile as Profile
+    from unmask.tables.unary import Tables as Tables
+    from unmask.tables.unary import unary_tables as unary_tables
+    from unmask.training.loop import TrainingRun as TrainingRun
+    from unmask.training.run import train as train
+    from unmask.translation.translate import Translations as Translations
+    from unmask.translation.translate import translate as translate
+    from unmask.variants.measured import Measured as Measured
+    from unmask.variants.mutants import Mutants as Mutants
+    from unmask.variants.mutants import mutants as mutants
 
-_HOME = {
-    "CONSTRUCTIONS": "unmask.joints.registry",
-    "ChainFilling": "unmask.answers.chain_filling",
-    "Check": "unmask.answers.checking",
-    "Cloze": "unmask.cloze",
-    "Comparison": "unmask.answers.comparison",
-    "Completion": "unmask.answers.completion",
-    "Dependence": "unmask.answers.dependence",
-    "Diagnosis": "unmask.sampling.run.diagnostics",
-    "Evaluation": "unmask.evaluation.table",
-    "Filling": "unmask.answers.filling",
-    "Frontier": "unmask.evaluation.frontier",
-    "InputError": "unmask.errors",
-    "Joint": "unmask.joints.joint",
-    "MaskedLM": "unmask.models.masked_lm",
-    "Measured": "unmask.variants.measured",
-    "ModelError": "unmask.errors",
-    "Mutants": "unmask.variants.mutants",
-    "PairScores": "unmask.scoring.results",
-    "Profile": "unmask.tables.profile",
-    "SampleRun": "unmask.sampling.run.result",
-    "Scores": "unmask.scoring.results",
-    "Tables": "unmask.tables.unary",
-    "TrainingRun": "unmask.training.loop",
-    "Translations": "unmask.translation.translate",
-    "UnmaskError": "unmask.errors",
-    "block_metrics": "unmask.joints.metrics",
-    "check": "unmask.answers.checking",
-    "compare": "unmask.answers.comparison",
-    "conditionals": "unmask.answers.conditionals",
-    "dependence": "unmask.answers.dependence",
-    "derive": "unmask.joints.deriving",
-    "derive_all": "unmask.joints.deriving",
-    "diagnose": "unmask.sampling.run.diagnostics",
-    "evaluate": "unmask.evaluation.evaluate",
-    "fill": "unmask.answers.filling",
-    "frontier": "unmask.evaluation.frontier",
-    "lab": "unmask.lab",
-    "mutants": "unmask.variants.mutants",
-    "pipeline": "unmask.integrations.pipeline",
-    "sample": "unmask.sampling.sample",
-    "score": "unmask.scoring.score",
-    "serve": "unmask.serving.server",
-    "train": "unmask.training.run",
-    "translate": "unmask.translation.translate",
-    "unary_tables": "unmask.tables.unary",
+_NAMES = {
+    "unmask.lab": "lab",
+    "unmask.answers.chain_filling": "ChainFilling",
+    "unmask.answers.checking": "Check check",
+    "unmask.answers.comparison": "Comparison compare",
+    "unmask.answers.completion": "Completion",
+    "unmask.answers.conditionals": "conditionals",
+    "unmask.answers.dependence": "Dependence dependence",
+    "unmask.answers.filling": "Filling fill",
+    "unmask.cloze": "Cloze",
+    "unmask.errors": "InputError ModelError UnmaskError",
+    "unmask.evaluation.evaluate": "evaluate",
+    "unmask.evaluation.frontier": "Frontier frontier",
+    "unmask.evaluation.table": "Evaluation",
+    "unmask.integrations.pipeline": "pipeline",
+    "unmask.joints.deriving": "derive derive_all",
+    "unmask.joints.joint": "Joint",
+    "unmask.joints.metrics": "block_metrics",
+    "unmask.joints.registry": "CONSTRUCTIONS",
+    "unmask.models.masked_lm": "MaskedLM",
+    "unmask.sampling.run.diagnostics": "Diagnosis diagnose",
+    "unmask.sampling.run.result": "SampleRun",
+    "unmask.sampling.sample": "sample",
+    "unmask.scoring.results": "PairScores Scores",
+    "unmask.scoring.score": "score",
+    "unmask.serving.server": "serve",
+    "unmask.tables.profile": "Profile",
+    "unmask.tables.unary": "Tables unary_tables",
+    "unmask.training.loop": "TrainingRun",
+    "unmask.training.run": "train",
+    "unmask.translation.translate": "Translations translate",
+    "unmask.variants.measured": "Measured",
+    "unmask.variants.mutants": "Mutants mutants",
 }
-
-__all__ = [
-    "CONSTRUCTIONS",
-    "ChainFilling",
-    "Check",
-    "Cloze",
-    "Comparison",
-    "Completion",
-    "Dependence",
-    "Diagnosis",
-    "Evaluation",
-    "Filling",
-    "Frontier",
-    "InputError",
-    "Joint",
-    "MaskedLM",
-    "Measured",
-    "ModelError",
-    "Mutants",
-    "PairScores",
-    "Profile",
-    "SampleRun",
-    "Scores",
-    "Tables",
-    "TrainingRun",
-    "Translations",
-    "UnmaskError",
-    "__version__",
-    "block_metrics",
-    "check",
-    "compare",
-    "conditionals",
-    "dependence",
-    "derive",
-    "derive_all",
-    "diagnose",
-    "evaluate",
-    "fill",
-    "frontier",
-    "lab",
-    "mutants",
-    "pipeline",
-    "sample",
-    "score",
-    "serve",
-    "train",
-    "translate",
-    "unary_tables",
-]
+"""The public names of each module."""
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted(["__version__", *_HOME])
 
 
 def __getattr__(name: str) -> object:

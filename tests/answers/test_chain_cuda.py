@@ -5,8 +5,7 @@ import torch
 
 import unmask
 from unmask.tables.lattice import along_orders, lattice, random_orders
-from unmask.tables.revealing import Conditionals
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import Conditionals, regular_tokens
 
 pytestmark = pytest.mark.gpu
 

@@ -14,8 +14,7 @@ import unmask
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.lattice import lattice
-from unmask.tables.revealing import Conditionals, length_weights
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import Conditionals, length_weights, regular_tokens
 
 
 def fill_chain(text, model, passes=1000, **options):

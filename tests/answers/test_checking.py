@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import unmask
 from unmask.cli.app import app
 from unmask.errors import InputError
-from unmask.models.bundled import english_model_path
+from unmask.models.source import english_model_path
 
 TEXTS = [
     "A man in a blue shirt is playing the guitar on the street.",

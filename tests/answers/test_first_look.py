@@ -15,8 +15,8 @@ import unmask
 from unmask.answers.asking import LOOKED_ROWS as ROWS
 from unmask.answers.asking import _surprise, look_at_first, mean_and_error, worse_than_uniform
 from unmask.errors import UnmaskWarning
-from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.source import english_model_path
 
 TEXT = "The old man is walking with his [MASK] along the river."
 OTHERS = [

@@ -168,6 +168,9 @@ def test_when_every_pair_fails_there_is_no_table(asked, faulty, masked, tmp_path
     model = faulty(dict.fromkeys(masked, MemoryError("too large")))
     found = unmask.evaluate(**asked | {"model": model}, out=tmp_path / "run")
     assert found.summary["pairs"] == 0 and len(found.failed) == 12 and found.to_frame().empty
+    assert (
+        found.to_markdown().startswith("0 random pairs of ") and "12 pairs failed and are not in the table" in found.to_markdown()
+    )
     assert not (tmp_path / "run" / "table.md").exists()
 
 

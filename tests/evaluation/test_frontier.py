@@ -118,6 +118,15 @@ def test_random_orders_do_not_depend_on_the_batch(found):
     assert kept["nats"].to_numpy() == pytest.approx(alone["nats"].to_numpy(), abs=1e-4)
 
 
+def test_a_decoder_that_is_named_twice_is_measured_once():
+    twice = unmask.frontier(TEXTS[:1], decoders=["interleaved", "interleaved"], passes=[2, 2], length=7)
+    assert [(point["decoder"], point["asked"]) for point in twice.points] == [
+        ("interleaved", 2),
+        *((name, None) for name in SEQUENTIAL),
+    ]
+    assert twice.settings["decoders"] == ["interleaved"] and len(twice.rows) == 4
+
+
 def test_what_is_refused(tmp_path):
     for message, given in {
         "mask-predict has no law that can be computed": {"decoders": ["mask-predict"]},

@@ -12,8 +12,8 @@ from transformers import pipeline as of_transformers
 
 import unmask
 from unmask.errors import InputError
-from unmask.models.bundled import english_model_path
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.source import english_model_path
 
 TEXT = "The old [MASK] sat on a mat."
 

@@ -12,9 +12,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, BertForPreTraining, BertForTokenClassification
 
 from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.bundled import english_model_path
+from unmask.models.hugging_face import read_network
 from unmask.models.loading import warn_if_slow
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.source import Source, english_model_path
 
 
 @pytest.fixture
@@ -230,6 +231,34 @@ def test_whole_numbers_are_no_weights(checkpoint, tmp_path, kind, dtype, one):
 def test_whole_numbers_are_no_weights_under_other_names(copied):
     rewrite(copied, lambda weights: {f"old.{name}": tensor.int() for name, tensor in weights.items()})
     assert "int32" in refusal(copied, rename={"old.cls": "cls", "old.bert": "bert"})
+
+
+@pytest.mark.parametrize("local", [True, False], ids=["folder", "hub"])
+@pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation"])
+def test_code_from_the_hub_is_never_asked_for(copied, name, local):
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(config | {name: "somebody/kernel"}))
+    source = Source(str(copied))
+    source.local, source.files_only = local, True
+    with pytest.raises(ModelError, match="code from the hub .attn_implementation 'somebody/kernel'"):
+        read_network(source, torch.float32)
+
+
+def test_the_weights_are_those_that_transformers_reads(copied):
+    weights = load_file(copied / "model.safetensors")
+    (copied / "model.safetensors").unlink()
+    torch.save({f"old.{name}": tensor.int() for name, tensor in weights.items()}, copied / "pytorch_model.bin")
+    save_file({"lora.weight": torch.ones(2)}, copied / "adapter_model.safetensors", metadata={"format": "pt"})
+    assert "int32" in refusal(copied, rename={"old.cls": "cls", "old.bert": "bert"})
+    torch.save({name: tensor.int() for name, tensor in weights.items()}, copied / "pytorch_model.bin")
+    assert "int32" in refusal(copied)
+
+
+@pytest.mark.parametrize("index", ["{", "[]", '{"weight_map": 3}'])
+def test_an_index_that_cannot_be_read(copied, index):
+    (copied / "model.safetensors").unlink()
+    (copied / "model.safetensors.index.json").write_text(index)
+    assert "model.safetensors.index.json" in refusal(copied, rename={"a": "b"})
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])

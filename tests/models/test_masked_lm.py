@@ -13,7 +13,7 @@ from transformers import AutoModelForMaskedLM
 
 from unmask.errors import InputError, ModelError
 from unmask.models.encoder.architectures import find_encoder
-from unmask.models.encoder.substitution import Substitution
+from unmask.models.encoder.encoder import Substitution
 from unmask.models.masked_lm import MaskedLM
 
 TEXT = [2, 5, 7, 4, 13, 4, 14, 3]
@@ -130,7 +130,7 @@ def test_wrong_fast_path_is_caught_and_given_up(checkpoint, caplog):
     expected = loop_log_prob(model.network, filled([VARIED], values), PREDICTED)
     model.encoder = find_encoder(wrong)
     with torch.no_grad():
-        hidden = Substitution(model.encoder, torch.tensor(TEXT), [VARIED], PREDICTED).hidden(values)
+        hidden = Substitution(model.encoder, torch.tensor(TEXT), torch.tensor([VARIED]), PREDICTED).hidden(values)
         unchecked = model.head.of_hidden(hidden[:, None])[:, 0].log_softmax(-1)
     assert (unchecked - expected).abs().max() > 1e-3, "the control must be wrong by more than the check lets through"
     with caplog.at_level(logging.WARNING, logger="unmask"):

@@ -24,7 +24,7 @@ from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.vocabulary import tokenizer_from_vocabulary
 from unmask.tables.candidates import choose_candidates
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import regular_tokens
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 RESIDUES = list("ACDEFGHIKLMNPQRSTVWY")

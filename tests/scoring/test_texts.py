@@ -172,6 +172,16 @@ def test_a_score_that_one_of_two_texts_lacks_has_no_difference(pieces, pieces_fo
     assert isinstance(shown.exception, SystemExit) and "first minus second, token by token" in shown.stdout
 
 
+@pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+@pytest.mark.parametrize("first", ["a [MASK] sat", "The zzz sat."])
+def test_columns_do_not_depend_on_what_the_first_text_lacks(pieces_folder, first):
+    words = ["--rows", "words", "--score", "pll,left_to_right", "--model", str(pieces_folder)]
+    shown = CliRunner().invoke(app, ["score", first, "The dog sat.", *words], env={"COLUMNS": "200"}).stdout.splitlines()
+    assert shown[0].split() == "item word_number word start end length pll_surprisal left_to_right_surprisal".split()
+    (dog,) = [line.split() for line in shown if "dog" in line]
+    assert dog[:3] == ["2", "2", "dog"] and len(dog) == 8
+
+
 def test_proteins_letter_by_letter(tmp_path):
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast

@@ -250,7 +250,7 @@ def test_other_models_and_sources_without_room_are_refused(masked: Path, causal:
     with pytest.warns(UnmaskWarning, match="was trained to translate"):
         unmask.fill("ka [MASK] lo.", model=masked)
     with pytest.raises(InputError, match="does not translate"):
-        unmask.translate(["a"], model=unmask.models.bundled.english_model_path())
+        unmask.translate(["a"], model=unmask.models.source.english_model_path())
     with pytest.raises(InputError, match="line 2 has .* tokens and the model takes sources of 14"):
         unmask.translate(["kalo.", "kalo " * 40], model=masked, device="cpu")
     with pytest.raises(InputError, match="is not a file"):
@@ -353,6 +353,7 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
             {"parallel": (["a b"], ["c d"]), "segment_lengths": "16"},
             "which --parallel SOURCE TARGET does not use",
         ),
+        ({"parallel": (["a b"], ["c \ud800"]), "tokenizer": masked}, "text 1: half of a surrogate pair"),
         ({"parallel": (["a b"], ["c d"]), "valid_share": 1e-9}, "give more pairs or a larger --valid-share"),
     ):
         with pytest.raises(InputError, match=message):

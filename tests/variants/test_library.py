@@ -15,8 +15,7 @@ import unmask
 from unmask.cli.app import app
 from unmask.errors import InputError
 from unmask.tables.lattice import lattice
-from unmask.tables.revealing import Conditionals
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import Conditionals, regular_tokens
 
 PARENT, SITES, LETTERS = "ACDEGACD", (2, 4, 7), "ACDEG"
 

@@ -34,7 +34,7 @@ from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.options.answers import CompareOptions, FillOptions
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import CandidatePlan, find_candidates, plan_candidates
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import regular_tokens
 from unmask.tables.unary import Tables, tables_of
 
 Options = ParamSpec("Options")

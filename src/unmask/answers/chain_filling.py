@@ -50,8 +50,8 @@ from unmask.models.text.blanks import Blank, TextReading, has_several_lengths, r
 from unmask.options.answers import FillOptions
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.exploration import State, Variant
+from unmask.tables.lattice import Rounding, log_sum
 from unmask.tables.revealing import Conditionals, length_weights
-from unmask.tables.rounding import Rounding, log_sum
 
 if TYPE_CHECKING:
     import pandas
@@ -318,7 +318,7 @@ class ChainFilling:
     joint     the name of its joint, "chain"; there is no table of cells
     library   the completions as variants of the text, with `most_changes` or `library`; see `unmask.answers.library.Library`
 
-    Rounding is allowed for in mass, bound, certain and the answers' ranks (`unmask.tables.rounding`).
+    Rounding is allowed for in mass, bound, certain and the answers' ranks (`unmask.tables.lattice`).
 
     >>> found = unmask.fill("A [MASK] of [MASK] and [MASK].", top=1)
     >>> found.completions[0].parts, found.certain

@@ -45,7 +45,7 @@ from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
 from unmask.tables.profile import Profile
 from unmask.tables.questions import grouped
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import regular_tokens
 from unmask.tables.unary import pass_count, tables_of
 
 if TYPE_CHECKING:

@@ -135,7 +135,8 @@ def _print_sentences(found: Scores, rows: str) -> None:
     console = terminal.console(at_least=80)
     names = found.settings.scores
     if rows != "texts":
-        shown = [column for column in found[0] if column not in ("id", "reason", "position")]
+        columns = found.shape.columns(found.settings).names
+        shown = [column for column in columns if column not in ("id", "reason", "position")]
         terminal.print_table(console, shown, ([_number(row.get(column)) for column in shown] for row in found))
         return
     for place, row in enumerate(found):

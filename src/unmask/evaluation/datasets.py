@@ -100,10 +100,7 @@ class Parse:
     def distance(self, word: int, other: int) -> int:
         """Edges on the path between two words; 0 for a word and itself."""
         above = self._ancestors(word)
-        for steps, node in enumerate(self._ancestors(other)):
-            if node in above:
-                return steps + above.index(node)
-        raise ValueError(f"words {word} and {other} are in no common tree")
+        return next(steps + above.index(node) for steps, node in enumerate(self._ancestors(other)) if node in above)
 
     def words_of(self, text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
         """For each token (characters [start, stop) of `text`), the words that it belongs to."""

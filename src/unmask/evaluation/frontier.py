@@ -125,7 +125,8 @@ def frontier(
     folder = None if out is None else output_folder("out", out, (data, profile, model))
     if folder is not None:
         refuse_foreign(folder, KIND)
-    points = [Point(name, n) for name in asked.decoders or with_law() for n in sorted(set(asked.passes)) if n < length]
+    names = dict.fromkeys(asked.decoders or with_law())
+    points = [Point(name, n) for name in names for n in sorted(set(asked.passes)) if n < length]
     if not points:
         raise InputError(f"passes {', '.join(map(str, asked.passes))}: none is below the length, {length}: give smaller numbers")
     reads_profile = any("profile" in KERNELS[point.decoder].options for point in points)

@@ -105,12 +105,14 @@ def _exp(value: float | None) -> float | None:
 
 
 def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: int = 0) -> str:
-    """Table 1 for people: one row per construction, the lowest of each column in bold."""
-    rows = summary["constructions"]
+    """Table 1 for people: one row per construction, the lowest of each column in bold; the caption alone without pairs."""
+    rows, caption = summary["constructions"], _caption(summary, settings, failed)
+    if not rows:
+        return f"{caption}\n"
     differences = any("difference" in row for row in rows)
     head = ["construction", *HEADINGS.values(), *(["P-NLL per token, minus product"] if differences else [])]
     best = {measure: min(row[measure]["value"] for row in rows) for measure in HEADINGS}
-    lines = [_caption(summary, settings, failed), "", line(head), line(["---"] + ["---:"] * (len(head) - 1))]
+    lines = [caption, "", line(head), line(["---"] + ["---:"] * (len(head) - 1))]
     for row in rows:
         cells = [named(row["construction"]).label]
         for measure in HEADINGS:

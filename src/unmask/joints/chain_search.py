@@ -8,7 +8,7 @@ fillings that look best so far, and shares each between all orders and fillings 
 - a bound that no other filling exceeds: fillings above it, and apart from each other, are certain to be the best, in their order;
 - where tokens or changes are limited, how much mass all fillings that are allowed can have.
 
-What rounding may do to each of these, and how it is allowed for, is in `unmask.tables.rounding`.
+What rounding may do to each of these, and how it is allowed for, is in `unmask.tables.lattice`.
 
 Beyond EXACT_SITES a filling has too many states, unless the passes suffice for those of `top` fillings. Fillings are then found
 by beams along a few orders, and their probability is the mean over sampled orders, with its standard error; the mass is an
@@ -29,9 +29,8 @@ from torch import Tensor
 
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.exploration import MOST_LISTED, Exploration, State, Variant
-from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
+from unmask.tables.lattice import Rounding, along_orders, lattice, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals
-from unmask.tables.rounding import Rounding
 
 EXACT_SITES = 8
 """255 passes per filling."""

@@ -36,9 +36,9 @@ from unmask.errors import InputError
 from unmask.lab.dynamics import MaskLaw, parallel_step, product_conditional, uniform_masks
 from unmask.lab.model import LabModel, Vector, table_model
 
-Grouping = tuple[tuple[int, ...], ...]
-Order = Literal["sure site", "sure token"]
 Sites = tuple[int, ...]
+Grouping = tuple[Sites, ...]
+Order = Literal["sure site", "sure token"]
 Text = tuple[int | None, ...]
 """A value per site, None where it is hidden."""
 

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -30,6 +29,7 @@ CPU_CACHE = 6 * 2**20
 """Bytes of the widest activation of a batch on a CPU: more rows than this leave the caches and gain nothing."""
 GPU_TOKENS = 2**18
 """Tokens of a batch on a GPU: more gain nothing, and half as many leave a small model waiting for its launches."""
+HAS_TRITON = find_spec("triton") is not None
 TRITON_DEVICES = {"cuda"}
 """Kinds of devices on which Triton's programs run; tests add the CPU, where Triton interprets them."""
 
@@ -54,12 +54,7 @@ def passes() -> Iterator[None]:
 
 def triton_wanted(tensor: Tensor) -> bool:
     """Whether Triton's programs are to read or write this tensor."""
-    return tensor.device.type in TRITON_DEVICES and _triton_installed()
-
-
-@cache
-def _triton_installed() -> bool:
-    return find_spec("triton") is not None
+    return tensor.device.type in TRITON_DEVICES and HAS_TRITON
 
 
 def default_budget(device: torch.device) -> int:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from unmask import checks
 from unmask.errors import ModelError
 from unmask.models.batching import RowCost, passes
-from unmask.models.encoder.fused_linear import HALF_TYPES
+from unmask.models.encoder.head import rows_at, widened
 from unmask.models.source import first_line
 
 PROBES, PROBE_TOKENS = 4, 5
@@ -44,9 +44,11 @@ class FunctionNetwork(nn.Module):
         if first is None:
             self.register_parameter("stand_in", nn.Parameter(given.new_zeros(1), requires_grad=False))
         known = getattr(function, "config", None)
-        longest = getattr(known, "max_position_embeddings", None)
-        self.config = SimpleNamespace(model_type="function", hidden_size=getattr(known, "hidden_size", None) or 1024)
-        self.config.max_position_embeddings = longest
+        self.config = SimpleNamespace(
+            model_type="function",
+            hidden_size=getattr(known, "hidden_size", None) or 1024,
+            max_position_embeddings=getattr(known, "max_position_embeddings", None),
+        )
         self.table = SimpleNamespace(weight=torch.empty((max(self.outputs, beyond), 1), device="meta"))
 
     @property
@@ -73,7 +75,7 @@ class FunctionNetwork(nn.Module):
             raise ModelError(
                 f"function {called!r} gave {found} for ids of shape {tuple(ids.shape)}: return logits of shape (n, T, V)"
             )
-        return logits.float() if logits.dtype in HALF_TYPES else logits
+        return widened(logits)
 
     def get_input_embeddings(self) -> Any:
         """A table with as many rows as ids are known."""
@@ -97,8 +99,7 @@ class FunctionHead:
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one call."""
-        logits: Tensor = self.network(ids)
-        return logits.gather(1, positions.unsqueeze(-1).expand(-1, -1, logits.shape[-1]))
+        return rows_at(self.network(ids), positions)
 
     def logits_width(self, mask_id: int) -> int:
         """The number of logits per position."""

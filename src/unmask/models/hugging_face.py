@@ -6,9 +6,7 @@ input either.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
-from logging import CRITICAL, getLogger
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,8 @@ from torch import Tensor, nn
 from unmask.errors import InputError, ModelError
 from unmask.models.function_network import refuse_causal
 from unmask.models.model_types import refuse_type
-from unmask.models.source import LOADING, Source, first_line
-from unmask.models.text.loading import refuse_other_vocabulary
-from unmask.models.text.text_tokenizer import refuse_foreign_tokenizer, warn_of_few_tokens
+from unmask.models.source import Source, first_line, quiet_transformers
+from unmask.models.text.loading import refuse_foreign_tokenizer, refuse_other_vocabulary, warn_of_few_tokens
 from unmask.models.weights import (
     read_tensors,
     refuse_misfit,
@@ -28,33 +25,13 @@ from unmask.models.weights import (
     refuse_whole_numbers,
     renamed,
     stored_types,
+    weight_files,
     why_not_read,
 )
 
 COUNTS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-WEIGHT_FILES = ("*.safetensors", "*.bin", "*.index.json")
 LEARNED, ROTARY = ("absolute", None), ("rotary", "rope")
 """Values of position_embedding_type that transformers computes; the second only where the architecture has rotary positions."""
-
-
-@contextlib.contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """One thread at a time, without progress bars and load reports; the settings come back afterwards."""
-    from transformers.utils import logging
-
-    with LOADING:
-        hub = getLogger("huggingface_hub")
-        verbosity, hub_level, bars = logging.get_verbosity(), hub.level, logging.is_progress_bar_enabled()
-        logging.set_verbosity(CRITICAL)
-        hub.setLevel(CRITICAL)
-        logging.disable_progress_bar()
-        try:
-            yield
-        finally:
-            logging.set_verbosity(verbosity)
-            hub.setLevel(hub_level)
-            if bars:
-                logging.enable_progress_bar()
 
 
 def read_network(source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> nn.Module:
@@ -98,12 +75,6 @@ def _load_config(source: Source) -> Any:
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-    for name in ("attn_implementation", "_attn_implementation"):
-        if "/" in str(source.config.get(name, "")):
-            raise ModelError(
-                f"{source.name!r} asks for code from the hub ({name} {source.config[name]!r} in its config.json), which is never "
-                "run: take that line out"
-            )
     try:
         config = AutoConfig.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
     except Exception as error:
@@ -120,6 +91,12 @@ def _load_config(source: Source) -> Any:
             f"model {source.name!r} is neither a folder here nor reachable on the hub: check the name and the network, "
             "or give a folder"
         ) from None
+    for part in (config, *(getattr(config, name, None) for name in getattr(config, "sub_configs", ()))):
+        if "/" in (kernel := str(getattr(part, "_attn_implementation", ""))):
+            raise ModelError(
+                f"{source.name!r} asks for code from the hub (attn_implementation {kernel!r} in its config.json), which is never "
+                "run: take that line out"
+            )
     _refuse_ignored_settings(config, source)
     return config
 
@@ -168,8 +145,8 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
 def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype, rename: Mapping[str, str]) -> nn.Module:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
-    if source.local and not any(any(source.folder.glob(pattern)) for pattern in WEIGHT_FILES):
-        raise ModelError(f"folder {source.name!r} has no weights: put model.safetensors beside config.json")
+    if source.local:
+        weight_files(source.folder)  # raises if there are none
     if rename and not source.local:
         raise InputError(f"rename is for tensors of a folder, and {source.name!r} is a name on the hub: download it to a folder")
     options: dict[str, Any] = {"state_dict": renamed(read_tensors(source.folder), rename)} if rename else {}
@@ -202,12 +179,10 @@ def _refuse_whole_numbers(network: nn.Module, source: Source, tensors: Mapping[s
     """Of the tensors, or of the files that transformers has just read."""
     if tensors is not None:
         stored = {name: tensor.dtype for name, tensor in tensors.items()}
+    elif source.local:
+        stored = stored_types(source.folder)
     else:
-        stored = stored_types(source.folder if source.local else _in_the_cache(source))
+        from huggingface_hub import try_to_load_from_cache
+
+        stored = stored_types(Path(str(try_to_load_from_cache(source.name, "config.json"))).parent)
     refuse_whole_numbers(stored, [name for name, _ in network.named_parameters(remove_duplicate=False)], source.name)
-
-
-def _in_the_cache(source: Source) -> Path:
-    from huggingface_hub import try_to_load_from_cache
-
-    return Path(str(try_to_load_from_cache(source.name, "config.json"))).parent

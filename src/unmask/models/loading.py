@@ -8,6 +8,7 @@ language model is refused in one line. Nothing in a checkpoint is run as code.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unmask.errors import ModelError
+from unmask.errors import ModelError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
+from unmask.models.hugging_face import read_network
 from unmask.models.source import LOADING, Source
 from unmask.models.text.loading import load_tokenizer
 from unmask.models.weights import read_file, refuse_non_finite, refuse_whole_numbers, renamed
@@ -76,6 +78,17 @@ def is_pair_model(folder: Path) -> bool:
     return (folder / PAIR_FILE).is_file()
 
 
+def warn_of_pair_model(folder: Path) -> None:
+    """Warn of a model that was trained to translate."""
+    if is_pair_model(folder):
+        warnings.warn(
+            f"model {str(folder)!r} was trained to translate and never saw a text without its source: "
+            "use it with unmask translate",
+            UnmaskWarning,
+            stacklevel=4,
+        )
+
+
 def load_checkpoint(
     name_or_path: str | Path,
     device: torch.device,
@@ -96,11 +109,7 @@ def load_network(source: Source, device: torch.device, dtype: torch.dtype, renam
     `rename` gives tensors of a folder the names that the network has for them: {"lm_head": "cls.predictions"}.
     """
     with LOADING:
-        network: nn.Module | None = read_own_bert(source, dtype, rename)
-        if network is None:
-            from unmask.models.hugging_face import read_network
-
-            network = read_network(source, dtype, rename)
+        network: nn.Module = read_own_bert(source, dtype, rename) or read_network(source, dtype, rename)
     refuse_non_finite(network, source.name)
     return network.to(device).eval()
 

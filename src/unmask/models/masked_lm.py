@@ -10,7 +10,7 @@ import copy
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +21,28 @@ from torch import Tensor, nn
 from unmask import checks
 from unmask.arguments import checked
 from unmask.cloze import Cloze
-from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.errors import ModelError, UnmaskWarning
 from unmask.models.batching import RowBatches, RowCost, default_budget, passes
-from unmask.models.bundled import english_model_path
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.architectures import find_encoder
-from unmask.models.encoder.fast_path import agree, has_padding, plain_logits, shared_logits
+from unmask.models.encoder.encoder import Encoder, Substitution, agree, has_padding, plain_logits, shared_logits
 from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.head import head_of, widen_output
 from unmask.models.function_network import FunctionHead, FunctionNetwork, ShiftedHead, WholeRowCost, refuse_causal
 from unmask.models.loading import (
     input_size,
-    is_pair_model,
     load_checkpoint,
     longest_text,
     resolve_device,
     resolve_dtype,
     warn_if_slow,
+    warn_of_pair_model,
 )
-from unmask.models.model_types import missing_input, refuse_unusable
-from unmask.models.refusals import refuse_no_mask, refuse_no_tokenizer, refuse_outside
-from unmask.models.source import LOADING, state_of
+from unmask.models.model_types import missing_input, refuse_no_mask, refuse_no_tokenizer, refuse_outside, refuse_unusable
+from unmask.models.source import LOADING, english_model_path, state_of
 from unmask.models.text.blanks import cloze_of
-from unmask.models.text.mask_token import with_mask
-from unmask.models.text.text_tokenizer import TextTokenizer, refuse_foreign_tokenizer, warn_of_few_tokens
+from unmask.models.text.loading import refuse_foreign_tokenizer, warn_of_few_tokens, with_mask
+from unmask.models.text.text_tokenizer import TextTokenizer, refuse_too_long
 from unmask.runs.fingerprint import fingerprint
 
 KEPT = 2
@@ -88,9 +86,7 @@ class MaskedLM(ConditionalModel):
         refuse_unusable(network, tokenizer, name)
         if memory_budget is not None:
             checks.whole("memory_budget", memory_budget, 1, checks.MOST_BYTES)
-        self.name = name
-        self.network = network.eval()
-        self.tokenizer = tokenizer
+        self.name, self.network, self.tokenizer = name, network.eval(), tokenizer
         first = next(network.parameters())
         self.device, self.dtype = first.device, first.dtype
         self.max_length = longest_text(network, tokenizer)
@@ -102,8 +98,7 @@ class MaskedLM(ConditionalModel):
         self.lang, self.missing_input = lang, missing_input(network.config, name, lang)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
-        self.mask_id = self.words.mask_id
-        self.special_ids = self.words.special_ids
+        self.mask_id, self.special_ids = self.words.mask_id, self.words.special_ids
         if not self.regular_ids:
             raise ModelError(f"the tokenizer of {name} has only special tokens: use the one that the model was trained with")
         self.batches = RowBatches(memory_budget or default_budget(self.device))
@@ -142,13 +137,7 @@ class MaskedLM(ConditionalModel):
         mask_token      the mask token, if the tokenizer does not name its own
         """
         where = english_model_path() if name_or_path is None else name_or_path
-        if is_pair_model(Path(where)):
-            warnings.warn(
-                f"model {str(where)!r} was trained to translate and never saw a text without its source: "
-                "use it with unmask translate",
-                UnmaskWarning,
-                stacklevel=3,
-            )
+        warn_of_pair_model(Path(where))
         network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename, mask_token)
         warn_if_slow(resolve_device(device), resolve_dtype(dtype))
         widen_output(network)
@@ -242,10 +231,11 @@ class MaskedLM(ConditionalModel):
     def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
         refuse_outside(ids, positions, self.input_size)
-        self._refuse_too_long(ids.shape[1])
+        refuse_too_long(ids.shape[1], self.max_length)
         ids, positions = ids.to(self.device), positions.to(self.device)
         n, p = positions.shape
-        forward = self._at_one if p == 1 and n and self._one_position_works(ids, positions) else self.head
+        encoder = self._for_one_position(ids, positions) if p == 1 and n else None
+        forward = self.head if encoder is None else partial(self._at_one, encoder)
         parts = self.batches.run(
             n,
             self.cost.bytes(ids.shape[1], p),
@@ -271,7 +261,7 @@ class MaskedLM(ConditionalModel):
         if self.cost.width == self.vocab_size:
             return False
         first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
-        if not self._one_position_works(first, ends[:, :1]):
+        if self._for_one_position(first, ends[:, :1]) is None:
             return False
         return self._agree(self.logits_of(self.states(first, ends)[0]), lambda head: head(first, ends)[0])
 
@@ -296,22 +286,24 @@ class MaskedLM(ConditionalModel):
         """The most rows that one call of the network takes; a row's last bits depend on how many there are."""
         return min(self.cost.rows(tokens), self.batches.rows(self.cost.bytes(tokens, predicted)))
 
-    def _at_one(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> Float[Tensor, "n 1 V"]:
-        assert self.encoder
-        return self.head.of_hidden(self.encoder.hidden_at(ids, positions))
+    def _at_one(self, encoder: Encoder, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> Float[Tensor, "n 1 V"]:
+        return self.head.of_hidden(encoder.hidden_at(ids, positions))
 
-    def _one_position_works(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> bool:
-        """Whether the last layer may run at one position only: known architecture, and the same answer on a first row."""
+    def _for_one_position(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> Encoder | None:
+        """The encoder if its last layer may run at one position only: known architecture, and the same answer on a first row.
+
+        Another thread may give `self.encoder` up at any time.
+        """
         encoder = self.encoder
         if encoder is None or not self.head.position_by_position or has_padding(encoder, ids):
-            return False
+            return None
         if ids.shape[1] not in self._checked_for_one:
             row, at = ids[:1], positions[:1]
-            if not self._agree(self._at_one(row, at)[:, 0], lambda head: head(row, at)[:, 0]):
+            if not self._agree(self._at_one(encoder, row, at)[:, 0], lambda head: head(row, at)[:, 0]):
                 self.encoder = None
-                return False
+                return None
             self._checked_for_one.add(ids.shape[1])
-        return True
+        return encoder
 
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
@@ -323,11 +315,11 @@ class MaskedLM(ConditionalModel):
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
         """`substitutions` without the check for NaN, which waits for the GPU."""
-        self._refuse_too_long(len(ids))
-        text = torch.as_tensor(ids, dtype=torch.long, device=self.device)
-        values = values.to(self.device)
+        refuse_too_long(len(ids), self.max_length)
+        text, places = (torch.as_tensor(given, dtype=torch.long, device=self.device) for given in (ids, vary))
+        values, asked = values.to(self.device), (text, places, predict)
         with passes():
-            logits_of = self._shared(text, list(vary), values, predict) or plain_logits(self.head, text, list(vary), predict)
+            logits_of = self._shared(*asked, values) or partial(plain_logits, self.head, *asked)
 
         def compute(rows: slice) -> Tensor:
             with passes():
@@ -354,15 +346,15 @@ class MaskedLM(ConditionalModel):
             return ModelError(f"logits of {self.name} are not finite: leave a token unmasked (token_dropout in its config.json)")
         return super().not_finite()
 
-    def _shared(self, text: Tensor, vary: list[int], values: Tensor, predict: int) -> Callable[[Tensor], Tensor] | None:
+    def _shared(self, text: Tensor, vary: Tensor, predict: int, values: Tensor) -> Callable[[Tensor], Tensor] | None:
         """Logits at `predict` with what all rows share computed once; None if the architecture does not allow it."""
         encoder = self.encoder
         if encoder is None or encoder.unseen is not None or has_padding(encoder, text):
             return None
-        logits_of = shared_logits(self.head, encoder, text, vary, predict)
+        logits_of = partial(shared_logits, self.head, Substitution(encoder, text, vary, predict))
         if len(text) not in self._checked_lengths and len(values):
             sample = values[[0, len(values) // 2]]
-            if not self._agree(logits_of(sample), lambda head: plain_logits(head, text, vary, predict)(sample)):
+            if not self._agree(logits_of(sample), lambda head: plain_logits(head, text, vary, predict, sample)):
                 self.encoder = None
                 return None
             self._checked_lengths.add(len(text))
@@ -376,10 +368,6 @@ class MaskedLM(ConditionalModel):
             return slow(head_of(network, self.name, self.lang))
 
         return agree(fast, slow(self.head), self.dtype, type(self.network).__name__, wide)
-
-    def _refuse_too_long(self, tokens: int) -> None:
-        if self.max_length is not None and tokens > self.max_length:
-            raise InputError(f"the text has {tokens} tokens and the model takes {self.max_length}: shorten the text")
 
 
 def as_model(

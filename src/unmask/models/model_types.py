@@ -1,4 +1,4 @@
-"""Inputs that some types of transformers' models need besides token ids, and types that transformers computes wrong.
+"""Inputs of a model: ids and positions that it has, what some types of transformers need besides, and types that are refused.
 
 refused       transformers cannot compute it, or mixes the texts of a batch
 missing       the network was trained with inputs that a text does not have: boxes, images, a language
@@ -16,9 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unmask.checks import shown
+from unmask.checks import shown, whole
 from unmask.errors import InputError, ModelError
-from unmask.models.refusals import refuse_no_mask, refuse_no_tokenizer
 
 HASH_SEED = 0
 """Reformer's seed, if config.json has no hash_seed."""
@@ -43,6 +42,33 @@ def refuse_unusable(network: Any, tokenizer: Any, name: str) -> None:
     refuse_no_tokenizer(tokenizer)
     refuse_no_mask(tokenizer)
     refuse_type(network.config, name)
+
+
+def refuse_no_tokenizer(tokenizer: object) -> None:
+    """Raise for what is not a tokenizer."""
+    if not all(hasattr(tokenizer, name) for name in ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")):
+        raise InputError(f"tokenizer {shown(tokenizer)} is not one of transformers: give what from_pretrained returns")
+
+
+def refuse_no_mask(tokenizer: object) -> None:
+    """Raise for a tokenizer without a mask token."""
+    if getattr(tokenizer, "mask_token_id", None) is None:
+        raise ModelError(
+            f"tokenizer {type(tokenizer).__name__} has no mask token: give that of a masked language model, or mask_id"
+        )
+
+
+def refuse_outside(ids: Tensor, positions: Tensor, input_size: int) -> None:
+    """Raise for token ids and positions that are not there; those on a GPU are not looked at, since that would wait for it."""
+    for name, given in (("ids", ids), ("positions", positions)):
+        if given.dim() != 2 or given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+            raise InputError(f"{name} {shown(given)} are not rows of whole numbers: give a tensor such as [[3, 4]]")
+    for what, given, size in (("token id", ids, input_size), ("position", positions, ids.shape[1])):
+        if given.device.type == "cpu" and given.numel():
+            for value in given.aminmax():
+                whole(what, value, 0, size - 1)
+    if len(ids) != len(positions):
+        raise InputError(f"{len(ids)} texts and {len(positions)} rows of positions were given: give one row for each text")
 
 
 def refuse_type(config: Any, name: str) -> None:
@@ -131,9 +157,6 @@ class FreshPass:
             self.network.base_model.set_attention_type("original_full" if full else "block_sparse")  # type: ignore[union-attr, operator]
         for module in self.unset:
             module.num_buckets = None  # type: ignore[assignment]
-        with self._own_random_numbers() if self.hashing else contextlib.nullcontext():
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices, enabled=bool(self.hashing)):  # Reformer sets the seed of the whole process
             yield
-
-    def _own_random_numbers(self) -> contextlib.AbstractContextManager[None]:
-        """Reformer sets the seed of the whole process."""
-        return torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])

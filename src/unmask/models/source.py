@@ -11,7 +11,10 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
+from logging import CRITICAL, getLogger
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -76,6 +79,31 @@ class Source:
         if not isinstance(config, dict):
             raise ModelError(f"{str(path)!r} is not understood (it holds no JSON object): save the checkpoint again")
         return config
+
+
+def english_model_path() -> Path:
+    """The folder of the bundled English checkpoint (config, weights, tokenizer)."""
+    return Path(__file__).parent / "bundled" / "english"
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """One thread at a time, without progress bars and load reports; the settings come back afterwards."""
+    from transformers.utils import logging
+
+    with LOADING:
+        hub = getLogger("huggingface_hub")
+        verbosity, hub_level, bars = logging.get_verbosity(), hub.level, logging.is_progress_bar_enabled()
+        logging.set_verbosity(CRITICAL)
+        hub.setLevel(CRITICAL)
+        logging.disable_progress_bar()
+        try:
+            yield
+        finally:
+            logging.set_verbosity(verbosity)
+            hub.setLevel(hub_level)
+            if bars:
+                logging.enable_progress_bar()
 
 
 def state_of(where: str) -> tuple[object, ...]:

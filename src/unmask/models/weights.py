@@ -20,6 +20,7 @@ from unmask.models.source import first_line
 
 UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids", "token_type_ids")
 SHOWN = 3
+WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 VOCABULARY = "vocabulary"
 """In the metadata of a safetensors file that `unmask train` wrote: `vocabulary_hash` of the model's tokenizer."""
 
@@ -37,17 +38,19 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files of a folder that its weights are read from."""
-    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
-    for index in (folder / "model.safetensors.index.json", folder / "pytorch_model.bin.index.json"):
-        if index.is_file():
-            files = sorted({folder / Path(name).name for name in json.loads(index.read_text())["weight_map"].values()})
-            break
-    if (folder / "model.safetensors").is_file():
-        files = [folder / "model.safetensors"]
-    if not files:
-        raise ModelError(f"folder {str(folder)!r} has no weights: put model.safetensors beside config.json")
-    return files
+    """The files of a folder that its weights are read from: the first of these that is there, as transformers chooses."""
+    for path in (folder / name for name in WEIGHT_FILES):
+        if not path.is_file():
+            continue
+        if path.suffix != ".json":
+            return [path]
+        try:
+            return sorted({folder / Path(name).name for name in json.loads(path.read_text())["weight_map"].values()})
+        except Exception as error:
+            raise ModelError(why_not_read(error, str(path))) from None
+    if files := sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin")):
+        return files
+    raise ModelError(f"folder {str(folder)!r} has no weights: put model.safetensors beside config.json")
 
 
 def stored_types(folder: Path) -> dict[str, torch.dtype]:
@@ -138,7 +141,8 @@ def renamed(tensors: Mapping[str, Tensor], rename: Mapping[str, str]) -> dict[st
         ]
         if not meant or not old:
             raise InputError(
-                f"rename {old}={new}: no tensor is called so; there are {', '.join(sorted(_beginnings(tensors))[:8])}"
+                f"rename {old}={new}: no tensor is called so; there are "
+                + ", ".join(sorted({".".join(name.split(".")[:2]) for name in tensors})[:8])
             )
         for first in meant:
             names[first] = (new + names[first][len(old) :]).lstrip(".")
@@ -209,10 +213,6 @@ def _ends(name: str) -> list[str]:
 
 def _that_matter(names: Collection[str]) -> list[str]:
     return sorted(name for name in names if not any(part in name for part in UNUSED_BY_LOGITS))
-
-
-def _beginnings(names: Collection[str]) -> set[str]:
-    return {".".join(name.split(".")[:2]) for name in names}
 
 
 def _listed(names: Collection[str]) -> str:

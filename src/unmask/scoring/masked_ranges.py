@@ -5,7 +5,7 @@
     left_to_right      t and everything after it masked           right_to_left   t and everything before it
 
 Pseudo-likelihoods and energies have q over the whole vocabulary, as they are published; the fixed orders, which are
-probabilities, over the regular tokens (`unmask.tables.support`).
+probabilities, over the regular tokens (`unmask.tables.revealing`).
 
 One term is one pass: mask a range, read one position. Terms that several scores share (the last piece of a word for pll and
 pll_word, the last token for pll and left_to_right) are passed once.
@@ -27,8 +27,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import GPU_LOGITS, Scored, ScoreSettings, TextBatch
 from unmask.scoring.registry import SCORES
-from unmask.tables.revealing import logit_rows
-from unmask.tables.support import lost_nats, outside, regular_tokens
+from unmask.tables.revealing import logit_rows, lost_nats, outside, regular_tokens
 
 
 def score_ranges(

@@ -41,8 +41,7 @@ from unmask.sampling.target import Target
 from unmask.scoring.batch import GPU_LOGITS, Scored, ScoreSettings, TextBatch, text_seed
 from unmask.scoring.registry import decoder_of
 from unmask.tables.lattice import along_orders_and_lost, lattice, log_mean_of_sampled, random_orders
-from unmask.tables.revealing import Conditionals, logit_rows
-from unmask.tables.support import lost_nats, outside, regular_tokens
+from unmask.tables.revealing import Conditionals, logit_rows, lost_nats, outside, regular_tokens
 
 ROWS_TOGETHER = 2**16
 """Revealed texts made at once, over all texts of a call."""

@@ -26,8 +26,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import Scored, ScoreSettings, TextBatch
 from unmask.tables.candidates import find_candidates, plan_candidates
-from unmask.tables.revealing import Conditionals
-from unmask.tables.support import regular_tokens
+from unmask.tables.revealing import Conditionals, regular_tokens
 from unmask.tables.unary import tables_of
 
 

@@ -1,4 +1,4 @@
-"""What may be asked of the JSON interface: the types of requests, every field described, with their
+"""What may be asked of the JSON interface: the types of requests, every field described, with limits and examples.
 
 The page is for people on one machine: work that takes minutes belongs on the command line. `schemas` has the types of answers.
 """

@@ -25,6 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.runs.progress import Enough
 
 FIRST_ROWS = 64
@@ -264,7 +265,7 @@ class SharedLM(MaskedLM):
 
     def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """As `MaskedLM.logits`: a call of a job that stays apart runs as it is, others in slices that jobs may share."""
-        self._refuse_too_long(ids.shape[1])
+        refuse_too_long(ids.shape[1], self.max_length)
         job = CURRENT.get()
         if job is not None and job.apart:
             found: Tensor = self.worker.call(len(ids), lambda: self.model.logits(ids, positions))

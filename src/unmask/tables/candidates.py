@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor
@@ -33,7 +35,7 @@ from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
 from unmask.tables.kept import kept_with_first
 from unmask.tables.questions import grouped, rows_at_once
-from unmask.tables.support import regular_tokens, token_sets
+from unmask.tables.revealing import regular_tokens, token_sets
 from unmask.tables.unary import masked_logits, pass_count
 
 SMALL_VOCABULARY = 64
@@ -111,14 +113,14 @@ def plan_candidates(
         return CandidatePlan(cloze, allowed, sets, max(len(c) for c in sets))
     if candidates is not None:
         candidates = checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
-    whole = exact or k == 1 or (candidates is None and _small_enough(len(allowed), k))
+    small = candidates is None and len(allowed) <= SMALL_VOCABULARY and _fits([len(allowed)] * k)
     neighbours = NEIGHBOURS
-    if whole:
+    if exact or k == 1 or small:
         size = len(allowed)
     elif candidates is not None:
         size = min(candidates, len(allowed))
     elif alphabet is not None:
-        size = _largest(k, len(allowed), MAX_PASSES, MAX_CELLS)
+        size = _largest(k, len(allowed))
     else:
         size, neighbours = _affordable(k, len(allowed), seconds_per_pass(model, len(cloze.ids)))
     check_feasible([size] * k, len(allowed), force)
@@ -146,22 +148,18 @@ def find_candidates(
 
 def default_size(sites: int, passes: int = MOST_PASSES) -> int:
     """The largest number of candidates per blank, up to LARGEST_DEFAULT, that takes at most this many passes; at least 2."""
-    return max(2, _largest(sites, LARGEST_DEFAULT, passes, MAX_CELLS))
+    return max(2, _largest(sites, LARGEST_DEFAULT, passes))
 
 
 def check_feasible(sizes: Sequence[int], vocabulary: int, force: bool = False) -> None:
     """Refuse, before any pass, a joint that needs more than MAX_PASSES passes or MAX_CELLS cells."""
-    k = len(sizes)
-    cells, passes = 1, pass_count(list(sizes))
-    for size in sizes:
-        cells *= size
-    if force or (passes <= MAX_PASSES and cells <= MAX_CELLS):
+    if force or _fits(sizes):
         return
-    fits = _largest(k, vocabulary, MAX_PASSES, MAX_CELLS)
+    fits = _largest(len(sizes), vocabulary)
     advice = f"use --candidates {fits} or fewer, or --force" if fits > 1 else "use fewer blanks, or --force"
     raise InputError(
-        f"{k} blanks with {' x '.join(f'{n:,}' for n in sizes)} candidates need {passes:,} passes of the model and "
-        f"{cells:,} cells per table (limits {MAX_PASSES:,} and {MAX_CELLS:,}): {advice}"
+        f"{len(sizes)} blanks with {' x '.join(f'{n:,}' for n in sizes)} candidates need {pass_count(sizes):,} passes of the "
+        f"model and {prod(sizes):,} cells per table (limits {MAX_PASSES:,} and {MAX_CELLS:,}): {advice}"
     )
 
 
@@ -234,19 +232,14 @@ def _affordable(sites: int, vocabulary: int, seconds: float) -> tuple[int, int]:
         passes //= 2
 
 
-def _small_enough(vocabulary: int, sites: int) -> bool:
-    sizes = [vocabulary] * sites
-    return vocabulary <= SMALL_VOCABULARY and vocabulary**sites <= MAX_CELLS and pass_count(sizes) <= MAX_PASSES
+def _fits(sizes: Sequence[int], passes: int = MAX_PASSES) -> bool:
+    """Whether candidate sets of these sizes need at most this many passes, and MAX_CELLS cells."""
+    return prod(sizes) <= MAX_CELLS and pass_count(sizes) <= passes
 
 
-def _largest(sites: int, most: int, passes: int, cells: int) -> int:
-    """The largest n <= most with at most this many passes and cells for n candidates at each of `sites` blanks."""
-    low, high = 1, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = middle**sites <= cells and pass_count([middle] * sites) <= passes
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low
+def _largest(sites: int, most: int, passes: int = MAX_PASSES) -> int:
+    """The largest n <= most that fits with n candidates at each of `sites` blanks; at least 1."""
+    return max(1, bisect_left(range(1, most + 1), True, key=lambda n: not _fits([n] * sites, passes)))
 
 
 def _given_sets(candidates: Sequence[Sequence[int]], regular: Tensor, sites: int) -> tuple[Tensor, ...]:

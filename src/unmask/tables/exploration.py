@@ -40,9 +40,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.cloze import Cloze
-from unmask.tables.lattice import Lattice, revealed_sets
+from unmask.tables.lattice import Lattice, Rounding, revealed_sets
 from unmask.tables.revealing import Conditionals
-from unmask.tables.rounding import Rounding
 
 HIDDEN = -1
 State = tuple[int, ...]

@@ -21,7 +21,7 @@ from unmask.errors import InputError
 from unmask.models.batching import triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.tables.support import outside
+from unmask.tables.revealing import outside
 
 Item = TypeVar("Item")
 ROWS = 256
@@ -99,7 +99,7 @@ class Question:
         """Write the logits of these rows to the table."""
         if not self.axis.is_support:
             logits = self.axis.inside(logits)
-        if _filled_by_triton(self.log_q, logits):
+        if self.log_q.dtype == torch.float32 and logits.stride(-1) == 1 and triton_wanted(logits):
             from unmask.tables.filling import fill
 
             self.total[rows], mass = fill(self.log_q, rows.start, logits, self.tokens, self.axis.is_vocabulary)
@@ -148,15 +148,14 @@ def ask(model: ConditionalModel, questions: Sequence[Question], passes: PassCoun
         length = len(group[0].clozes[0].ids)
         small = [question for question in group if len(question.values) < enough_rows(model, length)]
         several = any(len(question.clozes) > 1 for question in small) or len({question.clozes[0].ids for question in small}) > 1
-        together = small if several else []
-        shared = {id(question) for question in together}
-        for question in [q for q in group if id(q) not in shared]:
+        together = {id(question): question for question in small if several}
+        for question in [question for question in group if id(question) not in together]:
             cloze = question.clozes[0]
             vary, predict = [cloze.block[s] for s in question.given], cloze.block[question.t]
             for rows, logits in model.unchecked_substitutions(cloze.ids, vary, question.values, predict):
                 question.answer(rows, logits)
                 passes.add(len(logits))
-        for batch in cut(((question, len(question.total)) for question in together), rows_at_once(model, length)):
+        for batch in cut(((question, len(question.total)) for question in together.values()), rows_at_once(model, length)):
             texts, places = (torch.cat(part) for part in zip(*(q.texts(rows) for q, rows in batch), strict=True))
             sizes = [rows.stop - rows.start for _, rows in batch]
             logits = model.logits(texts, places)[:, 0]
@@ -208,11 +207,6 @@ def of_one_key(items: Iterable[Item], key: Callable[[Item], int], most: int) -> 
     for _, same in groupby(sorted(items, key=key), key):
         while part := list(islice(same, most)):
             yield part
-
-
-def _filled_by_triton(table: Tensor, logits: Tensor) -> bool:
-    """Whether a GPU writes the table straight from the logits."""
-    return table.dtype == torch.float32 and logits.stride(-1) == 1 and triton_wanted(logits)
 
 
 def _write(table: Tensor, rows: slice, values: Tensor) -> None:

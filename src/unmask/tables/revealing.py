@@ -2,8 +2,13 @@
 
 One pass of the model over a text in which the sites outside S are masked gives q(. | x_S) at every hidden site, so its
 cost is shared by all texts that reveal the same tokens. Only the numbers asked for are kept, not the V logits per position.
-The support of q is the model's whole vocabulary, its special tokens included, unless another one is given:
-q is then renormalised over it (`unmask.tables.support`).
+
+A model gives some of its probability to special tokens ([CLS], [PAD], [MASK], [UNK], ...) and to columns that no token uses. None
+can be in a filled text. Every law of this project that sums to 1 therefore has
+
+    q(v | context) = exp f(v) / sum of exp f(w) over w in the support,
+
+at each step of it: over the regular tokens, or over an alphabet where one is given.
 
 `length_weights` weighs readings of one text with different numbers of masks. With N the visible tokens right beside a blank, the
 fit of a reading is
@@ -16,17 +21,18 @@ reading, gives equal weights.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import log
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask import checks
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.tables.support import lost_nats, outside
 
 CPU_LOGITS = 2**26
 GPU_LOGITS = 2**32
@@ -40,9 +46,10 @@ def logit_rows(model: ConditionalModel, predicted: int, on_gpu: int = GPU_LOGITS
 
 
 class Conditionals:
-    """A model read at masked positions; `support` are the token ids that q runs over, `passes` counts the rows passed.
+    """A model read at masked positions; `passes` counts the rows passed.
 
-    `progress` is told of every call, with the number of passes `planned`.
+    `support`: the token ids that q runs over; by default the model's whole vocabulary, its special tokens included.
+    `progress` is called after every call of the model, with the number of passes `planned`.
     """
 
     def __init__(
@@ -56,30 +63,24 @@ class Conditionals:
         self.passes, self.planned, self.progress = 0, planned, progress
         self._outside = torch.empty(0, dtype=torch.long, device=model.device) if support is None else outside(model, support)
 
-    def log_q(
-        self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"], distinct: bool = False
-    ) -> Float[Tensor, "n p"]:
-        """log q(targets | rows) at `positions`, in float64.
-
-        Equal rows with equal positions are passed once; `distinct`: all rows differ, so skip the search.
-        """
-        return self.log_q_and_lost(rows, positions, targets, distinct)[0]
+    def log_q(self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"]) -> Float[Tensor, "n p"]:
+        """log q(targets | rows) at `positions`, in float64; equal rows with equal positions are passed once."""
+        return self.log_q_and_lost(rows, positions, targets)[0]
 
     def log_q_and_lost(
         self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"], distinct: bool = False
     ) -> tuple[Float[Tensor, "n p"], Float[Tensor, "n p"]]:
-        """The same, and how many nats the tokens outside the support take: over the whole vocabulary log q is lower by these."""
-        if distinct:
-            return self._gathered(rows, positions, torch.arange(len(rows), device=rows.device), targets)
-        keys, row_of = torch.unique(torch.cat([rows, positions], 1), dim=0, return_inverse=True)
-        length = rows.shape[1]
-        return self._gathered(keys[:, :length], keys[:, length:], row_of, targets)
+        """The same, and how many nats the tokens outside the support take: over the whole vocabulary log q is lower by these.
 
-    def _gathered(self, rows: Tensor, positions: Tensor, row_of: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Passes over `rows` in calls of bounded size; entry j reads row row_of[j] at targets[j]."""
+        `distinct`: all rows differ, so skip the search for equal ones.
+        """
+        row_of = torch.arange(len(rows), device=rows.device)
+        if not distinct:
+            both, row_of = torch.unique(torch.cat([rows, positions], 1), dim=0, return_inverse=True)
+            rows, positions = both[:, : rows.shape[1]], both[:, rows.shape[1] :]
         answer, nats = torch.empty((2, *targets.shape), dtype=torch.float64, device=rows.device)
-        at_once = logit_rows(self.model, positions.shape[1])
         column = torch.arange(positions.shape[1], device=rows.device)
+        at_once = logit_rows(self.model, len(column))
         for start in range(0, len(rows), at_once):
             logits = self._logits(rows[start : start + at_once], positions[start : start + at_once])
             log_p = logits.log_softmax(2)
@@ -104,18 +105,6 @@ class Conditionals:
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def check_texts(model: ConditionalModel, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"]) -> None:
-    """Refuse texts with a mask at a site, sites outside the text, and sites named twice."""
-    length = texts.shape[1]
-    if bool(((sites < 0) | (sites >= length)).any()):
-        raise InputError(f"sites {sites.unique().tolist()} do not all lie in a text of {length} tokens, numbered from 0")
-    in_order = sites.sort(1).values
-    if bool((in_order[:, 1:] == in_order[:, :-1]).any()):
-        raise InputError("a text's sites name a position twice: name each position once")
-    if bool((texts.gather(1, sites) == model.mask_id).any()):
-        raise InputError("a text has the mask token at a site: give the token that fills it")
-
-
 def length_weights(conditionals: Conditionals, clozes: Sequence[Cloze]) -> list[float]:
     """The weight of each reading of a text; two passes per blank and reading."""
     model = conditionals.model
@@ -132,3 +121,49 @@ def length_weights(conditionals: Conditionals, clozes: Sequence[Cloze]) -> list[
         log_fits.zero_()
     weights: list[float] = log_fits.softmax(0).tolist()
     return weights
+
+
+def regular_tokens(model: ConditionalModel) -> Int[Tensor, " s"]:
+    """Ids of the tokens that a text can have: all except the special ones."""
+    keep = torch.ones(model.vocab_size, dtype=torch.bool)
+    keep[[i for i in model.special_ids if i < model.vocab_size]] = False
+    return keep.nonzero().flatten().to(model.device)
+
+
+def outside(model: ConditionalModel, support: Int[Tensor, " s"]) -> Int[Tensor, " r"]:
+    """Ids of the model's output columns that are not in the support."""
+    left = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
+    left[support.to(model.device)] = False
+    return left.nonzero().flatten()
+
+
+def token_sets(
+    what: str, given: Sequence[Tensor | Sequence[int]], sites: int, check: Callable[[int, int], object]
+) -> list[Int[Tensor, " n"]]:
+    """The sets of tokens of a user, one per blank, each token once; `check` raises if blank b, from 1 on, cannot have token i."""
+    if len(given) != sites:
+        raise InputError(f"{len(given)} {what} sets for {sites} blanks: give one set per blank")
+    found = []
+    for blank, tokens in enumerate(given, 1):
+        name = f"the {what}s of blank {blank}"
+        ids = checks.wholes(name, tokens)
+        for token in ids:
+            check(blank, token)
+        if not ids or len(set(ids)) < len(ids):
+            raise InputError(f"{name} are empty or name a token twice: name each token once")
+        found.append(torch.tensor(ids))
+    return found
+
+
+def lost_nats(logits: Float[Tensor, "*n V"], outside: Int[Tensor, " r"], log_total: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+    """-log of the share of the model's probability that the support holds; `log_total`: logsumexp of all logits.
+
+    -log(1 - s), s the share of the columns `outside`, which are few as a rule. Where s is above a half, 1 - s would lose
+    digits, and the support is summed instead.
+    """
+    log_share = logits[..., outside].logsumexp(-1) - log_total
+    nats = -torch.log1p(-log_share.exp())
+    heavy = log_share > -log(2)
+    if bool(heavy.any()):
+        nats[heavy] = log_total[heavy] - logits[heavy].index_fill(-1, outside, -torch.inf).logsumexp(-1)
+    return nats

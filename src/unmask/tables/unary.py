@@ -4,12 +4,11 @@ For a block of k positions and candidate sets C_1..C_k of tokens, table t holds 
 x in C_1 x ... x C_k, normalised along axis t *within* C_t. For a pair these are A and B of the paper. They take |C|^(k-1)
 passes of the model per table, one with the whole block masked, and for k > 2 those of the chain, between these two.
 
-Candidates are tokens of a support (`unmask.tables.support`), which may have more of them. q is normalised over the support, and a
-table says beside its cells how much of q lies on the candidates.
+Candidates are tokens of a support (`unmask.tables.revealing`), which may have more of them. q is normalised over the support, and
+a table says beside its cells how much of q lies on the candidates.
 
-Several blocks may be asked about at once (`tables_of`): a question of few rows then shares its batches with those of other
-texts of the same length, with the numbers of single calls up to the rounding of the last bits. Questions of many rows
-pass by themselves, to the same bits as alone.
+Several blocks may be asked about at once (`tables_of`); `unmask.tables.questions` says how they share batches. Tables of a pair
+may also be given (`Tables.from_conditionals`).
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from functools import cached_property
 from itertools import combinations
 from math import prod
 
+import numpy
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -29,9 +29,13 @@ from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
+from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.runs.progress import Progress
 from unmask.tables.questions import ENOUGH, Axis, PassCounter, Question, ask, enough_rows, grouped
-from unmask.tables.support import lost_nats, regular_tokens, token_sets
+from unmask.tables.revealing import lost_nats, regular_tokens, token_sets
+
+ROUNDING = 1e-6
+"""How far sums of probabilities that a user gives may be from 1."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +100,35 @@ class Tables:
         >>> unmask.derive(tables, "arnold_gokhale").shape
         (2, 2)
         """
-        from unmask.tables.own import own_tables
-
-        return own_tables(first, second, masked, labels)
+        a, b = _distributions("first", first, 2, 0), _distributions("second", second, 2, 1)
+        if a.shape != b.shape:
+            raise InputError(f"first is {_size(a)} and second {_size(b)}: both are indexed by x, then y")
+        if masked is None:
+            m = _stationary(a, b)
+        elif len(masked) != 2:
+            raise InputError(f"{len(masked)} masked distributions were given: give two, of x and of y")
+        else:
+            m = (_distributions("masked of x", masked[0], 1, 0), _distributions("masked of y", masked[1], 1, 0))
+            if (len(m[0]), len(m[1])) != tuple(a.shape):
+                raise InputError(
+                    f"masked has {len(m[0])} and {len(m[1])} values, and the tables are {_size(a)}: give one per value"
+                )
+        if labels is not None and [len(names) for names in labels] != list(a.shape):
+            raise InputError(
+                f"labels have {[len(names) for names in labels]} names, and the tables are {_size(a)}: give one per value"
+            )
+        names = [name for axis in labels or () for name in axis]
+        nothing = torch.zeros(1, a.shape[1], dtype=torch.float64), torch.zeros(len(a), 1, dtype=torch.float64)
+        return cls(
+            candidates=(torch.arange(len(a)), torch.arange(a.shape[1]) + (len(a) if names else 0)),
+            log_q=(a.log(), b.log()),
+            log_inside=nothing,
+            log_total=nothing,
+            log_masked=(m[0].log(), m[1].log()),
+            log_masked_inside=(0.0, 0.0),
+            log_masked_support=(0.0, 0.0),
+            label=names.__getitem__ if names else str,
+        )
 
     @property
     def log_mass(self) -> float:
@@ -135,8 +165,7 @@ def unary_tables(
     most = model.input_size
     for token in cloze.ids:
         checks.whole("token id of the cloze", token, 0, most - 1)
-    if model.max_length is not None and len(cloze.ids) > model.max_length:
-        raise InputError(f"the cloze has {len(cloze.ids)} tokens and the model takes {model.max_length}: shorten the text")
+    refuse_too_long(len(cloze.ids), model.max_length, "the cloze")
     if dtype is not None and not dtype.is_floating_point:
         raise InputError(f"dtype {dtype} does not hold log-probabilities: give torch.float32 or torch.float64")
 
@@ -205,7 +234,7 @@ def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze], alone: Seque
     return [logits for logits in found if logits is not None]
 
 
-def pass_count(sizes: list[int]) -> int:
+def pass_count(sizes: Sequence[int]) -> int:
     """Passes of the model that the tables of candidate sets of these sizes take: (k - |S|) for every S and values of it.
 
     With e_j the sum over sets S of j positions of the product of their sizes, 1 + sum_{j = 1..k-1} (k - j) e_j.
@@ -258,3 +287,38 @@ class _Blocks:
                 log_between={place: found[i][0] + found[i][1] for place, found in between.items()},
                 label=label,
             )
+
+
+def _distributions(name: str, given: ArrayLike, dimensions: int, axis: int) -> Tensor:
+    """Probabilities that sum to 1 along an axis, in float64; sums that are off by rounding only are made exact."""
+    try:
+        values = torch.from_numpy(numpy.array(given, dtype=numpy.float64))
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is not an array of numbers: give probabilities") from None
+    if values.dim() != dimensions or 0 in values.shape:
+        raise InputError(f"{name} has the shape {tuple(values.shape)}: give {'a matrix' if dimensions == 2 else 'a vector'}")
+    if not bool((values >= 0).all()):
+        raise InputError(f"{name} has an entry that is negative or NaN: give probabilities")
+    sums = values.sum(axis, keepdim=True)
+    worst = sums.flatten()[int((sums - 1).abs().argmax())].item()
+    if abs(worst - 1) > ROUNDING:
+        along = "" if dimensions == 1 else f" of a {('column', 'row')[axis]}"
+        raise InputError(f"{name} has a sum{along} of {worst:.6g}: each must sum to 1")
+    return values / sums
+
+
+def _stationary(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """u and v with u = A v, v = B' u and sum u = 1."""
+    n = len(a)
+    equations = torch.cat([a @ b.T - torch.eye(n, dtype=torch.float64), torch.ones(1, n, dtype=torch.float64)])
+    if int(torch.linalg.matrix_rank(equations[:-1], rtol=1e-12)) < n - 1:
+        raise InputError("the conditionals split the values into parts that never meet: give masked, to weigh the parts")
+    right = torch.zeros(n + 1, dtype=torch.float64)
+    right[-1] = 1
+    u = torch.linalg.lstsq(equations, right).solution.clamp_min(0)
+    u = u / u.sum()
+    return u, b.T @ u
+
+
+def _size(table: Tensor) -> str:
+    return f"{table.shape[0]} x {table.shape[1]}"

@@ -43,6 +43,8 @@ Given = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A corpus as a user gives it: a file, several files, or a list of texts."""
 Side = str | os.PathLike[str] | Sequence[str]
 """One side of a parallel corpus, as a user names it: a file, or a list of texts."""
+Pair = tuple[list[int], list[int]]
+"""Tokens of a source and of its translation."""
 TEACHER_BEAM = 5
 
 
@@ -258,14 +260,14 @@ def prepare_parallel(
 
 def _side(given: Side, name: str) -> TextSource:
     if not isinstance(given, str | os.PathLike):
-        return TextSource(f"{len(given):,} {name} texts", None, tuple(map(str, given)))
+        texts = TextSource(f"{len(given):,} {name} texts", None, tuple(map(str, given)))
+        for _ in texts.lines():  # refuses what is not text
+            pass
+        return texts
     path = user_path(given, name)
     if not path.is_file():
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
     return TextSource(path.name, path)
-
-
-Pair = tuple[list[int], list[int]]
 
 
 def _fitting(tokenizer: Tokenizer, texts: Sequence[tuple[str, str]], layout: PairLayout) -> list[tuple[str, Pair]]:

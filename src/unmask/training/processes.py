@@ -40,7 +40,8 @@ from unmask.training.packing import Rows
 MEETING = timedelta(minutes=10)
 """How long a process waits for the others to start."""
 WORK = timedelta(days=7)
-"""How long it waits for them later, for example until the first has tokenised a corpus; one that dies is noticed at once."""
+"""How long it waits for them later, for example until the first has tokenised a corpus. One that dies is noticed at once, as its
+connections close; a machine that vanishes without closing them is noticed by torchrun."""
 SAME = "start all processes with the same command, files and versions"
 MOST_SHOWN = 60
 CLOSED = ("closed by peer", "reset by peer", "broken pipe", "connection refused", "pair closure", "remote process exit")

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from unmask.models.encoder.architectures import ARCHITECTURES, find_encoder
-from unmask.models.encoder.encoder import Encoder
-from unmask.models.encoder.substitution import Substitution
+from unmask.models.encoder.encoder import Encoder, Substitution
 from unmask.models.masked_lm import MaskedLM
 
 TEXT = [2, 5, 7, 4, 13, 4, 14, 6, 9, 11, 30, 31, 32, 33, 20, 3]
@@ -31,7 +30,7 @@ def differences(model):
     rows, values = rows_and_values(model)
     with torch.no_grad():
         exact = model.network(input_ids=rows).logits.log_softmax(-1)
-        shared = model.logits_of(Substitution(model.encoder, torch.tensor(TEXT), VARY, PREDICT).hidden(values))
+        shared = model.logits_of(Substitution(model.encoder, torch.tensor(TEXT), torch.tensor(VARY), PREDICT).hidden(values))
         each = torch.arange(len(rows))
         one = model.logits_of(model.states(rows, each[:, None])[:, 0])
         several = model.states(rows, torch.tensor(SEVERAL).repeat(len(rows), 1))

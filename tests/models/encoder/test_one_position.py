@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.models.encoder import fast_path
+from unmask.models.encoder import encoder
 from unmask.models.encoder.encoder import Encoder
 from unmask.models.masked_lm import MaskedLM
 
@@ -23,7 +23,7 @@ def of_the_network(model, rows, where):
 
 def test_one_position_in_float64_is_exact(checkpoint, fast_architecture):
     model = MaskedLM.load(checkpoint(fast_architecture), dtype="float64")
-    got = model._at_one(ROWS, WHERE)[:, 0].log_softmax(-1)
+    got = model._at_one(model.encoder, ROWS, WHERE)[:, 0].log_softmax(-1)
     expected = of_the_network(model, ROWS, WHERE)
     torch.testing.assert_close(got, expected, atol=1e-11, rtol=0)
     torch.testing.assert_close(model.logits(ROWS, WHERE)[:, 0].log_softmax(-1), expected, atol=1e-11, rtol=0)
@@ -50,15 +50,28 @@ def test_a_wrong_fast_path_is_given_up(checkpoint, monkeypatch, caplog):
     torch.testing.assert_close(got, of_the_network(model, ROWS, WHERE), atol=1e-5, rtol=0)
 
 
+def test_a_thread_that_gives_the_fast_path_up_does_not_disturb_another(checkpoint, monkeypatch):
+    model = MaskedLM.load(checkpoint("bert"))
+    run = model.batches.run
+
+    def after_another_thread(*arguments):
+        model.encoder = None
+        return run(*arguments)
+
+    monkeypatch.setattr(model.batches, "run", after_another_thread)
+    got = model.logits(ROWS, WHERE)[:, 0].log_softmax(-1)
+    torch.testing.assert_close(got, of_the_network(model, ROWS, WHERE), atol=1e-5, rtol=0)
+
+
 @pytest.fixture
 def narrow(checkpoint, monkeypatch):
     """A model in bfloat16, and a limit that rounding alone is beyond."""
-    monkeypatch.setattr(fast_path, "ROUNDING_UNITS", 1e-3)
+    monkeypatch.setattr(encoder, "ROUNDING_UNITS", 1e-3)
     return MaskedLM.load(checkpoint("bert"), dtype="bfloat16")
 
 
 def test_rounding_in_half_precision_does_not_give_the_fast_path_up(narrow, caplog):
-    fast, slow = narrow._at_one(ROWS, WHERE)[:, 0].log_softmax(-1), narrow.head(ROWS, WHERE)[:, 0].log_softmax(-1)
+    fast, slow = narrow._at_one(narrow.encoder, ROWS, WHERE)[:, 0].log_softmax(-1), narrow.head(ROWS, WHERE)[:, 0].log_softmax(-1)
     assert (slow.exp() * (fast - slow).abs()).sum() > 1e-3 * torch.finfo(torch.bfloat16).eps
     narrow.logits(ROWS, WHERE)
     assert narrow.encoder is not None and not caplog.text
@@ -78,4 +91,4 @@ def test_the_forward_pass_in_float32_decides(seed, noise):
     exact, first, second = torch.randn(3, 4, 16, generator=generator, dtype=torch.float64)
     rounded = exact + noise * first.sign() / 2
     for fast, same in ((exact - noise * first.sign() / 2, True), (exact + 20 * noise * second, False)):
-        assert fast_path.agree(fast, rounded, torch.float16, "the model", lambda: exact) is same
+        assert encoder.agree(fast, rounded, torch.float16, "the model", lambda: exact) is same

@@ -18,8 +18,7 @@ from transformers.models.eurobert.modeling_eurobert import EuroBertRMSNorm
 
 from unmask.models import batching
 from unmask.models.encoder import fused_linear, triton_programs
-from unmask.models.encoder.layers import Turn
-from unmask.models.encoder.relative import Relative
+from unmask.models.encoder.layers import Relative, Turn
 from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
 from unmask.models.masked_lm import MaskedLM
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from transformers import EsmTokenizer
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.text_tokenizer import TextTokenizer
+from unmask.models.text.vocabulary import tokenizer_from_vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +63,7 @@ def test_target_of_several_tokens_widens_its_blank_or_fills_as_many(bert):
     assert "consecutive" in refusal(bert, "the [MASK] sat [MASK].", targets=["walking"])
     assert "consecutive" in refusal(bert, "the [MASK] [MASK] [MASK] on [MASK].", targets=["cat", "sat", "walking"])
     assert "2 tokens for 3 blanks" in refusal(bert, "the [MASK] [MASK] [MASK].", targets=["walking"])
-    assert "3 targets for 1 blanks" in refusal(bert, "the [MASK].", targets=["a", "b", "c"])
+    assert "3 targets for 1 blank:" in refusal(bert, "the [MASK].", targets=["a", "b", "c"])
     assert "more tokens than" in refusal(bert, "[MASK] [MASK] [MASK] [MASK].", targets=["walking", "walked", "cat"])
 
 
@@ -208,6 +211,27 @@ def test_character_outside_the_alphabet(protein):
     assert "'l' at place 4" in message and "ACDEFGHIKLMNPQRSTVWY" in message
     assert "'x' at place 13" in refusal(protein, "EVQ[MASK]ES x")
     assert "'Z'" in refusal(protein, "EVQ[MASK]", targets=["Z"])
+
+
+def test_places_of_letters_beside_special_tokens():
+    tokenizer = tokenizer_from_vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "*", *"ACDE"], special={"mask": "*"})
+    words = TextTokenizer(tokenizer, 9)
+    text = "A C[UNK]D[MASK]*E"
+    spans = words.tokens_of(text).spans
+    assert [text[start:stop] for start, stop in spans[1:-1]] == ["A", "C", "[UNK]", "D", "[MASK]", "*", "E"]
+    assert words.encode(text) == [2, 5, 6, 1, 7, 4, 4, 8, 3]
+    with pytest.raises(InputError, match="'B' at place 8 "):
+        words.encode("A[MASK]B")
+
+
+def test_tokens_of_a_tokenizer_without_spans(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSE", "<mask>"]))
+    words = TextTokenizer(EsmTokenizer(str(tmp_path / "vocab.txt")), 11)
+    assert words.core is None
+    for text, ids in (("LA", (4, 5)), ("<unk>LA", (3, 4, 5)), ("[MASK]", (10,)), ("<unk>", (3,))):
+        tokens = words.tokens_of(text)
+        assert tokens.ids == (0, *ids, 2) and tokens.inside == (1, 1 + len(ids))
+        assert tokens.words == [None, *range(1, 1 + len(ids)), None]
 
 
 def test_readable_tokens_and_texts(bert):

@@ -19,8 +19,7 @@ from torch import nn
 from torch.nn import functional
 
 from unmask.models.encoder.encoder import Encoder
-from unmask.models.encoder.layers import Layer, Rotary
-from unmask.models.encoder.relative import Relative
+from unmask.models.encoder.layers import Layer, Relative, Rotary
 
 
 @dataclass(frozen=True)
@@ -190,7 +189,7 @@ def layer_of(module: Any, described: Architecture, heads: int, fused: bool = Tru
         heads=heads,
         gates=described.gates,
         before=described.before,
-        window=_window(module),
+        window=module.config.sliding_window if getattr(module, "attention_type", None) == "sliding_attention" else None,
         key_norms=described.key_norms and tuple(map(part, described.key_norms)),
         shrink=getattr(module, "scaling_factor", 1.0),
         fused=fused,
@@ -262,14 +261,6 @@ def _rounds(network: Any) -> bool:
         return bool((turn(third, third, one, 0 * one)[0] != third).any())
     except TypeError:
         return False
-
-
-def _window(module: Any) -> int | None:
-    """The largest distance that a layer's attention spans; None if it spans the whole text."""
-    if getattr(module, "attention_type", None) != "sliding_attention":
-        return None
-    window: int = module.config.sliding_window
-    return window
 
 
 def _part(base: Any, name: str | None) -> Any:

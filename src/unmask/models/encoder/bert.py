@@ -84,15 +84,7 @@ class BertShape:
         return shape if shape._sound() else None
 
     def _sound(self) -> bool:
-        counts = (
-            self.vocab_size,
-            self.hidden_size,
-            self.num_hidden_layers,
-            self.num_attention_heads,
-            self.intermediate_size,
-            self.max_position_embeddings,
-            self.type_vocab_size,
-        )
+        counts = [getattr(self, field.name) for field in fields(self) if field.type == "int"]
         return (
             all(type(count) is int and count > 0 for count in counts)
             and self.hidden_size % self.num_attention_heads == 0
@@ -116,7 +108,8 @@ class BertMaskedLM(nn.Module):
         super().__init__()
         self.config = config
         self.bert = BertEncoder(config)
-        self.cls = nn.ModuleDict({"predictions": Predictions(config)})
+        self.cls: Any = nn.Module()
+        self.cls.predictions = Predictions(config)
 
     @property
     def base_model(self) -> BertEncoder:
@@ -129,12 +122,12 @@ class BertMaskedLM(nn.Module):
 
     def get_output_embeddings(self) -> nn.Linear:
         """The last linear map, from states to logits."""
-        return self._predictions.decoder
+        decoder: nn.Linear = self.cls.predictions.decoder
+        return decoder
 
     def set_output_embeddings(self, decoder: nn.Linear) -> None:
         """Another last linear map."""
-        self._predictions.decoder = decoder
-        self._predictions.bias = decoder.bias
+        self.cls.predictions.decoder, self.cls.predictions.bias = decoder, decoder.bias
 
     def forward(self, input_ids: Int[Tensor, "n T"]) -> Logits:
         """Logits at all positions."""
@@ -142,7 +135,7 @@ class BertMaskedLM(nn.Module):
 
     def head(self, hidden: Float[Tensor, "... d"]) -> Float[Tensor, "... V"]:
         """Logits from last hidden states, each position by itself."""
-        logits: Tensor = self._predictions(hidden)
+        logits: Tensor = self.cls.predictions(hidden)
         return logits
 
     def tied(self) -> dict[str, str]:
@@ -170,12 +163,6 @@ class BertMaskedLM(nn.Module):
         network.set_output_embeddings(self.get_output_embeddings())
         network.bert.unseen = self.bert.unseen
         return network.eval()
-
-    @property
-    def _predictions(self) -> Predictions:
-        predictions = self.cls["predictions"]
-        assert isinstance(predictions, Predictions)
-        return predictions
 
 
 class BertEncoder(nn.Module):

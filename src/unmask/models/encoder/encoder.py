@@ -1,26 +1,35 @@
-"""An encoder that a description names (`architectures`): embedding and layers.
+"""An encoder that a description names (`architectures`), and the passes that compute only what is asked for.
 
 Embedding   e_j = P N(c word[x_j] + position[j + offset] + type[0])          (P: ELECTRA's and ALBERT's projection, else 1)
 Layers      see `layers`
 
 c is 1, except in networks with token dropout (ESM): there a mask's embedding is 0 and c = 0.88 / (1 - share of masks in a text).
 An `Encoder` holds the network's own modules, never copies of their weights, so that a network that is trained further stays in
-step.
+step. `MaskedLM` compares its answers with those of the network's own forward pass on the first rows of each length (`agree`), and
+falls back to the forward pass if they differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from unmask.models.encoder.fused_linear import HALF_TYPES
 from unmask.models.encoder.layers import Layer, Rotary, Stream, Turn
 
+logger = logging.getLogger(__name__)
 KEPT_IN_TRAINING = 1 - 0.15 * 0.8
 """The share of tokens that token dropout kept in training, the same for all its models."""
+LARGEST_DIFFERENCE = 1e-3
+"""In log-probability, between the fast path and the forward pass; above it the fast path is given up."""
+ROUNDING_UNITS = 32
+"""The same in half precision: the expected difference, in units of rounding. Right paths are mostly a few units apart."""
 Turns = dict[Rotary | None, Turn | None]
 
 
@@ -46,16 +55,17 @@ class Encoder:
     dropped: int | None = None
     unseen: int | None = None
 
-    def embed(self, ids: Int[Tensor, "n t"], positions: Sequence[int], text: Masks | None = None) -> Stream:
-        """The first layer's input for tokens `ids` at `positions` of texts, by default the whole of which they are."""
+    def embed(self, ids: Int[Tensor, "n t"], positions: Int[Tensor, " t"], masked: Float[Tensor, " n"] | None = None) -> Stream:
+        """The first layer's input for tokens `ids` at `positions` of texts; `masked`: the share of masks in each text, by default
+        that in `ids`."""
         states: Tensor = self.word(ids)
         if self.dropped is not None:
-            masks = text or Masks.of(ids, self.dropped)
-            states = states.masked_fill((ids == self.dropped).unsqueeze(-1), 0.0)
-            left = 1 - masks.count.float() / masks.length
-            states = (states * KEPT_IN_TRAINING / left[:, None, None]).to(states.dtype)
+            dropped = ids == self.dropped
+            masked = dropped.sum(1).float() / ids.shape[1] if masked is None else masked
+            states = states.masked_fill(dropped.unsqueeze(-1), 0.0)
+            states = (states * KEPT_IN_TRAINING / (1 - masked)[:, None, None]).to(states.dtype)
         if self.position is not None:
-            fixed = self.position(_places(positions, ids.device) + self.position_offset)
+            fixed = self.position(positions + self.position_offset)
             if self.token_type is not None:
                 fixed = fixed + self.token_type.weight[0]
             states = states + fixed
@@ -80,7 +90,8 @@ class Encoder:
         its keys (`Layer.at_one`), which leaves about L - 1 of the L layers.
         """
         *before, last = self.layers
-        stream, seen = self.embed(ids, range(ids.shape[1])), None if self.unseen is None else ids != self.unseen
+        stream = self.embed(ids, torch.arange(ids.shape[1], device=ids.device))
+        seen = None if self.unseen is None else ids != self.unseen
         turns = self.turns(ids.shape[1], stream.total)
         for layer in before:
             stream = layer(stream, seen, turns[layer.rotary])
@@ -89,20 +100,112 @@ class Encoder:
         return last.at_one(stream, positions[:, 0], seen, turns[last.rotary]).unsqueeze(1)
 
 
-@dataclass(frozen=True)
-class Masks:
-    """How many masks each text has, and its length."""
+class Substitution:
+    """Last hidden states at `predict` for rows of values at `vary` of the text `ids`: the inner loop of a pair table.
 
-    count: Int[Tensor, " n"]
-    length: int
+    Every row is the same text except for the tokens at `vary`. Two things follow, neither of which changes the answer:
 
-    @classmethod
-    def of(cls, ids: Int[Tensor, "n T"], mask: int) -> Masks:
-        """Those of whole texts."""
-        return cls((ids == mask).sum(1), ids.shape[1])
+    1.  First layer: queries, keys and values are functions of one token each. Those of the tokens that stay are computed
+        once for all rows; each row adds those of its own few tokens. With token dropout they depend on how many of these are
+        masks too, so there is one set of them for each number.
+    2.  Last layer: only position `predict` is needed, so it runs at one token per row (`Layer.at_one`).
+
+    The layers between run whole. With 6 layers of width d and 16 tokens this leaves 911 of the 1,152 d^2 multiplications.
+    """
+
+    def __init__(self, encoder: Encoder, ids: Int[Tensor, " T"], vary: Int[Tensor, " v"], predict: int) -> None:
+        self.encoder, self.ids, self.vary, self.predict, self.length = encoder, ids, vary, predict, len(ids)
+        sets = 1 if encoder.dropped is None else len(vary) + 1
+        kept = torch.ones(self.length, dtype=torch.bool, device=ids.device)
+        kept[self.vary] = False
+        self.mask = -1 if encoder.dropped is None else encoder.dropped
+        self.masks = ((ids == self.mask) & kept).sum()
+        masked = (self.masks + torch.arange(sets, device=ids.device)).float() / self.length
+        self.embedded = encoder.embed(ids.repeat(sets, 1), torch.arange(self.length, device=ids.device), masked)
+        self.projected = encoder.layers[0].project(self.embedded.normed)
+        self.turns = encoder.turns(self.length, self.embedded.total)
+
+    def hidden(self, values: Int[Tensor, "n v"]) -> Float[Tensor, "n d"]:
+        """The encoder's last hidden state at `predict`, a row of `values` each."""
+        first, *between, last = self.encoder.layers
+        own_masks = (values == self.mask).sum(1)
+        own = self.encoder.embed(values, self.vary, (self.masks + own_masks).float() / self.length)
+        places = self._places(own_masks)
+        total = filled(self.embedded.total, own.total, places)
+        query, key, value = (filled(x, y, places) for x, y in zip(self.projected, first.project(own.normed), strict=True))
+        mixed = first.attend(query, key, value, turn=self.turns[first.rotary])
+        stream = first.after_attention(Stream(total, total), mixed)
+        for layer in between:
+            stream = layer(stream, turn=self.turns[layer.rotary])
+        places = torch.full((len(values),), self.predict, device=values.device)
+        return last.at_one(stream, places, turn=self.turns[last.rotary])
+
+    def _places(self, own_masks: Int[Tensor, " n"]) -> Int[Tensor, "n T"]:
+        """Where the vectors of each row's tokens are in the list of the shared ones and, after them, of each row's own."""
+        rows, varied, device = len(own_masks), len(self.vary), own_masks.device
+        places = torch.arange(self.length, device=device).repeat(rows, 1)
+        if self.encoder.dropped is not None:
+            places = places + own_masks[:, None] * self.length
+        shared = self.embedded.total.shape[:2].numel()
+        places[:, self.vary] = torch.arange(shared, shared + rows * varied, device=device).reshape(rows, varied)
+        return places
 
 
-def _places(positions: Sequence[int], device: torch.device) -> Int[Tensor, " t"]:
-    if isinstance(positions, range):
-        return torch.arange(positions.start, positions.stop, positions.step, device=device)
-    return torch.tensor(positions, dtype=torch.long, device=device)
+def filled(shared: Float[Tensor, "s T d"], own: Float[Tensor, "n v d"], places: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
+    """The vectors at `places` of both, in one pass over what is written."""
+    vectors = torch.cat([shared.flatten(0, 1), own.flatten(0, 1)])
+    return vectors.index_select(0, places.flatten()).unflatten(0, places.shape)
+
+
+def plain_logits(
+    head: Any, text: Int[Tensor, " T"], vary: Int[Tensor, " v"], predict: int, values: Int[Tensor, "n v"]
+) -> Float[Tensor, "n V"]:
+    """Logits at `predict` with rows of `values` at `vary`, by the network's own forward pass; for any architecture."""
+    rows = text.repeat(len(values), 1)
+    rows[:, vary] = values
+    logits: Tensor = head(rows, torch.full((len(rows), 1), predict, device=text.device))
+    return logits[:, 0]
+
+
+def shared_logits(head: Any, shared: Substitution, values: Int[Tensor, "n v"]) -> Float[Tensor, "n V"]:
+    """The same by the encoder. A padding token shifts positions, so its rows share nothing."""
+    logits: Tensor = head.of_hidden(shared.hidden(values).unsqueeze(1))[:, 0]
+    pad = shared.encoder.pad_id
+    if pad is not None and bool((shifted := (values == pad).any(1)).any()):
+        logits[shifted] = plain_logits(head, shared.ids, shared.vary, shared.predict, values[shifted])
+    return logits
+
+
+def has_padding(encoder: Encoder, ids: Tensor) -> bool:
+    """Whether `ids` have a padding token that shifts positions."""
+    return encoder.pad_id is not None and bool((ids == encoder.pad_id).any())
+
+
+def agree(fast: Tensor, slow: Tensor, dtype: torch.dtype, name: str, wide: Callable[[], Tensor]) -> bool:
+    """Whether the logits of the fast path give the forward pass's log-probabilities; logs a warning if not.
+
+    In half precision both are rounded, by tenths in unlikely tokens, so the expected difference counts. If it is too large, the
+    logits of the forward pass in float32, `wide()`, decide: the fast path may be ROUNDING_UNITS further from them than twice the
+    forward pass's own distance. So the verdict does not depend on the first text, and a resumed run takes the same path.
+    """
+    log_q = slow.log_softmax(-1)
+    apart = (fast.log_softmax(-1) - log_q).abs()
+    if dtype in HALF_TYPES:
+        difference, allowed = _expected(apart, log_q), ROUNDING_UNITS * torch.finfo(dtype).eps
+        if difference > allowed:
+            exact = wide().to(slow).log_softmax(-1)
+            allowed += 2 * _expected((log_q - exact).abs(), exact)
+            difference = _expected((fast.log_softmax(-1) - exact).abs(), exact)
+    else:
+        difference, allowed = float(apart.max()), LARGEST_DIFFERENCE
+    if difference <= allowed:
+        return True
+    logger.warning(
+        "the fast path for %s differs from its forward pass by %.2g in log-probability: using the forward pass", name, difference
+    )
+    return False
+
+
+def _expected(apart: Tensor, log_q: Tensor) -> float:
+    """The largest expected difference of a row."""
+    return float((log_q.exp() * apart).sum(-1).max())

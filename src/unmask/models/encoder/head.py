@@ -53,11 +53,11 @@ class OwnHead:
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
-        return self.of_hidden(_rows_at(self.network.bert(ids), positions))
+        return self.of_hidden(rows_at(self.network.bert(ids), positions))
 
     def of_hidden(self, hidden: Float[Tensor, "n p d"]) -> Float[Tensor, "n p V"]:
         """The head alone, on last hidden states that the caller has computed."""
-        return _widened(self.network.head(hidden))
+        return widened(self.network.head(hidden))
 
     def logits_width(self, mask_id: int) -> int:
         """The number of logits per position."""
@@ -81,7 +81,7 @@ class PositionedHead:
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
-        return self._at(ids, positions) if self.position_by_position else _rows_at(self.everywhere(ids), positions)
+        return self._at(ids, positions) if self.position_by_position else rows_at(self.everywhere(ids), positions)
 
     def _at(self, ids: Tensor, positions: Tensor) -> Tensor:
         with self._lock:
@@ -100,7 +100,7 @@ class PositionedHead:
         """The network's logits, as if these texts were its first."""
         try:
             with self._fresh(ids.shape[1]):
-                return _widened(self.network(input_ids=ids, **self._language(ids)).logits)
+                return widened(self.network(input_ids=ids, **self._language(ids)).logits)
         except Exception as error:
             if is_out_of_memory(error):
                 raise
@@ -120,7 +120,7 @@ class PositionedHead:
         ids = torch.tensor([[mask_id, 0, mask_id]], device=next(self.network.parameters()).device)
         wanted = torch.tensor([[2, 0]], device=ids.device)
         whole, kept = self.everywhere(ids), self._at(ids, wanted)
-        expected = _rows_at(whole, wanted)
+        expected = rows_at(whole, wanted)
         self.position_by_position = kept.shape == expected.shape and torch.allclose(kept, expected, atol=1e-3, rtol=1e-2)
         if not self.position_by_position:
             logger.warning("the head of %s mixes positions: it runs on all of them", type(self.network).__name__)
@@ -135,7 +135,7 @@ class PositionedHead:
             own = vars(self.encoder).get("forward")
             self.encoder.forward = lambda *_, **__: BaseModelOutput(hidden)  # type: ignore[arg-type]
             try:
-                return _widened(self.network(input_ids=ids).logits)
+                return widened(self.network(input_ids=ids).logits)
             finally:
                 del self.encoder.forward
                 if own is not None:
@@ -207,16 +207,18 @@ def widen_output(network: Any) -> None:
 
 def _gathered(output: Any, positions: Tensor) -> Any:
     """An encoder's output with the last hidden state at `positions` in place of the whole."""
-    kept = _rows_at(output[0], positions)
+    kept = rows_at(output[0], positions)
     if isinstance(output, tuple):
         return (kept, *output[1:])
     output["last_hidden_state"] = kept
     return output
 
 
-def _rows_at(values: Float[Tensor, "n T m"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p m"]:
+def rows_at(values: Float[Tensor, "n T m"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p m"]:
+    """The values at `positions` of each text."""
     return torch.gather(values, 1, positions.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
 
-def _widened(logits: Tensor) -> Tensor:
+def widened(logits: Tensor) -> Tensor:
+    """In float32 or wider."""
     return logits.float() if logits.dtype in HALF_TYPES else logits

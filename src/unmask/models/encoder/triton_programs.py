@@ -33,8 +33,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from unmask.models.encoder.layers import SHORT, Turn
-from unmask.models.encoder.relative import Relative
+from unmask.models.encoder.layers import SHORT, Relative, Turn
 
 PROGRAM = {"TALL": 128, "WIDE": 256, "DEEP": 64, "TOGETHER": 8, "num_warps": 8, "num_stages": 3}
 """A tile has TALL x WIDE numbers, computed with DEEP terms of each at a time; TOGETHER lines of tiles go column by column, so

@@ -20,9 +20,9 @@ from math import prod
 from typing import Literal
 
 from unmask.checks import whole, wholes
-from unmask.cloze import Cloze
+from unmask.cloze import Cloze, blanked
 from unmask.errors import InputError
-from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, refuse_hopeless, shortened
+from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, refuse_hopeless, refuse_too_long, shortened
 from unmask.options.answers import MOST_PIECES
 
 logger = logging.getLogger(__name__)
@@ -180,13 +180,13 @@ def cloze_of(
         if blanks or targets is not None:
             also = "blanks in the text" if blanks else "targets"
             raise InputError(f"positions {list(positions)} were given and {also} too: give one or the other")
-        _refuse_too_long(len(ids), max_length)
+        refuse_too_long(len(ids), max_length)
         return _at_positions(words, ids, positions)
     if not blanks:
         raise InputError(no_blank(text))
     _refuse_other_masks(words, text)
     if targets is None:
-        _refuse_too_long(len(ids), max_length)
+        refuse_too_long(len(ids), max_length)
         return Cloze(tuple(ids), tuple(blanks))
     filling = _filling(words, text, blanks, targets)
     widened: list[int] = []
@@ -197,7 +197,7 @@ def cloze_of(
         if token == words.mask_id:
             block += range(len(widened), len(widened) + copies)
         widened += [token] * copies
-    _refuse_too_long(len(widened), max_length)
+    refuse_too_long(len(widened), max_length)
     return Cloze(tuple(widened), tuple(block), tuple(i for word in filling for i in word))
 
 
@@ -211,8 +211,7 @@ def _at_positions(words: TextTokenizer, ids: list[int], positions: Sequence[int]
             raise InputError(
                 f"position {position} is the special token {words.token(ids[position])}: choose a position of a word"
             )
-    masked = [words.mask_id if t in positions else token for t, token in enumerate(ids)]
-    return Cloze(tuple(masked), tuple(int(p) for p in positions), tuple(ids[p] for p in positions))
+    return blanked(ids, positions, words.mask_id)
 
 
 def _filling(words: TextTokenizer, text: str, blanks: list[int], targets: Sequence[str]) -> list[list[int]]:
@@ -243,8 +242,3 @@ def _filling(words: TextTokenizer, text: str, blanks: list[int], targets: Sequen
     if len(filling) < len(blanks):
         raise InputError(f"{list(targets)} is {len(filling)} tokens for {len(blanks)} blanks: give one word per blank")
     return filling
-
-
-def _refuse_too_long(tokens: int, max_length: int | None) -> None:
-    if max_length is not None and tokens > max_length:
-        raise InputError(f"the text has {tokens} tokens and the model takes {max_length}: shorten the text")

@@ -8,15 +8,17 @@ vocabulary file, its mask token and its capitals.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer, normalizers
 
-from unmask.errors import ModelError
-from unmask.models.source import Source, first_line
-from unmask.models.text.mask_token import with_mask
+from unmask import checks
+from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.models.source import Source, first_line, quiet_transformers
 from unmask.models.text.text_tokenizer import core_of
 from unmask.models.text.vocabulary import (
     SPELLINGS,
@@ -43,6 +45,11 @@ WORD_PIECES = (
     *("LayoutLMTokenizer", "MobileBertTokenizer", "RoCBertTokenizer", "SqueezeBertTokenizer", "TapasTokenizer"),
 )
 """Classes with BERT's rule for a vocab.txt."""
+MOST_FILLED = 100_000
+"""Ids between the tokenizer's last one and the mask's."""
+PADDED_TO = (64, 128)
+FEW_UNUSED, SHARE_UNUSED = 8, 0.02
+"""Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
 ADVICE = "make tokenizer.json with the rule that the model was trained with (docs/bring-your-own-model.md)"
 
 
@@ -82,8 +89,6 @@ def _by_transformers(source: Source, mask_token: str | None) -> Any:
     kind, or fails on it, the file is read as it is.
     """
     from transformers import AutoTokenizer
-
-    from unmask.models.hugging_face import quiet_transformers
 
     tokenizer: Any = None
     failed = ""
@@ -242,3 +247,69 @@ def _refuse_lost_capitals(tokenizer: Any, source: Source) -> None:
             f"the tokenizer of {source.name!r} lowers the text, but {len(capital):,} of {len(regular):,} tokens have capitals: "
             'write "do_lower_case": false in tokenizer_config.json (or "lowercase": false in tokenizer.json)'
         )
+
+
+def refuse_foreign_tokenizer(tokenizer: Any, embeddings: int, name: str, used: Sequence[str] = ("mask",)) -> None:
+    """Raise when the tokenizer has a token that a model of `embeddings` tokens does not know.
+
+    `used`: the special tokens that a text needs. A model may lack the others.
+    """
+    ignored = set(tokenizer.all_special_ids) - {getattr(tokenizer, f"{special}_token_id") for special in used}
+    beyond = sorted((i, token) for token, i in tokenizer.get_vocab().items() if i >= embeddings and i not in ignored)
+    if beyond:
+        raise ModelError(
+            f"{len(beyond)} tokens of the tokenizer of {name!r}, {beyond[0][1]!r} first, are unknown to the model, which has "
+            f"{embeddings}: use the tokenizer that the model was trained with"
+        )
+
+
+def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
+    """Warn when the tokenizer has far fewer tokens than the model: it may be another model's."""
+    tokens = len(set(tokenizer.get_vocab().values()))
+    padded = any(embeddings == -(-tokens // multiple) * multiple for multiple in PADDED_TO)
+    if embeddings - tokens > max(FEW_UNUSED, SHARE_UNUSED * embeddings) and not padded:
+        warnings.warn(
+            f"the tokenizer of {name!r} has {tokens:,} tokens and the model {embeddings:,} embeddings: if it is another model's, "
+            "the numbers mean nothing; unmask check --data with texts of your own shows it",
+            UnmaskWarning,
+            stacklevel=4,
+        )
+
+
+def with_mask(tokenizer: Any, mask_id: int | None = None, mask_token: str | None = None) -> Any:
+    """The tokenizer, or a copy with this mask token; an id that it has no token for gets one.
+
+    Diffusion language models often have a mask token that their tokenizer does not name.
+    """
+    if mask_id is None and mask_token is None:
+        return tokenizer
+    if mask_id is not None:
+        mask_id = checks.whole("mask_id", mask_id, 0, checks.MOST_TOKENS)
+    vocabulary = tokenizer.get_vocab()
+    if mask_token is not None and mask_token not in vocabulary:
+        raise InputError(
+            f"mask_token {mask_token!r} is not a token of the tokenizer: name one that is, or give mask_id in Python"
+        )
+    copied = deepcopy(tokenizer)
+    if mask_token is None:
+        mask_token = next((token for token, i in vocabulary.items() if i == mask_id), None) or _token_for(copied, mask_id)
+    if hasattr(copied, "add_special_tokens"):
+        copied.add_special_tokens({"mask_token": mask_token})
+    else:
+        copied.backend_tokenizer.add_special_tokens([mask_token])
+        copied = FolderTokenizer(copied.backend_tokenizer, {**copied.named, "mask": mask_token}, copied.config)
+    return copied
+
+
+def _token_for(tokenizer: Any, mask_id: int | None) -> str:
+    """A new token at `mask_id`, with special ones that no text has before it."""
+    core = getattr(tokenizer, "backend_tokenizer", None)
+    size = len(tokenizer) if core is None else core.get_vocab_size(with_added_tokens=True)
+    if core is None or mask_id is None or not 0 <= mask_id - size <= MOST_FILLED:
+        raise InputError(
+            f"mask_id {mask_id} has no token, and the tokenizer has {size}: give the id of a token, or from {size} on"
+        )
+    core.add_special_tokens([f"[UNUSED{i}]" for i in range(size, mask_id)] + ["[MASK]"])
+    if core.token_to_id("[MASK]") != mask_id:
+        raise InputError(f"mask_id {mask_id} has no token, and [MASK] is another: give its id, {core.token_to_id('[MASK]')}")
+    return "[MASK]"

@@ -25,7 +25,7 @@ from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
 from unmask import checks
-from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.errors import InputError, UnmaskWarning
 from unmask.models.source import first_line
 from unmask.models.text.vocabulary import are_letters
 
@@ -38,9 +38,6 @@ UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, except tab and line ends, and halves of surrogate pairs."""
 LONGEST_WORD = 100_000
 """Characters without a space. Longer than the longest protein, and than a text of a model in a script without spaces."""
-PADDED_TO = (64, 128)
-FEW_UNUSED, SHARE_UNUSED = 8, 0.02
-"""Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
 CHARACTERS_PER_TOKEN = 1_000
 """No text that a model can take has more on average."""
 
@@ -158,7 +155,7 @@ class TextTokenizer:
                 found.append(ready)
                 continue
             tokens = _attempt(self._in_python, text) if self.core is None else self._tokens(next(encodings))
-            found.append(_by_letter(text, tokens) if self.by_character and not isinstance(tokens, InputError) else tokens)
+            found.append(self._by_letter(text, tokens) if self.by_character and not isinstance(tokens, InputError) else tokens)
         return found
 
     def _tokens(self, encoding: Encoding) -> Tokens:
@@ -172,9 +169,8 @@ class TextTokenizer:
     def _in_python(self, text: str) -> Tokens:
         """The tokens by a tokenizer that does not know their spans."""
         ids = self.encode(text)
-        around = len(ids) - len(self._ids(self.prepared(text)))
-        first = next(t for t, i in enumerate(ids) if i not in self.special_ids) if around else 0
-        inside = range(first, len(ids) - around + first)
+        before, after = (sum(i in self._named_special for i in part) for part in self.around())
+        inside = range(before, len(ids) - after)
         words = [t if t in inside else None for t in range(len(ids))]
         return Tokens(tuple(ids), (inside.start, inside.stop), Placed(words, [(0, 0)] * len(ids)))
 
@@ -195,9 +191,9 @@ class TextTokenizer:
     def prepared(self, text: str) -> str:
         """The text as the tokenizer needs it: checked, with the model's mask tokens, and spaces between single characters."""
         refuse_unreadable(text)
-        text = text.replace(BLANK, self.mask_token)
         if self.by_character:
             return self._spread(text)
+        text = text.replace(BLANK, self.mask_token)
         return re.sub(r"\s+(?=" + re.escape(self.mask_token) + ")", "", text) if self.spaces_in_tokens else text
 
     def encode_word(self, word: str, at_start: bool, after_space: bool) -> list[int]:
@@ -298,25 +294,29 @@ class TextTokenizer:
     def _ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
+    @cached_property
+    def _letters(self) -> re.Pattern[str]:
+        """A blank, a special token, or another character that is not a space."""
+        special = sorted({BLANK, *self.special_tokens}, key=len, reverse=True)
+        return re.compile("|".join([*map(re.escape, special), r"\S"]))
+
     def _spread(self, text: str) -> str:
         """The text with a space between its characters and special tokens."""
-        specials = sorted(self.special_tokens, key=len, reverse=True)
-        pieces = re.split("(" + "|".join(re.escape(token) for token in specials) + ")", text)
-        spread, place = [], 0
-        for piece in pieces:
-            if piece in specials:
-                spread.append(piece)
-            else:
-                for offset, character in enumerate(piece):
-                    if character not in self.regular_tokens and not character.isspace():
-                        alphabet = "".join(sorted(token for token in self.regular_tokens if len(token) == 1))
-                        raise InputError(
-                            f"character {character!r} at place {place + offset + 1} is not in the model's alphabet {alphabet}: "
-                            "write the text in it (upper and lower case differ)"
-                        )
-                spread += [character for character in piece if not character.isspace()]
-            place += len(piece)
-        return " ".join(spread)
+        known = {BLANK, *self.special_tokens, *self.regular_tokens}
+        for found in self._letters.finditer(text):
+            if found[0] not in known:
+                alphabet = "".join(sorted(token for token in self.regular_tokens if len(token) == 1))
+                raise InputError(
+                    f"character {found[0]!r} at place {found.start() + 1} is not in the model's alphabet {alphabet}: "
+                    "write the text in it (upper and lower case differ)"
+                )
+        return " ".join(self._letters.findall(text)).replace(BLANK, self.mask_token)
+
+    def _by_letter(self, text: str, found: Tokens) -> Tokens:
+        """Tokens of single letters, each of which is a word, with their places in the text."""
+        places = (match.span() for match in self._letters.finditer(text))
+        words = [None if word is None else t for t, word in enumerate(found.words)]
+        return found._replace(source=Placed(words, [(0, 0) if word is None else next(places) for word in words]))
 
 
 def _attempt(read: Callable[[str], Read], text: str) -> Read | InputError:
@@ -326,43 +326,9 @@ def _attempt(read: Callable[[str], Read], text: str) -> Read | InputError:
         return error
 
 
-def _by_letter(text: str, found: Tokens) -> Tokens:
-    """Tokens of single letters, each of which is a word, with their places in the text."""
-    places = iter([(at, at + 1) for at, letter in enumerate(text) if not letter.isspace()])
-    words = [None if word is None else t for t, word in enumerate(found.words)]
-    return found._replace(source=Placed(words, [(0, 0) if word is None else next(places) for word in words]))
-
-
 def core_of(tokenizer: Any) -> Tokenizer | None:
     """The tokenizer of the library `tokenizers` that does the work; None for one that is written in Python."""
     return getattr(tokenizer, "backend_tokenizer", None)
-
-
-def refuse_foreign_tokenizer(tokenizer: Any, embeddings: int, name: str, used: Sequence[str] = ("mask",)) -> None:
-    """Raise when the tokenizer has a token that a model of `embeddings` tokens does not know.
-
-    `used`: the special tokens that a text needs. A model may lack the others.
-    """
-    ignored = set(tokenizer.all_special_ids) - {getattr(tokenizer, f"{special}_token_id") for special in used}
-    beyond = sorted((i, token) for token, i in tokenizer.get_vocab().items() if i >= embeddings and i not in ignored)
-    if beyond:
-        raise ModelError(
-            f"{len(beyond)} tokens of the tokenizer of {name!r}, {beyond[0][1]!r} first, are unknown to the model, which has "
-            f"{embeddings}: use the tokenizer that the model was trained with"
-        )
-
-
-def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
-    """Warn when the tokenizer has far fewer tokens than the model: it may be another model's."""
-    tokens = len(set(tokenizer.get_vocab().values()))
-    padded = any(embeddings == -(-tokens // multiple) * multiple for multiple in PADDED_TO)
-    if embeddings - tokens > max(FEW_UNUSED, SHARE_UNUSED * embeddings) and not padded:
-        warnings.warn(
-            f"the tokenizer of {name!r} has {tokens:,} tokens and the model {embeddings:,} embeddings: if it is another model's, "
-            "the numbers mean nothing; unmask check --data with texts of your own shows it",
-            UnmaskWarning,
-            stacklevel=4,
-        )
 
 
 def shortened(text: str) -> str:
@@ -388,3 +354,9 @@ def refuse_hopeless(text: str, max_length: int | None, name: str = "the text") -
     """Raise for a text whose length alone says that a model of `max_length` tokens cannot take it, before it is tokenised."""
     if max_length is not None and len(text) > CHARACTERS_PER_TOKEN * max_length:
         raise InputError(f"{name} has {len(text):,} characters and the model takes {max_length} tokens: shorten the text")
+
+
+def refuse_too_long(tokens: int, max_length: int | None, name: str = "the text") -> None:
+    """Raise for more tokens than the model takes."""
+    if max_length is not None and tokens > max_length:
+        raise InputError(f"{name} has {tokens} tokens and the model takes {max_length}: shorten the text")

@@ -71,29 +71,22 @@ SPELLINGS = {
 class FolderTokenizer:
     """A `tokenizers.Tokenizer` with the part of Hugging Face's tokenizer interface that `unmask` uses."""
 
-    mask_token: str | None
-    mask_token_id: int | None
-    unk_token: str | None
-    unk_token_id: int | None
-    pad_token: str | None
-    pad_token_id: int | None
-    cls_token_id: int | None
-    sep_token_id: int | None
-    bos_token_id: int | None
-    eos_token_id: int | None
-
     def __init__(self, core: Tokenizer, named: Mapping[str, str], config: Mapping[str, Any]) -> None:
         """`named`: the special tokens, such as {"mask": "[MASK]"}; `config`: what tokenizer_config.json says."""
         core.no_truncation()
         core.no_padding()
-        self.backend_tokenizer, self.config = core, dict(config)
+        self.backend_tokenizer, self.named, self.config = core, dict(named), dict(config)
         self.model_max_length: int = config.get("model_max_length") or UNLIMITED
-        for name in NAMES:
-            token = named.get(name)
-            setattr(self, f"{name}_token", token)
-            setattr(self, f"{name}_token_id", None if token is None else core.token_to_id(token))
         self.all_special_tokens: list[str] = list(dict.fromkeys(named[name] for name in NAMES if name in named))
         self.all_special_ids: list[int] = self.convert_tokens_to_ids(self.all_special_tokens)
+
+    def __getattr__(self, name: str) -> Any:
+        """A special token, such as `mask_token`, or its id, `mask_token_id`; None if there is no such token."""
+        kind, _, part = name.partition("_")
+        if kind not in NAMES or part not in ("token", "token_id"):
+            raise AttributeError(f"a tokenizer has no {name!r}")
+        token = self.named.get(kind)
+        return token if token is None or part == "token" else self.backend_tokenizer.token_to_id(token)
 
     def __call__(self, text: str | Sequence[str], add_special_tokens: bool = True, verbose: bool = False) -> dict[str, list[Any]]:
         """The ids of a text, or a list of ids for each of several."""
@@ -110,11 +103,9 @@ class FolderTokenizer:
 
     def convert_ids_to_tokens(self, ids: int | Sequence[int]) -> Any:
         """The token of an id, or None if it is missing; a list for several."""
-        return (
-            self.backend_tokenizer.id_to_token(ids)
-            if isinstance(ids, int)
-            else [self.backend_tokenizer.id_to_token(int(i)) for i in ids]
-        )
+        if isinstance(ids, int):
+            return self.backend_tokenizer.id_to_token(ids)
+        return [self.backend_tokenizer.id_to_token(int(i)) for i in ids]
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
         """The id of a token, that of the unknown token if it is missing; a list for several."""
@@ -134,10 +125,8 @@ class FolderTokenizer:
     def save_pretrained(self, folder: str | Path) -> None:
         """Write tokenizer.json and tokenizer_config.json, as transformers reads them."""
         Path(folder).mkdir(parents=True, exist_ok=True)
-        named = {f"{name}_token": getattr(self, f"{name}_token") for name in NAMES}
-        config = {"tokenizer_class": PLAIN_CLASSES[0], "model_max_length": self.model_max_length} | {
-            key: token for key, token in named.items() if token is not None
-        }
+        named = {f"{name}_token": self.named[name] for name in NAMES if name in self.named}
+        config = {"tokenizer_class": PLAIN_CLASSES[0], "model_max_length": self.model_max_length, **named}
         self.backend_tokenizer.save(str(Path(folder) / "tokenizer.json"))
         (Path(folder) / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from unmask.models.tabular import TabularMLM
-from unmask.tables.support import lost_nats, outside, regular_tokens
+from unmask.tables.revealing import lost_nats, outside, regular_tokens
 
 
 def test_regular_tokens_and_what_is_outside_make_the_vocabulary():
