@@ -95,6 +95,9 @@ def test_several_texts_are_several_answers(model, tmp_path, command):
 def test_a_bad_text_among_many_is_named_before_anything_is_printed(model, tmp_path):
     (tmp_path / "texts.txt").write_text(f"{TWO}\nthe cat\n")
     assert refused("fill", "--file", tmp_path / "texts.txt", *model).startswith("text 2 of 2: the text 'the cat' has no blank")
+    assert refused("fill", tmp_path / "texts.txt", *model).endswith(
+        f"is a file, not a text: give --file {tmp_path / 'texts.txt'}"
+    )
     assert "both given" in refused("fill", TWO, "--file", tmp_path / "texts.txt", *model)
     (tmp_path / "texts.txt").write_bytes(b"\n\xff\n")
     assert "line 2: byte 1 is not UTF-8" in refused("fill", "--file", tmp_path / "texts.txt", *model)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from joint_cases import LARGE, large_tables, random_tables, seeds, sizes
 from scipy.stats import chi2
 
+import unmask
 from unmask.errors import InputError
 from unmask.joints import derive
 from unmask.joints.arnold_gokhale import balanced
@@ -141,3 +142,14 @@ def test_a_joint_does_not_change():
     for name in ("name", "rule", "log_z", "label", "report"):
         with pytest.raises(AttributeError):
             setattr(joint, name, None)
+
+
+def test_tokens_may_be_named_as_they_are_spelled():
+    joint = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint
+    ids, scores = joint.topk(1)
+    words = [joint.label(i) for i in ids[0].tolist()]
+    assert joint.log_prob(words) == joint.log_prob(ids[0]) == scores[0]
+    assert joint.conditional(1, words[:1]).equal(joint.conditional(1, [int(ids[0, 0])]))
+    assert joint.conditional(0, words[1:]).equal(joint.conditional(0, [int(ids[0, 1])]))
+    with pytest.raises(InputError, match="'xyzzy' is not among the candidates of blank 2: give more candidates"):
+        joint.log_prob([words[0], "xyzzy"])

@@ -60,6 +60,12 @@ def command(name: str, help: str, options: type[Options], run: Run) -> Any:
             try:
                 return super().parse_args(ctx, args)
             except Exception as error:
+                absent = getattr(error, "param", None) if type(error).__name__ == "MissingParameter" else None
+                for row in rows:
+                    if absent is not None and row.name == absent.name and not row.argument:
+                        raise InputError(
+                            f"{row.flags[0]} was not given: give {row.flags[0]} and its value ({row.command_help()})"
+                        ) from None
                 if not left or type(error).__name__ != "UsageError":  # wrong values are errors of its subclasses
                     raise
                 example = f", such as {options.examples[0]}" if any(row.argument for row in rows) else ""

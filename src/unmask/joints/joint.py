@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from math import exp, isfinite, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -96,13 +96,28 @@ class Joint:
         """All log-probabilities: prod(shape) numbers."""
         return self.log_tile(tuple(slice(0, n) for n in self.shape))
 
-    def log_prob(self, values: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Tensor:
-        """log mu of token ids, shape (k,) or (n, k). Tokens outside the candidates have log-probability -inf."""
-        ids = self._ids(values)
+    def log_prob(self, values: Sequence[int] | Sequence[str] | Sequence[Sequence[int]] | Tensor) -> Tensor:
+        """log mu of token ids, shape (k,) or (n, k), or of k tokens as they are spelled.
+
+        Token ids outside the candidates have log-probability -inf.
+        """
+        ids = self._ids(self._spelled(values, range(self.sites)))
         places, known = self._places(ids.reshape(-1, self.sites))
         out = self.log_tile(places)
         out = torch.where(known, out, -torch.inf)
         return out.reshape(ids.shape[:-1])
+
+    def _spelled(self, values: Any, sites: Sequence[int]) -> Any:
+        """Token ids of `values`, where these are tokens as `label` spells them, one for each of the sites; else `values`."""
+        if isinstance(values, str | Tensor) or len(values) != len(sites) or not all(isinstance(word, str) for word in values):
+            return values
+        found = []
+        for word, site in zip(values, sites, strict=True):
+            ids = [i for i in self.tables.candidates[site].tolist() if self.label(i) == word]
+            if not ids:
+                raise InputError(f"{word!r} is not among the candidates of blank {site + 1}: give more candidates, or targets")
+            found.append(ids[0])
+        return found
 
     def _ids(self, values: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Tensor:
         """Token ids of one filling, or of one per row, as a tensor."""
@@ -143,12 +158,12 @@ class Joint:
         return tuple(m.exp() for m in self._log_marginals)
 
     @checked
-    def conditional(self, site: int, given: Sequence[int]) -> Tensor:
-        """mu(x_site | the other sites of the block have the token ids `given`), over the candidates of `site`."""
+    def conditional(self, site: int, given: Sequence[int] | Sequence[str]) -> Tensor:
+        """mu(x_site | the other sites of the block have the tokens `given`, ids or spelled), over the candidates of `site`."""
         checks.whole("site", site, 0, self.sites - 1)
         if len(given) != self.sites - 1:
             raise InputError(f"{len(given)} tokens were given for {self.sites - 1} other sites: give one for each")
-        row = list(given)
+        row = list(self._spelled(given, [t for t in range(self.sites) if t != site]))
         row.insert(site, int(self.tables.candidates[site][0]))
         places, known = self._places(self._ids([row]))
         if not bool(known.all()):

@@ -165,10 +165,11 @@ class RunFolder:
 
     def _look(self) -> dict[str, Any] | None:
         """The stored settings if that run may continue; None if there is no run and one may begin. Writes nothing."""
-        stored = refuse_foreign(self.path, self.kind, self.own.relative_to(self.path).as_posix())
+        inside = self.own.relative_to(self.path).as_posix()
+        stored = refuse_foreign(self.path, self.kind, inside)
         if stored is None:
             return None
-        if not _other_files(self.path, self.own / "settings.json"):
+        if begun(self.path, self.kind, inside) is None:
             return {**{name: stored[name] for name in FOLDERS_OWN}, **self.settings}
         self._refuse_other_settings(stored)
         return stored
@@ -261,6 +262,11 @@ def refuse_foreign(path: Path, kind: str, inside: str = "") -> dict[str, Any] | 
     if stored.get("format") != FORMAT or any(name not in stored for name in FOLDERS_OWN):
         raise InputError(f"{str(path)!r} holds a run of an earlier unmask, which cannot be continued: {ANOTHER}")
     return stored
+
+
+def begun(path: Path, kind: str, inside: str = "") -> dict[str, Any] | None:
+    """The stored settings of a run that left more than these; one that did not may begin with other settings."""
+    return refuse_foreign(path, kind, inside) if _other_files(path, path / inside / "settings.json") else None
 
 
 def _other_files(path: Path, settings: Path) -> bool:

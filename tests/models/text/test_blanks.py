@@ -90,6 +90,18 @@ def test_text_without_blank(bert):
     assert "the cat sat." in message and "[MASK]" in message
 
 
+@pytest.mark.parametrize("written", ["<mask>", "[mask]", "___", "<extra_id_0>", "[blank]"])
+def test_a_blank_of_another_tool_is_named(bert, written):
+    assert refusal(bert, f"the {written} sat.").endswith(f"has no blank: write [MASK] instead of {written!r}")
+
+
+@pytest.mark.parametrize("written", ["<mask>", "[mask]"])
+def test_a_mask_of_another_model_beside_blanks_is_no_text(bert, roberta, written):
+    text = f"the [MASK] {written} sat."
+    assert refusal(bert, text) == f"the text {text!r} has {written!r} beside its blanks: write [MASK] for every blank"
+    assert len(roberta.cloze("the [MASK] <mask> sat.").block) == 2, "its own mask is one"
+
+
 @pytest.mark.parametrize("bad, name", [("\x00", "U+0000"), ("\x07", "U+0007"), ("\x85", "U+0085"), ("\ud800", "U+D800")])
 def test_control_character_is_named_with_its_place(bert, bad, name):
     assert f"{name} at place 5" in refusal(bert, f"the {bad}[MASK] sat.")

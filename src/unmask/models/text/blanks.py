@@ -27,6 +27,9 @@ from unmask.options.answers import MOST_PIECES
 
 logger = logging.getLogger(__name__)
 WORD = "[WORD]"
+MASKS = re.compile(r"<mask>|\[mask\]|\{mask\}|<extra_id_\d+>", re.IGNORECASE)
+OTHERS = re.compile(rf"{MASKS.pattern}|[<\[{{(]blank[>\]}})]|_{{2,}}", re.IGNORECASE)
+"""Blanks as other tools, and exercises, write them."""
 MOST_READINGS = 64
 LONGEST_GAP = 100_000
 """Tokens; no model takes more."""
@@ -77,7 +80,8 @@ def read_blanks(words: TextTokenizer, text: str, pieces: int = 3) -> list[Blank]
             least, most = _gap(match[0])
         blanks.append(Blank(kind, least, most, not before.strip(), before[-1:].isspace()))
     if not blanks:
-        raise InputError("the text has no blank: put [MASK], [WORD] or [GAP:2-5] where something is to be filled in")
+        raise InputError(no_blank(text, "[MASK], [WORD] or [GAP:2-5]"))
+    _refuse_other_masks(words, text)
     return blanks
 
 
@@ -113,6 +117,20 @@ def reading_with(words: TextTokenizer, text: str, lengths: Sequence[int]) -> Tex
     masks = [*(BLANK * length for length in lengths), ""]
     ids = words.encode("".join(part + mask for part, mask in zip(around, masks, strict=True)))
     return TextReading(Cloze(tuple(ids), tuple(t for t, token in enumerate(ids) if token == words.mask_id)), tuple(lengths))
+
+
+def no_blank(text: str, forms: str = BLANK) -> str:
+    """The message about a text without a blank; it names what was probably meant as one."""
+    other = OTHERS.search(text)
+    remedy = f"write {BLANK} instead of {other[0]!r}" if other else f"put {forms} where a token should be modelled"
+    return f"the text {shortened(text)} has no blank: {remedy}"
+
+
+def _refuse_other_masks(words: TextTokenizer, text: str) -> None:
+    """Of a text with blanks: a mask of another model beside them would be read as letters."""
+    for match in MASKS.finditer(text):
+        if match[0] not in (BLANK, words.mask_token):
+            raise InputError(f"the text {shortened(text)} has {match[0]!r} beside its blanks: write {BLANK} for every blank")
 
 
 def _blanks(words: TextTokenizer, text: str) -> list[re.Match[str]]:
@@ -165,7 +183,8 @@ def cloze_of(
         refuse_too_long(len(ids), max_length)
         return _at_positions(words, ids, positions)
     if not blanks:
-        raise InputError(f"the text {shortened(text)} has no blank: put [MASK] where a token should be modelled")
+        raise InputError(no_blank(text))
+    _refuse_other_masks(words, text)
     if targets is None:
         refuse_too_long(len(ids), max_length)
         return Cloze(tuple(ids), tuple(blanks))

@@ -7,7 +7,6 @@ side by side, nor of where the run was interrupted (see `randomness` and `passes
 from __future__ import annotations
 
 import os
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -33,10 +32,10 @@ from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo, SweepPlan
-from unmask.sampling.run.groups import Group, groups, independent_texts, starting_texts
+from unmask.sampling.run.groups import Group, groups, independent_texts, refuse_too_many_at_once, starting_texts
+from unmask.sampling.run.keeper import Keeper
 from unmask.sampling.run.result import (
     COUNTS,
-    Mark,
     SampleFolder,
     SampleRun,
     Snapshot,
@@ -49,6 +48,7 @@ from unmask.sampling.run.result import (
     table_of,
     writing_aside,
 )
+from unmask.sampling.run.resuming import refuse_other_terms, stored_plan
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 
@@ -86,6 +86,11 @@ class GroupRun(ABC):
         """One text per chain whose tokens do not depend on each other; drawn when first asked for."""
         return independent_texts(self.settings, self.group)
 
+    @cached_property
+    def user_independent(self) -> Float[Tensor, " n"]:
+        """The user's terms of these texts, by which a run that goes on knows them again."""
+        return self.group.target.energy.from_user(self.independent)
+
     def begin(self) -> None:  # noqa: B027
         """Put the chains at their starts; those of decoders are blank, and there already."""
 
@@ -110,6 +115,9 @@ class GroupRun(ABC):
 
         `independent`: texts of the same shape instead of those that take a pass.
         """
+        user = {}
+        if self.group.target.energy.user_terms:
+            user["user_independent"] = self.user_independent if independent is None else torch.zeros(len(independent)).double()
         return {
             "done": np.array(self.done),
             "chains": np.array(self.group.chains),
@@ -120,6 +128,7 @@ class GroupRun(ABC):
             "counts": self.counts.clone(),
             "scoring_passes": np.array(self.scoring_passes),
             "remembered": np.array(self.remembered + self.passes.remembered - self._remembered_before),
+            **user,
         }
 
     def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
@@ -163,7 +172,8 @@ class MarkovRun(GroupRun):
         self.spent = spent + started.reshape(-1, self.settings.replicas).sum(1)
 
     def mark(self, independent: Int[Tensor, "n T"] | None = None) -> dict[str, Tensor | NDArray[Any]]:
-        return {**super().mark(independent), **self.state.snapshot(), "swaps": self.swaps.clone()}
+        user = {"user_now": self.state.user.clone()} if self.group.target.energy.user_terms else {}
+        return {**super().mark(independent), **self.state.snapshot(), **user, "swaps": self.swaps.clone()}
 
     def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
         arrays = super().restore(saved)
@@ -272,37 +282,6 @@ def group_run(settings: SampleSettings, group: Group, made: Kernel | Decoder) ->
     return MarkovRun(settings, group, made) if isinstance(made, Kernel) else DecoderRun(settings, group, made)
 
 
-class Keeper:
-    """A group's samples and latest mark on their way to the folder: every so many seconds, and at the end.
-
-    Without a folder, all samples stay here.
-    """
-
-    def __init__(self, number: int, sweeps: int, write: Write | None, seconds: float, mark: Mark | None = None) -> None:
-        self.number, self.sweeps, self.write, self.seconds = number, sweeps, write, seconds
-        self.rows: list[SweepRows] = []
-        self.mark = mark
-        self._last = time.monotonic()
-
-    @property
-    def done(self) -> int:
-        """Sweeps of the mark."""
-        return 0 if self.mark is None else int(self.mark["done"])
-
-    def add(self, rows: Sequence[SweepRows], mark: Mark) -> None:
-        """Samples of further sweeps, and the mark after them."""
-        self.rows += rows
-        self.mark = mark
-        if time.monotonic() - self._last > self.seconds or self.done == self.sweeps:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what is there."""
-        if self.write and self.mark is not None:
-            self.write(self.number, [row for row in self.rows if row.sweep <= self.done], self.mark)
-            self.rows, self._last = [], time.monotonic()
-
-
 def memory_budget(memory: int | float | str | None, model: MaskedLM) -> int | None:
     """Bytes, where the user gave a budget."""
     return None if memory is None else budget_of("memory", memory, available_bytes(model.device))
@@ -328,11 +307,14 @@ def draw_samples(
     """
     with nullcontext() if shared is None else shared.engine:
         budget = memory_budget(memory, model)
-        planned = None if shared is None else shared.plan()
-        if planned is None:
-            found, plan = groups(settings, model, chains_at_once, user_terms, budget)
-        else:
-            found, plan = groups(settings, model, planned.sizes, user_terms, budget, planned.keeps)
+        begun = planned = stored_plan(out, settings, model)
+        if shared is not None and (begun is None or chains_at_once is not None):
+            planned = shared.plan()
+        at_once = chains_at_once if planned is None or (shared is None and chains_at_once is not None) else planned.sizes
+        found, plan = groups(settings, model, at_once, user_terms, budget, planned.keeps if planned else None)
+        if begun is not None and shared is None:
+            for group in found:
+                refuse_too_many_at_once(settings, group.target, len(group.chains), plan.keeps, begun=True)
         made = build_all(settings, model, found, plan)  # so that everything is checked before anything is written
         done = [0] * len(found)
 
@@ -346,6 +328,8 @@ def draw_samples(
             for number, group in enumerate(found):
                 run = group_run(settings, group, made[number])
                 saved = folder.checkpoint(number, run.mark(run.starts)) if folder else None
+                if folder and saved is not None:
+                    refuse_other_terms(folder.path, group.target, saved)
                 keepers.append(Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved))
                 if shared is None:
                     with folder.restoring(number) if folder and saved is not None else nullcontext():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -50,6 +51,13 @@ class Group:
         return Group(self.chains[first:end], self.target, starts, self.alike)
 
 
+class Planned(NamedTuple):
+    """How the chains are run: what is kept of conditionals, and the number of chains in each group."""
+
+    keeps: Keeps
+    sizes: tuple[int, ...]
+
+
 def groups(
     settings: SampleSettings,
     model: MaskedLM,
@@ -86,10 +94,10 @@ def groups(
         together = Group(chains, target, starts, chains)
         if isinstance(chains_at_once, int | None):
             size = chains_at_once or chain_cost(settings, target, plan.keeps).fitting(plan.budget)
-            _refuse_too_many_at_once(settings, target, min(size, len(chains)), plan.keeps)
+            refuse_too_many_at_once(settings, target, min(size, len(chains)), plan.keeps)
         first = 0
         while first < len(chains):
-            end = first + (size if planned is None else next(planned))
+            end = first + (size if planned is None else next(planned, len(chains)))
             found.append(together.part(first, end))
             first = end
     return found, plan
@@ -136,12 +144,17 @@ def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
         )
 
 
-def _refuse_too_many_at_once(settings: SampleSettings, target: Target, chains: int, keeps: Keeps) -> None:
+def refuse_too_many_at_once(settings: SampleSettings, target: Target, chains: int, keeps: Keeps, begun: bool = False) -> None:
+    """Before anything is allocated. Of a run that has `begun`, the number of chains side by side cannot change."""
     cost, free = chain_cost(settings, target, keeps), available_bytes(target.device)
+    fewer = f"chains_at_once {cost.fitting(free):,}"
     if cost.of(chains) > free:
+        remedy = (
+            f"end what holds the memory, or give another --out folder and {fewer}" if begun else f"give {fewer}, or shorter texts"
+        )
         raise InputError(
             f"{chains:,} chains at once need about {cost.of(chains) / GIGABYTE:,.0f} GB for their conditionals, and "
-            f"{free / GIGABYTE:.1f} GB are free: give chains_at_once {cost.fitting(free):,}, or shorter texts"
+            f"{free / GIGABYTE:.1f} GB are free: {remedy}"
         )
 
 

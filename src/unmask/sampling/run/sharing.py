@@ -23,10 +23,11 @@ from unmask.runs.engines import OnRay
 from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.energy import UserTerm
 from unmask.sampling.kernels.kernel import Kernel
-from unmask.sampling.run.advance import GroupRun, Keeper, build_all, group_run, memory_budget
-from unmask.sampling.run.groups import Group, groups
+from unmask.sampling.run.advance import GroupRun, build_all, group_run, memory_budget
+from unmask.sampling.run.groups import Group, Planned, groups
+from unmask.sampling.run.keeper import Keeper
 from unmask.sampling.run.result import Snapshot, SweepRows, on_host
-from unmask.sampling.settings import Keeps, SampleSettings
+from unmask.sampling.settings import SampleSettings
 
 SECONDS = 2.0
 """About how long a worker computes before it answers; one sweep at least."""
@@ -36,13 +37,6 @@ ADDED = ("counts", "scoring_passes", "remembered", "swaps")
 """Arrays of a snapshot that are sums over the chains."""
 COMMON = ("done", "positions", "steps")
 """Those that all chains of a group share; the others have rows for each chain."""
-
-
-class Planned(NamedTuple):
-    """How a worker would run the chains: what is kept of conditionals, and the number of chains in each group."""
-
-    keeps: Keeps
-    sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
