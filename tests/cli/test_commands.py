@@ -96,7 +96,7 @@ def test_a_bad_text_among_many_is_named_before_anything_is_printed(model, tmp_pa
     (tmp_path / "texts.txt").write_text(f"{TWO}\nthe cat\n")
     assert refused("fill", "--file", tmp_path / "texts.txt", *model).startswith("text 2 of 2: the text 'the cat' has no blank")
     assert refused("fill", tmp_path / "texts.txt", *model).endswith(
-        f"is a file, not a text: give --file {tmp_path / 'texts.txt'}"
+        f"is the name of a file: give --file {tmp_path / 'texts.txt'}"
     )
     assert "both given" in refused("fill", TWO, "--file", tmp_path / "texts.txt", *model)
     (tmp_path / "texts.txt").write_bytes(b"\n\xff\n")
