@@ -109,7 +109,8 @@ class Joint:
 
     def _spelled(self, values: Any, sites: Sequence[int]) -> Any:
         """Token ids of `values`, where these are tokens as `label` spells them, one for each of the sites; else `values`."""
-        if isinstance(values, str | Tensor) or len(values) != len(sites) or not all(isinstance(word, str) for word in values):
+        spelled = isinstance(values, list | tuple) and len(values) == len(sites) and all(isinstance(word, str) for word in values)
+        if not spelled:
             return values
         found = []
         for word, site in zip(values, sites, strict=True):

@@ -154,7 +154,6 @@ OF_VERB: dict[str, dict[str, str]] = {
     "sample": {
         "kernel": "sampler method algorithm alg decoder remasking strategy predictor",
         "chains": "num_samples n_samples num_return_sequences n samples num_texts num_chains n_chains num count",
-        "sweeps": "steps num_steps n_steps iterations iters n_iter num_iters max_iter epochs",
         "template": TEXT + " prefix sequence",
         "init": "initial start seed_text init_text starts",
         "random_start": "random_init",
@@ -262,6 +261,9 @@ SAID: dict[str, dict[str, str | tuple[str, str]]] = {
     },
     "evaluate": {"tasks": "tasks of the LM Evaluation Harness run with the command unmask-lm-eval"},
     "sample": {
+        "steps num_steps n_steps iterations iters n_iter num_iters max_iter epochs": (
+            "chains redraw all of their tokens --sweeps times; decoders fill a text in --decoding-steps"
+        ),
         "cfg cfg_scale guidance guidance_scale": "there is no guidance; in Python user_terms adds terms to the energy",
         "repetition_penalty no_repeat_ngram_size": "there is no penalty; in Python user_terms adds terms to the energy",
         "do_sample greedy": "every draw is random; --decoding-temperature 0 takes the likeliest tokens",

@@ -111,7 +111,7 @@ def score(
             raise InputError(f"{name} {value} says how a file is read, and no file was given: leave it out")
     check_format(format, tokens, on_stream=False)
     if out is not None:
-        if (named := Path(out).suffix) in FILES and not Path(out).is_dir():
+        if (named := Path(out).suffix) in FILES and not Path(out).exists():
             raise InputError(
                 f"out {str(out)!r} is named as a file, and is a folder with scores{named} in it: name it without {named}"
             )

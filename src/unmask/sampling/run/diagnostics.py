@@ -365,7 +365,8 @@ def _beside(chance: float, shown: str) -> str:
 def _mixing(found: Diagnosis) -> list[str]:
     if found.chains < 2 or found.draws < 4:
         return [
-            f"{found.chains} chains of {found.draws} draws are too few to know whether they mix: run 2 or more, of 4 or more."
+            f"{found.chains} chains of {found.draws} draws are too few to know whether they mix: "
+            "run 2 or more chains, with 4 or more draws each."
         ]
     known = [f for f in found.functionals if not isnan(f.r_hat)]
     if not known:
