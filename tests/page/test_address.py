@@ -122,7 +122,7 @@ def test_one_sentence_goes_through_all_views(page):
     for view in ("Dependence", "Sample", "Score"):
         page.tab.get_by_role("navigation").get_by_role("link", name=view).click()
         page.tab.wait_for_selector(f"nav a[aria-current]:text-is('{view}')")
-        assert pressed(page) == 2
+        page.until("document.querySelectorAll('.words button.word[aria-pressed=true]').length === 2")
         assert page.tab.locator(".sentence input").first.input_value() == "A man is riding a horse."
         assert page.tab.locator(".words .pinned").inner_text() == pinned
     page.tab.wait_for_selector(".scored")
