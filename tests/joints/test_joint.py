@@ -153,3 +153,10 @@ def test_tokens_may_be_named_as_they_are_spelled():
     assert joint.conditional(0, words[1:]).equal(joint.conditional(0, [int(ids[0, 1])]))
     with pytest.raises(InputError, match="'xyzzy' is not among the candidates of blank 2: give more candidates"):
         joint.log_prob([words[0], "xyzzy"])
+
+
+def test_a_spelling_of_two_tokens_is_refused(monkeypatch):
+    joint = unmask.fill("The [MASK] [MASK] at the casino.", candidates=4).joint
+    monkeypatch.setattr(type(joint), "label", lambda self, token_id: "same")
+    with pytest.raises(InputError, match="'same' is how 4 candidates of blank 1 are spelled: give token ids"):
+        joint.log_prob(["same", "same"])

@@ -99,7 +99,7 @@ class Joint:
     def log_prob(self, values: Sequence[int] | Sequence[str] | Sequence[Sequence[int]] | Tensor) -> Tensor:
         """log mu of token ids, shape (k,) or (n, k), or of k tokens as they are spelled.
 
-        Token ids outside the candidates have log-probability -inf.
+        Token ids outside the candidates have log-probability -inf; spelled tokens outside them are refused.
         """
         ids = self._ids(self._spelled(values, range(self.sites)))
         places, known = self._places(ids.reshape(-1, self.sites))
@@ -117,6 +117,8 @@ class Joint:
             ids = [i for i in self.tables.candidates[site].tolist() if self.label(i) == word]
             if not ids:
                 raise InputError(f"{word!r} is not among the candidates of blank {site + 1}: give more candidates, or targets")
+            if len(ids) > 1:
+                raise InputError(f"{word!r} is how {len(ids)} candidates of blank {site + 1} are spelled: give token ids")
             found.append(ids[0])
         return found
 

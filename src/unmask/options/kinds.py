@@ -89,10 +89,8 @@ class Candidates(Whole):
         try:
             return int(given)
         except ValueError:
-            raise InputError(
-                f"--candidates {checks.shown(given)} is not a whole number: give how many tokens to consider at each blank; "
-                "words to score go to --answers of fill, or to --targets"
-            ) from None
+            wrong = f"--candidates {checks.shown(given)} is not a whole number"
+            raise InputError(f"{wrong}: give how many tokens to consider; words to score go to --answers of fill") from None
 
     def check(self, name: str, given: Any) -> Any:
         ids = not isinstance(given, str) and hasattr(given, "__len__")

@@ -43,6 +43,17 @@ DECODERS = {name: entry.options for name, entry in KERNELS.items() if "decoding_
 """The decoders that can take the likeliest token, which the harness calls greedy."""
 
 
+def run_folder() -> Any:
+    """The row of a verb whose run is kept in a folder and continued."""
+    return output_row(
+        None,
+        File(),
+        "Folder of the run; the same command continues a run that was stopped.",
+        required="command",
+        python="Left out, the result is in memory only.",
+    )
+
+
 class ScoreNames(Listed):
     """Names of scores."""
 
@@ -168,13 +179,7 @@ class EvaluateOptions(Printed, SharedWork, Loaded):
         "What the run, or each worker, may keep on the device, such as 20GB or 0.5; as many pairs as fit are measured at once.",
         otherwise="half of a GPU's free memory; one pair at a time on a CPU",
     )
-    out: Any = output_row(
-        None,
-        File(),
-        "Folder of the run; the same command continues a run that was stopped.",
-        required="command",
-        python="Left out, the result is in memory only.",
-    )
+    out: Any = run_folder()
 
 
 @dataclass(frozen=True)
@@ -205,13 +210,7 @@ class FrontierOptions(Printed, Loaded):
         otherwise="the model's own",
     )
     seed: int = option(0, Whole(0, LARGEST_SEED), "Seed of random orders and of the bootstrap.")
-    out: Any = output_row(
-        None,
-        File(),
-        "Folder of the run; the same command continues a run that was stopped.",
-        required="command",
-        python="Left out, the result is in memory only.",
-    )
+    out: Any = run_folder()
 
 
 class OneScore(ScoreNames):
