@@ -73,6 +73,12 @@ class Entropies:
         return self.total_correlation((a, b), context)
 
 
+def pair_information(model: LabModel) -> float:
+    """Mean mutual information of two sites, in nats."""
+    entropies = Entropies(model)
+    return float(np.mean([entropies.mutual_information(i, j) for i, j in combinations(range(model.space.sites), 2)]))
+
+
 def masked_total_correlation(model: LabModel, law: MaskLaw) -> float:
     """E_K TC(x_K | x_{-K}): what a factorised head loses per step, for masks that do not look at x."""
     entropies = Entropies(model)

@@ -1,1 +1,1 @@
-"""The studies of `unmask lab`: one statement of the slides per file."""
+"""The studies of `unmask lab`: one statement of the theory per file. What computes is imported when a study runs."""

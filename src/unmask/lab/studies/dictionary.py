@@ -6,114 +6,99 @@ maximum likelihood in the worst direction of parameter space, which 1 / gap boun
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from unmask.lab import figures
-from unmask.lab.dynamics import (
-    MaskLaw,
-    block_dynamics,
-    dirichlet_form,
-    mixing_time,
-    naive_dynamics,
-    spectral_gap,
-    stationary_law,
-    surprise_masks,
-    tensorisation_constant,
-    total_variation,
-    uniform_masks,
-)
-from unmask.lab.estimation import block_covariance, block_information, fisher_information, mean_cost, worst_cost
-from unmask.lab.model import LabModel
-from unmask.lab.studies.study import ModelSettings, Study, Table, counted, parse_numbers, parse_sizes
-from unmask.options.lab import Dictionary
+from unmask.lab.spins import Folder, Numbers, Seed, Sizes, SpinModel, read_numbers, read_sizes
+from unmask.lab.study import BLUE, GREEN, GREY, ORANGE, RED, Study, Table, counted, lab_folder, panels, plain_numbers, shades
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from unmask.figures import Figure
+    from unmask.lab.dynamics import MaskLaw
+    from unmask.lab.model import LabModel
+
+DEFAULT = SpinModel()
+ADAPTIVE_SIZE = 2
+"""Masked sites of the adaptive masks."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """One mask law: the sampler's side and the learner's side."""
+def dictionary(
+    model: SpinModel = DEFAULT,
+    *,
+    k: Sizes = "all",
+    couplings: Numbers = "0:0.5:11",
+    seed: Seed = 0,
+    out: Folder | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """Theorem 1: samples needed and mixing time are one quantity.
 
-    masks: str
-    gap: float
-    relaxation: float
-    mixing_time: float
-    worst_cost: float
-    mean_cost: float
-    tensorisation: float | None
-    identity_error: float
+    Parameters
+    ----------
+    model
+        Spins, or an explicit joint.
+    k
+        Masked sites: all, or numbers with commas.
+    couplings
+        Couplings to sweep: numbers with commas, or FIRST:LAST:COUNT.
+    seed
+        Seed of the search for the tensorisation constant.
+    out
+        Folder for figure and numbers: new, empty, or an earlier lab's.
+    progress
+        Called with the parts done, their number, and what they are.
+    """
+    import numpy as np
 
-
-def measure(model: LabModel, law: MaskLaw, seed: int) -> Row:
-    """Both sides of the dictionary for one mask law."""
-    chain = block_dynamics(model, law)
-    gap = spectral_gap(chain, model.p)
-    information, covariance = block_information(model, law), block_covariance(model, law)
-    fisher = fisher_information(model)
-    constant = tensorisation_constant(model, law, seed=seed) if not law.adaptive and model.p.min() > 0 else None
-    return Row(
-        law.name,
-        gap,
-        1 / gap,
-        mixing_time(chain, model.p),
-        worst_cost(covariance, fisher),
-        mean_cost(covariance, fisher),
-        constant,
-        max(abs(float(v @ information @ v) - dirichlet_form(chain, model.p, model.score @ v)) for v in np.eye(len(fisher))),
+    from unmask.lab.dynamics import (
+        block_dynamics,
+        naive_dynamics,
+        spectral_gap,
+        stationary_law,
+        surprise_masks,
+        total_variation,
+        uniform_masks,
     )
+    from unmask.lab.estimation import block_covariance, fisher_information, worst_cost
 
-
-def run(options: Dictionary, progress: Progress | None = None) -> Study:
-    """Compute the study."""
-    settings = ModelSettings.of(options)
-    model = settings.build()
-    sizes = parse_sizes(options.k, model.space.sites)
-    couplings = () if settings.table is not None else parse_numbers(options.couplings, "couplings")
-    step = counted(progress, len(sizes) + 1 + len(couplings), "gaps and information")
-    adaptive = surprise_masks(model, options.adaptive_k, options.sharpness)
-    rows = []
-    for k in sizes:
-        rows.append(measure(model, uniform_masks(model.space, k), options.seed))
+    folder, spins = lab_folder(out, model.table), model.build()
+    sizes = read_sizes(k, spins.space.sites)
+    swept = [] if model.table is not None else read_numbers("couplings", couplings).tolist()
+    step = counted(progress, len(sizes) + 1 + len(swept), "gaps and information")
+    adaptive, rows = surprise_masks(spins, ADAPTIVE_SIZE), []
+    for law in (*(uniform_masks(spins.space, size) for size in sizes), adaptive):
+        rows.append(_row(spins, law, seed))
         step()
-    rows.append(measure(model, adaptive, options.seed))
-    step()
-    right, naive = block_dynamics(model, adaptive), naive_dynamics(model, adaptive)
-    invariance = float(np.abs(model.p @ right - model.p).max())
-    naive_tv = total_variation(stationary_law(naive), model.p)
+    right, naive = block_dynamics(spins, adaptive), naive_dynamics(spins, adaptive)
+    invariance, naive_tv = float(np.abs(spins.p @ right - spins.p).max()), total_variation(stationary_law(naive), spins.p)
     sweep = []
-    for coupling in couplings:
-        other = settings.at(coupling)
+    for coupling in swept:
+        other = model.at(coupling)
         fisher = fisher_information(other)
-        for k in sizes:
-            law = uniform_masks(other.space, k)
-            gap = spectral_gap(block_dynamics(other, law), other.p)
+        for law, size in ((uniform_masks(other.space, size), size) for size in sizes):
+            relaxation = 1 / spectral_gap(block_dynamics(other, law), other.p)
             cost = worst_cost(block_covariance(other, law), fisher)
-            sweep.append({"coupling": coupling, "k": k, "relaxation": 1 / gap, "worst_cost": cost})
+            sweep.append({"coupling": coupling, "k": size, "relaxation": relaxation, "worst_cost": cost})
         step()
-    used = [row["worst_cost"] / row["relaxation"] for row in sweep]
-    tight, tightest = min(used, default=np.nan), max(used, default=np.nan)
+    shares = [row["worst_cost"] / row["relaxation"] for row in sweep]
     findings = [
-        f"**The bound holds everywhere, and little is lost in it**: over the sweep the worst direction needs from {tight:.0%} "
-        f"to {tightest:.0%} of what 1/gap allows. A loss learns slowly where its sampler mixes slowly; what is missing to "
-        "100% is how far the sampler's slowest function is from any combination of the model's scores."
-        if sweep
+        f"**The bound holds everywhere, and little is lost in it**: over the sweep the worst direction needs from "
+        f"{min(shares):.0%} to {max(shares):.0%} of what 1/gap allows. A loss learns slowly where its sampler mixes slowly; what "
+        "is missing to 100% is how far the sampler's slowest function is from any combination of the model's scores."
+        if shares
         else "**The bound holds** for every mask size.",
-        "The reason is an identity, not an estimate: the information in the masked loss along a direction v *is* the "
-        "Dirichlet form of the score v·s under the matching Gibbs sampler (largest difference here "
-        f"{max(r.identity_error for r in rows):.0e}).",
-        "**Masks that look at the text** fit in the same dictionary if the conditional knows about the choice, p(x_K | x_-K, "
-        f"K) ∝ p(x) p(K | x): the chain then keeps p exactly (off by {invariance:.0e}). With the plain p(x_K | x_-K) it "
-        f"settles on another law, {naive_tv:.3f} away in total variation.",
+        "The reason is an identity, not an estimate: the information in the masked loss along a direction v *is* the Dirichlet "
+        "form of the score v·s under the matching Gibbs sampler (largest difference here "
+        f"{max(row['identity_error'] for row in rows):.0e}).",
+        "**Masks that look at the text** fit in the same dictionary if the conditional knows about the choice, p(x_K | x_-K, K) "
+        f"∝ p(x) p(K | x): the chain then keeps p exactly (off by {invariance:.0e}). With the plain p(x_K | x_-K) it settles on "
+        f"another law, {naive_tv:.3f} away in total variation.",
     ]
     table = Table(
-        f"{settings.describe()}: sampling (left) and learning (right) with the same masks",
+        f"{model.describe()}: sampling (left) and learning (right) with the same masks",
         ("masks", "gap", "1/gap", "t_mix", "samples, worst direction", "samples, mean direction", "AT constant ≥"),
-        [["-" if number is None else number for number in list(asdict(r).values())[:-1]] for r in rows],
+        [["-" if number is None else number for number in list(row.values())[:-1]] for row in rows],
         "t_mix: steps until the sampler is within 1/4 of its law in total variation, from any start. Samples are multiples of "
         "what maximum likelihood needs (k = N: exactly 1); theorem 1: the worst direction is at most 1/gap. AT: approximate "
         "tensorisation of entropy, which is 1/gap for errors of any size; the largest ratio that a search found. Adaptive masks "
@@ -123,51 +108,79 @@ def run(options: Dictionary, progress: Progress | None = None) -> Study:
         "Adaptive masks: the right conditional and the naive one",
         ("conditional", "max |πP - π|", "TV(stationary law, p)"),
         [
-            ("p(x_K | x_-K, K)", invariance, total_variation(stationary_law(right), model.p)),
-            ("p(x_K | x_-K)", float(np.abs(model.p @ naive - model.p).max()), naive_tv),
+            ("p(x_K | x_-K, K)", invariance, total_variation(stationary_law(right), spins.p)),
+            ("p(x_K | x_-K)", float(np.abs(spins.p @ naive - spins.p).max()), naive_tv),
         ],
     )
     return Study(
         "dictionary",
         "Theorem 1: training efficiency is mixing",
-        "“Sample efficiency of MLM losses can be characterized via mixing time of Gibbs-like sampler.”",
+        "Li et al. (2024): “Sample efficiency of MLM losses can be characterized via mixing time of Gibbs-like sampler.”",
         findings,
         [table, control],
         "Left: every dot is one coupling and one mask size; across, what the sampler's gap allows, up, what learning really "
         "needs in its worst direction. No dot is above the line, and the dots follow it closely. Right: the model of the "
         "table, mask size by mask size.",
-        lambda: _draw(rows[: len(sizes)], sizes, sweep),
+        lambda: _draw(rows[:-1], sizes, sweep),
         {
-            "options": {**options.to_dict(), "model": settings.describe()},
-            "rows": [asdict(r) for r in rows],
+            "options": model.options(k=k, couplings=couplings, seed=seed),
+            "rows": rows,
             "sweep": sweep,
             "adaptive": {"right_invariance": invariance, "naive_tv": naive_tv},
         },
+    ).save(folder)
+
+
+def _row(model: LabModel, law: MaskLaw, seed: int) -> dict[str, Any]:
+    """The sampler's side and the learner's side for one mask law."""
+    import numpy as np
+
+    from unmask.lab.dynamics import block_dynamics, dirichlet_form, mixing_time, spectral_gap, tensorisation_constant
+    from unmask.lab.estimation import block_covariance, block_information, fisher_information, mean_cost, worst_cost
+
+    chain, fisher = block_dynamics(model, law), fisher_information(model)
+    information, covariance = block_information(model, law), block_covariance(model, law)
+    gap = spectral_gap(chain, model.p)
+    errors = [abs(float(v @ information @ v) - dirichlet_form(chain, model.p, model.score @ v)) for v in np.eye(len(fisher))]
+    return {
+        "masks": law.name,
+        "gap": gap,
+        "relaxation": 1 / gap,
+        "mixing_time": mixing_time(chain, model.p),
+        "worst_cost": worst_cost(covariance, fisher),
+        "mean_cost": mean_cost(covariance, fisher),
+        "tensorisation": tensorisation_constant(model, law, seed=seed) if not law.adaptive and model.p.min() > 0 else None,
+        "identity_error": max(errors),
+    }
+
+
+def _draw(rows: list[dict[str, Any]], sizes: Sequence[int], sweep: list[dict[str, float]]) -> Figure:
+    figure, (left, right) = panels(
+        (
+            "Slow to sample = slow to learn",
+            "1 / spectral gap of the Gibbs sampler",
+            "samples needed, worst direction\n(maximum likelihood = 1)",
+        ),
+        ("Mask more, and both get faster", "masked sites k", "samples (maximum likelihood = 1), or steps"),
     )
-
-
-def _draw(rows: list[Row], sizes: tuple[int, ...], sweep: list[dict[str, float]]) -> Figure:
-    figure, (left, right) = figures.panels(("Slow to sample = slow to learn", "Mask more, and both get faster"))
-    colours = figures.shades(len(sizes))
-    points = sweep or [{"k": k, "relaxation": r.relaxation, "worst_cost": r.worst_cost} for k, r in zip(sizes, rows, strict=True)]
+    points = sweep or [row | {"k": k} for k, row in zip(sizes, rows, strict=True)]
     top = max(p["relaxation"] for p in points) * 1.6
-    left.plot([0.8, top], [0.8, top], color=figures.GREY, linestyle="--", linewidth=1.2)
-    left.fill_between([0.8, top], [0.8, top], top, color=figures.RED, alpha=0.07, linewidth=0)
-    left.text(1.1, top / 1.5, "forbidden by theorem 1", color=figures.RED, fontsize=9, va="top")
-    for k, colour in zip(sizes, colours, strict=True):
-        mine = [p for p in points if p["k"] == k]
-        relaxation, cost = ([p[name] for p in mine] for name in ("relaxation", "worst_cost"))
+    left.plot([0.8, top], [0.8, top], color=GREY, linestyle="--", linewidth=1.2)
+    left.fill_between([0.8, top], [0.8, top], top, color=RED, alpha=0.07, linewidth=0)
+    left.text(1.1, top / 1.5, "forbidden by theorem 1", color=RED, fontsize=9, va="top")
+    for k, colour in zip(sizes, shades(len(sizes)), strict=True):
+        relaxation, cost = ([p[name] for p in points if p["k"] == k] for name in ("relaxation", "worst_cost"))
         left.plot(relaxation, cost, "o-", color=colour, label=f"k = {k}", linewidth=0.8, alpha=0.95)
-    left.set(xscale="log", yscale="log", xlim=(0.8, top), ylim=(0.8, top), xlabel="1 / spectral gap of the Gibbs sampler")
-    left.set_ylabel("samples needed, worst direction\n(maximum likelihood = 1)")
-    for axis in (left.xaxis, left.yaxis):
-        figures.plain_numbers(axis)
+    left.set(xscale="log", yscale="log", xlim=(0.8, top), ylim=(0.8, top))
     left.legend(title="masked sites", loc="lower right")
-    right.plot(sizes, [r.relaxation for r in rows], "s--", color=figures.GREY, label="1 / gap (bound)")
-    right.plot(sizes, [r.worst_cost for r in rows], "o-", color=figures.BLUE, label="samples, worst direction")
-    right.plot(sizes, [r.mean_cost for r in rows], "o-", color=figures.GREEN, label="samples, mean direction")
-    right.plot(sizes, [r.mixing_time for r in rows], "^-", color=figures.ORANGE, label="mixing time (steps)")
-    right.set(yscale="log", xticks=sizes, xlabel="masked sites k", ylabel="samples (maximum likelihood = 1), or steps")
-    figures.plain_numbers(right.yaxis)
+    for name, look, colour, label in (
+        ("relaxation", "s--", GREY, "1 / gap (bound)"),
+        ("worst_cost", "o-", BLUE, "samples, worst direction"),
+        ("mean_cost", "o-", GREEN, "samples, mean direction"),
+        ("mixing_time", "^-", ORANGE, "mixing time (steps)"),
+    ):
+        right.plot(sizes, [row[name] for row in rows], look, color=colour, label=label)
+    right.set(yscale="log", xticks=sizes)
+    plain_numbers(left.xaxis, left.yaxis, right.yaxis)
     right.legend()
     return figure

@@ -8,170 +8,174 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy.special import entr
-
 from unmask.errors import InputError
-from unmask.lab import figures
-from unmask.lab.model import LabModel
-from unmask.lab.schedules import (
-    Entropies,
-    contiguous,
-    extreme_schedule,
-    greedy_law,
-    kl,
-    mask_predict_law,
-    masked_cross_entropy,
-    schedule_cost,
-    shuffled,
-    spread,
-    unmasking_law,
-)
-from unmask.lab.studies.study import ModelSettings, Study, Table, counted, without_rounding
-from unmask.options.lab import Schedule
+from unmask.lab.spins import Folder, Seed, SpinModel
+from unmask.lab.study import SERIES, Study, Table, counted, lab_folder, panels, without_rounding
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from unmask.figures import Figure
+    from unmask.lab.model import LabModel
 
-MAX_SITES = 10
-REDRAWN = ("KL, keep the surest tokens", "entropy, keep the surest tokens", "KL, mask-predict, random re-masking")
+DEFAULT = SpinModel(sites=8, coupling=0.6, fields="0.2", graph="path")
+MOST_SITES = 10
+RANDOM_ORDERS = 200
+"""To average, for each number of steps."""
 FIXED = ("neighbours together", "surest sites first", "random order", "spread apart", "best possible")
+SUREST, REMASKED = "keep the surest tokens", "mask-predict, random re-masking"
 
 
-def run(options: Schedule, progress: Progress | None = None) -> Study:
-    """Compute the study."""
-    settings = ModelSettings.of(options)
-    model = settings.build()
-    sites = model.space.sites
-    if not 2 <= sites <= MAX_SITES:
-        raise InputError(f"{sites} sites: the best schedule is searched over all groupings of 2 to {MAX_SITES} sites")
-    if model.p.min() <= 0:
+def schedule(
+    model: SpinModel = DEFAULT, *, seed: Seed = 0, out: Folder | None = None, progress: Progress | None = None
+) -> Study:
+    """What unmasking in few parallel steps costs, and which order costs least.
+
+    Parameters
+    ----------
+    model
+        Spins, or an explicit joint, of 2 to 10 sites.
+    seed
+        Seed of the random orders.
+    out
+        Folder for figure and numbers: new, empty, or an earlier lab's.
+    progress
+        Called with the parts done, their number, and what they are.
+    """
+    import numpy as np
+    from scipy.special import entr
+
+    from unmask.lab.schedules import masked_cross_entropy
+
+    folder, spins = lab_folder(out, model.table), model.build()
+    sites, generator = spins.space.sites, np.random.default_rng(seed)
+    if not 2 <= sites <= MOST_SITES:
+        raise InputError(f"{sites} sites: the best schedule is searched over all groupings of 2 to {MOST_SITES} sites")
+    if spins.p.min() <= 0:
         raise InputError(
-            f"{model.name}: schedules reach contexts of probability zero; smooth the table so that every state is possible"
+            f"{spins.name}: schedules reach contexts of probability zero; smooth the table so that every state is possible"
         )
-    generator = np.random.default_rng(options.seed)
-    entropies = Entropies(model)
-    entropy = float(entr(model.p).sum())
-    rows: list[dict[str, Any]] = []
-    step = counted(progress, sites, "steps")
+    step, rows = counted(progress, sites, "steps"), []
     for steps in range(1, sites + 1):
-        rows.append(_row(model, steps, options.orders, generator, entropies))
+        rows.append(_row(spins, steps, generator))
         step()
-    error = max(row["identity_error"] for row in rows)
-    path_sum = sum(masked_cross_entropy(model, k) / k for k in range(1, sites + 1))
-    half = rows[1]
-    narrower = rows[-1]["KL, keep the surest tokens"] > rows[0]["KL, keep the surest tokens"]
-    further = "with more steps the samples get *further* from p" if narrower else "its distance from p"
+    entropy = float(entr(spins.p).sum())
+    average = sum(masked_cross_entropy(spins, k) / k for k in range(1, sites + 1))
+    first, half, last = rows[0], rows[1], rows[-1]
+    as_good = next((r["steps"] for r in rows if r[FIXED[0]] <= half["best possible"] + 1e-12), sites)
+    away = last[f"KL, {SUREST}"] > first[f"KL, {SUREST}"]
     findings = [
         "**The cost of a schedule is the dependence inside its groups.** KL(p‖sampler) computed from the sampler's law and "
-        f"as a sum of conditional total correlations agree to {error:.0e}.",
+        f"as a sum of conditional total correlations agree to {max(row['identity_error'] for row in rows):.0e}.",
         f"**How sites are grouped matters more than how many steps there are.** With {half['steps']} steps, neighbours "
         f"together cost {half['neighbours together']:.3f} nats and the best grouping {half['best possible']:.3f} "
-        f"({_spell(half['best schedule'])}); neighbours together get there in {_as_good(rows, half['best possible'])} steps. "
-        "The rule: draw together what depends least on each other.",
+        f"({_spell(half['best schedule'])}); neighbours together get there in {as_good} steps. The rule: draw together what "
+        "depends least on each other.",
         "**Keeping the surest *tokens* is another matter.** An order that looks at the values drawn, as confidence-based "
-        f"decoders do, no longer samples p: {further} ({rows[0]['KL, keep the surest tokens']:.2f} nats in one step, "
-        f"{rows[-1]['KL, keep the surest tokens']:.2f} in {sites}), and their entropy goes from "
-        f"{rows[0]['entropy, keep the surest tokens']:.2f} to {rows[-1]['entropy, keep the surest tokens']:.2f} nats (p has "
-        f"{entropy:.2f}). That is a search for a likely text: good for one translation, not for sampling. Choosing the surest "
-        "*site* before drawing keeps p exactly at one site per step.",
-        f"**The average over all masks is the entropy**: Σ_k (1/k) E[masked cross-entropy] = {path_sum:.6f} nats, H(p) = "
+        f"decoders do, no longer samples p: {'with more steps the samples get *further* from p' if away else 'its distance'} "
+        f"({first[f'KL, {SUREST}']:.2f} nats in one step, {last[f'KL, {SUREST}']:.2f} in {sites}), and their entropy goes from "
+        f"{first[f'entropy, {SUREST}']:.2f} to {last[f'entropy, {SUREST}']:.2f} nats (p has {entropy:.2f}). That is a search for "
+        "a likely text: good for one translation, not for sampling. Choosing the surest *site* before drawing keeps p exactly "
+        "at one site per step.",
+        f"**The average over all masks is the entropy**: Σ_k (1/k) E[masked cross-entropy] = {average:.6f} nats, H(p) = "
         f"{entropy:.6f} nats.",
+    ]
+    redrawn = (f"KL, {SUREST}", f"entropy, {SUREST}", f"KL, {REMASKED}")
+    tables = [
+        Table(
+            f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
+            ("steps", *FIXED, "worst possible"),
+            [(r["steps"], *(without_rounding(r[name]) for name in (*FIXED, "worst possible"))) for r in rows],
+            f"Exact conditionals at every step; even groups. Random order: mean of {RANDOM_ORDERS}.",
+        ),
+        Table(
+            "Orders that redraw or look at the values drawn",
+            ("steps", f"{SUREST}: KL", "entropy", f"{REMASKED}: KL", "best fixed schedule"),
+            [(r["steps"], *(r[name] for name in redrawn), _spell(r["best schedule"])) for r in rows],
+            f"H(p) = {entropy:.3f} nats. Sites are numbered from 1.",
+        ),
     ]
     return Study(
         "schedule",
         "Unmasking schedules: what few steps cost",
-        "“Iteratively refine current guess, s.t. one forward pass updates multiple positions simultaneously. If # of steps "
-        "is small, latency is low.”",
+        "Li et al. (2024): “Iteratively refine current guess, s.t. one forward pass updates multiple positions simultaneously. If "
+        "# of steps is small, latency is low.”",
         findings,
-        [
-            Table(
-                f"{settings.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
-                ("steps", *FIXED, "worst possible"),
-                [(r["steps"], *(without_rounding(r[name]) for name in (*FIXED, "worst possible"))) for r in rows],
-                f"Exact conditionals at every step; even groups. Random order: mean of {options.orders}.",
-            ),
-            Table(
-                "Orders that redraw or look at the values drawn",
-                ("steps", "keep the surest tokens: KL", "entropy", "mask-predict, random re-masking: KL", "best fixed schedule"),
-                [(r["steps"], *(r[name] for name in REDRAWN), _spell(r["best schedule"])) for r in rows],
-                f"H(p) = {entropy:.3f} nats. Sites are numbered from 1.",
-            ),
-        ],
+        tables,
         "Left: orders that do not look at the values being drawn; each reaches zero at one site per step, and the grouping "
         "decides how soon. Middle: keeping the tokens that came out surest moves away from p with every step; redrawing random "
         "sites comes near p but does not reach it. Right: the entropy of the samples, against that of p.",
         lambda: _draw(rows, sites, entropy),
         {
-            "options": {**options.to_dict(), "model": settings.describe()},
+            "options": model.options(seed=seed),
             "entropy": entropy,
-            "sum_of_masked_cross_entropies": path_sum,
+            "sum_of_masked_cross_entropies": average,
             "rows": rows,
         },
-    )
+    ).save(folder)
 
 
-def _row(model: LabModel, steps: int, orders: int, generator: np.random.Generator, entropies: Entropies) -> dict[str, Any]:
-    sites = model.space.sites
-    fixed = {"neighbours together": contiguous(sites, steps), "spread apart": spread(sites, steps)}
-    costs = {name: sum(schedule_cost(model, schedule, entropies)) for name, schedule in fixed.items()}
-    error = max(abs(costs[name] - kl(model.p, unmasking_law(model, schedule))) for name, schedule in fixed.items())
-    random = [sum(schedule_cost(model, shuffled(sites, steps, generator), entropies)) for _ in range(orders)]
-    best, schedule = extreme_schedule(model, steps)
-    sure, redrawn = greedy_law(model, steps, "sure token"), mask_predict_law(model, steps)
+def _row(model: LabModel, steps: int, generator: np.random.Generator) -> dict[str, Any]:
+    """What each order costs with this many steps."""
+    import numpy as np
+    from scipy.special import entr
+
+    from unmask.lab import schedules
+
+    sites, entropies = model.space.sites, schedules.Entropies(model)
+    fixed = {"neighbours together": schedules.contiguous(sites, steps), "spread apart": schedules.spread(sites, steps)}
+    costs = {name: sum(schedules.schedule_cost(model, groups, entropies)) for name, groups in fixed.items()}
+    laws = {name: schedules.unmasking_law(model, groups) for name, groups in fixed.items()}
+    orders = [schedules.shuffled(sites, steps, generator) for _ in range(RANDOM_ORDERS)]
+    best, groups = schedules.extreme_schedule(model, steps)
+    surest, redrawn = schedules.greedy_law(model, steps, "sure token"), schedules.mask_predict_law(model, steps)
     return {
         "steps": steps,
         **costs,
-        "random order": float(np.mean(random)),
-        "surest sites first": kl(model.p, greedy_law(model, steps, "sure site")),
+        "random order": float(np.mean([sum(schedules.schedule_cost(model, order, entropies)) for order in orders])),
+        "surest sites first": schedules.kl(model.p, schedules.greedy_law(model, steps, "sure site")),
         "best possible": best,
-        "worst possible": extreme_schedule(model, steps, worst=True)[0],
-        "best schedule": [list(group) for group in schedule],
-        "KL, keep the surest tokens": kl(model.p, sure),
-        "entropy, keep the surest tokens": float(entr(sure).sum()),
-        "KL, mask-predict, random re-masking": kl(model.p, redrawn),
-        "entropy, mask-predict, random re-masking": float(entr(redrawn).sum()),
-        "identity_error": error,
+        "worst possible": schedules.extreme_schedule(model, steps, worst=True)[0],
+        "best schedule": [list(group) for group in groups],
+        f"KL, {SUREST}": schedules.kl(model.p, surest),
+        f"entropy, {SUREST}": float(entr(surest).sum()),
+        f"KL, {REMASKED}": schedules.kl(model.p, redrawn),
+        f"entropy, {REMASKED}": float(entr(redrawn).sum()),
+        "identity_error": max(abs(costs[name] - schedules.kl(model.p, laws[name])) for name in fixed),
     }
 
 
-def _as_good(rows: list[dict[str, Any]], cost: float) -> int:
-    """The fewest steps with which neighbours together cost no more than `cost`."""
-    return int(next((r["steps"] for r in rows if r["neighbours together"] <= cost + 1e-12), rows[-1]["steps"]))
-
-
-def _spell(schedule: list[list[int]]) -> str:
-    return " → ".join(" ".join(str(i + 1) for i in group) for group in schedule)
+def _spell(groups: list[list[int]]) -> str:
+    return " → ".join(" ".join(str(site + 1) for site in group) for group in groups)
 
 
 def _draw(rows: list[dict[str, Any]], sites: int, entropy: float) -> Figure:
-    figure, (left, middle, right) = figures.panels(
-        ("The grouping decides the cost", "Keeping sure tokens moves away from p", "Because it narrows the samples")
+    blue, orange, green, red, purple, grey = SERIES
+    across = f"parallel steps to draw {sites} sites"
+    figure, (left, middle, right) = panels(
+        ("The grouping decides the cost", across, "KL(p ‖ samples), nats"),
+        ("Keeping sure tokens moves away from p", across, "KL(p ‖ samples), nats"),
+        ("Because it narrows the samples", across, "entropy of the samples, nats"),
     )
-    steps = [r["steps"] for r in rows]
-    colours = (figures.RED, figures.PURPLE, figures.GREY, figures.BLUE, figures.GREEN)
-    for name, colour, marker in zip(FIXED, colours, "sv^o*", strict=True):
-        dashed = "--" if name == "random order" else "-"
-        left.plot(steps, [r[name] for r in rows], marker + dashed, color=colour, label=name, markersize=8 if marker == "*" else 5)
-    left.set(ylabel="KL(p ‖ samples), nats")
+    steps = [row["steps"] for row in rows]
+    for name, colour, marker in zip(FIXED, (red, purple, grey, blue, green), "sv^o*", strict=True):
+        look, size = marker + ("--" if name == "random order" else "-"), 8 if marker == "*" else 5
+        left.plot(steps, [row[name] for row in rows], look, color=colour, label=name, markersize=size)
     left.set_ylim(bottom=-0.02)
     left.legend()
-    looks = (("keep the surest tokens", figures.RED, "s"), ("mask-predict, random re-masking", figures.ORANGE, "^"))
     for axis, key in ((middle, "KL"), (right, "entropy")):
-        for name, colour, marker in looks:
-            axis.plot(steps, [r[f"{key}, {name}"] for r in rows], marker + "-", color=colour, label=name)
+        for name, colour, look in ((SUREST, red, "s-"), (REMASKED, orange, "^-")):
+            axis.plot(steps, [row[f"{key}, {name}"] for row in rows], look, color=colour, label=name)
+    middle.plot(steps, [row["random order"] for row in rows], "--", color=grey, label="random order (left panel)")
     for axis in (left, middle, right):
-        axis.set(xlabel=f"parallel steps to draw {sites} sites", xticks=steps)
-    middle.plot(steps, [r["random order"] for r in rows], "--", color=figures.GREY, label="random order (left panel)")
+        axis.set(xticks=steps)
     middle.set_yscale("symlog", linthresh=0.01)
-    middle.set_ylim(-0.001, 2 * max(r["KL, keep the surest tokens"] for r in rows))
-    middle.set_ylabel("KL(p ‖ samples), nats")
+    middle.set_ylim(-0.001, 2 * max(row[f"KL, {SUREST}"] for row in rows))
     middle.set_yticks([0, 0.01, 0.1, 1, 10], ["0", "0.01", "0.1", "1", "10"])
-    middle.legend(loc="lower left")
-    right.axhline(entropy, color=figures.GREY, linewidth=1, linestyle="--")
-    right.text(steps[-1], entropy, "entropy of p", color=figures.GREY, ha="right", va="top", fontsize=9)
+    right.axhline(entropy, color=grey, linewidth=1, linestyle="--")
+    right.text(steps[-1], entropy, "entropy of p", color=grey, ha="right", va="top", fontsize=9)
     right.set_ylim(bottom=0)
-    right.set_ylabel("entropy of the samples, nats")
-    right.legend(loc="lower left")
+    for axis in (middle, right):
+        axis.legend(loc="lower left")
     return figure
