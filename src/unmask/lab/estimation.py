@@ -307,9 +307,7 @@ def fit(losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block"
     return Fit(found.x, float(found.fun), bool(np.linalg.norm(gradient) < 10 * TOLERANCE))
 
 
-def learn(
-    model: LabModel, law: MaskLaw, loss: Loss, n: int, fits: int, seed: int, progress: Callable[[], None] | None = None
-) -> Learning:
+def learn(model: LabModel, law: MaskLaw, loss: Loss, n: int, fits: int, seed: int) -> Learning:
     """Fit `fits` independent samples of size n. Fits that do not converge are counted and left out of the mean."""
     if fits < 2:
         raise InputError(f"{fits} fits: a standard error needs at least 2")
@@ -322,8 +320,6 @@ def learn(
             errors.append(n * float(((result.theta - model.theta) ** 2).sum()))
         else:
             failed += 1
-        if progress:
-            progress()
     if len(errors) < 2:
         raise InputError(f"{failed} of {fits} fits did not converge on {n} samples: use more samples or weaker couplings")
     return Learning(float(np.mean(errors)), float(np.std(errors, ddof=1) / np.sqrt(len(errors))), fits, failed)

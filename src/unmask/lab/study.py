@@ -7,10 +7,10 @@ the lab does not write into a folder with anything else in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from unmask.errors import InputError
 from unmask.lab.spins import Folder
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from unmask.figures import Figure
 
+Item = TypeVar("Item")
 INTRODUCTION = """# The theory of generative masked language models, computed
 
 Li et al. (2024), *Promises and Pitfalls of Generative Masked Language Modeling*, state a theory in words. This report
@@ -164,17 +165,12 @@ def lab_folder(out: Folder | None, table: object = None) -> Path | None:
     return folder
 
 
-def counted(progress: Progress | None, total: int, what: str) -> Callable[[], None]:
-    """A function to call after each of `total` parts of a study; it reports them to `progress`."""
-    done = 0
-
-    def step() -> None:
-        nonlocal done
-        done += 1
+def counted(progress: Progress | None, items: Sequence[Item], what: str) -> Iterator[Item]:
+    """The items; after each, `progress` hears how many are done."""
+    for done, item in enumerate(items, 1):
+        yield item
         if progress:
-            progress(done, total, what)
-
-    return step
+            progress(done, len(items), what)
 
 
 def without_rounding(value: float, below: float = 1e-12) -> float:
