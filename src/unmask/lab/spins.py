@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Interval
 
 from unmask.errors import InputError
-from unmask.runs.files import parse_json, read_bytes, reading, user_path
+from unmask.runs.files import parse_json, read_bytes, user_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,8 +27,6 @@ Strength = Annotated[float, Interval(ge=-10_000, le=10_000)]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 MOST_NUMBERS = 1000
 """Of a sweep."""
-LARGEST_FILE = 1 << 20
-"""Bytes of a table's file: 4,096 numbers need far less."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +79,14 @@ class SpinModel:
         if isinstance(self.table, str | os.PathLike):
             return f"table {Path(self.table).name}"
         if self.table is not None:
-            return f"table of shape {_shape(self.table)}"
+            return f"table of shape {_cells(self.table).shape}"
         kind = "Ising" if self.states == 2 else f"Potts (q={self.states})"
         return f"{kind}, {self.graph} graph, N={self.sites}, coupling {self.coupling:g}, fields {self.fields}"
 
     def options(self, **others: Any) -> dict[str, Any]:
         """What a study's numbers say about their origin: these fields, the study's own options, and one line."""
         file = self.table is None or isinstance(self.table, str | os.PathLike)
-        table = self.table if file else f"an array of shape {_shape(self.table)}"
+        table = self.table if file else f"an array of shape {_cells(self.table).shape}"
         return {**asdict(replace(self, table=table)), **others, "model": self.describe()}
 
 
@@ -98,8 +97,8 @@ def read_numbers(name: str, value: Numbers, sites: int | None = None) -> np.ndar
     """
     import numpy as np
 
-    usage = f"use one number, {sites} numbers with commas, FIRST:LAST, or normal:SD:SEED"
-    usage = usage if sites else "use numbers with commas, or FIRST:LAST:COUNT"
+    each = f"one number, {sites} numbers with commas, FIRST:LAST, or normal:SD:SEED"
+    usage = each if sites else "numbers with commas, or FIRST:LAST:COUNT"
     try:
         if not isinstance(value, str):
             numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
@@ -112,11 +111,11 @@ def read_numbers(name: str, value: Numbers, sites: int | None = None) -> np.ndar
         else:
             numbers = np.array([float(part) for part in value.split(",")])
     except (TypeError, ValueError):
-        raise InputError(f"{name} {value!r} is not understood: {usage}") from None
+        raise InputError(f"{name} {value!r} is not understood: use {usage}") from None
     if numbers.ndim != 1 or not 1 <= len(numbers) <= MOST_NUMBERS or not np.isfinite(numbers).all():
-        raise InputError(f"{name} {value!r} must be 1 to {MOST_NUMBERS:,} finite numbers: {usage}")
+        raise InputError(f"{name} {value!r} must be 1 to {MOST_NUMBERS:,} finite numbers: use {usage}")
     if sites and len(numbers) not in (1, sites):
-        raise InputError(f"{name} {value!r}: {len(numbers)} numbers for {sites} sites; use one number or {sites}")
+        raise InputError(f"{name} {value!r} are {len(numbers)} numbers for {sites} sites: use {usage}")
     return np.broadcast_to(numbers, (sites,)).copy() if sites else numbers
 
 
@@ -135,37 +134,21 @@ def read_sizes(value: Sizes, sites: int) -> tuple[int, ...]:
     return sizes
 
 
-def _shape(table: Any) -> tuple[int, ...]:
-    return tuple(_cells(table).shape)
-
-
 def _cells(table: Any) -> np.ndarray:
     """The numbers of a joint: an array, a .npy file, or nested lists in a .json file."""
     import numpy as np
 
-    if isinstance(table, str | os.PathLike):
-        cells, name = _read_table(user_path(table, "table")), str(table)
-    else:
-        try:
-            cells, name = np.asarray(table, dtype=np.float64), "table"
-        except (TypeError, ValueError):
-            raise InputError(f"table {str(table)[:60]!r} is not an array of numbers: give one, or a .npy or .json file") from None
+    name = f"table {str(table)[:200]!r}"
+    try:
+        if not isinstance(table, str | os.PathLike):
+            cells = np.asarray(table, dtype=np.float64)
+        elif (path := user_path(table, "table")).suffix == ".npy":
+            cells = np.load(BytesIO(read_bytes(path)), allow_pickle=False).astype(np.float64)
+        else:
+            cells = np.array(parse_json(read_bytes(path).decode()), dtype=np.float64)
+    except (ValueError, TypeError, EOFError, MemoryError) as problem:
+        why = " ".join(str(problem).split())[:160]
+        raise InputError(f"{name} is not an array of numbers ({why}): give one, as .npy, or nested lists in .json") from None
     if cells.ndim < 2 or min(cells.shape) < 2:
         raise InputError(f"{name} is of shape {cells.shape}: use at least 2 sites of at least 2 values")
     return cells
-
-
-def _read_table(path: Path) -> np.ndarray:
-    import numpy as np
-
-    with reading(path):
-        size = path.stat().st_size
-    if size > LARGEST_FILE:
-        raise InputError(f"table {path} has {size:,} bytes: a joint has at most 4,096 numbers")
-    try:
-        if path.suffix == ".npy":
-            return np.asarray(np.lib.format.open_memmap(path, mode="r"), dtype=np.float64)
-        return np.array(parse_json(read_bytes(path).decode()), dtype=np.float64)
-    except (OSError, ValueError, TypeError) as problem:
-        why = " ".join(str(problem).split())[:160]
-        raise InputError(f"table {path} cannot be read ({why}): give .npy, or nested lists of numbers in .json") from None

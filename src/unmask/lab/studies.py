@@ -1,4 +1,4 @@
-"""The seven studies of `unmask lab`: each computes one statement of the theory, and says in words, tables and a figure what holds.
+"""The seven studies of `unmask lab`: each computes one statement of the theory, and says what holds.
 
     dictionary   theorem 1: the samples that a masked loss needs and the mixing time of its Gibbs sampler are one quantity
     masking      theorem 2: Gamma_{k+1} <= Gamma_k for one mask per sample and joint block conditionals; it fails for factorised
@@ -29,8 +29,7 @@ from annotated_types import Interval
 from unmask.errors import InputError
 from unmask.formats import at_most
 from unmask.lab.spins import Folder, Numbers, Seed, Sizes, SpinModel, read_numbers, read_sizes
-from unmask.lab.study import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SERIES, Report, Study, Table
-from unmask.lab.study import counted, lab_folder, panels, plain_numbers, shades, without_rounding  # isort: skip
+from unmask.lab.study import Report, Study, Table, counted, lab_folder, panels, plain_numbers, shades, show, without_rounding
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from unmask.lab.model import Counts, LabModel, Vector
 
 Points = list[dict[str, Any]]
+SERIES = BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#6b6b6b"
 CURIE_WEISS, TILTED = SpinModel(), SpinModel(fields="-0.5:0.5")
 FIVE_SITES = SpinModel(sites=5, coupling=0.4, fields="-0.35:0.35")
 WEAK = SpinModel(coupling=0.1)
@@ -96,46 +96,34 @@ def dictionary(
             relaxation = 1 / dynamics.spectral_gap(dynamics.block_dynamics(other, law), other.p)
             cost = estimation.worst_cost(estimation.block_covariance(other, law), estimation.fisher_information(other))
             sweep.append({"coupling": coupling, "k": size, "relaxation": relaxation, "worst_cost": cost})
-    right, naive = (make(spins, adaptive) for make in (dynamics.block_dynamics, dynamics.naive_dynamics))
-    change, naive_change = (float(np.abs(spins.p @ chain - spins.p).max()) for chain in (right, naive))
-    tv, naive_tv = (dynamics.total_variation(dynamics.stationary_law(chain), spins.p) for chain in (right, naive))
-    shares = [row["worst_cost"] / row["relaxation"] for row in sweep]
+    change = float(np.abs(spins.p @ dynamics.block_dynamics(spins, adaptive) - spins.p).max())
+    naive_tv = dynamics.total_variation(dynamics.stationary_law(dynamics.naive_dynamics(spins, adaptive)), spins.p)
+    shares = [row["worst_cost"] / row["relaxation"] for row in sweep or rows]
     return Study(
         "dictionary",
         "Theorem 1: training efficiency is mixing",
         "Li et al. (2024): “Sample efficiency of MLM losses can be characterized via mixing time of Gibbs-like sampler.”",
         [
-            f"**The bound holds everywhere, and little is lost in it**: over the sweep the worst direction needs from "
-            f"{min(shares):.0%} to {max(shares):.0%} of what 1/gap allows. A loss learns slowly where its sampler mixes slowly; "
-            "what is missing to 100% is how far the sampler's slowest function is from any combination of the model's scores."
-            if shares
-            else "**The bound holds** for every mask size.",
-            "The reason is an identity, not an estimate: the information in the masked loss along a direction v *is* the "
-            "Dirichlet form of the score v·s under the matching Gibbs sampler (largest difference here "
-            f"{max(row['identity_error'] for row in rows):.0e}).",
-            "**Masks that look at the text** fit in the same dictionary if the conditional knows about the choice, p(x_K | x_-K, "
-            f"K) ∝ p(x) p(K | x): the chain then keeps p exactly (off by {change:.0e}). With the plain p(x_K | x_-K) it settles "
-            f"on another law, {naive_tv:.3f} away in total variation.",
+            f"**The bound holds**: the worst direction needs from {min(shares):.0%} to {max(shares):.0%} of what 1/gap allows. A "
+            "loss learns slowly where its sampler mixes slowly.",
+            "**The reason is an identity**: the information in the masked loss along a direction v *is* the Dirichlet form of "
+            f"the score v·s under the matching Gibbs sampler (difference {max(row['identity_error'] for row in rows):.0e}).",
+            "**Masks that look at the text** fit in if the conditional knows about the choice, p(x_K | x_-K, K) ∝ p(x) p(K | x): "
+            f"the chain then keeps p exactly (off by {change:.0e}). With the plain p(x_K | x_-K) it settles on another law, "
+            f"{naive_tv:.3f} away in total variation.",
         ],
         [
             Table(
                 f"{model.describe()}: sampling (left) and learning (right) with the same masks",
                 ("masks", "gap", "1/gap", "t_mix", "samples, worst direction", "samples, mean direction", "AT constant ≥"),
                 [["-" if number is None else number for number in list(row.values())[:-1]] for row in rows],
-                "t_mix: steps until the sampler is within 1/4 of its law in total variation, from any start. Samples are "
-                "multiples of what maximum likelihood needs (k = N: exactly 1); theorem 1: the worst direction is at most 1/gap. "
-                "AT: approximate tensorisation of entropy, which is 1/gap for errors of any size; the largest ratio that a "
-                "search found. Adaptive masks prefer tokens that the model finds improbable.",
-            ),
-            Table(
-                "Adaptive masks: the right conditional and the naive one",
-                ("conditional", "max |πP - π|", "TV(stationary law, p)"),
-                [("p(x_K | x_-K, K)", change, tv), ("p(x_K | x_-K)", naive_change, naive_tv)],
-            ),
+                "t_mix: steps until the sampler is within 1/4 of its law in total variation, from any start. Samples: multiples "
+                "of what maximum likelihood needs; in the worst direction at most 1/gap. AT: approximate tensorisation of "
+                "entropy, 1/gap for errors of any size; the largest ratio of a search. Adaptive masks prefer improbable tokens.",
+            )
         ],
-        "Left: every dot is one coupling and one mask size; across, what the sampler's gap allows, up, what learning really "
-        "needs in its worst direction. No dot is above the line, and the dots follow it closely. Right: the model of the "
-        "table, mask size by mask size.",
+        "Left: every dot is one coupling and one mask size; across, what the sampler's gap allows, up, what learning needs in "
+        "its worst direction. Right: the model of the table, by mask size.",
         lambda: _draw_dictionary(rows[:-1], sizes, sweep),
         {
             "options": model.options(k=k, couplings=couplings, seed=seed),
@@ -251,24 +239,18 @@ def masking(
         "Theorem 2: masking more is better, under two assumptions",
         "Li et al. (2024): “Masking more is (statistically) better.”",
         [
-            "**As stated, it is true**: with one random mask per sample and the joint probability of the masked block, the total "
-            f"variance falls from {block[0]:.0f} (k=1) to {block[-1]:.0f} (k={largest}, which is maximum likelihood), in every "
-            "direction of parameter space (table: every eigenvalue of Γ_k - Γ_k+1 is at least zero, to rounding).",
-            "**It needs the joint of the block.** A transformer head scores each masked token alone, given the visible ones. "
-            f"Then {'the curve is a U: ' if 1 < best < largest - 1 else ''}the variance is least at k={best} "
-            f"({factorised[best - 1]:.0f}), {factorised[-2]:.0f} at k={largest - 1}"
-            + (
-                ", and with everything masked the couplings cannot be learned at all, since only single-site marginals are left."
-                if math.isinf(factorised[-1])
-                else "."
-            ),
+            "**As stated, it is true**: with one mask per sample and the joint probability of the masked block, the total "
+            f"variance falls from {block[0]:.0f} (k=1) to {block[-1]:.0f} (k={largest}, maximum likelihood), in every direction "
+            "of parameter space (no eigenvalue of Γ_k - Γ_k+1 is negative, to rounding).",
+            "**It needs the joint of the block.** A transformer head scores each masked token alone. Then the variance is least "
+            f"at k={best} ({factorised[best - 1]:.0f}), {factorised[-2]:.0f} at k={largest - 1}, and {show(factorised[-1])} with "
+            "everything masked, where only single-site marginals are left.",
             "**It needs one mask per sample.** If every sample is seen under *all* its masks, averaging is never worse than one "
-            f"mask, but the order in k is lost: along the direction where single-site Gibbs is slowest ({SLOW.describe()}) k=1 "
-            f"is already as good as maximum likelihood, and from one k to the next the variance grows by up to {growth:.1f} "
-            "times. It is ⟨s,L²s⟩/⟨s,Ls⟩² with L = I - P_k: least exactly when the score s is an eigenfunction of the sampler.",
-            f"**The closed forms are what fits show**: {fits} fits to {SAMPLES:,} samples for each k and each loss; "
-            f"{sum(z < 2 for z in distances)} of {len(distances)} means are within two standard errors of the theory, the "
-            f"farthest is {max(distances):.1f} away.",
+            "mask, but the order in k is lost: along the slowest direction of single-site Gibbs, the variance grows by up to "
+            f"{growth:.1f} times from one k to the next ({SLOW.describe()}). It is ⟨s,L²s⟩/⟨s,Ls⟩² with L = I - P_k: least "
+            "exactly when the score s is an eigenfunction of the sampler.",
+            f"**Fits agree with the closed forms**: of {len(distances)} means over {fits} fits to {SAMPLES:,} samples, "
+            f"{sum(z < 2 for z in distances)} are within two standard errors, the farthest is {max(distances):.1f} away.",
         ],
         [
             Table(
@@ -289,10 +271,8 @@ def masking(
                 [(k, *row) for k, row in zip(sizes, fitted, strict=True)],
             ),
         ],
-        "Left: total asymptotic variance by mask size; joint block conditionals fall, factorised heads turn up again and end "
-        "at infinity. Middle: one direction of parameter space, relative to maximum likelihood; with one mask per sample the "
-        "cost falls, with all masks averaged it is lower but not monotone. Right: fits to samples (dots, two standard "
-        "errors) on the closed forms (lines).",
+        "Left: total asymptotic variance by mask size. Middle: variance along one direction, relative to maximum likelihood. "
+        "Right: fits to samples (dots, two standard errors) on the closed forms (lines).",
         lambda: _draw_masking(traces, one, averaged, cells),
         {
             "options": model.options(fits=fits, seed=seed) | {"slow": SLOW.describe(), "learned": LEARNED.describe()},
@@ -399,15 +379,7 @@ def dependence(
         f"{first['worst_cost']:,.1f} to {last['worst_cost']:,.0f} times, by the dictionary of theorem 1.",
     ]
     if _splits(laws[shown[-1]]):
-        findings[0] += (
-            " The right panel shows why: the law splits into two modes (all sites agree on one value or on the other), and a step "
-            "that changes few sites cannot cross between them."
-        )
-    if len(sizes) > 1:
-        findings.append(
-            "**Masking more helps, but does not cure it** while k stays well below N: the curves for larger k are lower and bend "
-            "the same way."
-        )
+        findings.append("**Why**: the law splits into two modes, and a step that changes few sites cannot cross between them.")
     return Study(
         "dependence",
         "Theorem 3: strong dependence is slow",
@@ -422,9 +394,8 @@ def dependence(
                 "t_mix: steps until within 1/4 of the law, from any start. Samples: multiples of what maximum likelihood needs.",
             )
         ],
-        "Left: steps until the Gibbs sampler is within 1/4 of its target from any start. Middle: samples that the masked "
-        "loss needs in its worst direction. Both scales are logarithmic: a straight line is exponential growth. Right: the "
-        "law of the number of sites that take one value, one hump or two.",
+        "Left: mixing time of the Gibbs sampler. Middle: samples that the masked loss needs. Both scales are logarithmic: a "
+        "straight line is exponential growth. Right: the law of the number of sites that take the last value.",
         lambda: _draw_dependence(points, sizes, {coupling: laws[coupling] for coupling in shown}),
         {
             "options": model.options(k=k, couplings=couplings),
@@ -523,10 +494,8 @@ def parallel(
             else "**One blank at a time is exact; several at once are not.** The parallel step's stationary law is "
             f"{near} p at k={first['k']} and {far} it at k={largest['k']} in total variation. The Gibbs step, which draws the "
             f"block jointly, keeps p at every k (off by at most {at_most(max(exact))}).",
-            "**The error is the dependence inside the block.** It vanishes when the sites are independent (coupling 0) and grows "
-            "with the conditional total correlation of what is masked (middle): one forward pass ignores this quantity.",
-            "**What it gets wrong** (right): sites that should agree are drawn apart, so the parallel law spreads over mixtures "
-            "that p hardly allows.",
+            "**The error is the dependence inside the block**: it grows with the conditional total correlation of what is "
+            "masked. Sites that should agree are drawn apart, so the parallel law spreads over mixtures that p hardly allows.",
         ],
         [
             Table(
@@ -539,8 +508,8 @@ def parallel(
                 "TV: total variation, from 0 (the same law) to 1.",
             )
         ],
-        "Left: how far the parallel step's stationary law is from p, by mask size. Middle: the same distances against the "
-        "dependence inside the masked block. Right: how many sites take the last value, under p and under the parallel step.",
+        "Left: distance of the parallel step's stationary law from p, by mask size. Middle: the same against the dependence "
+        "inside the masked block. Right: the law of the number of sites that take the last value.",
         lambda: _draw_parallel(points, everything, sizes, laws),
         {"options": model.options(k=k, couplings=couplings), "points": points, "gibbs_tv": exact},
     ).save(folder)
@@ -613,29 +582,21 @@ def stutter(*, out: Folder | None = None, progress: Progress | None = None) -> S
         long_run.append({"step": name, "repeated": end["repeated"], "missing": end["missing"], "tv": tv, "mixing_time": time})
     curve, last = repair["one slot (Gibbs, k=1)"], by_slots[-1]
     halved = next(steps for steps, value in enumerate(curve) if value <= curve[0] / 2)
-    pairs = zip([f"{a} {b}" for a in "swt" for b in "swt"], pair.p.tolist(), product.tolist(), strict=True)
     return Study(
         "stutter",
         "Remark: why “walking walking”",
         "Li et al. (2024): “Simple toy model to explain ‘stutter’ (common failure mode we observe): The dog was walking walking "
         "along the road.”",
         [
-            "**One parallel draw stutters.** The two sentences “s w” and “w t” are all there is (probabilities 0.5 and 0.5). The "
-            f"product of the marginals puts {doubled:.3g} on “w w” and {impossible:.3g} on impossible pairs in all. The total "
-            f"correlation, {correlation:.4f} nats, is exactly what the parallel draw throws away.",
+            "**One parallel draw stutters.** If “s w” and “w t” have probability 0.5 each, the product of the marginals puts "
+            f"{doubled:.3g} on “w w” and {impossible:.3g} on impossible pairs in all. It loses the total correlation, "
+            f"{correlation:.4f} nats (ln 2 = {math.log(2):.4f}).",
             f"**More slots do not help**: with one word to place in {last['slots']} slots, {last['repeated']:.0%} of parallel "
             f"draws repeat it and {last['missing']:.0%} forget it.",
-            "**Refinement one blank at a time repairs the stutter**, as in the translation example of Li et al. (2024): "
-            f"{halved} steps halve it. But it hardly ever moves the word to another slot: its mixing time, "
-            f"{long_run[0]['mixing_time']:,.0f} steps, is the price (table). Drawing pairs jointly does both.",
+            f"**Refinement one blank at a time repairs the stutter**: {halved} steps halve it. But it hardly ever moves the word "
+            f"to another slot: its mixing time is {long_run[0]['mixing_time']:,.0f} steps. Drawing pairs jointly does both.",
         ],
         [
-            Table(
-                "Two slots: the law and its parallel draw",
-                ("pair", "p", "product of marginals"),
-                [row for row in pairs if row[2] > 0],
-                f"TC = {correlation:.4f} nats (ln 2 = {math.log(2):.4f} for weights of one half).",
-            ),
             Table(
                 "One word, N slots: what a parallel draw of all slots gives",
                 ("slots", "repeated", "missing", "once (right)", "TC, nats"),
@@ -648,9 +609,8 @@ def stutter(*, out: Folder | None = None, progress: Progress | None = None) -> S
                 "Only the joint draw of two slots has the right law and finds it soon.",
             ),
         ],
-        "Left: the law of the pair, and what a parallel draw makes of it; red numbers are pairs that cannot occur. Middle: "
-        "one word to place in N slots. Right: starting from a parallel draw of all slots, the chance that the word is "
-        "repeated, step by step.",
+        "Left: the law of a pair, and its parallel draw; red numbers are pairs that cannot occur. Middle: one word to place in N "
+        "slots. Right: the probability that the word is repeated, in the steps after a parallel draw of all slots.",
         lambda: _draw_stutter(pair.p, product, by_slots, repair),
         {
             "options": {},
@@ -743,8 +703,8 @@ def schedule(model: SpinModel = PATH, *, seed: Seed = 0, out: Folder | None = No
     return Study(
         "schedule",
         "Unmasking schedules: what few steps cost",
-        "Li et al. (2024): “Iteratively refine current guess, s.t. one forward pass updates multiple positions simultaneously. If "
-        "# of steps is small, latency is low.”",
+        "Li et al. (2024): “Iteratively refine current guess, s.t. one forward pass updates multiple positions simultaneously. "
+        "If # of steps is small, latency is low.”",
         [
             "**The cost of a schedule is the dependence inside its groups.** KL(p‖sampler) computed from the sampler's law and "
             f"as a sum of conditional total correlations agree to {max(row['identity_error'] for row in rows):.0e}.",
@@ -752,11 +712,10 @@ def schedule(model: SpinModel = PATH, *, seed: Seed = 0, out: Folder | None = No
             f"{two['neighbours together']:.3f} nats and the best grouping {two['best possible']:.3f} "
             f"({_spell(two['best schedule'])}); neighbours together get there in {as_good} steps. The rule: draw together what "
             "depends least on each other.",
-            "**Keeping the surest *tokens* is another matter.** An order that looks at the values drawn, as confidence-based "
-            f"decoders do, no longer samples p: {'with more steps the samples get *further* from p' if far > near else 'KL'} "
-            f"({near:.2f} nats in one step, {far:.2f} in {sites}), and their entropy goes from {wide:.2f} to {narrow:.2f} nats "
-            f"(p has {entropy:.2f}). That is a search for a likely text: good for one translation, not for sampling. Choosing "
-            "the surest *site* before drawing keeps p exactly at one site per step.",
+            "**Keeping the surest *tokens* does not sample p**: an order that looks at the values drawn, as confidence-based "
+            f"decoders do, is {near:.2f} nats from p in one step and {far:.2f} in {sites}, and the entropy of its samples goes "
+            f"from {wide:.2f} to {narrow:.2f} nats (p has {entropy:.2f}). That is a search for a likely text. Choosing the "
+            "surest *site* before drawing keeps p exactly at one site per step.",
             f"**The average over all masks is the entropy**: Σ_k (1/k) E[masked cross-entropy] = {average:.6f} nats, H(p) = "
             f"{entropy:.6f} nats.",
         ],
@@ -774,9 +733,8 @@ def schedule(model: SpinModel = PATH, *, seed: Seed = 0, out: Folder | None = No
                 f"H(p) = {entropy:.3f} nats. Sites are numbered from 1.",
             ),
         ],
-        "Left: orders that do not look at the values being drawn; each reaches zero at one site per step, and the grouping "
-        "decides how soon. Middle: keeping the tokens that came out surest moves away from p with every step; redrawing random "
-        "sites comes near p but does not reach it. Right: the entropy of the samples, against that of p.",
+        "Left: orders that do not look at the values being drawn. Middle: orders that keep the surest tokens, or redraw random "
+        "sites. Right: the entropy of their samples, against that of p.",
         lambda: _draw_schedule(rows, sites, entropy),
         {
             "options": model.options(seed=seed),

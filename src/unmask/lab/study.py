@@ -6,7 +6,6 @@ the lab does not write into a folder with anything else in it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +39,6 @@ or approximated unless a table says so.
 - *total correlation* (TC): how much the masked sites depend on each other given the visible ones, in nats. Zero means
   that they can be drawn in parallel.
 """
-BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#6b6b6b"
-SERIES = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
 STYLE: Any = {
     "figure.dpi": 150,
     "font.size": 10,
@@ -184,22 +181,10 @@ def without_markdown(finding: str) -> str:
 
 
 def show(cell: object) -> str:
-    """A number to four digits, as a reader would write it."""
-    if isinstance(cell, bool) or not isinstance(cell, (int, float)):
-        return str(cell)
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    if math.isinf(cell):
-        return "∞" if cell > 0 else "-∞"
-    if cell == 0:
-        return "0"
-    if abs(cell) < 1e-3:
-        return f"{cell:.1e}"
-    if abs(cell) >= 1e5:
-        return f"{cell:.4g}"
-    cell = float(f"{cell:.3e}")
-    digits = max(0, 3 - math.floor(math.log10(abs(cell))))
-    return f"{cell:,.{digits}f}"
+    """A cell as text, floats to four digits."""
+    if isinstance(cell, float):
+        return f"{cell:,.4g}".replace("inf", "∞")
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
 def panels(*labels: tuple[str, str, str], widths: Sequence[float] | None = None) -> tuple[Figure, list[Axes]]:
