@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from unmask import lab as lab
+    from unmask.lab.spins import SpinModel as SpinModel
     from unmask.answers.chain_filling import ChainFilling as ChainFilling
     from unmask.answers.checking import Check as Check
     from unmask.verbs.check import check as check
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "unmask.lab": "lab",
+    "unmask.lab.spins": "SpinModel",
     "unmask.answers.chain_filling": "ChainFilling",
     "unmask.answers.checking": "Check",
     "unmask.verbs.check": "check",

@@ -1,4 +1,4 @@
-"""Commands of runs and studies: `evaluate`, `frontier`, `sample`, `diagnose`, `train`, `translate`, `serve` and `lab ...`."""
+"""Commands of runs: `evaluate`, `frontier`, `sample`, `diagnose`, `train`, `translate`, `serve`."""
 
 from __future__ import annotations
 
@@ -10,28 +10,19 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from unmask.cli import process, terminal
-from unmask.cli.build import command
-from unmask.cli.group import Group
 from unmask.errors import InputError
 from unmask.joints.registry import named
-from unmask.options import VERBS
 from unmask.runs.lines import refuse_file_name
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
     from unmask.evaluation.frontier import Frontier
     from unmask.evaluation.table import Evaluation
-    from unmask.lab.studies.study import Study, Table
     from unmask.sampling.run.diagnostics import Diagnosis
     from unmask.sampling.run.result import SampleRun
 
 SHOWN = 5
 """Texts that are printed at the end of a run of `sample`."""
-STUDY, REPORT = "lab", "lab-report"
-"""Folders of a study and of all of them."""
-ALL_STUDIES = "Every study with its defaults, and a report over them."
 
 
 def evaluate(given: dict[str, Any]) -> None:
@@ -224,59 +215,3 @@ def _nats(value: float | None) -> str:
 
 def _percent(value: float) -> str:
     return "-" if isnan(value) else f"{value:.1%}"
-
-
-def lab() -> Group:
-    """All commands `unmask lab ...`."""
-    from unmask.options.lab import STUDIES, AllOptions, with_output
-
-    made = {
-        name: command(name, kind.__doc__ or "", with_output(kind, STUDY), partial(_study, name)) for name, kind in STUDIES.items()
-    }
-    made["all"] = command("all", ALL_STUDIES, with_output(AllOptions, REPORT), _all_studies)
-    return Group(name="lab", help=VERBS["lab"], commands=made, no_args_is_help=True)
-
-
-def _study(name: str, given: dict[str, Any]) -> None:
-    out = given.setdefault("out", Path(STUDY))
-    terminal.answered("lab.study", given, partial(_print_study, out=out), name)
-
-
-def _all_studies(given: dict[str, Any]) -> None:
-    out = given.setdefault("out", Path(REPORT))
-
-    def show(made: Any) -> None:
-        for study in made.studies:
-            _print_study(study, mark="  - ")
-        terminal.console().print(f"report: {out / 'report.md'}", soft_wrap=True)
-
-    terminal.answered("lab.all_studies", given, show)
-
-
-def _print_study(study: Study, out: Path | None = None, mark: str = "- ") -> None:
-    """A study; without a folder of its own, its findings only."""
-    from unmask.lab.studies.study import without_markdown
-
-    screen = terminal.console()
-    terminal.print_heading(screen, study.title)
-    for table in study.tables if out else ():
-        screen.print(_shown(table))
-    for finding in study.findings:
-        screen.print(mark + without_markdown(finding))
-    for ending in ("png", "json") if out else ():
-        screen.print(f"{ending}: {Path(out or '') / f'{study.name}.{ending}'}", soft_wrap=True)
-
-
-def _shown(table: Table) -> RichTable:
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    note = Text(table.note) if table.note else None
-    shown = RichTable(title=Text(table.title), caption=note, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
-    for index, column in enumerate(table.columns):
-        numeric = all(isinstance(row[index], (int, float)) for row in table.rows)
-        shown.add_column(Text(column), justify="right" if numeric else "left", overflow="fold")
-    for row in table.cells():
-        shown.add_row(*(Text(cell) for cell in row))
-    return shown

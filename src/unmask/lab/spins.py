@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,25 +13,24 @@ from annotated_types import Interval
 
 from unmask.errors import InputError
 from unmask.runs.files import parse_json, read_bytes, user_path
+from unmask.signature import Written, settings
 
 if TYPE_CHECKING:
     import numpy as np
 
     from unmask.lab.model import LabModel
 
-Folder = str | os.PathLike[str]
-Numbers = str | float | Sequence[float]
-Sizes = str | int | Sequence[int]
+Numbers = Annotated[str | float | Sequence[float], Written(metavar="NUMBERS")]
+Sizes = Annotated[str | int | Sequence[int], Written(metavar="SIZES")]
 Strength = Annotated[float, Interval(ge=-10_000, le=10_000)]
 """Some models need a smaller limit; they raise when they are built."""
-Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 MOST_NUMBERS = 1000
 """Of a sweep."""
 
 
-@dataclass(frozen=True)
+@settings
 class SpinModel:
-    """Ising spins (2 states) or Potts values on a graph; or an explicit joint.
+    """The model: Ising spins or Potts values on a graph, or a joint.
 
     Parameters
     ----------
@@ -54,7 +53,7 @@ class SpinModel:
     fields: Numbers = "0"
     graph: Literal["complete", "cycle", "path"] = "complete"
     states: Annotated[int, Interval(ge=2, le=4096)] = 2
-    table: Any = None
+    table: Annotated[Any, Written(metavar="PATH")] = None
 
     def build(self) -> LabModel:
         """Enumerate the model."""

@@ -28,9 +28,11 @@ from annotated_types import Interval
 
 from unmask.errors import InputError
 from unmask.formats import at_most
-from unmask.lab.spins import Folder, Numbers, Seed, Sizes, SpinModel, read_numbers, read_sizes
+from unmask.lab.spins import Numbers, Sizes, SpinModel, read_numbers, read_sizes
 from unmask.lab.study import Report, Study, Table, counted, lab_folder, panels, plain_numbers, shades, show, without_rounding
 from unmask.runs.progress import Progress
+from unmask.signature import checked
+from unmask.verbs.shared import PathLike, Seed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,13 +54,14 @@ ADAPTIVE_SIZE = 2
 """Masked sites of the adaptive masks of `dictionary`."""
 
 
+@checked
 def dictionary(
     model: SpinModel = CURIE_WEISS,
     *,
     k: Sizes = "all",
     couplings: Numbers = "0:0.5:11",
     seed: Seed = 0,
-    out: Folder | None = None,
+    out: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Study:
     """Theorem 1: samples needed and mixing time are one quantity.
@@ -74,7 +77,7 @@ def dictionary(
     seed
         Seed of the search for the tensorisation constant.
     out
-        Folder for figure and numbers: new, empty, or an earlier lab's.
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
     progress
         Called with the parts done, their number, and what they are.
     """
@@ -182,17 +185,19 @@ def _draw_dictionary(rows: Points, sizes: Sequence[int], sweep: Points) -> Figur
 
 SLOW = SpinModel(sites=5, coupling=0.5)
 """The model of `masking` where averaging all masks goes wrong."""
-LEARNED, SAMPLES = SpinModel(sites=5, fields="normal:0.2:3"), 4000
-"""The model of `masking` that is fitted, and the samples of each fit."""
+LEARNED = SpinModel(sites=5, fields="normal:0.2:3")
+"""The model of `masking` that is fitted."""
 Fits = Annotated[int, Interval(ge=2, le=100_000)]
 
 
+@checked
 def masking(
     model: SpinModel = TILTED,
     *,
     fits: Fits = 300,
+    samples: Annotated[int, Interval(ge=1, le=10**9)] = 4000,
     seed: Seed = 0,
-    out: Folder | None = None,
+    out: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Study:
     """Theorem 2: masking more is statistically better, and what that needs.
@@ -203,10 +208,12 @@ def masking(
         Spins, or an explicit joint.
     fits
         Fits to samples, for each k and each loss.
+    samples
+        Samples of each fit.
     seed
         Seed of the samples.
     out
-        Folder for figure and numbers: new, empty, or an earlier lab's.
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
     progress
         Called with the parts done, their number, and what they are.
     """
@@ -226,7 +233,7 @@ def masking(
     plan = [("block", k) for k in sizes] + [("factorised", k) for k in sizes[:-1]]
     for index, (loss, k) in enumerate(counted(progress, plan, "mask sizes fitted")):
         law = uniform_masks(learned.space, k)
-        learnt[loss].append(learn(learned, law, loss, SAMPLES, fits, seed + index))
+        learnt[loss].append(learn(learned, law, loss, samples, fits, seed + index))
         closed[loss].append(float(np.trace(ESTIMATORS[loss](learned, law))))
     cells = {x: [(fit.mean, fit.standard_error, t) for fit, t in zip(learnt[x], closed[x], strict=True)] for x in learnt}
     fitted = [(*a, *b) for a, b in zip(cells["block"], [*cells["factorised"], ("not identified", "", math.inf)], strict=True)]
@@ -249,7 +256,7 @@ def masking(
             "mask, but the order in k is lost: along the slowest direction of single-site Gibbs, the variance grows by up to "
             f"{growth:.1f} times from one k to the next ({SLOW.describe()}). It is ⟨s,L²s⟩/⟨s,Ls⟩² with L = I - P_k: least "
             "exactly when the score s is an eigenfunction of the sampler.",
-            f"**Fits agree with the closed forms**: of {len(distances)} means over {fits} fits to {SAMPLES:,} samples, "
+            f"**Fits agree with the closed forms**: of {len(distances)} means over {fits} fits to {samples:,} samples, "
             f"{sum(z < 2 for z in distances)} are within two standard errors, the farthest is {max(distances):.1f} away.",
         ],
         [
@@ -266,7 +273,7 @@ def masking(
                 list(zip(sizes, one, averaged, strict=True)),
             ),
             Table(
-                f"{LEARNED.describe()}: n·MSE over {fits} fits to n={SAMPLES:,} samples",
+                f"{LEARNED.describe()}: n·MSE over {fits} fits to n={samples:,} samples",
                 ("k", "joint block: fits", "± s.e.", "theory", "factorised: fits", "± s.e.", "theory"),
                 [(k, *row) for k, row in zip(sizes, fitted, strict=True)],
             ),
@@ -275,7 +282,8 @@ def masking(
         "Right: fits to samples (dots, two standard errors) on the closed forms (lines).",
         lambda: _draw_masking(traces, one, averaged, cells),
         {
-            "options": model.options(fits=fits, seed=seed) | {"slow": SLOW.describe(), "learned": LEARNED.describe()},
+            "options": model.options(fits=fits, samples=samples, seed=seed)
+            | {"slow": SLOW.describe(), "learned": LEARNED.describe()},
             "trace": traces,
             "least_eigenvalue_of_drop": falls,
             "slow_direction": {"one_mask": one, "all_masks": averaged},
@@ -328,12 +336,13 @@ SWEEP, SHOWN = "0:0.6:13", (0.3, 0.6)
 """Couplings of `dependence`, and those of the default that its table has."""
 
 
+@checked
 def dependence(
     model: SpinModel = WEAK,
     *,
     k: Sizes = "1,2,3",
     couplings: Numbers = SWEEP,
-    out: Folder | None = None,
+    out: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Study:
     """Theorem 3: strong dependence makes generation and training slow.
@@ -347,7 +356,7 @@ def dependence(
     couplings
         Couplings to sweep: numbers with commas, or FIRST:LAST:COUNT. The table has them all; of the default, 0.3 and 0.6.
     out
-        Folder for figure and numbers: new, empty, or an earlier lab's.
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
     progress
         Called with the parts done, their number, and what they are.
     """
@@ -438,12 +447,13 @@ def _agreement_bars(axis: Axes, laws: dict[str, Counts], colours: Sequence[str] 
     axis.legend(loc="upper center")
 
 
+@checked
 def parallel(
     model: SpinModel = FIVE_SITES,
     *,
     k: Sizes = "all",
     couplings: Numbers = "0,0.1,0.2,0.3,0.4",
-    out: Folder | None = None,
+    out: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Study:
     """Theorem 3: one parallel forward pass is not a Gibbs step.
@@ -457,7 +467,7 @@ def parallel(
     couplings
         Couplings to sweep, besides the model's own: numbers with commas, or FIRST:LAST:COUNT.
     out
-        Folder for figure and numbers: new, empty, or an earlier lab's.
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
     progress
         Called with the parts done, their number, and what they are.
     """
@@ -542,13 +552,14 @@ MOST_SLOTS, REPAIR_SLOTS, NOISE, STEPS = 8, 4, 0.001, 24
 """Of `stutter`: slots of the parallel draw; slots, share of the uniform law and steps of the refinement."""
 
 
-def stutter(*, out: Folder | None = None, progress: Progress | None = None) -> Study:
+@checked
+def stutter(*, out: PathLike | None = None, progress: Progress | None = None) -> Study:
     """Why a parallel draw says a word twice.
 
     Parameters
     ----------
     out
-        Folder for figure and numbers: new, empty, or an earlier lab's.
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
     progress
         Called with the parts done, their number, and what they are.
     """
@@ -660,23 +671,33 @@ def _draw_stutter(pair: Vector, product: Vector, by_slots: Points, repair: dict[
     return figure
 
 
-MOST_SITES, RANDOM_ORDERS = 10, 200
-"""Of `schedule`: the largest model, and random orders to average for each number of steps."""
+MOST_SITES = 10
+"""Of the model of `schedule`."""
 FIXED = ("neighbours together", "surest sites first", "random order", "spread apart", "best possible")
 SUREST, REMASKED = "keep the surest tokens", "mask-predict, random re-masking"
 
 
-def schedule(model: SpinModel = PATH, *, seed: Seed = 0, out: Folder | None = None, progress: Progress | None = None) -> Study:
+@checked
+def schedule(
+    model: SpinModel = PATH,
+    *,
+    orders: Annotated[int, Interval(ge=1, le=100_000)] = 200,
+    seed: Seed = 0,
+    out: PathLike | None = None,
+    progress: Progress | None = None,
+) -> Study:
     """What unmasking in few parallel steps costs, and which order costs least.
 
     Parameters
     ----------
     model
         Spins, or an explicit joint, of 2 to 10 sites.
+    orders
+        Random orders to average.
     seed
         Seed of the random orders.
     out
-        Folder for figure and numbers: new, empty, or an earlier lab's.
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
     progress
         Called with the parts done, their number, and what they are.
     """
@@ -693,7 +714,7 @@ def schedule(model: SpinModel = PATH, *, seed: Seed = 0, out: Folder | None = No
         raise InputError(
             f"{spins.name}: schedules reach contexts of probability zero; smooth the table so that every state is possible"
         )
-    rows = [_schedules(spins, steps, generator) for steps in counted(progress, range(1, sites + 1), "steps")]
+    rows = [_schedules(spins, steps, orders, generator) for steps in counted(progress, range(1, sites + 1), "steps")]
     entropy = float(entr(spins.p).sum())
     average = sum(masked_cross_entropy(spins, k) / k for k in range(1, sites + 1))
     two, (near, far) = rows[1], (rows[end][f"KL, {SUREST}"] for end in (0, -1))
@@ -724,7 +745,7 @@ def schedule(model: SpinModel = PATH, *, seed: Seed = 0, out: Folder | None = No
                 f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
                 ("steps", *FIXED, "worst possible"),
                 [(row["steps"], *(without_rounding(row[name]) for name in (*FIXED, "worst possible"))) for row in rows],
-                f"Exact conditionals at every step; even groups. Random order: mean of {RANDOM_ORDERS}.",
+                f"Exact conditionals at every step; even groups. Random order: mean of {orders}.",
             ),
             Table(
                 "Orders that redraw or look at the values drawn",
@@ -737,7 +758,7 @@ def schedule(model: SpinModel = PATH, *, seed: Seed = 0, out: Folder | None = No
         "sites. Right: the entropy of their samples, against that of p.",
         lambda: _draw_schedule(rows, sites, entropy),
         {
-            "options": model.options(seed=seed),
+            "options": model.options(orders=orders, seed=seed),
             "entropy": entropy,
             "sum_of_masked_cross_entropies": average,
             "rows": rows,
@@ -745,7 +766,7 @@ def schedule(model: SpinModel = PATH, *, seed: Seed = 0, out: Folder | None = No
     ).save(folder)
 
 
-def _schedules(model: LabModel, steps: int, generator: np.random.Generator) -> dict[str, Any]:
+def _schedules(model: LabModel, steps: int, orders: int, generator: np.random.Generator) -> dict[str, Any]:
     """What each order costs with this many steps."""
     import numpy as np
     from scipy.special import entr
@@ -756,13 +777,13 @@ def _schedules(model: LabModel, steps: int, generator: np.random.Generator) -> d
     fixed = {"neighbours together": schedules.contiguous(sites, steps), "spread apart": schedules.spread(sites, steps)}
     costs = {name: sum(schedules.schedule_cost(model, groups, entropies)) for name, groups in fixed.items()}
     divergences = {name: schedules.kl(model.p, schedules.unmasking_law(model, groups)) for name, groups in fixed.items()}
-    orders = [schedules.shuffled(sites, steps, generator) for _ in range(RANDOM_ORDERS)]
+    shuffled = [schedules.shuffled(sites, steps, generator) for _ in range(orders)]
     best, groups = schedules.extreme_schedule(model, steps)
     surest, redrawn = schedules.greedy_law(model, steps, "sure token"), schedules.mask_predict_law(model, steps)
     return {
         "steps": steps,
         **costs,
-        "random order": float(np.mean([sum(schedules.schedule_cost(model, order, entropies)) for order in orders])),
+        "random order": float(np.mean([sum(schedules.schedule_cost(model, order, entropies)) for order in shuffled])),
         "surest sites first": schedules.kl(model.p, schedules.greedy_law(model, steps, "sure site")),
         "best possible": best,
         "worst possible": schedules.extreme_schedule(model, steps, worst=True)[0],
@@ -813,7 +834,8 @@ GAMMAS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Of `decoding`: bounds of the rules that have one, in nats."""
 
 
-def decoding(model: SpinModel = TILTED_PATH, *, out: Folder | None = None, progress: Progress | None = None) -> Study:
+@checked
+def decoding(model: SpinModel = TILTED_PATH, *, out: PathLike | None = None, progress: Progress | None = None) -> Study:
     """What decoders that choose positions before tokens lose, and what bounds it.
 
     Parameters
@@ -821,7 +843,7 @@ def decoding(model: SpinModel = TILTED_PATH, *, out: Folder | None = None, progr
     model
         Spins, or an explicit joint.
     out
-        Folder for figure and numbers: new, empty, or an earlier lab's.
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
     progress
         Called with the parts done, their number, and what they are.
     """
@@ -894,7 +916,8 @@ def _draw_decoding(points: Points) -> Figure:
 STUDIES = {study.__name__: study for study in (dictionary, masking, dependence, parallel, stutter, schedule, decoding)}
 
 
-def all_studies(*, fits: Fits = 300, seed: Seed = 0, out: Folder | None = None, progress: Progress | None = None) -> Report:
+@checked
+def all_studies(*, fits: Fits = 300, seed: Seed = 0, out: PathLike | None = None, progress: Progress | None = None) -> Report:
     """Every study with its defaults, and a report over them.
 
     Parameters
@@ -904,7 +927,7 @@ def all_studies(*, fits: Fits = 300, seed: Seed = 0, out: Folder | None = None, 
     seed
         Seed of everything random.
     out
-        Folder for report, figures and numbers: new, empty, or an earlier lab's.
+        Folder for report, figures and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
     progress
         Called with the parts done, their number, and what they are.
     """

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from unmask.errors import InputError
-from unmask.lab.spins import Folder
+from unmask.results import Result
 from unmask.runs.files import atomic_path, plain, reading, write_atomically, write_json
 from unmask.runs.outputs import LAB as MANIFEST
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
+from unmask.verbs.shared import PathLike
 
 if TYPE_CHECKING:
     import pandas
@@ -85,7 +86,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(Result):
     """One statement of the theory, computed: `claim` is the statement, `draw` makes the figure, `numbers` go to JSON."""
 
     name: str
@@ -105,6 +106,11 @@ class Study:
         """The first table, which is the study's main one; `tables` has all."""
         return self.tables[0].to_frame()
 
+    @property
+    def headline(self) -> str:
+        """The title and what was found."""
+        return f"{self.title}. {without_markdown(' '.join(self.findings))}"
+
     def save(self, folder: Path | None) -> Study:
         """Write figure and numbers into the folder, if there is one; returns the study."""
         if folder is None:
@@ -120,7 +126,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Result):
     """All studies, and the command that makes them."""
 
     studies: Sequence[Study]
@@ -129,6 +135,11 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """The numbers of each study by its name."""
         return {study.name: study.to_dict() for study in self.studies}
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per finding."""
+        rows = [(study.name, without_markdown(finding)) for study in self.studies for finding in study.findings]
+        return Table("", ("study", "finding"), rows).to_frame()
 
     def save(self, folder: Path | None) -> Report:
         """Write report.md into the folder where the studies are saved, if there is one; returns the report."""
@@ -149,7 +160,7 @@ class Report:
         return "\n".join(parts) + "\n"
 
 
-def lab_folder(out: Folder | None, table: object = None) -> Path | None:
+def lab_folder(out: PathLike | None, table: object = None) -> Path | None:
     """`out` as a path, if it is new, empty or the lab's and does not hold the `table` that is read; nothing is written."""
     if out is None:
         return None
