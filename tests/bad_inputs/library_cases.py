@@ -174,17 +174,13 @@ CASES = {
         "tokenizer 5 is not one of transformers",
     ),
     "lab peaked": (
-        lambda: unmask.lab.dictionary(sites=3, couplings=[0.1], k=1, adaptive_k=1, coupling=99),
+        lambda: unmask.lab.dictionary(unmask.SpinModel(sites=3, coupling=99), couplings=[0.1], k=1),
         "use weaker couplings",
     ),
-    "lab alike": (
-        lambda: unmask.lab.masking(sites=3, slow_sites=2, learn_sites=2, samples=20, fits=2, learn_coupling=5),
-        "are all equal",
-    ),
-    "lab weight": (lambda: unmask.lab.stutter(weight=None), "weight None is not a number"),
-    "lab table": (lambda: unmask.lab.parallel(table={}), "table {} is not an array of numbers"),
-    "lab bytes": (lambda: unmask.lab.dependence(couplings=b"x"), "couplings b'x' is not a list of numbers"),
-    "lab sites": (lambda: unmask.lab.dependence(sites=10**9), "sites"),
+    "lab coupling": (lambda: unmask.SpinModel(coupling=None), "coupling None is not a number"),
+    "lab table": (lambda: unmask.lab.parallel(unmask.SpinModel(table={})), "table '{}' is not an array of numbers"),
+    "lab bytes": (lambda: unmask.lab.dependence(couplings=b"x"), "couplings b'x' is not"),
+    "lab sites": (lambda: unmask.SpinModel(sites=10**9), "sites"),
     "lab couplings": (lambda: unmask.lab.dependence(couplings=[NAN]), "couplings"),
     "lab k": (lambda: unmask.lab.dependence(k=99), "k"),
 }

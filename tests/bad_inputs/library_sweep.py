@@ -16,19 +16,17 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
 from torch import nn
 
 import unmask
-from unmask.lab.studies import dictionary
+from unmask.lab import dynamics
 from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
 from unmask.serving.guard import PageServer
@@ -95,8 +93,7 @@ ENGINE = {
 }
 """Methods of a MaskedLM, and of a Profile, that the library calls in its inner loops."""
 
-SMALL_STUDY: dict[str, Any] = {"sites": 3, "couplings": "0.1", "table_couplings": "0.1", "k": "1", "adaptive_k": 1, "fits": 2}
-SMALL_STUDY |= {"samples": 20, "slow_sites": 2, "learn_sites": 2, "orders": 2, "slots": 2, "repair_slots": 2, "steps": 1}
+SMALL_STUDY: dict[str, Any] = {"model": unmask.SpinModel(sites=3), "couplings": "0.1", "k": "1", "fits": 2, "orders": 2}
 
 
 class BegunError(Exception):
@@ -206,15 +203,13 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "Measured.write": (measured.write, {"path": folder / "measured.parquet"}),
         "Evaluation.save": (evaluation.save, {"folder": folder / "evaluation"}),
         "Translations.save": (translated.save, {"path": folder / "translations.jsonl"}),
-        "lab.all": (all_studies, {}),
-        "lab.study": (unmask.lab.study, {"name": "stutter", "slots": 2, "repair_slots": 2, "steps": 1}),
+        "SpinModel": (unmask.SpinModel, {}),
+        "lab.SpinModel": (unmask.lab.SpinModel, {}),
+        "lab.all": (unmask.lab.all, {"progress": begun}),
     }
-    for name, kind in unmask.lab.STUDIES.items():
-        taken = {option.name for option in fields(kind)}
-        found[f"lab.{name}"] = (
-            getattr(unmask.lab, name),
-            {k: v for k, v in SMALL_STUDY.items() if k in taken} | {"progress": begun},
-        )
+    for name, study in unmask.lab.STUDIES.items():
+        small = {option: value for option, value in SMALL_STUDY.items() if option in inspect.signature(study).parameters}
+        found[f"lab.{name}"] = (study, small | {"progress": begun})
     for answer in (filling, comparison, mutants, measured, run, evaluation, translated):
         for name in ("to_dict", "to_frame", "_repr_html_", "__repr__"):
             getattr(answer, name)()
@@ -224,12 +219,6 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
 @wraps(unmask.fill.each)
 def each(**given: Any) -> Any:
     return list(unmask.fill.each(**given))
-
-
-@wraps(unmask.lab.all)
-def all_studies(**given: Any) -> Any:
-    with patch.object(unmask.lab, "study", begun):
-        return unmask.lab.all(**given)
 
 
 def _parameters(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -296,7 +285,7 @@ def control() -> list[str]:
 def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     PageServer.run = begun  # type: ignore[assignment, method-assign]
-    dictionary.tensorisation_constant = lambda *args, **options: 1.0  # an optimiser, which is slow
+    dynamics.tensorisation_constant = lambda *args, **options: 1.0  # an optimiser, which is slow
     masked_lm.english_model_path = lambda: Path(model)
     signal.signal(signal.SIGALRM, late)
     calls = bases(model, folder)

@@ -49,7 +49,7 @@ def test_every_command_prints_the_words_of_files(verb, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "texts.txt").write_text("a b\n")
     if verb == "lab":
-        monkeypatch.setattr(lab, "study", answers)
+        monkeypatch.setattr(lab, "dependence", answers)
     else:
         answers_each = SimpleNamespace(each=lambda texts, **options: [answers() for _ in texts])
         several = verb in ("fill", "compare", "dependence", "mutants")

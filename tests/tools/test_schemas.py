@@ -51,7 +51,7 @@ COMMANDS = [
     ["frontier", "--data", "texts.txt", "--length", "7", "--passes", "2", "--decoders", "random",
      "--out", "front", "--model", "TINY"],
     ["dependence", "--profile", "many.txt", "--candidates", "2", "--model", "TINY"],
-    ["lab", "dependence", "--sites", "3", "--couplings", "0,0.3", "--table-couplings", "0.3"],
+    ["lab", "dependence", "--sites", "3", "--couplings", "0,0.3"],
     ["train", "corpus.txt", "--out", "model", "--layers", "1", "--width", "16", "--heads", "1", "--vocab", "80", "--steps", "2",
      "--max-length", "16", "--segment-lengths", "16", "--batch-tokens", "128", "--valid-share", "0.2", "--device", "cpu"],
 ]  # fmt: skip

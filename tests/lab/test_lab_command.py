@@ -1,0 +1,99 @@
+"""`unmask lab`: what it says without a study, tables and files of a study, and one-line errors."""
+
+import json
+import re
+
+import pytest
+
+from unmask import lab
+from unmask.cli.app import run
+from unmask.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def command(capsys):
+    def call(*words):
+        code = run(["lab", *map(str, words)])
+        printed = capsys.readouterr()
+        assert code == 0, printed.err
+        return printed.out
+
+    return call
+
+
+@pytest.fixture
+def refused(capsys):
+    def call(*words):
+        code = run(["lab", *map(str, words)])
+        message = capsys.readouterr().err
+        assert code == 2 and message.startswith("error: ") and message.count("\n") == 1, message
+        return message
+
+    return call
+
+
+def test_without_a_study_it_says_what_is_written_where(command, tmp_path):
+    output = command()
+    assert all(f"  {name} " in output for name in (*lab.STUDIES, "all"))
+    assert "NAME.png and NAME.json to lab-report" in output and "report.md" in output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_prints_its_tables_and_writes_to_the_report_folder(command, tmp_path):
+    output = command("parallel", "--sites", 3)
+    assert "N=3, coupling 0.4, fields -0.35:0.35" in output and "───" in output and "lab-report/parallel.png" in output
+    assert {path.name for path in (tmp_path / "lab-report").iterdir()} == {"lab.json", "parallel.json", "parallel.png"}
+    assert "[default: -0.35:0.35]" in command("parallel", "--help")
+
+
+def test_the_function_gives_what_the_command_gives(command, tmp_path):
+    words = ("dependence", "--sites", 3, "--states", 3, "--coupling", 0.3, "--fields=-0.2:0.2", "--couplings", 0, "--k", 1)
+    printed = json.loads(command(*words, "--out", "command", "--json"))
+    model = lab.SpinModel(sites=3, states=3, coupling=0.3, fields="-0.2:0.2")
+    assert lab.dependence(model, couplings=0.0, k=1, out="function").to_dict() == printed
+    for name in ("lab.json", "dependence.json", "dependence.png"):
+        assert (tmp_path / "function" / name).read_bytes() == (tmp_path / "command" / name).read_bytes()
+
+
+MISTAKES = [
+    (["magic"], "magic is not a study of the lab: use one of dictionary, "),
+    (["paralel"], "use unmask lab parallel"),
+    (["parallel", "--sites", "20"], "sites 20 is out of range: give a whole number from 2 to 12"),
+    (["parallel", "--states", "5", "--sites", "6"], "15,625 states.*5 sites of 5 values"),
+    (["parallel", "--states", "1"], "states 1 is out of range"),
+    (["dependence", "--couplings", "0:1:1000000000"], "couplings '0:1:1000000000'"),
+    (["dependence", "--couplings", "nan"], "couplings nan"),
+    (["dictionary", "--k", "some"], "k 'some' is not understood"),
+    (["dictionary", "--coupling", "nan"], "coupling nan"),
+    (["dictionary", "--seed", "-1"], "seed -1 is out of range"),
+    (["schedule", "--graph", "pat"], "graph 'pat' is unknown: did you mean path"),
+    (["schedule", "--orders", "0"], "orders 0 is out of range: give a whole number from 1 to 100,000"),
+    (["schedule", "--table", "/nowhere/joint.npy"], "'/nowhere/joint.npy' does not exist"),
+    (["schedule", "--table", "/"], "'/' is a folder"),
+    (["masking", "--fits", "1"], "fits 1 is out of range"),
+    (["stutter", "--sites", "3"], "--sites"),
+    (["all", "--fits", "0"], "fits 0 is out of range"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MISTAKES, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+def test_mistakes_are_one_line_and_write_nothing(words, message, refused, tmp_path):
+    assert re.search(message, refused(*words))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arguments_of_python_are_checked_alike():
+    with pytest.raises(InputError, match="sites 1 is out of range"):
+        lab.SpinModel(sites=1)
+    with pytest.raises(InputError, match=r"sites is not an argument of parallel: give model=unmask.SpinModel\(sites=...\)"):
+        lab.parallel(sites=3)
+    with pytest.raises(InputError, match=r"fits 3.5 is not a whole number"):
+        lab.masking(fits=3.5)
+    with pytest.raises(InputError, match="table '{}' is not an array of numbers"):
+        lab.parallel(lab.SpinModel(table={}))
