@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 FOLDER = Path("lab-report")
 """Where the commands write without --out."""
 JSON = Option("json", bool, False, "Print JSON.", "json", owner=None)
-COMMANDS = {**STUDIES, "all": all_studies}
+COMMANDS: dict[str, Callable[..., Any]] = {**STUDIES, "all": all_studies}
 TITLE = "The theory of generative masked language models, computed exactly on small models."
 
 

@@ -105,7 +105,7 @@ def read_numbers(name: str, value: Numbers, sites: int | None = None) -> np.ndar
             _, sd, seed = value.split(":")
             numbers = float(sd) * np.random.default_rng(int(seed)).normal(size=sites)
         elif ":" in value:
-            first, last, count = value.split(":") if not sites else (*value.split(":"), sites)
+            first, last, count = (f"{value}:{sites}" if sites else value).split(":")
             numbers = np.linspace(float(first), float(last), min(int(count), MOST_NUMBERS + 1))
         else:
             numbers = np.array([float(part) for part in value.split(",")])

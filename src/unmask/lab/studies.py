@@ -19,7 +19,7 @@ What computes is imported when a study runs, so that reading the signatures is q
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from unmask.figures import Figure
     from unmask.lab.dynamics import MaskLaw
-    from unmask.lab.estimation import Learning
+    from unmask.lab.estimation import Learning, Loss
     from unmask.lab.model import Counts, LabModel, Vector
 
 Points = list[dict[str, Any]]
@@ -230,7 +230,8 @@ def masking(
     sizes = range(1, LEARNED.sites + 1)
     learnt: dict[str, list[Learning]] = {"block": [], "factorised": []}
     closed: dict[str, list[float]] = {"block": [], "factorised": []}
-    plan = [("block", k) for k in sizes] + [("factorised", k) for k in sizes[:-1]]
+    plan: list[tuple[Loss, int]] = [("block", k) for k in sizes]
+    plan += [("factorised", k) for k in sizes[:-1]]
     for index, (loss, k) in enumerate(counted(progress, plan, "mask sizes fitted")):
         law = uniform_masks(learned.space, k)
         learnt[loss].append(learn(learned, law, loss, samples, fits, seed + index))
@@ -913,7 +914,9 @@ def _draw_decoding(points: Points) -> Figure:
     return figure
 
 
-STUDIES = {study.__name__: study for study in (dictionary, masking, dependence, parallel, stutter, schedule, decoding)}
+STUDIES: dict[str, Callable[..., Study]] = {
+    study.__name__: study for study in (dictionary, masking, dependence, parallel, stutter, schedule, decoding)
+}
 
 
 @checked
