@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
     from unmask.lab.model import LabModel
 
+PathLike = str | os.PathLike[str]
 Numbers = Annotated[str | float | Sequence[float], Written(metavar="NUMBERS")]
 Sizes = Annotated[str | int | Sequence[int], Written(metavar="SIZES")]
 Strength = Annotated[float, Interval(ge=-10_000, le=10_000)]
 """Some models need a smaller limit; they raise when they are built."""
+Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 MOST_NUMBERS = 1000
 """Of a sweep."""
 

@@ -28,11 +28,10 @@ from annotated_types import Interval
 
 from unmask.errors import InputError
 from unmask.formats import at_most
-from unmask.lab.spins import Numbers, Sizes, SpinModel, read_numbers, read_sizes
+from unmask.lab.spins import Numbers, PathLike, Seed, Sizes, SpinModel, read_numbers, read_sizes
 from unmask.lab.study import Report, Study, Table, counted, lab_folder, panels, plain_numbers, shades, show, without_rounding
 from unmask.runs.progress import Progress
 from unmask.signature import checked
-from unmask.verbs.shared import PathLike, Seed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,10 +93,11 @@ def dictionary(
     sweep: Points = []
     for coupling in counted(progress, swept, "couplings"):
         other = model.at(coupling)
+        fisher = estimation.fisher_information(other)
         for size in sizes:
             law = dynamics.uniform_masks(other.space, size)
             relaxation = 1 / dynamics.spectral_gap(dynamics.block_dynamics(other, law), other.p)
-            cost = estimation.worst_cost(estimation.block_covariance(other, law), estimation.fisher_information(other))
+            cost = estimation.worst_cost(estimation.block_covariance(other, law), fisher)
             sweep.append({"coupling": coupling, "k": size, "relaxation": relaxation, "worst_cost": cost})
     change = float(np.abs(spins.p @ dynamics.block_dynamics(spins, adaptive) - spins.p).max())
     naive_tv = dynamics.total_variation(dynamics.stationary_law(dynamics.naive_dynamics(spins, adaptive)), spins.p)
@@ -257,7 +257,7 @@ def masking(
             "mask, but the order in k is lost: along the slowest direction of single-site Gibbs, the variance grows by up to "
             f"{growth:.1f} times from one k to the next ({SLOW.describe()}). It is ⟨s,L²s⟩/⟨s,Ls⟩² with L = I - P_k: least "
             "exactly when the score s is an eigenfunction of the sampler.",
-            f"**Fits agree with the closed forms**: of {len(distances)} means over {fits} fits to {samples:,} samples, "
+            f"**Fits check the closed forms**: of {len(distances)} means over {fits} fits to {samples:,} samples, "
             f"{sum(z < 2 for z in distances)} are within two standard errors, the farthest is {max(distances):.1f} away.",
         ],
         [
@@ -372,13 +372,13 @@ def dependence(
     laws = {}
     for coupling in counted(progress, sorted({*swept, *shown}), "couplings"):
         spins = model.at(coupling)
-        laws[coupling], fisher = agreement_law(spins), estimation.fisher_information(spins)
+        laws[coupling], fisher, information = agreement_law(spins), estimation.fisher_information(spins), pair_information(spins)
         for size in sizes:
             chain, masks = dynamics.gibbs(spins, size), dynamics.uniform_masks(spins.space, size)
             point = {"coupling": coupling, "k": size, "gap": dynamics.spectral_gap(chain, spins.p)}
             point["mixing_time"] = dynamics.mixing_time(chain, spins.p)
             point["worst_cost"] = estimation.worst_cost(estimation.block_covariance(spins, masks), fisher)
-            points.append(point | {"pair_information": pair_information(spins)})
+            points.append(point | {"pair_information": information})
     columns = ("k", "pair_information", "gap", "mixing_time", "worst_cost")
     first, last = (next(p for p in points if (p["coupling"], p["k"]) == (end, sizes[0])) for end in (shown[0], shown[-1]))
     findings = [

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from unmask.errors import InputError
+from unmask.lab.spins import PathLike
 from unmask.results import Result
 from unmask.runs.files import atomic_path, plain, reading, write_atomically, write_json
 from unmask.runs.outputs import LAB as MANIFEST
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.verbs.shared import PathLike
 
 if TYPE_CHECKING:
     import pandas
