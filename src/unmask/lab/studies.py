@@ -195,7 +195,7 @@ def masking(
     model: SpinModel = TILTED,
     *,
     fits: Fits = 300,
-    samples: Annotated[int, Interval(ge=1, le=10**9)] = 4000,
+    samples: Annotated[int, Interval(ge=200, le=10**9)] = 4000,
     seed: Seed = 0,
     out: PathLike | None = None,
     progress: Progress | None = None,
