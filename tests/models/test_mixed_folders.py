@@ -61,10 +61,6 @@ def test_settings_that_transformers_ignores_are_refused(damaged, any_architectur
     assert "pruned_heads {'0': [1]}" in said and "all heads" in said
 
 
-def test_rotary_positions_of_a_network_that_has_none_are_refused(damaged):
-    assert "'rotary'" in refusal(damaged("roberta", position_embedding_type="rotary"))
-
-
 def test_the_setting_would_have_been_passed_over(checkpoint, tmp_path):
     """The negative control: transformers reads relative_key and computes absolute positions."""
     from transformers import AutoModelForMaskedLM
