@@ -11,6 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 import unmask
+from small_models import reconfigure
 from unmask.cli.app import app
 from unmask.errors import InputError
 from unmask.models.source import english_model_path
@@ -30,11 +31,6 @@ TEXTS = [
 @pytest.fixture
 def copied(tmp_path):
     return shutil.copytree(english_model_path(), tmp_path / "english")
-
-
-def reconfigure(folder, **changes):
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def test_what_was_understood_of_the_bundled_model(english):

@@ -19,7 +19,8 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, pr
 from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerFast
 
 import unmask
-from unmask.errors import InputError, ModelError, UnmaskWarning
+from small_models import refusal
+from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.vocabulary import tokenizer_from_vocabulary
@@ -30,13 +31,6 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 RESIDUES = list("ACDEFGHIKLMNPQRSTVWY")
 SMILES = r"\[[^\]]+\]|Br|Cl|[BCNOPSFIbcnops]|[()=#+\-/\\.%]|\d"
 CHEMISTRY = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", "C", "O", "N", "Cl", "Br", "c", "(", ")", "=", "1", "2", "[nH]"]
-
-
-def refusal(folder, **options) -> str:
-    with pytest.raises(ModelError) as caught:
-        MaskedLM.load(folder, **options)
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 450
-    return str(caught.value)
 
 
 @pytest.fixture
