@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from translation_analysis import bootstrap, lines
+from translation_table import bootstrap, lines
 
 import unmask
 from unmask.answers.profile import profile_of

@@ -15,7 +15,8 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from tempfile import mkdtemp
@@ -74,24 +75,7 @@ WORKS_AS = {
     "a tabular model": r"ConditionalModel|Any|object",
 }
 """What the annotation of a parameter that takes the value must say; arrays, lists and mappings are as good as their items."""
-RECORDS = {"ChainFilling", "Check", "Comparison", "Completion", "Dependence", "Diagnosis", "Evaluation", "Filling", "Joint"}
-RECORDS |= {"Measured", "Mutants", "PairScores", "SampleRun", "Scores", "Tables", "TrainingRun", "Translations", "Construction"}
-RECORDS |= {"Frontier", "Measured", "Profile"}
-"""Made by functions: users read them and call their methods, but do not make them."""
 SECONDS, SLOW = 10, 0.3
-ENGINE = {
-    "check",
-    "estimate",
-    "log_tile",
-    "logits_of",
-    "multiplications",
-    "offers_states",
-    "rows_at_once",
-    "states",
-    "substitutions",
-    "unchecked_substitutions",
-}
-"""Methods of a MaskedLM, and of a Profile, that the library calls in its inner loops."""
 
 SMALL_STUDY: dict[str, Any] = {"model": unmask.SpinModel(sites=3), "couplings": "0.1", "k": "1", "fits": 2, "orders": 2}
 
@@ -225,27 +209,6 @@ def _parameters(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {p.name: p for p in inspect.signature(call).parameters.values() if p.name != "self"}
 
 
-def public() -> Iterator[str]:
-    """The names of all functions, and of methods that take arguments, that a user can reach from `unmask`."""
-    for name in unmask.__all__:
-        value = getattr(unmask, name)
-        if inspect.isclass(value) and not issubclass(value, Exception):
-            if name not in RECORDS:
-                yield name
-            for method in dir(value):
-                member = getattr(value, method)
-                if (
-                    not method.startswith("_")
-                    and (inspect.isfunction(member) or inspect.ismethod(member))
-                    and method not in ENGINE
-                ):
-                    if [p for p in inspect.signature(member).parameters if p not in ("self", "cls")]:
-                        yield f"{name}.{method}"
-        elif inspect.isfunction(value):
-            yield name
-    yield from (f"lab.{name}" for name in unmask.lab.__all__ if name != "STUDIES")
-
-
 def broken(call: Callable[..., Any], given: dict[str, Any], parameter: inspect.Parameter, value: str) -> str | None:
     """How the call with this value breaks the law; None where it does not."""
     signal.alarm(SECONDS)
@@ -311,7 +274,6 @@ def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
     return {
         "wrong": wrong,
         "tried": tried,
-        "missing": sorted(set(public()) - set(calls)),
         "before": before,
         "left": left,
         "control": control(),
