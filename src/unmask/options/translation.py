@@ -29,7 +29,7 @@ of_sampling = partial(like, Sampling, group="Of single kernels and decoders")
 
 def in_steps(decoder: str) -> bool:
     """Whether a decoder takes a number of steps."""
-    return "decoding_steps" in KERNELS[decoder].options()
+    return "decoding_steps" in KERNELS[decoder].options
 
 
 def _read(name: str) -> tuple[str, ...]:
