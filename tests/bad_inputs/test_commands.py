@@ -125,7 +125,7 @@ TEXTS: list[tuple[str, str]] = [
     ("sample --out {new} --kernel gibbs --delayed 1,3", "delayed"),
     ("sample --out {new} --kernel mh --ladder 1,2", "ladder"),
     ("sample --out {new} --kernel tempering --ladder 2,1", "ladder"),
-    ("sample --out {new} --nucleus 1.5", "nucleus"),
+    ("sample --out {new} --top-k 0", "top"),
     ("sample --out {new} --temperature 0", "temperature"),
     ("sample --out {new} --chains 1000000000", "chains"),
     (
