@@ -16,7 +16,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from tempfile import mkdtemp
