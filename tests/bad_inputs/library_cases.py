@@ -116,7 +116,7 @@ CASES = {
     "lab table": (lambda: unmask.lab.parallel(unmask.SpinModel(table={})), "table '{}' is not an array of numbers"),
     "lab bytes": (lambda: unmask.lab.dependence(couplings=b"x"), "couplings b'x' is not"),
     "lab sites": (lambda: unmask.SpinModel(sites=10**9), "sites"),
-    "lab couplings": (lambda: unmask.lab.dependence(couplings=[NAN]), "couplings"),
+    "lab couplings": (lambda: unmask.lab.dependence(couplings=[float("nan")]), "couplings"),
     "lab k": (lambda: unmask.lab.dependence(k=99), "k"),
 }
 FINE = {
