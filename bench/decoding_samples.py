@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from unmask.sampling.decoders.choosing import LowestEntropy
 
 from unmask.evaluation.datasets import read_texts
 from unmask.evaluation.frontier import SEQUENTIAL, Point, pieces
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.fingerprint import provenance
-from unmask.sampling.decoders.choosing import LowestEntropy
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.revealing import law
 from unmask.sampling.engine.passes import Passes

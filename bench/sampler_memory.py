@@ -15,12 +15,12 @@ import time
 
 import torch
 from sampler_throughput import model_of, wait
+from unmask.sampling.run.groups import groups
 
 from unmask import checks
 from unmask.sampling.engine.memory import available_bytes
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.run.advance import MarkovRun, build, group_run
-from unmask.sampling.run.groups import groups
 from unmask.sampling.settings import SampleSettings
 
 GIGABYTE = 2**30
