@@ -40,7 +40,6 @@ from unmask.answers.completion import (
     read_answer,
     with_odds,
 )
-from unmask.answers.library import Library, library_of
 from unmask.errors import InputError
 from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
@@ -68,8 +67,7 @@ def searches(model: MaskedLM, text: str, options: FillOptions) -> bool:
     needed = [
         (has_several_lengths(text), "[WORD] or [GAP]"),
         (bool(options.answers), "answers"),
-        (options.constrained, "allow, forbid, match, differ or most_changes"),
-        (options.library is not None, "library"),
+        (options.constrained, "allow, forbid, match or differ"),
         (options.passes is not None or options.mass is not None, "passes or mass"),
     ]
     why = next((name for needs, name in needed if needs), None)
@@ -107,7 +105,7 @@ class ChainQuestion:
         inside = [(number[answer.lengths], *answer.tokens) for answer in self.given if answer.lengths in number]
         gold = readings[0].cloze.gold
         gold = None if gold and filled.outside([(i,) for i in gold]) else gold
-        variants = [Variant(r.cloze, w, filled.allowed(r), options.most_changes) for r, w in zip(readings, weights, strict=True)]
+        variants = [Variant(r.cloze, w, filled.allowed(r)) for r, w in zip(readings, weights, strict=True)]
         found = search_fillings(
             conditionals,
             variants,
@@ -154,7 +152,6 @@ class ChainQuestion:
             exact=found.exact,
             words=filled.words > 0,
             alphabet=len(self.support) < len(self.model.regular_ids),
-            library=library_of(self.model, readings[0].cloze, completions[: len(best)], options, found, certain),
         )
 
     def _other_spellings(self, filling: State) -> list[State]:
@@ -316,7 +313,6 @@ class ChainFilling:
     words     whether the text has a [WORD]
     alphabet  whether only some of the regular tokens could fill a blank
     joint     the name of its joint, "chain"; there is no table of cells
-    library   the completions as variants of the text, with `most_changes` or `library`; see `unmask.answers.library.Library`
 
     Rounding is allowed for in mass, bound, certain and the answers' ranks (`unmask.tables.lattice`).
 
@@ -339,7 +335,6 @@ class ChainFilling:
     words: bool = False
     alphabet: bool = False
     joint: str = RuleName(SEARCHED)
-    library: Library | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The JSON of `unmask fill --json`."""
@@ -357,7 +352,7 @@ class ChainFilling:
             found["lengths"] = [vars(reading) | {"lengths": list(reading.lengths)} for reading in self.readings]
         if self.answers:
             found["answers"] = [answer.to_dict() for answer in self.answers]
-        return found | ({} if self.library is None else {"library": self.library.to_dict()})
+        return found
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion: text, one column per blank with what fills it, log_prob, standard_error, product_log_prob."""

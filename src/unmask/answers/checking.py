@@ -18,10 +18,9 @@ import torch
 from torch import nn
 
 from unmask.answers.asking import worse_than_uniform
-from unmask.answers.on_residues import read_regions, residue_ids, without_gaps
 from unmask.answers.on_texts import OnTexts, measure, texts_of
 from unmask.arguments import checked
-from unmask.errors import InputError, UnmaskWarning
+from unmask.errors import UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.function_network import FunctionNetwork
 from unmask.models.masked_lm import MaskedLM
@@ -132,7 +131,6 @@ class Check:
                     "masked token",
                     f"{found.nats:.3f} nats, uniform {found.uniform:.3f}; special tokens get {found.special_mass:.2%}",
                 ),
-                *((worth.region, worth.says()) for worth in found.residues),
             ]
         return rows
 
@@ -160,7 +158,6 @@ class Check:
 def check(
     model: MaskedLM | str | Path | None = None,
     data: str | Path | Sequence[str] | None = None,
-    regions: str | Path | None = None,
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
@@ -177,19 +174,12 @@ def check(
     ()
     """
     CheckOptions.given(locals())
-    if regions is not None and data is None:
-        raise InputError("regions was given without data: give the sequences that have them")
-    names, texts = (None, None) if data is None else texts_of(data)
-    found_regions = None
-    if regions is not None and texts is not None:
-        found_regions, texts = read_regions(regions, names, texts), [without_gaps(text) for text in texts]
+    texts = None if data is None else texts_of(data)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
         lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device, dtype, None, rename, lang, shift, mask_token)
     said = [(warning.category, str(warning.message)) for warning in raised if issubclass(warning.category, UnmaskWarning)]
-    if found_regions is not None and residue_ids(lm) is None:
-        raise InputError(f"regions was given, and model {lm.name!r} does not read residues letter by letter: leave regions out")
-    found = None if texts is None else measure(lm, texts, progress, found_regions)
+    found = None if texts is None else measure(lm, texts, progress)
     words = lm.words
     before, after = words.around()
     config = lm.network.config

@@ -8,7 +8,6 @@ from functools import cached_property
 from html import escape
 from itertools import groupby
 from math import exp
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,7 +28,6 @@ from unmask.answers.asking import (
 )
 from unmask.answers.chain_filling import ChainFilling, ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
-from unmask.answers.library import library_file
 from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.joints.deriving import derive
@@ -138,11 +136,9 @@ def fill(
     forbid: Sequence[str] | None = None,
     match: str | Mapping[int, str] | None = None,
     differ: bool = False,
-    most_changes: int | None = None,
     passes: int | None = None,
     mass: float | None = None,
     alphabet: Alphabet = None,
-    library: str | Path | None = None,
     device: str = "auto",
     dtype: str = "auto",
     rename: Mapping[str, str] | None = None,
@@ -159,7 +155,7 @@ def fill(
 
     From three blanks on by "chain" without candidates, fillings are searched over the whole vocabulary, and the answer is a
     `ChainFilling`: it says how much of the mass was seen and what is certain. So it is for any number of blanks with [WORD]
-    and [GAP], and with answers, allow, forbid, match, differ, most_changes, passes, mass or library.
+    and [GAP], and with answers, allow, forbid, match, differ, passes or mass.
 
     Arguments: help(unmask.fill)
 
@@ -169,7 +165,6 @@ def fill(
     """
     options = FillOptions.given(locals())
     construction = None if joint is None else named(joint, "joint").name
-    kept = None if library is None else library_file(library, text, len(text), (model, alphabet))
     lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
 
     def ask(one: str) -> Asked | ChainQuestion:
@@ -183,10 +178,7 @@ def fill(
         if searched:
             for question in questions:
                 assert isinstance(question, ChainQuestion)
-                found = question.answer(progress)
-                yield found
-                if kept is not None and found.library is not None:
-                    found.library.write(kept)
+                yield question.answer(progress)
         else:
             dense = [question for question in questions if isinstance(question, Asked)]
             for question, tables in answered(lm, dense, progress):

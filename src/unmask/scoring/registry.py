@@ -8,22 +8,37 @@ A model gives some probability to special tokens, which cannot occur in a text. 
 chain rules and joints, as in `fill`; NAME_special is by how many nats a score is lower with q over the whole vocabulary.
 Pseudo-likelihoods and energies keep the whole vocabulary, as they are published and as other tools compute them.
 Nothing here imports torch: the function of a family is loaded when it is used.
+
+Variants x of a parent w differ from it at some of k sites, and every other token is the parent's. Their scores are those of texts
+with t over the sites and q over the alphabet (OF_VARIANTS), and a few more that need the parent's neighbours only. A score is a
+list of chains. A chain is one term (S, t) per site t, with the sites of S (a bit mask) revealed and the others masked; its value
+is sum_t log q(x_t | x_S). Terms with the same S share their passes, whichever score asks, and so do variants with the same x_S.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 from unmask.checks import one_of, whole
 from unmask.errors import InputError
+from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.sampling.registry import KERNELS, refuse_no_law
+
+Chain = list[tuple[int, int]]
+ChainsOfSites = Callable[[int, Sequence[Sequence[int]]], list[Chain]]
+"""From the number of sites, and sampled orders of them, to the chains of a score of variants."""
 
 
 def _one_per_token(sites: int, settings: Any) -> int:
     return sites
+
+
+def _along(order: Sequence[int]) -> Chain:
+    """The chain rule in one order: each site given those before it."""
+    return [(sum(1 << site for site in order[:place]), site) for place, site in enumerate(order)]
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,7 @@ class Score:
     inexact       printed below values whose flag `exact` is no
     page_refusal  why the page does not offer it; empty if it does
     in_minicons   its name there, where it has one
+    chains        of variants; None for scores that have none
     """
 
     name: str
@@ -78,6 +94,7 @@ class Score:
     inexact: str = ""
     page_refusal: str = ""
     in_minicons: str = ""
+    chains: ChainsOfSites | None = None
 
     @property
     def kind(self) -> str:
@@ -137,6 +154,7 @@ SCORES: dict[str, Score] = Registry(
             by_token=True,
             windows=True,
             in_minicons="original",
+            chains=lambda k, _: [[((1 << k) - 1 - (1 << t), t) for t in range(k)]],
         ),
         Score(
             "pll_word",
@@ -164,6 +182,7 @@ SCORES: dict[str, Score] = Registry(
                 by_token=True,
                 windows=True,
                 extra=_SPECIAL,
+                chains=(lambda k, _: [_along(range(k))]) if name == "left_to_right" else None,
             )
             for name, way in _FIXED_ORDERS.items()
         ),
@@ -187,6 +206,7 @@ SCORES: dict[str, Score] = Registry(
             _ORDERS,
             options=("exact_tokens", "orders", "seed"),
             extra=("se", "mean_log", *_SPECIAL),
+            chains=lambda _, orders: [_along(order) for order in orders],
         ),
         Score(
             "order_bounds",
@@ -223,6 +243,74 @@ SCORES: dict[str, Score] = Registry(
         ),
     )
 )
+
+_CONTEXTS = Family("unmask.variants.contexts:Contexts")
+PAIRS = "pairs:"
+"""Before the name of a construction."""
+OF_VARIANTS = {
+    score.name: score
+    for score in (
+        Score(
+            "singles",
+            "sum over the changes of log q(x_t | w) - log q(w_t | w): each change alone in the parent",
+            False,
+            "a difference",
+            _CONTEXTS,
+        ),
+        Score(
+            "product",
+            "sum over the sites of log q(x_t | no site revealed): all sites masked",
+            True,
+            "independent sites",
+            _CONTEXTS,
+            chains=lambda k, _: [[(0, t) for t in range(k)]],
+        ),
+        SCORES["pll"],
+        SCORES["left_to_right"],
+        SCORES["any_order"],
+        Score(
+            "epistasis",
+            "sum over pairs of changed sites of log mu(x_s, x_t) - log mu(w_s, w_t) - the pair's singles, mu the joint that a "
+            "construction derives for s and t in the parent",
+            False,
+            "a difference",
+            _CONTEXTS,
+        ),
+    )
+}
+NAMES_OF_VARIANTS = (*OF_VARIANTS, f"{PAIRS}CONSTRUCTION")
+"""For help texts and errors; pairs:CONSTRUCTION is singles plus epistasis by that construction."""
+
+
+def chosen_of_variants(names: str | Iterable[str], joint: str = DEFAULT_OF_MUTANTS) -> tuple[str, ...]:
+    """The scores of variants asked for, each once: a list of names, or one text with commas; "all" is each of them.
+
+    joint   the construction of `pairs` without a name
+    """
+    given = _comma_separated(names) if isinstance(names, str) else list(names)
+    if given == ["all"]:
+        given = [*OF_VARIANTS, "pairs"]
+    if not given:
+        raise InputError(f"no score was asked for: name one or more of {', '.join(NAMES_OF_VARIANTS)}")
+    return tuple(dict.fromkeys(_known_of_variants(name, joint) for name in given))
+
+
+def _known_of_variants(name: object, joint: str) -> str:
+    if isinstance(name, str) and (name == "pairs" or name.startswith(PAIRS)):
+        return PAIRS + named(joint if name == "pairs" else name.removeprefix(PAIRS), "construction of pairs").name
+    return one_of("score", name, NAMES_OF_VARIANTS)
+
+
+def _comma_separated(text: str) -> list[str]:
+    """The names in a text with commas; a number belongs to the name before it, such as pairs:family:0.5,0.25."""
+    parts: list[str] = []
+    for part in text.split(","):
+        if parts and not part.strip()[:1].isalpha():
+            parts[-1] += f",{part.strip()}"
+        else:
+            parts.append(part.strip())
+    return parts
+
 
 DEFAULT = next(iter(SCORES))
 DEFAULT_OF_HARNESS = "any_order"

@@ -180,18 +180,13 @@ def mutants(
     scores: str | Sequence[str] | None = None,
     orders: int | None = None,
     seed: int | None = None,
-    background: Model = None,
-    regions: Mapping[str, str | Sequence[int]] | None = None,
     run: str | Path | None = None,
     engine: str | None = None,
     workers: int | None = None,
-    epistasis: str | Path | None = None,
-    pdb: str | Path | None = None,
-    chain: str | None = None,
     model: Model = None,
     joint: str = DEFAULT_OF_MUTANTS,
     alphabet: Alphabet = None,
-    top: int = 20,
+    top: int | None = None,
     by: str | None = None,
     out: str | Path | None = None,
     figure: str | Path | None = None,
@@ -218,89 +213,42 @@ def mutants(
     options = MutantsOptions.given(locals())
     construction = named(joint, "joint").name
     if measured is None and (mutations is None) == (positions is None):
-        given = (
-            "mutations and positions were both given" if positions is not None else "neither mutations nor positions were given"
-        )
-        raise InputError(f"{given}: name mutants such as A24G+L30V, or positions to scan")
+        both = "neither mutations nor positions were given" if positions is None else "mutations and positions were both given"
+        raise InputError(f"{both}: name mutants such as A24G+L30V, or positions to scan")
     if measured is not None and len(sequence) > 1:
         raise InputError(f"{len(sequence)} sequences and one list of measured variants were given: give one sequence")
-    reads = (model, mutations, alphabet, measured, background, pdb)
-    drawn = figure_path(figure, len(sequence), reads)
-    pairs_drawn = figure_path(epistasis, len(sequence), reads, "epistasis")
-    kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
+    reads = (model, mutations, alphabet, measured)
+    figure_file = figure_path(figure, len(sequence), reads)
+    out_file = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
     answers: Iterator[Mutants | Measured]
     if measured is not None:
-        from unmask.variants.against import Question, check_run
+        from unmask.variants.measured import check_run, measure
 
         check_run(options, reads)
     lm = as_model(model, "cpu" if options.engine == "ray" else device, dtype, rename, lang, shift, mask_token)
     allowed = residue_ids(lm, alphabet)
     if measured is not None:
-        questions = for_each(sequence, lambda one: Question(lm, one, allowed, options))
-        look_at_first(lm, (question.parent.ids for question in questions))
-        answers = (question.answer(progress) for question in questions)
+        answers = (measure(lm, one, allowed, options, progress) for one in for_each(sequence, lambda text: text))
     else:
-        asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, options.changes, allowed, force))
-        look_at_first(lm, (wanted.ids for wanted in asked))
+        scans = for_each(sequence, lambda one: Scan(lm, one, names, positions, options.changes, allowed, force))
+        look_at_first(lm, (scan.ids for scan in scans))
         report = progress if len(sequence) == 1 else None
-        answers = (replace(_answer(wanted, lm, construction, report), top=top, by=options.by) for wanted in asked)
-    for found in answers:
-        yield found
-        if kept is not None:
-            found.write(kept)
-        save_figure(found.figure, drawn)
-        if not isinstance(found, Mutants) and found.interactions is not None:
-            save_figure(found.interactions.figure, pairs_drawn, "epistasis")
-
-
-def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progress | None) -> Mutants:
-    sets = list(wanted.sets)
-    total = sum(pass_count([len(wanted.allowed)] * len(places)) for places in sets)
-    axis = torch.tensor(wanted.allowed, device=model.device)
-    changes: list[tuple[tuple[int, str], ...]] = []
-    numbers: dict[str, list[float]] = {name: [] for name in MUTANT_NUMBERS}
-    done = 0
-
-    def measure(group: Sequence[tuple[int, ...]]) -> None:
-        clozes = [blanked(wanted.ids, [wanted.where[place - 1] for place in places], model.mask_id) for places in group]
-        axes = [[axis] * len(places) for places in group]
-        tables = tables_of(model, clozes, axes, dtype=torch.float64, supports=axes)
-        for places, table in zip(group, tables, strict=True):
-            wild = [wanted.allowed.index(wanted.ids[wanted.where[place - 1]]) for place in places]
-            found = effects(table, wild, construction)
-            cells = wanted.sets[places]
-            chosen = _all_changed(wild, len(wanted.allowed)) if cells is None else torch.tensor(cells)
-            for row in chosen.tolist():
-                changes.append(tuple((place, wanted.tokens[i]) for place, i in zip(places, row, strict=True)))
-            for name, values in found.items():
-                numbers[name] += values.cpu()[tuple(chosen.T)].tolist()
-
-    try:
-        for start in range(0, len(sets), TOGETHER):
-            measure(group := sets[start : start + TOGETHER])
-            done += sum(pass_count([len(wanted.allowed)] * len(places)) for places in group)
-            if progress:
-                progress(done, total, "passes of the model")
-    except Enough:
-        if not changes:
-            raise
-    return Mutants(wanted.text, tuple(wanted.residues), tuple(wanted.tokens), construction, changes, numbers)
-
-
-def _all_changed(wild: Sequence[int], size: int) -> Tensor:
-    """Every filling in which no place keeps its token, one per row."""
-    others = [torch.tensor([i for i in range(size) if i != old]) for old in wild]
-    return torch.cartesian_prod(*others).reshape(-1, len(wild))
+        answers = (replace(scan.answer(construction, report), top=options.top, by=options.by) for scan in scans)
+    for answer in answers:
+        yield answer
+        if out_file is not None:
+            answer.write(out_file)
+        save_figure(answer.figure, figure_file)
 
 
 MOST_ROWS = 5_000_000
 
 
-class Wanted(Parent):
+class Scan(Parent):
     """One sequence, and the mutants of it that are asked for.
 
-    sets          for each set of places the fillings asked for, as indices into `allowed`; None: all in which every place changes
+    sets   for each set of places the fillings asked for, as indices into `allowed`; None: all in which every place changes
     """
 
     def __init__(
@@ -326,21 +274,66 @@ class Wanted(Parent):
             _refuse_more(rows, MOST_ROWS, what, "change fewer together, or use", force)
             self.sets = {some: None for m in range(1, changes + 1) for some in combinations(scanned, m)}
         self.refuse_foreign({place for places in self.sets for place in places})
-        passes = sum(pass_count([len(allowed)] * len(places)) for places in self.sets)
-        _refuse_more(passes, MAX_PASSES, "these mutants need {} passes of the model", "use a smaller alphabet, or", force)
+        self.passes = sum(map(self._passes, self.sets))
+        _refuse_more(self.passes, MAX_PASSES, "these mutants need {} passes of the model", "use a smaller alphabet, or", force)
 
     def _named(self, names: Sequence[str]) -> dict[tuple[int, ...], list[tuple[int, ...]] | None]:
-        wanted: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
+        sets: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
         for name in names:
             made = sorted(self.change(part.strip(), f"mutant {name!r}") for part in name.split("+"))
             places = tuple(place for place, _ in made)
             refuse_twice(places, f"mutant {name!r}")
             if len(places) > MOST_CHANGES:
                 raise InputError(f"mutant {name!r} has {len(places)} changes, and up to {MOST_CHANGES} are exact: change fewer")
-            cells = wanted.setdefault(places, [])
+            cells = sets.setdefault(places, [])
             assert cells is not None
             cells.append(tuple(token for _, token in made))
-        return wanted
+        return sets
+
+    def _passes(self, places: Sequence[int]) -> int:
+        return pass_count([len(self.allowed)] * len(places))
+
+    def answer(self, construction: str, progress: Progress | None) -> Mutants:
+        """The numbers of the mutants; of those done, if the user has enough."""
+        changes: list[tuple[tuple[int, str], ...]] = []
+        numbers: dict[str, list[float]] = {name: [] for name in MUTANT_NUMBERS}
+        sets, done = list(self.sets), 0
+        try:
+            for start in range(0, len(sets), TOGETHER):
+                self._measure(group := sets[start : start + TOGETHER], construction, changes, numbers)
+                done += sum(map(self._passes, group))
+                if progress:
+                    progress(done, self.passes, "passes of the model")
+        except Enough:
+            if not changes:
+                raise
+        return Mutants(self.text, tuple(self.residues), tuple(self.tokens), construction, changes, numbers)
+
+    def _measure(
+        self,
+        group: Sequence[tuple[int, ...]],
+        construction: str,
+        changes: list[tuple[tuple[int, str], ...]],
+        numbers: dict[str, list[float]],
+    ) -> None:
+        """Add the mutants of some sets of places."""
+        axis = torch.tensor(self.allowed, device=self.model.device)
+        clozes = [blanked(self.ids, [self.where[place - 1] for place in places], self.model.mask_id) for places in group]
+        axes = [[axis] * len(places) for places in group]
+        for places, table in zip(group, tables_of(self.model, clozes, axes, dtype=torch.float64, supports=axes), strict=True):
+            wild = [self.allowed.index(self.ids[self.where[place - 1]]) for place in places]
+            cells = self.sets[places]
+            chosen = _all_changed(wild, len(self.allowed)) if cells is None else torch.tensor(cells)
+            for row in chosen.tolist():
+                changes.append(tuple((place, self.tokens[i]) for place, i in zip(places, row, strict=True)))
+            for name, values in effects(table, wild, construction).items():
+                numbers[name] += values.cpu()[tuple(chosen.T)].tolist()
+
+
+def _all_changed(wild: Sequence[int], size: int) -> Tensor:
+    """Every filling in which no place keeps its token, one per row."""
+    others = [torch.tensor([i for i in range(size) if i != old]) for old in wild]
+    return torch.cartesian_prod(*others).reshape(-1, len(wild))
 
 
 def _refuse_more(count: int, most: int, what: str, advice: str, force: bool) -> None:

@@ -25,7 +25,6 @@ class Shared(TypedDict, total=False):
     model: Model
     joint: str
     alphabet: Alphabet
-    top: int
     out: str | Path | None
     figure: str | Path | None
     device: str
@@ -42,6 +41,7 @@ class OfMutants(Shared, total=False):
     """Arguments of names and scans."""
 
     changes: int | None
+    top: int | None
     by: str | None
 
 
@@ -56,11 +56,6 @@ class OfMeasured(Shared, total=False):
     scores: str | Sequence[str] | None
     orders: int | None
     seed: int | None
-    background: Model
-    regions: Mapping[str, str | Sequence[int]] | None
-    epistasis: str | Path | None
-    pdb: str | Path | None
-    chain: str | None
     run: str | Path | None
     engine: str | None
     workers: int | None
