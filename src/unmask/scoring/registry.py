@@ -244,7 +244,8 @@ SCORES: dict[str, Score] = Registry(
     )
 )
 
-_CONTEXTS = Family("unmask.variants.contexts:Contexts")
+_OF_VARIANTS_ALONE = Family("")
+"""Computed in the room of variants, which is right of this one."""
 PAIRS = "pairs:"
 """Before the name of a construction."""
 OF_VARIANTS = {
@@ -255,14 +256,14 @@ OF_VARIANTS = {
             "sum over the changes of log q(x_t | w) - log q(w_t | w): each change alone in the parent",
             False,
             "a difference",
-            _CONTEXTS,
+            _OF_VARIANTS_ALONE,
         ),
         Score(
             "product",
             "sum over the sites of log q(x_t | no site revealed): all sites masked",
             True,
             "independent sites",
-            _CONTEXTS,
+            _OF_VARIANTS_ALONE,
             chains=lambda k, _: [[(0, t) for t in range(k)]],
         ),
         SCORES["pll"],
@@ -274,7 +275,7 @@ OF_VARIANTS = {
             "construction derives for s and t in the parent",
             False,
             "a difference",
-            _CONTEXTS,
+            _OF_VARIANTS_ALONE,
         ),
     )
 }
