@@ -13,9 +13,6 @@ from unmask.cli import terminal
 from unmask.errors import InputError
 from unmask.formats import count_at_most, percent_at_least
 from unmask.joints.registry import named
-from unmask.options import table
-from unmask.options.kinds import File
-from unmask.options.option import OUTPUT
 from unmask.runs.lines import STANDARD_INPUT, plain_texts, refuse_file_name, source_name
 from unmask.runs.outputs import output_file
 
@@ -43,9 +40,9 @@ def _answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, An
     """
     json = given.pop("json", False)
     text, file = given.pop("text", given.pop("sequence", None)), given.pop("file", None)
-    for row in table(verb).declared():
-        if row.group == OUTPUT and isinstance(row.kind, File) and row.name in given:
-            output_file(row.name, given[row.name], (file, STANDARD_INPUT if text == "-" else None))
+    for name in ("figure", "out"):
+        if name in given:
+            output_file(name, given[name], (file, STANDARD_INPUT if text == "-" else None))
     found = _read_texts(text, file)
     texts, many = (found, True) if isinstance(found, list) else ([found], False)
     console = terminal.console(at_least=terminal.USUAL)
