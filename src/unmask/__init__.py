@@ -47,6 +47,11 @@ if TYPE_CHECKING:
     from unmask.sampling.run.diagnostics import diagnose as diagnose
     from unmask.sampling.run.result import SampleRun as SampleRun
     from unmask.sampling.sample import sample as sample
+    from unmask.scoring.registry import AnyOrder as AnyOrder
+    from unmask.scoring.registry import DecoderLaw as DecoderLaw
+    from unmask.scoring.registry import LogProb as LogProb
+    from unmask.scoring.registry import OrderBounds as OrderBounds
+    from unmask.scoring.registry import PairJoint as PairJoint
     from unmask.scoring.results import PairScores as PairScores
     from unmask.scoring.results import Scores as Scores
     from unmask.scoring.score import score as score
@@ -90,6 +95,7 @@ _NAMES = {
     "unmask.sampling.run.diagnostics": "Diagnosis diagnose",
     "unmask.sampling.run.result": "SampleRun",
     "unmask.sampling.sample": "sample",
+    "unmask.scoring.registry": "AnyOrder DecoderLaw LogProb OrderBounds PairJoint",
     "unmask.scoring.results": "PairScores Scores",
     "unmask.scoring.score": "score",
     "unmask.serving.server": "serve",

@@ -26,7 +26,7 @@ from unmask.models.workers import Workers
 from unmask.runs.engines import results
 from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
-from unmask.scoring.rows import write_rows
+from unmask.scoring.results import write_rows
 from unmask.tables.candidates import MAX_PASSES
 from unmask.variants.contexts import VARIANTS, Contexts, Pair
 
