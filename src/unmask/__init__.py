@@ -65,7 +65,8 @@ if TYPE_CHECKING:
     from unmask.translation.translate import translate as translate
     from unmask.variants.measured import Measured as Measured
     from unmask.variants.mutants import Mutants as Mutants
-    from unmask.variants.mutants import mutants as mutants
+    from unmask.verbs.mutants import Ranking as Ranking
+    from unmask.verbs.mutants import mutants as mutants
 
 _NAMES = {
     "unmask.lab": "lab",
@@ -105,7 +106,8 @@ _NAMES = {
     "unmask.training.run": "train",
     "unmask.translation.translate": "Translations translate",
     "unmask.variants.measured": "Measured",
-    "unmask.variants.mutants": "Mutants mutants",
+    "unmask.variants.mutants": "Mutants",
+    "unmask.verbs.mutants": "Ranking mutants",
 }
 """The public names of each module."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -203,7 +203,7 @@ def _show_mutants(found: Mutants, console: Console) -> None:
     terminal.print_heading(console, found.sequence)
     console.print(f"{len(found):,} mutants; {found.joint} joint; {len(found.alphabet)} tokens per residue; in nats\n")
     best = found.best()
-    rows = ([name, *(f"{values[i]:.3f}" for values in best.numbers.values())] for i, name in enumerate(best.mutants))
+    rows = ([name, *(f"{values[i]:.3f}" for values in best.numbers.values())] for i, name in enumerate(best.names))
     terminal.print_table(console, ["log-prob.", "effect", "singles", "epistasis", "interaction"], rows, first="mutant")
     if len(best) < len(found):
         console.print(f"\nthe {len(best)} of largest {found.by}; --out and --json have all")
@@ -213,14 +213,14 @@ def _show_measured(found: Measured, console: Console) -> None:
     from unmask.variants.measured import HEADS, STATISTICS
 
     terminal.print_heading(console, found.sequence)
-    within = "within" in found.rows[0]
+    within = "within" in found.scores[0]
     console.print(
         f"{len(found):,} variants at {len(found.places)} sites; {STATISTICS[found.statistic]} with {found.column}, "
         f"{found.better} is better" + (";\nwithin: among variants with as many changes\n" if within else "\n"),
         soft_wrap=True,
     )
     heads, rows = [HEADS[found.statistic], "95 % interval", *(["within", "95 % interval"] if within else [])], []
-    for row in found.rows:
+    for row in found.scores:
         inside = [_short(row["within"]), _bracket(row, "within_")] if within else []
         rows.append([row["score"], _short(row["value"]), _bracket(row), *inside])
     terminal.print_table(console, heads, rows, first="score")

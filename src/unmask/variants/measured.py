@@ -22,33 +22,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
 from unmask.answers.asking import look_at_first
-from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.formats import excerpt
-from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.models.workers import on_ray, refuse_loaded
-from unmask.options.answers import MutantsOptions
+from unmask.models.load import Model, as_model, model_name, on_device
+from unmask.results import Result
 from unmask.runs.files import write_table
 from unmask.runs.outputs import answer_file, output_folder
 from unmask.runs.progress import Progress
+from unmask.signature import checked
 from unmask.variants.contexts import Contexts
 from unmask.variants.mutants import PARQUET
-from unmask.variants.parent import Parent
-from unmask.variants.streaming import kept_scores, refuse_many
+from unmask.variants.parent import Parent, residue_ids
+from unmask.variants.streaming import RayWorkers, kept_scores, refuse_many
 from unmask.variants.variant_list import Variants, read_variants
 
 if TYPE_CHECKING:
     import pandas
 
     from unmask.figures import Figure
+    from unmask.verbs.mutants import Ranking
 
 STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
 HEADS = {"spearman": "rho", "auc": "AUC"}
@@ -64,7 +64,7 @@ Column = Float[np.ndarray, " n"]
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(Result):
     """Measured variants of a sequence against the model's scores.
 
     sequence      as it was given
@@ -73,21 +73,25 @@ class Measured:
     column        the measured column
     better        "higher" or "lower": which values are better
     statistic     "spearman" for numbers, "auc" for two classes
-    variants      the names
+    names         of the variants
     changes       how many residues of each variant differ
     values        the measured value of each variant
     numbers       every score's numbers, one for each variant, by name
-    rows          one per score, best first: value, low, high; best_in, the share of resamples in which no other is better;
+    scores        one row per score, best first: value, low, high; best_in, the share of resamples in which no other is better;
                   within and its interval, the same among variants with one number of changes, averaged
     behind        for each score but the best: how far the best is above it, with the interval of the paired difference
     notes         what was guessed, averaged or left out
     sentence      which score to use here, and how sure that is
 
     >>> rows = [{"mutant": m, "y": y} for m, y in [("cat2dog", 1.0), ("cat2man", 2.0), ("cat2boy", 3.0)]]
-    >>> found = unmask.mutants("the cat sat", measured=rows, alphabet="cat,dog,man,boy", scores="singles")
-    >>> found.rows[0]["score"], found.statistic
+    >>> found = unmask.mutants("the cat sat", measured=rows, alphabet="cat,dog,man,boy")
+    >>> found.scores[0]["score"], found.statistic
     ('singles', 'spearman')
     """
+
+    KEYS: ClassVar[tuple[str, ...]] = (
+        *("sequence", "variants", "places", "joint", "column", "better", "statistic", "sentence", "scores", "behind", "notes"),
+    )
 
     sequence: str
     places: tuple[int, ...]
@@ -95,48 +99,37 @@ class Measured:
     column: str
     better: str
     statistic: str
-    variants: list[str] = field(repr=False)
+    names: list[str] = field(repr=False)
     changes: list[int] = field(repr=False)
     values: list[float] = field(repr=False)
     numbers: Mapping[str, list[float]] = field(repr=False)
-    rows: list[Numbers]
+    scores: list[Numbers]
     behind: list[Numbers]
     notes: tuple[str, ...]
     sentence: str
 
     def __len__(self) -> int:
-        return len(self.variants)
+        return len(self.names)
+
+    @property
+    def variants(self) -> int:
+        """How many there are."""
+        return len(self.names)
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per variant: its name, how many changes, the measured value, every score minus the parent's."""
         import pandas
 
-        return pandas.DataFrame({"mutant": self.variants, "changes": self.changes, "measured": self.values, **self.numbers})
+        return pandas.DataFrame({"mutant": self.names, "changes": self.changes, "measured": self.values, **self.numbers})
 
     def table(self) -> pandas.DataFrame:
         """One row per score, best first."""
         import pandas
 
-        return pandas.DataFrame(self.rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON of `unmask mutants --measured --json`: everything but the variants themselves."""
-        return {
-            "sequence": self.sequence,
-            "variants": len(self),
-            "places": list(self.places),
-            "joint": self.joint,
-            "column": self.column,
-            "better": self.better,
-            "statistic": self.statistic,
-            "sentence": self.sentence,
-            "scores": self.rows,
-            "behind": self.behind,
-            "notes": list(self.notes),
-        }
+        return pandas.DataFrame(self.scores)
 
     @checked
-    def write(self, path: str | Path) -> None:
+    def write(self, path: str | PathLike[str]) -> None:
         """All variants, their values and scores to a Parquet file, with the numbers of `to_dict` in its metadata."""
         write_table(answer_file("out", path, PARQUET, 1), self.to_frame(), about=self.to_dict())
 
@@ -147,7 +140,7 @@ class Measured:
         return measured_figure(self)
 
     def __repr__(self) -> str:
-        best = self.rows[0]
+        best = self.scores[0]
         return f"Measured({len(self):,} variants at {len(self.places)} sites, best {best['score']} {best['value']:.3f})"
 
     def _repr_html_(self) -> str:
@@ -156,41 +149,48 @@ class Measured:
         return f"<p>{head}</p>{table}<p>{escape(self.sentence)}</p>"
 
 
-def check_run(options: MutantsOptions, reads: Sequence[object]) -> None:
-    """Refuse a run folder that cannot be made, and Ray without one; needs no model, and writes nothing."""
-    if options.engine == "ray":
-        if options.run is None:
-            raise InputError("engine ray needs a run folder, where its workers' scores are kept: give one")
-        refuse_loaded(options.model)
-    if options.run is not None:
-        folder = output_folder("run", options.run, reads)
-        if folder.is_dir() and any(folder.glob("[!.]*")) and not (folder / "settings.json").is_file():
-            raise InputError(f"folder {str(folder)!r} is not empty and holds no run: choose another --run folder")
-
-
 def measure(
-    model: MaskedLM, sequence: str, allowed: Sequence[int], options: MutantsOptions, progress: Progress | None
+    sequence: str,
+    model: Model,
+    measured: Any,
+    positions: str | Sequence[int] | None,
+    ranking: Ranking,
+    joint: str,
+    alphabet: str | PathLike[str] | Sequence[str] | None,
+    force: bool,
+    progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    parent = Parent(model, sequence, allowed)
-    variants = read_variants(options.measured, parent, options.positions, options.column, options.variant, options.skip_bad)
+    workers = None
+    if ranking.engine == "ray":
+        if ranking.run is None:
+            raise InputError("engine ray needs a run folder, where its workers' scores are kept: give one")
+        workers = RayWorkers(model, ranking.workers)
+    if ranking.run is not None:
+        _check_folder(ranking.run, (model, alphabet, measured))
+    lm = as_model(model if workers is None else on_device(model, "cpu"))
+    allowed = residue_ids(lm, alphabet)
+    parent = Parent(lm, sequence, allowed)
+    variants = read_variants(measured, parent, positions, ranking.column, ranking.variant, ranking.skip_bad)
     sites = [parent.where[place - 1] for place in variants.places]
-    contexts = Contexts(model, parent.ids, sites, options.scores, allowed, options.orders, options.seed, options.joint)
+    contexts = Contexts(lm, parent.ids, sites, ranking.scores, allowed, ranking.orders, ranking.seed, joint)
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))
     tokens = torch.tensor(allowed)[cells]
-    refuse_many(contexts, tokens, options.force)
-    look_at_first(model, [parent.ids])
-    if options.run is None:
+    refuse_many(contexts, tokens, force)
+    look_at_first(lm, [parent.ids])
+    if ranking.run is None:
         scores = contexts.scores(tokens, progress)
     else:
-        name = None if options.model is None else "given" if isinstance(options.model, MaskedLM) else str(options.model)
-        workers = None
-        if options.engine == "ray":
-            reading = (options.rename, options.lang, options.shift, options.mask_token)
-            workers = on_ray(as_model, options.model, options.device, options.dtype, *reading, count=options.workers)
-        scores = kept_scores(options.run, contexts, name, tokens, workers, progress)
+        scores = kept_scores(ranking.run, contexts, model_name(model), tokens, workers, progress)
     effects = {name: (values[:-1] - values[-1]).numpy() for name, values in scores.items()}
-    return compared(sequence, variants.names(parent), variants, effects, options.joint, options.better, options.seed)
+    return compared(sequence, variants.names(parent), variants, effects, joint, ranking.better, ranking.seed)
+
+
+def _check_folder(run: str | PathLike[str], reads: Sequence[object]) -> None:
+    """Refuse a folder that holds something else; needs no model, and writes nothing."""
+    folder = output_folder("run", run, reads)
+    if folder.is_dir() and any(folder.glob("[!.]*")) and not (folder / "settings.json").is_file():
+        raise InputError(f"folder {str(folder)!r} is not empty and holds no run: choose another --run folder")
 
 
 def compared(

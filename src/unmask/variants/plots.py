@@ -65,7 +65,7 @@ def measured_figure(found: Measured) -> Figure:
     """Every score with its interval, the best at the top."""
     from unmask.figures import Figure
 
-    rows = found.rows[::-1]
+    rows = found.scores[::-1]
     figure = Figure(figsize=(6.5, min(24.0, max(3.2, 1.4 + 0.24 * len(rows)))), layout="constrained")
     panel = figure.subplots()
     for place, row in enumerate(rows):
