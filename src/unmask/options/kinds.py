@@ -371,15 +371,3 @@ class AllowedTokens(Repeated):
         if not found or not position.strip().isdecimal() or len(position) > 9:
             raise InputError(f"{name} {given!r} is not understood: give a position and tokens, such as 3=red,green")
         return int(position), [token.strip() for token in tokens.split(",") if token.strip()]
-
-
-class VariantScores(Listed):
-    """Scores of variants, or all."""
-
-    written = "with commas"
-
-    def check(self, name: str, given: Any) -> Any:
-        from unmask.scoring.registry import chosen_of_variants
-
-        chosen_of_variants(given)
-        return given

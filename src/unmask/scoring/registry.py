@@ -526,9 +526,7 @@ class Epistasis(Score):
     why = "a difference"
 
 
-OF_VARIANTS: dict[str, type[Score]] = {
-    entry.name: entry for entry in (Singles, Product, PLL, LeftToRight, AnyOrder, Epistasis)
-}
+OF_VARIANTS: dict[str, type[Score]] = {entry.name: entry for entry in (Singles, Product, PLL, LeftToRight, AnyOrder, Epistasis)}
 PAIRS = "pairs:"
 """Before the name of a construction: singles plus epistasis by it."""
 

@@ -34,6 +34,7 @@ from unmask.errors import InputError
 from unmask.formats import excerpt
 from unmask.models.load import Model, as_model, model_name, on_device
 from unmask.results import Result
+from unmask.runs.engine import ray_workers
 from unmask.runs.files import write_table
 from unmask.runs.outputs import answer_file, output_folder
 from unmask.runs.progress import Progress
@@ -41,7 +42,7 @@ from unmask.signature import checked
 from unmask.variants.contexts import Contexts
 from unmask.variants.mutants import PARQUET
 from unmask.variants.parent import Parent, residue_ids
-from unmask.variants.streaming import RayWorkers, kept_scores, refuse_many
+from unmask.variants.streaming import kept_scores, refuse_many
 from unmask.variants.variant_list import Variants, read_variants
 
 if TYPE_CHECKING:
@@ -161,14 +162,12 @@ def measure(
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    workers = None
-    if ranking.engine == "ray":
-        if ranking.run is None:
-            raise InputError("engine ray needs a run folder, where its workers' scores are kept: give one")
-        workers = RayWorkers(model, ranking.workers)
+    on_ray = ranking.engine == "ray"
+    if on_ray and ranking.run is None:
+        raise InputError("engine ray needs a run folder, where its workers' scores are kept: give one")
     if ranking.run is not None:
         _check_folder(ranking.run, (model, alphabet, measured))
-    lm = as_model(model if workers is None else on_device(model, "cpu"))
+    lm = as_model(on_device(model, "cpu") if on_ray else model)
     allowed = residue_ids(lm, alphabet)
     parent = Parent(lm, sequence, allowed)
     variants = read_variants(measured, parent, positions, ranking.column, ranking.variant, ranking.skip_bad)
@@ -181,7 +180,9 @@ def measure(
     if ranking.run is None:
         scores = contexts.scores(tokens, progress)
     else:
-        scores = kept_scores(ranking.run, contexts, model_name(model), tokens, workers, progress)
+        workers = ray_workers(ranking.workers, getattr(model, "keywords", {}).get("device", "auto")) if on_ray else None
+        load = on_device(model, workers.device) if workers else None
+        scores = kept_scores(ranking.run, contexts, model_name(model), tokens, workers, load, progress)
     effects = {name: (values[:-1] - values[-1]).numpy() for name, values in scores.items()}
     return compared(sequence, variants.names(parent), variants, effects, joint, ranking.better, ranking.seed)
 

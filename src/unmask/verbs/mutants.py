@@ -104,8 +104,8 @@ def mutants(
     changes
         How many residues of a scan change together, 1 to 4.
     measured
-        CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at positions) with measured values; or a pandas frame,
-        or a list of rows.
+        CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at positions) with measured values; or a pandas
+        frame, or a list of rows.
     ranking
         How scores are compared with measured values.
     joint
