@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unmask.answers.conditionals import conditionals as conditionals
     from unmask.answers.dependence import Dependence as Dependence
     from unmask.answers.filling import Filling as Filling
+    from unmask.answers.search import Search as Search
     from unmask.cloze import Cloze as Cloze
     from unmask.errors import InputError as InputError
     from unmask.errors import ModelError as ModelError
@@ -60,12 +61,11 @@ if TYPE_CHECKING:
     from unmask.translation.translate import translate as translate
     from unmask.variants.measured import Measured as Measured
     from unmask.variants.mutants import Mutants as Mutants
+    from unmask.variants.ranking import Ranking as Ranking
     from unmask.verbs.check import check as check
     from unmask.verbs.compare import compare as compare
     from unmask.verbs.dependence import dependence as dependence
-    from unmask.verbs.fill import Search as Search
     from unmask.verbs.fill import fill as fill
-    from unmask.verbs.mutants import Ranking as Ranking
     from unmask.verbs.mutants import mutants as mutants
 
 _NAMES = {
@@ -80,7 +80,8 @@ _NAMES = {
     "unmask.answers.dependence": "Dependence",
     "unmask.verbs.dependence": "dependence",
     "unmask.answers.filling": "Filling",
-    "unmask.verbs.fill": "fill Search",
+    "unmask.answers.search": "Search",
+    "unmask.verbs.fill": "fill",
     "unmask.models.load": "load",
     "unmask.cloze": "Cloze",
     "unmask.errors": "InputError ModelError UnmaskError",
@@ -107,7 +108,8 @@ _NAMES = {
     "unmask.translation.translate": "Translations translate",
     "unmask.variants.measured": "Measured",
     "unmask.variants.mutants": "Mutants",
-    "unmask.verbs.mutants": "Ranking mutants",
+    "unmask.variants.ranking": "Ranking",
+    "unmask.verbs.mutants": "mutants",
 }
 """The public names of each module."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

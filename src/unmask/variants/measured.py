@@ -42,6 +42,7 @@ from unmask.signature import checked
 from unmask.variants.contexts import Contexts
 from unmask.variants.mutants import PARQUET
 from unmask.variants.parent import Parent, residue_ids
+from unmask.variants.ranking import Ranking
 from unmask.variants.streaming import kept_scores, refuse_many
 from unmask.variants.variant_list import Variants, read_variants
 
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     import pandas
 
     from unmask.figures import Figure
-    from unmask.verbs.mutants import Ranking
 
 STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
 HEADS = {"spearman": "rho", "auc": "AUC"}
