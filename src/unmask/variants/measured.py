@@ -38,6 +38,7 @@ from unmask.runs.engine import ray_workers
 from unmask.runs.files import write_table
 from unmask.runs.outputs import answer_file, output_folder
 from unmask.runs.progress import Progress
+from unmask.scoring.registry import chosen_of_variants
 from unmask.signature import checked
 from unmask.variants.contexts import Contexts
 from unmask.variants.mutants import PARQUET
@@ -162,7 +163,7 @@ def measure(
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    on_ray = ranking.engine == "ray"
+    wanted, on_ray = chosen_of_variants(ranking.scores, joint), ranking.engine == "ray"
     if on_ray and ranking.run is None:
         raise InputError("engine ray needs a run folder, where its workers' scores are kept: give one")
     if ranking.run is not None:
@@ -172,7 +173,7 @@ def measure(
     parent = Parent(lm, sequence, allowed)
     variants = read_variants(measured, parent, positions, ranking.column, ranking.variant, ranking.skip_bad)
     sites = [parent.where[place - 1] for place in variants.places]
-    contexts = Contexts(lm, parent.ids, sites, ranking.scores, allowed, ranking.orders, ranking.seed, joint)
+    contexts = Contexts(lm, parent.ids, sites, wanted, allowed, ranking.orders, ranking.seed, joint)
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))
     tokens = torch.tensor(allowed)[cells]
     refuse_many(contexts, tokens, force)
