@@ -190,7 +190,7 @@ def test_mutants_refuse_too_many_passes(letters, monkeypatch):
 
 @pytest.mark.slow
 def test_mutants_on_ray_give_the_same_table(ray_here, tmp_path, letters_folder):
-    model = partial(unmask.load, letters_folder, "cpu", "float64")
+    model = partial(unmask.load, letters_folder, device="cpu", dtype="float64")
 
     def ranked(**options):
         return unmask.mutants(SEQUENCE, measured=ROWS, model=model, ranking=unmask.Ranking(scores=NAMES, **options))

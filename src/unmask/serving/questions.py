@@ -28,9 +28,8 @@ from unmask.scoring.texts import spaced_words
 from unmask.serving import requests, schemas
 from unmask.serving.memory import KeptJoints
 from unmask.serving.worker import SharedLM
-from unmask.variants.mutants import Mutants
+from unmask.variants.mutants import Mutants, mutants
 from unmask.variants.parent import residue_ids
-from unmask.verbs.mutants import mutants
 
 BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """Which the page takes as blanks; the functions take the first three and the model's own mask token."""

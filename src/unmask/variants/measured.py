@@ -42,10 +42,9 @@ from unmask.scoring.registry import chosen_of_variants
 from unmask.signature import checked
 from unmask.variants.contexts import Contexts
 from unmask.variants.mutants import PARQUET
-from unmask.variants.parent import Parent, residue_ids
+from unmask.variants.parsing import Parent, Variants, read_variants, residue_ids
 from unmask.variants.ranking import Ranking
 from unmask.variants.streaming import kept_scores, refuse_many
-from unmask.variants.variant_list import Variants, read_variants
 
 if TYPE_CHECKING:
     import pandas
@@ -220,7 +219,7 @@ def compared(
         rows,
         behind,
         tuple(notes),
-        _sentence(rows, behind, columns, target, variants.column, seed),
+        _sentence(rows, behind, target, variants.column),
     )
 
 
@@ -280,14 +279,7 @@ def _within(
     return {"within": mean[0], "within_low": low, "within_high": high}
 
 
-def _sentence(
-    rows: Sequence[Numbers],
-    behind: Sequence[Numbers],
-    columns: Mapping[str, Column],
-    target: Target,
-    column: str,
-    seed: int,
-) -> str:
+def _sentence(rows: Sequence[Numbers], behind: Sequence[Numbers], target: Target, column: str) -> str:
     """Which score to use, and how sure that is; or that none can be used."""
     what, scores = STATISTICS["spearman" if target.hits is None else "auc"], [row for row in rows if row["score"] != FEWER]
     whole = [row for row in scores if row["score"] != "epistasis" and not row["score"].endswith(PER_CHANGE)]
@@ -295,17 +287,16 @@ def _sentence(
     shown = f"{best['score']}: {what} {_with_interval(best)}"
     if whole and all(row["high"] < chance for row in whole):
         span = f"{whole[-1]['value']:.3f} to {whole[0]['value']:.3f}"
-        why = _why(whole[-1]["score"], columns, target, column, seed)
         other = f"; the best correction is {shown}" if best["low"] > chance else ""
-        return f"Use no score as it is: all rank {column} the wrong way ({what} {span}){why}{_best_within(whole, chance)}{other}."
+        return f"Use no score as it is: all rank {column} the wrong way ({what} {span}){other}; check --better."
     if not best["low"] > chance:
         n = len(target.values)
         return f"Use no score: none is significantly better than chance on these {n:,} variants (best {shown})."
-    if rows[0]["score"] == FEWER and behind[0]["low"] > 0:
-        why = f"none ranks {column} as well as the number of changes alone ({_with_interval(rows[0])}; best {shown})"
-        return f"Use no score: {why}{_best_within(whole, chance)}."
     if rows[0]["score"] == FEWER:
-        return f"Use {shown}, but the number of changes alone does as well ({_with_interval(rows[0])})."
+        alone = f"the number of changes alone ({_with_interval(rows[0])}"
+        if behind[0]["low"] > 0:
+            return f"Use no score: none ranks {column} as well as {alone}; best {shown})."
+        return f"Use {shown}, but {alone}) does as well."
     tied = [row for row in behind if not row["low"] > 0]
     if not behind:
         return f"Use {shown}."
@@ -316,35 +307,8 @@ def _sentence(
     return f"Use {shown}, but that is not decided ({near})."
 
 
-def _best_within(rows: Sequence[Numbers], chance: float) -> str:
-    """The score that is best among variants with as many changes, if it is better than chance there."""
-    known = [row for row in rows if row.get("within_low", chance) > chance]
-    if not known:
-        return ""
-    best = max(known, key=lambda row: float(row["within"]))
-    return f"; among variants with as many changes {best['score']} is best ({_with_interval(best, 'within')})"
-
-
-def _why(score: str, columns: Mapping[str, Column], target: Target, column: str, seed: int) -> str:
-    """That scores and values go opposite ways with the number of changes, if they do; else what to check."""
-    if FEWER in columns:
-        with_changes = []
-        for one in (Target.of(columns[score]), target):
-            n, changes = len(target.values), [-columns[FEWER]]
-            ((value,),) = agreement(changes, one, as_they_are(n))
-            (low,), (high,) = interval(agreement(changes, one, resampled(n, seed, FEWEST_RESAMPLES)))
-            with_changes.append((value, np.sign(low - one.chance) if low > one.chance or high < one.chance else 0))
-        (preferred, its_sign), (measured, other_sign) = with_changes
-        if its_sign * other_sign < 0:
-            liked = "the given sequence" if its_sign < 0 else "residues that are not the given sequence's"
-            both = f"with the number of changes {score} has {preferred:.3f}, and {column} {measured:.3f}"
-            return f": the model prefers {liked} ({both})"
-    return "; if lower values are better, give --better lower" if target.hits is None else ""
-
-
-def _with_interval(row: Numbers, name: str = "") -> str:
-    low, high = (row[f"{name}_{end}" if name else end] for end in ("low", "high"))
-    return f"{row[name or 'value']:.3f} [{low:.3f}, {high:.3f}]"
+def _with_interval(row: Numbers) -> str:
+    return f"{row['value']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
 
 
 @dataclass(frozen=True)
@@ -386,32 +350,30 @@ class Sorted:
         ascending = np.take(weights, self.order, axis=1)
         return ascending if len(self.starts) == len(self.order) else np.add.reduceat(ascending, self.starts, axis=1)
 
-    def mid_ranks(self, totals: Float[np.ndarray, "b g"]) -> Float[np.ndarray, "b g"]:
-        """The mid-rank of each distinct value, given how often each occurs, minus (n + 1) / 2, their mean."""
+    def ranks(self, counts: Float[np.ndarray, "b n"]) -> tuple[Float[np.ndarray, "b g"], Float[np.ndarray, " b"]]:
+        """The mid-rank of each distinct value, minus (n + 1) / 2, their mean; and the root of the sum of their squares."""
+        totals = self.sums(counts)
         upto = totals.cumsum(1)
-        return upto - totals / 2 - upto[:, -1:] / 2
+        ranks = upto - totals / 2 - upto[:, -1:] / 2
+        return ranks, np.sqrt((totals * ranks**2).sum(1))
 
 
 def agreement(columns: Sequence[Column], target: Target, counts: Iterator[Float[np.ndarray, "b n"]]) -> Float[np.ndarray, "B s"]:
     """Spearman's rho, or the area, of every column in every resample; NaN where a resample has one value only."""
     by_score, by_value = [Sorted.of(column) for column in columns], Sorted.of(target.values)
-    group = np.empty(len(target.values), dtype=int)
-    group[by_value.order] = np.repeat(np.arange(len(by_value.starts)), np.diff(np.r_[by_value.starts, len(group)]))
+    distinct = np.unique(target.values, return_inverse=True)[1]
     statistics = []
     for drawn in counts:
         if target.hits is None:
-            totals = by_value.sums(drawn)
-            ranks = by_value.mid_ranks(totals)
-            weights, scale = drawn * ranks[:, group], np.sqrt((totals * ranks**2).sum(1))
+            value_ranks, scale = by_value.ranks(drawn)
+            weights = drawn * value_ranks[:, distinct]
         else:
             weights = drawn * target.hits
-            hits = weights.sum(1)
-            scale = hits * (drawn.sum(1) - hits)
+            scale = weights.sum(1) * (drawn - weights).sum(1)
         statistic = np.empty((len(drawn), len(columns)))
         for place, column in enumerate(by_score):
-            totals = column.sums(drawn)
-            ranks = column.mid_ranks(totals)
-            whole = scale * np.sqrt((totals * ranks**2).sum(1)) if target.hits is None else scale
+            ranks, length = column.ranks(drawn)
+            whole = scale * length if target.hits is None else scale
             with np.errstate(invalid="ignore", divide="ignore"):
                 statistic[:, place] = (column.sums(weights) * ranks).sum(1) / whole + target.chance
         statistics.append(statistic)
