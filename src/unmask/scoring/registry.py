@@ -97,7 +97,7 @@ class Score:
         return sites
 
     @classmethod
-    def chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
         """Its chains over the sites of variants, `orders` being sampled; none if it is not a sum over contexts."""
         return []
 
@@ -142,7 +142,7 @@ class PLL(MaskedRange):
     unknown = True
 
     @classmethod
-    def chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
         """Every site given all others."""
         return [[((1 << sites) - 1 - (1 << t), t) for t in range(sites)]]
 
@@ -198,7 +198,7 @@ class LeftToRight(_FixedOrders):
     masks = "after"
 
     @classmethod
-    def chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
         """Every site given those before it."""
         return [_along(range(sites))]
 
@@ -281,7 +281,7 @@ class AnyOrder(_Orders):
     extra = ("se", "mean_log", "special")
 
     @classmethod
-    def chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
         """Every site given those before it, in each order."""
         return [_along(order) for order in orders]
 
@@ -508,7 +508,7 @@ class Product(Score):
     why = "independent sites"
 
     @classmethod
-    def chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
         """Every site given none."""
         return [[(0, t) for t in range(sites)]]
 

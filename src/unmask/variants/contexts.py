@@ -91,7 +91,7 @@ class Contexts:
         generator = torch.Generator().manual_seed(seed)
         drawn = random_orders(1, checks.whole("orders", orders, 1, MOST_ORDERS), len(self.sites), generator)[0].tolist()
         known = [OF_VARIANTS[name] for name in self.names if name in OF_VARIANTS]
-        self.chains = {score.name: chains for score in known if (chains := score.chains(len(self.sites), drawn))}
+        self.chains = {score.name: chains for score in known if (chains := score.variant_chains(len(self.sites), drawn))}
         self.of_parent = len(self.chains) < len(self.names)
         averaged = [score.name for score in known if MEAN_LOG in score.extra]
         self.score_columns = [column for n in self.names for column in ([n, f"{n}_{MEAN_LOG}"] if n in averaged else [n])]

@@ -1,9 +1,9 @@
 """A sequence and its variants, as users write them.
 
 Residues are counted from 1; residue i is the i-th regular token of the text. A change is written A24G. A list of measured
-variants is a CSV or TSV file with a header, a frame, or a list of rows. A variant is written as its changes (A24G+L30V, A24G:L30V,
-A24G,L30V), as the whole sequence, or as the residues at `positions` alone; WT is the sequence itself. Variants that occur more
-than once are one, with the mean of their values.
+variants is a CSV or TSV file with a header, a frame, or a list of rows. A variant is written as its changes (A24G+L30V,
+A24G:L30V, A24G,L30V), as the whole sequence, or as the residues at `positions` alone; WT is the sequence itself. Variants that
+occur more than once are one, with the mean of their values.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def refuse_twice(places: Sequence[int], name: str) -> None:
         raise InputError(f"{name} changes a residue twice: change each once")
 
 
-def residue_ids(model: MaskedLM, alphabet: str | Path | Sequence[str] | None) -> list[int]:
+def residue_ids(model: MaskedLM, alphabet: str | os.PathLike[str] | Sequence[str] | None) -> list[int]:
     """Ids of the tokens allowed at a position: the alphabet's, or all regular ones of a small vocabulary."""
     letters = letter_ids(model, alphabet)
     if letters is not None:
@@ -125,11 +125,11 @@ def residue_ids(model: MaskedLM, alphabet: str | Path | Sequence[str] | None) ->
     return list(model.regular_ids)
 
 
-def listed(mutations: str | Path | Sequence[str]) -> list[str]:
+def listed(mutations: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     """The names of mutants in a list, with commas between them, or in a file."""
-    if isinstance(mutations, str | Path):
+    if isinstance(mutations, str | os.PathLike):
         path = user_path(mutations, "mutations")
-        is_file = isinstance(mutations, Path) or path == STANDARD_INPUT or os.path.isfile(path)
+        is_file = not isinstance(mutations, str) or path == STANDARD_INPUT or os.path.isfile(path)
         lines = [line for _, line in numbered_lines(path)] if is_file else [str(mutations)]
         mutations = [name for line in lines for name in re.split(r"[,\n]", line)]
     names = list(dict.fromkeys(str(name).strip() for name in mutations if str(name).strip()))
@@ -329,7 +329,7 @@ def _variant_column(
 
 def _table(measured: Any) -> tuple[str, list[str], list[Row]]:
     """The name of the source, its columns and its rows."""
-    if isinstance(measured, str | Path):
+    if isinstance(measured, str | os.PathLike):
         return _file_table(user_path(measured, "measured"))
     records = measured.to_dict("records") if type(measured).__name__ == "DataFrame" else measured
     if not isinstance(records, Sequence) or not all(isinstance(row, Mapping) for row in records):

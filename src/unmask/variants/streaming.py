@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ def refuse_many(contexts: Contexts, variants: Int[Tensor, "n k"], force: bool) -
 
 
 def kept_scores(
-    run: str | Path,
+    run: str | PathLike[str],
     contexts: Contexts,
     model_name: str | None,
     variants: Int[Tensor, "n k"],
@@ -109,7 +109,7 @@ def _scores_in_folder(
     chunks = [chunk for chunk in np.split(left, ends) if len(chunk)]
     pairs, begun, finished = contexts.pairs(variants), time.monotonic(), 0
 
-    def report(done: int = 0, of: int = 0, what: str = VARIANTS) -> None:
+    def report(done: int, total: int, what: str = VARIANTS) -> None:
         """Variants among all, and how many per second; `done` are those of the chunk at work."""
         if progress:
             rate = (finished + done) / max(1e-9, time.monotonic() - begun)
@@ -117,6 +117,7 @@ def _scores_in_folder(
 
     if progress:
         progress(n - len(left), n, VARIANTS)
+    results: Iterator[tuple[int, dict[str, np.ndarray]]]
     if workers is None:
         contexts.know(pairs)
         results = ((i, _scored(contexts, tokens[chunk], report)) for i, chunk in enumerate(chunks))
@@ -129,7 +130,7 @@ def _scores_in_folder(
         for name in names:
             scores[name][numbers] = part[name]
         finished += len(numbers)
-        report()
+        report(0, 0)
     write_table(folder.path / FILE, pa.table({"variant": np.arange(n) + 1, **scores}, schema=columns))
     return {name: torch.from_numpy(values) for name, values in scores.items()}
 
@@ -146,7 +147,8 @@ def chunk_size(contexts: Contexts, tokens: Int[np.ndarray, "n k"], device: str) 
     return size
 
 
-def _of_worker(load: Callable[[], ConditionalModel], arguments: tuple[Any, ...], pairs: list[Pair]) -> Contexts:
+def _of_worker(load: Callable[[], ConditionalModel] | None, arguments: tuple[Any, ...], pairs: list[Pair]) -> Contexts:
+    assert load is not None
     contexts = Contexts(load(), *arguments)
     contexts.know(pairs)
     return contexts

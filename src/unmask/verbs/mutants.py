@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Interval
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants
 
-    Measurements = PathLike | DataFrame | Sequence[Mapping[str, Any]] | None
+    Measurements: TypeAlias = PathLike | DataFrame | Sequence[Mapping[str, Any]] | None
 else:
     Measurements = Annotated[Any, Written(metavar="PATH")]
 
