@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from unmask.evaluation.datasets import read_texts
 from unmask.evaluation.frontier import pieces
+from unmask.evaluation.pairs import read_texts
 from unmask.models.masked_lm import as_model
 from unmask.sampling.decoders.revealing import law
 from unmask.sampling.engine.passes import Passes

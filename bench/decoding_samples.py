@@ -30,8 +30,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.evaluation.datasets import read_texts
 from unmask.evaluation.frontier import SEQUENTIAL, Point, pieces
+from unmask.evaluation.pairs import read_texts
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.fingerprint import provenance
 from unmask.sampling.decoders.choosing import LowestEntropy

@@ -29,8 +29,7 @@ import torch
 from fixed_point import tokens_of
 from neighbours import arithmetic, geometric, masked_weights, one_order
 
-from unmask.evaluation.datasets import read_texts
-from unmask.evaluation.pairs import SCHEMES, PositionPair, choose_pairs
+from unmask.evaluation.pairs import SCHEMES, PositionPair, choose_pairs, read_texts
 from unmask.joints import derive_all
 from unmask.joints.joint import Joint
 from unmask.joints.metrics import block_metrics

@@ -32,7 +32,6 @@ FILES = {
 """Options that name a file to write: the command, which reads {input}, {words} and {model}, and how the file's name ends."""
 FOLDERS = {
     "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
-    "evaluate pairs --out": "evaluate --pairs-file {input} --model {model} --out {to}",
     "mutants --run": "mutants 'the cat' --measured {input} --alphabet {words} --model {model} --run {to}",
     "frontier --out": "frontier --data {input} --profile {words} --model {model} --out {to}",
     "score --out": "score {input} --model {model} --out {to}",
@@ -203,7 +202,7 @@ def test_own_files_are_replaced(place: Path, tiny_folder: Path) -> None:
 
 def test_every_option_that_names_a_path_is_swept() -> None:
     """A new option with a path must be added here, or to those that are read."""
-    read = {"file", "alphabet", "pairs", "init", "data", "pairs_file", "mutations", "distil", "tokenizer", "valid", "model"}
+    read = {"file", "alphabet", "pairs", "init", "data", "mutations", "distil", "tokenizer", "valid", "model"}
     read |= {
         "texts",
         "reference",

@@ -19,9 +19,6 @@ from tests.ray_workers import workers
 
 import unmask
 from unmask.errors import InputError, UnmaskError
-from unmask.evaluation import measure
-from unmask.evaluation.measure import InBatches, Measurer
-from unmask.evaluation.pairs import PositionPair
 
 REGULAR_TOKENS = 12
 
@@ -95,20 +92,3 @@ def test_workers_measure_in_batches_as_this_process_does(ray_here, asked, tmp_pa
     assert_same_numbers(found.rows, local.rows)
     together = found.rows.groupby("seconds")["pair"].nunique()
     assert together.max() == -(-60 // 8) and together.sum() == 60
-
-
-def test_a_worker_answers_after_whole_batches_and_the_rest_follows(tiny, corpus, monkeypatch):
-    """Seven pairs in batches of three, with a clock that says after each batch that it is time to answer."""
-    engine = InBatches(Measurer(tiny, ("product",), None, tiny.regular_ids))
-    engine.size = 3
-    monkeypatch.setattr(measure, "SECONDS", -1.0)
-    text = corpus.read_text().splitlines()[0]
-    ids = tuple(tiny.words.encode(text))
-    some = [(10 + place, PositionPair(place, 0, text, ids, (1, 2))) for place in range(7)]
-    sizes = []
-    while some:
-        found = measure._measured(engine, some)
-        assert [answer.place for answer in found] == [place for place, _ in some[: len(found)]]
-        sizes.append(len(found))
-        some = measure._rest(some, found)
-    assert sizes == [3, 3, 1]

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.evaluation.datasets import read_texts
+from unmask.evaluation.pairs import read_texts
 from unmask.evaluation.table import cell, interval_columns, line, with_intervals
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.options.option import documented

@@ -137,7 +137,7 @@ def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed:
 
 
 def _caption(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: int) -> str:
-    source = settings.get("data") or settings.get("pairs_file")
+    source = settings.get("data")
     parts = [f"{summary['pairs']} {settings.get('scheme') or 'given'} pairs of {source}", f"model {settings.get('model')}"]
     if settings.get("seed") is not None:
         parts.append(f"seed {settings['seed']}")
@@ -343,7 +343,7 @@ class Evaluation:
                 write_atomically(folder / "figures" / f"{column}.png", figure.drawn())
 
     def _title(self) -> str:
-        source = Path(self.settings.get("data") or self.settings.get("pairs_file") or "").name
+        source = Path(self.settings.get("data") or "").name
         return f"{self.summary['pairs']} {self.settings.get('scheme') or 'given'} pairs of {source}"
 
     def _repr_html_(self) -> str:

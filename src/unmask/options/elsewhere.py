@@ -131,7 +131,6 @@ OF_VERB: dict[str, dict[str, str]] = {
         "format": "as_csv csv tsv parquet jsonl output_format",
         "orders": "num_orders n_orders samples num_samples n_samples mc_num mc_samples nll_samples",
         "long": "truncation truncate max_length stride window windows overflow",
-        "definitions": "list list_scores explain",
         "exact_tokens": "exact max_exact",
         "chains": "particles runs num_chains",
         "anneals": "temperatures betas levels",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
 from unmask.errors import InputError
 from unmask.joints.registry import DEFAULT as DEFAULT_JOINT
@@ -39,7 +39,7 @@ score_row = partial(
 READ = {name: tuple(field.name for field in fields(entry)) for name, entry in SCORES.items()} | dict.fromkeys(LAWS, ("seed",))
 OWN = tuple(dict.fromkeys(option for options in READ.values() for option in options))
 """The options of single scores: fields of their entries."""
-Scheme = Literal["random", "contiguous"]
+SCHEMES = ("random", "contiguous")
 MOST_PAIRS, MOST_STEPS = 10_000_000, 1_000_000
 MOST_TEXTS, MOST_TOKENS = 10_000_000, 100_000
 DECODERS = {name: entry.options for name, entry in KERNELS.items() if "decoding_temperature" in entry.options}
@@ -156,11 +156,12 @@ class EvaluateOptions(Printed, SharedWork, Loaded):
     data: Any = option(
         None,
         Text(),
-        "Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum.",
+        "Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum; or pairs: "
+        '.jsonl, {"text": ..., "block": [i, j]} per line, in tokens.',
+        required="both",
         python="Or a list of texts.",
     )
-    pairs_file: Any = pairs_row(None, Text(), 'Pairs instead of texts: JSON Lines, {"text": ..., "block": [i, j]}, in tokens.')
-    scheme: str = pairs_row("random", Choice(get_args(Scheme)), "Two positions anywhere, or two adjacent ones")
+    scheme: str = pairs_row("random", Choice(SCHEMES), "Two positions anywhere, or two adjacent ones")
     pairs: int = pairs_row(1000, Whole(1, MOST_PAIRS), "How many pairs to choose.")
     seed: int = pairs_row(0, Whole(0, LARGEST_SEED), "Seed of the choice of pairs and of the bootstrap.")
     joints: Any = joints_row("all", Constructions(), f"all, or some of {', '.join(FORMS)}.")
