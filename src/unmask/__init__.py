@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from unmask.errors import InputError as InputError
     from unmask.errors import ModelError as ModelError
     from unmask.errors import UnmaskError as UnmaskError
-    from unmask.evaluation.evaluate import evaluate as evaluate
+    from unmask.verbs.evaluate import evaluate as evaluate
     from unmask.evaluation.frontier import Frontier as Frontier
-    from unmask.evaluation.frontier import frontier as frontier
+    from unmask.verbs.frontier import frontier as frontier
     from unmask.evaluation.table import Evaluation as Evaluation
     from unmask.integrations.pipeline import pipeline as pipeline
     from unmask.joints.deriving import derive as derive
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from unmask.sampling.run.diagnostics import diagnose as diagnose
     from unmask.sampling.run.result import SampleRun as SampleRun
     from unmask.sampling.sample import sample as sample
+    from unmask.scoring.registry import AdjacentPairs as AdjacentPairs
     from unmask.scoring.registry import AnyOrder as AnyOrder
     from unmask.scoring.registry import DecoderLaw as DecoderLaw
     from unmask.scoring.registry import LogProb as LogProb
     from unmask.scoring.registry import OrderBounds as OrderBounds
-    from unmask.scoring.registry import PairJoint as PairJoint
     from unmask.scoring.results import PairScores as PairScores
     from unmask.scoring.results import Scores as Scores
-    from unmask.scoring.score import score as score
+    from unmask.verbs.score import score as score
     from unmask.serving.server import serve as serve
     from unmask.tables.profile import Profile as Profile
     from unmask.tables.unary import Tables as Tables
@@ -83,8 +83,9 @@ _NAMES = {
     "unmask.models.load": "load",
     "unmask.cloze": "Cloze",
     "unmask.errors": "InputError ModelError UnmaskError",
-    "unmask.evaluation.evaluate": "evaluate",
-    "unmask.evaluation.frontier": "Frontier frontier",
+    "unmask.verbs.evaluate": "evaluate",
+    "unmask.verbs.frontier": "frontier",
+    "unmask.evaluation.frontier": "Frontier",
     "unmask.evaluation.table": "Evaluation",
     "unmask.integrations.pipeline": "pipeline",
     "unmask.joints.deriving": "derive derive_all",
@@ -95,9 +96,9 @@ _NAMES = {
     "unmask.sampling.run.diagnostics": "Diagnosis diagnose",
     "unmask.sampling.run.result": "SampleRun",
     "unmask.sampling.sample": "sample",
-    "unmask.scoring.registry": "AnyOrder DecoderLaw LogProb OrderBounds PairJoint",
+    "unmask.scoring.registry": "AdjacentPairs AnyOrder DecoderLaw LogProb OrderBounds",
     "unmask.scoring.results": "PairScores Scores",
-    "unmask.scoring.score": "score",
+    "unmask.verbs.score": "score",
     "unmask.serving.server": "serve",
     "unmask.tables.profile": "Profile",
     "unmask.tables.unary": "Tables unary_tables",

@@ -291,7 +291,7 @@ PYTHON_ONLY = object()
 
 
 def _name(method: Any) -> str:
-    return method if isinstance(method, str) else str(type(method).name)
+    return method if isinstance(method, str) else str(method.name)
 
 
 def _fields(group: type, parameter: str, readers: tuple[str, ...]) -> list[Option]:
