@@ -133,12 +133,14 @@ class Written:
     read      "module:function" from the words that were typed to the value
     repeat    the option may be repeated, and `read` gets a list
     short     a one-letter name
+    named     the first parameter, too, has a name and no place
     """
 
     metavar: str = ""
     read: str = ""
     repeat: bool = False
     short: str = ""
+    named: bool = False
 
 
 def _loaded(where: str) -> Any:
@@ -193,12 +195,11 @@ class _Names(dict[str, Any]):
 def hints(declared: Callable[..., Any]) -> dict[str, Any]:
     """The evaluated annotations of a function's parameters, or of a dataclass's fields."""
     if isinstance(declared, type):
-        found: dict[str, Any] = {}
+        names, found = [field.name for field in fields(declared)], dict[str, Any]()
         for base in reversed(declared.__mro__):
-            own = base.__dict__.get("__annotations__", {})
-            module = getattr(import_module(base.__module__), "__dict__", {})
-            found |= _evaluated({name: hint for name, hint in own.items() if name not in found or own is not None}, module)
-        return {field.name: found[field.name] for field in fields(declared)}
+            own = {name: hint for name, hint in base.__dict__.get("__annotations__", {}).items() if name in names}
+            found |= _evaluated(own, getattr(import_module(base.__module__), "__dict__", {}))
+        return {name: found[name] for name in names}
     plain = inspect.unwrap(declared)
     own = {name: hint for name, hint in plain.__annotations__.items() if name != "return"}
     return _evaluated(own, plain.__globals__)
@@ -270,7 +271,8 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
             continue
         if method is not None and not isinstance(default, str | None):
             default = ",".join(_name(one) for one in default) if method.several else _name(default)
-        positional = number == 0 and parameter.kind is not parameter.KEYWORD_ONLY
+        named = (mark(annotation, Written) or Written()).named
+        positional = number == 0 and parameter.kind is not parameter.KEYWORD_ONLY and not named
         listed.append(Option(name, annotation, default, helps.get(name, ""), name, (), None, positional, required))
         if method is not None:
             listed += _method_fields(method, name)

@@ -56,8 +56,10 @@ from unmask.joints.solver.likely_tokens import LIKELY
 from unmask.joints.triton.rehearsal import Launch, rehearse
 from unmask.models.batching import at_most, halving, is_out_of_memory, release_memory, triton_wanted, whole_memory
 from unmask.models.conditional_model import ConditionalModel
+from unmask.models.load import Model, as_model, model_name
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.workers import Workers
+from unmask.models.text.words import alphabet_ids
+from unmask.models.workers import Workers, for_workers
 from unmask.runs.engines import Answer, Engine, answered
 from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.fingerprint import content_hash
@@ -368,7 +370,7 @@ def _worker(measured: Sequence[Any], model: MaskedLM) -> Callable[[Sequence[Posi
 
 
 @dataclass(frozen=True)
-class EvaluationPlan:
+class Plan:
     """The pairs to measure, the settings that a resumed run must share, and the texts skipped by reason."""
 
     pairs: list[PositionPair]
@@ -376,13 +378,57 @@ class EvaluationPlan:
     skipped: Counter[str]
 
 
-def make_plan(
-    data: str | os.PathLike[str] | Sequence[str], model: MaskedLM, regular: Sequence[int], scheme: str, count: int, seed: int
-) -> EvaluationPlan:
+Data = str | os.PathLike[str] | Sequence[str]
+
+
+def evaluated(
+    data: Data,
+    model: Model,
+    settings: Mapping[str, Any],
+    choice: tuple[str, int, int],
+    budget: str | float | None = None,
+    folder: Path | None = None,
+    on_ray: bool = False,
+    count: int | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Load the model, choose the pairs, measure those that the folder does not hold yet.
+
+    settings   constructions, arnold_gokhale_steps, support, alphabet
+    choice     scheme, number and seed of the pairs
+    """
+    if budget is not None:
+        memory("memory", budget, 1)
+    if on_ray:
+        lm, workers = for_workers(model, count)
+    else:
+        lm, workers = as_model(model), None
+    alphabet = settings["alphabet"]
+    regular = lm.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(lm.words, alphabet)))
+    support = None if settings["support"] == "all" else regular
+    measured = (settings["constructions"], settings["arnold_gokhale_steps"], support)
+    measurer = Measurer(lm, *measured)
+    if workers is None:
+        measurer.rehearse()
+    plan = make_plan(data, lm, regular, *choice)
+    about = {
+        "dtype": str(lm.dtype).removeprefix("torch."),
+        "device": lm.device.type if workers is None else workers.device,
+        "model": model_name(model),
+        "weights": lm.fingerprint,
+    }
+    plan = replace(plan, settings={**about, **settings, **plan.settings})
+    longest = max((len(pair.ids) for pair in plan.pairs), default=0)
+    if workers is None:
+        return measure_plan(plan, InBatches(measurer, budget, longest), folder, progress)
+    return measure_plan(plan, partial(measured_on_ray, workers, (*measured, budget, longest)), folder, progress)
+
+
+def make_plan(data: Data, model: MaskedLM, regular: Sequence[int], scheme: str, count: int, seed: int) -> Plan:
     """Pairs of `data` for `model`, whose tokens are among `regular`: those of a .jsonl file, or `count` chosen by `scheme`."""
     special = sorted(set(range(model.vocab_size)) - set(regular))
     skipped = Counter[str]()
-    if is_pairs_file(data):
+    if isinstance(data, str | os.PathLike) and is_pairs_file(data):
         settings: dict[str, Any] = {"data": str(data)}
         pairs = read_pairs(data, model.words.encode, special, COLUMNS, model.max_length)
     else:
@@ -394,7 +440,7 @@ def make_plan(
         settings |= {"scheme": scheme, "pairs": count, "seed": seed}
     settings["pairs_sha256"] = content_hash(pairs_as_lines(pairs))
     as_table([about_pair(pair, model.decode(pair.gold)) for pair in pairs], schema(pairs))
-    return EvaluationPlan(pairs, settings, skipped)
+    return Plan(pairs, settings, skipped)
 
 
 def _with_syntax(pair: PositionPair, parse: Parse | None, model: MaskedLM) -> PositionPair:
@@ -406,9 +452,7 @@ def _with_syntax(pair: PositionPair, parse: Parse | None, model: MaskedLM) -> Po
     return replace(pair, syntactic_distance=parse.token_distance(words[pair.block[0]], words[pair.block[1]]))
 
 
-def measure_plan(
-    plan: EvaluationPlan, engine: Engine[PositionPair, list[Row]], out: Path | None, progress: Progress | None
-) -> Evaluation:
+def measure_plan(plan: Plan, engine: Engine[PositionPair, list[Row]], out: Path | None, progress: Progress | None) -> Evaluation:
     """Measure all pairs, or with `out` those that this run folder does not hold yet, and write the table and figures there."""
     if out is None:
         return _measured(plan, engine, None, progress)
@@ -424,7 +468,7 @@ def measure_plan(
 
 
 def _measured(
-    plan: EvaluationPlan, engine: Engine[PositionPair, list[Row]], folder: RunFolder | None, progress: Progress | None
+    plan: Plan, engine: Engine[PositionPair, list[Row]], folder: RunFolder | None, progress: Progress | None
 ) -> Evaluation:
     """All pairs that are not stored yet; those that fail are tried once and recorded, in failures.jsonl if a folder is given."""
     rows, failed = StoredRows(schema(plan.pairs), folder), list[dict[str, Any]]()

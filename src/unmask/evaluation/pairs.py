@@ -334,9 +334,9 @@ KNOWN_KEYS = ("text", "block", "text_index", "syntactic_distance")
 EXAMPLE = '{"text": "...", "block": [i, j]}'
 
 
-def is_pairs_file(data: object) -> bool:
+def is_pairs_file(data: str | os.PathLike[str]) -> bool:
     """Whether data names a file of pairs: JSON Lines."""
-    return isinstance(data, str | os.PathLike) and kind_of(user_path(data, "data")) == ".jsonl"
+    return kind_of(user_path(data, "data")) == ".jsonl"
 
 
 def read_pairs(

@@ -43,7 +43,9 @@ def score_pairs(
     return {score.name: Scored(torch.tensor(values, dtype=torch.float64))}
 
 
-def pair_score(model: ConditionalModel, ids: Int[Tensor, " T"], sites: Int[Tensor, " k"], score: AdjacentPairs) -> Float[Tensor, ""]:
+def pair_score(
+    model: ConditionalModel, ids: Int[Tensor, " T"], sites: Int[Tensor, " k"], score: AdjacentPairs
+) -> Float[Tensor, ""]:
     """pair(x) of one text of two sites or more; the passes of its pairs run together."""
     clozes = []
     for place in range(len(sites) - 1):

@@ -387,8 +387,8 @@ class DecoderLaw(Score):
 SCORES: dict[str, type[Score]] = {
     entry.name: entry
     for entry in (
-        PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, Confident, Margin, Open, AnyOrder, OrderBounds, AdjacentPairs,
-        LogProb,
+        PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, Confident, Margin, Open, AnyOrder, OrderBounds,
+        AdjacentPairs, LogProb,
     )
 }  # fmt: skip
 """Entries by name; the laws of decoders, which have any number of passes in their names, are `DecoderLaw`."""
