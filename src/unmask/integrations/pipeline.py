@@ -20,11 +20,12 @@ from annotated_types import Interval
 
 from unmask.answers.chain_filling import ChainFilling
 from unmask.answers.completion import read_answer
+from unmask.answers.search import Search
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import read_blanks
 from unmask.signature import checked
-from unmask.verbs.fill import Search, fill
+from unmask.verbs.fill import fill
 
 Entries = Annotated[int, Interval(ge=1, le=10**6)]
 
