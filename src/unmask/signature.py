@@ -499,7 +499,8 @@ def _object_of(kind: type, value: Any) -> Any:
 
 def _plain(value: Any, annotation: Any) -> Any:
     """A value of NumPy, torch or pandas as Python's, and a list for a tuple, where the annotation asks for these."""
-    members = [_plain_type(one) for one in _members(annotation)]
+    bare = [_plain_type(one) for one in _members(annotation)]
+    members = [getattr(one, "array_type", one) for one in bare]  # jaxtyping compares shapes with those of the caller's arguments
     origins = [get_origin(one) or one for one in members]
     if hasattr(value, "dtype") and not any(isinstance(one, type) and isinstance(value, one) for one in origins if one is not Any):
         if Any in members:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,10 @@ import unmask
 from unmask.errors import InputError, UnmaskError
 
 REGULAR_TOKENS = 12
+
+
+def cpu(folder):
+    return partial(unmask.load, folder, device="cpu")
 
 
 def test_without_ray_the_error_says_what_to_install(tiny_folder, corpus, monkeypatch):
@@ -37,12 +42,12 @@ def test_a_loaded_model_does_not_travel(tiny, corpus):
 @pytest.mark.parametrize(("device", "said"), [("cuda", "the Ray cluster has no GPU"), ("abacus", "'abacus' is not known")])
 def test_a_device_that_the_cluster_lacks_is_one_line(ray_here, tiny_folder, corpus, device, said):
     with pytest.raises(UnmaskError, match=said):
-        unmask.evaluate(corpus, model=tiny_folder, engine="ray", device=device)
+        unmask.evaluate(corpus, model=partial(unmask.load, tiny_folder, device=device), engine="ray")
 
 
 @pytest.fixture(scope="module")
 def asked(tiny_folder, corpus):
-    return {"data": corpus, "model": tiny_folder, "pairs": 60, "joints": ("product", "mrf", "pseudo_gibbs"), "device": "cpu"}
+    return {"data": corpus, "model": cpu(tiny_folder), "pairs": 60, "joints": ("product", "mrf", "pseudo_gibbs")}
 
 
 @pytest.fixture(scope="module")

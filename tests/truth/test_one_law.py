@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations, product
 from math import exp, log
 
@@ -87,7 +88,7 @@ def searched(model, support):
 
 
 def scored(model, name, texts, **options):
-    return score_batch(model, TextBatch.of(torch.tensor(texts)), chosen(name, options))[name]
+    return score_batch(model, TextBatch.of(torch.tensor(texts)), [replace(*chosen(name), **options)])[name]
 
 
 @pytest.mark.parametrize("name", PROBABILITIES)

@@ -17,7 +17,7 @@ from cyclopts import App, CycloptsError
 
 from unmask import __version__
 from unmask.cli import process
-from unmask.cli.command import command
+from unmask.cli.command import DASH, command
 from unmask.errors import InputError
 from unmask.signature import FAMILIAR, Option, options, summary
 from unmask.verbs import VERBS, verb
@@ -82,7 +82,8 @@ def run(words: Sequence[str]) -> int:
 def _run(words: Sequence[str]) -> int:
     try:
         process.prepare()
-        code = main_app(words)(list(words), exit_on_error=False, print_error=False, result_action="return_value")
+        typed = [DASH if word == "-" else word for word in words]
+        code = main_app(words)(typed, exit_on_error=False, print_error=False, result_action="return_value")
         process.flush_output()
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:

@@ -151,7 +151,7 @@ def _error(row: Mapping[str, Any], name: str) -> str:
 
 
 def _print_pairs(pairs: PairScores) -> None:
-    console, scores = terminal.console(at_least=80), [score.name for score in pairs.scores]
+    console, scores = terminal.console(at_least=80), list(pairs.scores)
     for level, title in (("set", "set"), ("phenomenon", "phenomenon"), ("all", "all pairs")):
         lines = [row for row in pairs.accuracy if row["level"] == level]
         if not lines:

@@ -126,11 +126,9 @@ class UnmaskLM(LM):
         about = {"model_num_parameters": size, "model_dtype": str(self.model.dtype), "model_sha": self.model.fingerprint}
         return {**about, "score": self.score.name, "score_definition": self.score.definition}
 
-    def chat_template(self, chat_template: bool | str = False) -> str | None:
-        """Raises if a template is asked for: masked models have none."""
-        if chat_template:
-            raise InputError("a chat template was asked for, and a masked model has none: leave out --apply_chat_template")
-        return None
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """Raises: masked models have none."""
+        raise InputError("a chat was given, and a masked model has no chat template: leave out --apply_chat_template")
 
     def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         """The score of each continuation, and whether `generate_until` would write it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from unmask.errors import InputError
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
-from unmask.scoring.registry import SEVERAL, Score, chosen
+from unmask.scoring.registry import DEFAULT, SEVERAL, Score, chosen
 from unmask.signature import Written, checked
 from unmask.verbs.shared import Engine, PathLike, Workers
 
@@ -26,7 +26,7 @@ else:  # lists of any length, iterators, data frames
 @checked
 def score(
     texts: Texts | None = None,
-    score: Annotated[str | Score | Iterable[str | Score], SEVERAL, Written(short="-s")] = "pll",
+    score: Annotated[str | Score | Iterable[str | Score], SEVERAL, Written(short="-s")] = DEFAULT,
     *,
     model: Model = None,
     pairs: Pairs | None = None,
