@@ -26,7 +26,8 @@ LAB = "lab"
 PRINTED_BY = {
     "answers": ("fill", "compare", "dependence", "mutants", "check"),
     "evaluation": ("evaluate", "frontier"),
-    "runs": ("train", "translate", "serve", "sample", "diagnose"),
+    "runs": ("train", "translate", "serve"),
+    "sampling": ("sample", "diagnose"),
     "score": ("score",),
 }
 """The modules that call the function of a verb and print what it returns, by functions of the verbs' names."""

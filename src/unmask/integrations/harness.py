@@ -31,8 +31,6 @@ from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run.advance import build
-from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 from unmask.scoring.batch import GPU_LOGITS, begin
 from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, SCORE, LeftToRight, Score
@@ -299,16 +297,12 @@ class UnmaskLM(LM):
             return [()] * len(alike)
         given = [t for t in range(len(first.ids)) if t not in set(first.sites)]
         target = Target(self.model, first.ids, given=given)
-        bounded = KERNELS[self.decoder].bound
-        steps = self.steps or (None if bounded else len(first.sites))
-        settings = SampleSettings(
-            kernel=self.decoder, decoding_steps=steps, decoding_temperature=first.temperature, seed=first.seed
-        )
+        steps = self.steps or (None if KERNELS[self.decoder].bound else len(first.sites))
+        decoder = KERNELS[self.decoder](decoding_steps=steps, decoding_temperature=first.temperature)  # type: ignore[call-arg]
         numbers = [crc32(repr(blanks.ids).encode()) for blanks in alike]
         rng = ChainStreams(first.seed, numbers, self.model.device).at(0, 0)
         texts = torch.tensor([blanks.ids for blanks in alike], device=self.model.device)
-        made: Any = build(settings, target, Passes(self.model))
-        state, _ = decode(made, len(alike), rng, texts)
+        state, _ = decode(decoder.on(target, Passes(self.model)), len(alike), rng, texts)
         return map(tuple, state.ids[:, list(first.sites)].tolist())
 
     def _cut(self, blanks: Blanks, tokens: Sequence[int]) -> str:
