@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from unmask.errors import InputError as InputError
     from unmask.errors import ModelError as ModelError
     from unmask.errors import UnmaskError as UnmaskError
-    from unmask.evaluation.evaluate import evaluate as evaluate
     from unmask.evaluation.frontier import Frontier as Frontier
-    from unmask.evaluation.frontier import frontier as frontier
     from unmask.evaluation.table import Evaluation as Evaluation
     from unmask.integrations.pipeline import pipeline as pipeline
     from unmask.joints.deriving import derive as derive
@@ -37,20 +35,40 @@ if TYPE_CHECKING:
     from unmask.joints.joint import Joint as Joint
     from unmask.joints.metrics import block_metrics as block_metrics
     from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
+    from unmask.lab.spins import SpinModel as SpinModel
     from unmask.models.load import load as load
     from unmask.models.masked_lm import MaskedLM as MaskedLM
+    from unmask.sampling.energy import Energy as Energy
+    from unmask.sampling.registry import MH as MH
+    from unmask.sampling.registry import Ancestral as Ancestral
+    from unmask.sampling.registry import Annealing as Annealing
+    from unmask.sampling.registry import Block as Block
+    from unmask.sampling.registry import Confidence as Confidence
+    from unmask.sampling.registry import EntropyBound as EntropyBound
+    from unmask.sampling.registry import Gibbs as Gibbs
+    from unmask.sampling.registry import Interleaved as Interleaved
+    from unmask.sampling.registry import LeastDependent as LeastDependent
+    from unmask.sampling.registry import LowestEntropy as LowestEntropy
+    from unmask.sampling.registry import MaskPredict as MaskPredict
+    from unmask.sampling.registry import PairJoint as PairJoint
+    from unmask.sampling.registry import RandomSets as RandomSets
+    from unmask.sampling.registry import Refined as Refined
+    from unmask.sampling.registry import Revise as Revise
+    from unmask.sampling.registry import SequentialBlock as SequentialBlock
+    from unmask.sampling.registry import Tempering as Tempering
+    from unmask.sampling.registry import Threshold as Threshold
     from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
-    from unmask.sampling.run.diagnostics import diagnose as diagnose
     from unmask.sampling.run.result import SampleRun as SampleRun
-    from unmask.sampling.sample import sample as sample
+    from unmask.sampling.settings import Keep as Keep
+    from unmask.sampling.settings import SampleSettings as SampleSettings
+    from unmask.sampling.settings import Start as Start
+    from unmask.scoring.registry import AdjacentPairs as AdjacentPairs
     from unmask.scoring.registry import AnyOrder as AnyOrder
     from unmask.scoring.registry import DecoderLaw as DecoderLaw
     from unmask.scoring.registry import LogProb as LogProb
     from unmask.scoring.registry import OrderBounds as OrderBounds
-    from unmask.scoring.registry import PairJoint as PairJoint
     from unmask.scoring.results import PairScores as PairScores
     from unmask.scoring.results import Scores as Scores
-    from unmask.scoring.score import score as score
     from unmask.serving.server import serve as serve
     from unmask.tables.profile import Profile as Profile
     from unmask.tables.unary import Tables as Tables
@@ -65,11 +83,17 @@ if TYPE_CHECKING:
     from unmask.verbs.check import check as check
     from unmask.verbs.compare import compare as compare
     from unmask.verbs.dependence import dependence as dependence
+    from unmask.verbs.diagnose import diagnose as diagnose
+    from unmask.verbs.evaluate import evaluate as evaluate
     from unmask.verbs.fill import fill as fill
+    from unmask.verbs.frontier import frontier as frontier
     from unmask.verbs.mutants import mutants as mutants
+    from unmask.verbs.sample import sample as sample
+    from unmask.verbs.score import score as score
 
 _NAMES = {
     "unmask.lab": "lab",
+    "unmask.lab.spins": "SpinModel",
     "unmask.answers.chain_filling": "ChainFilling",
     "unmask.answers.checking": "Check",
     "unmask.verbs.check": "check",
@@ -85,8 +109,9 @@ _NAMES = {
     "unmask.models.load": "load",
     "unmask.cloze": "Cloze",
     "unmask.errors": "InputError ModelError UnmaskError",
-    "unmask.evaluation.evaluate": "evaluate",
-    "unmask.evaluation.frontier": "Frontier frontier",
+    "unmask.verbs.evaluate": "evaluate",
+    "unmask.verbs.frontier": "frontier",
+    "unmask.evaluation.frontier": "Frontier",
     "unmask.evaluation.table": "Evaluation",
     "unmask.integrations.pipeline": "pipeline",
     "unmask.joints.deriving": "derive derive_all",
@@ -94,12 +119,19 @@ _NAMES = {
     "unmask.joints.metrics": "block_metrics",
     "unmask.joints.registry": "CONSTRUCTIONS",
     "unmask.models.masked_lm": "MaskedLM",
-    "unmask.sampling.run.diagnostics": "Diagnosis diagnose",
+    "unmask.sampling.energy": "Energy",
+    "unmask.sampling.registry": (
+        "MH Gibbs Block SequentialBlock PairJoint Tempering Annealing Ancestral Refined MaskPredict Confidence Revise "
+        "EntropyBound Threshold LowestEntropy RandomSets Interleaved LeastDependent"
+    ),
+    "unmask.sampling.run.diagnostics": "Diagnosis",
     "unmask.sampling.run.result": "SampleRun",
-    "unmask.sampling.sample": "sample",
-    "unmask.scoring.registry": "AnyOrder DecoderLaw LogProb OrderBounds PairJoint",
+    "unmask.sampling.settings": "Keep SampleSettings Start",
+    "unmask.scoring.registry": "AdjacentPairs AnyOrder DecoderLaw LogProb OrderBounds",
+    "unmask.verbs.sample": "sample",
+    "unmask.verbs.diagnose": "diagnose",
     "unmask.scoring.results": "PairScores Scores",
-    "unmask.scoring.score": "score",
+    "unmask.verbs.score": "score",
     "unmask.serving.server": "serve",
     "unmask.tables.profile": "Profile",
     "unmask.tables.unary": "Tables unary_tables",

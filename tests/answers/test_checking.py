@@ -11,6 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 import unmask
+from small_models import reconfigure
 from unmask.cli.app import app
 from unmask.errors import InputError
 from unmask.models.source import english_model_path
@@ -30,11 +31,6 @@ TEXTS = [
 @pytest.fixture
 def copied(tmp_path):
     return shutil.copytree(english_model_path(), tmp_path / "english")
-
-
-def reconfigure(folder, **changes):
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def test_what_was_understood_of_the_bundled_model(english):
@@ -151,21 +147,6 @@ def test_heads_that_logits_do_not_need_are_left_out_without_a_word(tiny_folder, 
     BertForPreTraining(BertConfig.from_pretrained(tiny_folder)).save_pretrained(folder)
     found = unmask.check(folder)
     assert found.left_out == () and not any("head" in concern and "left out" in concern for concern in found.concerns)
-
-
-def test_a_model_whose_token_dropout_divides_by_the_visible_tokens(tmp_path):
-    """ESM rescales by the share of tokens that are not masked: rows of masks only give NaN."""
-    from transformers import EsmConfig, EsmForMaskedLM
-
-    names = ["<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSERTIDPKQNFYMHWC", "<mask>"]
-    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    config = EsmConfig(
-        vocab_size=len(names), pad_token_id=1, mask_token_id=24, token_dropout=True, position_embedding_type="rotary", **shape
-    )
-    EsmForMaskedLM(config).save_pretrained(tmp_path)
-    (tmp_path / "vocab.txt").write_text("\n".join(names))
-    found = unmask.check(tmp_path, data=["EVQLLESGG", "MKTAYIAK"])
-    assert found.passes_per_second > 1 and found.on_texts.positions == 17
 
 
 def test_texts_longer_than_the_model_and_nothing_around(tiny, tiny_folder, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +19,6 @@ SECONDS = 60
 """A refusal that takes longer came after work that it should have come before."""
 APP, COMMAND = get_command(command_line.app), cache(command_line.command)
 """Built once: making the options of a command takes longer than most refusals."""
-
-
-CACHED = re.compile(r"/(rows|tokenizer|tokens|distilled)-[0-9a-f]{24}(?=/|$)")
-"""A folder of a token cache, which a command that is refused later keeps."""
 
 
 class TooLate(BaseException):
@@ -56,14 +51,6 @@ def trees(places: Mapping[str, Path]) -> dict[str, tuple[int, int]]:
     """Every file of the world, and of the folder in which commands are given, with size and date."""
     folders = (places["world"], places["new"].parent)
     return {str(p): (p.lstat().st_size, p.lstat().st_mtime_ns) for folder in folders for p in sorted(folder.rglob("*"))}
-
-
-def changed(before: Mapping[str, object], now: Mapping[str, object]) -> set[str]:
-    """The paths that one of two trees has, or that differ; without those of token caches and the folders that hold them."""
-    caches = [path[: found.start()] for path in now if (found := CACHED.search(path))]
-    above = {str(folder) for cache in caches for folder in (Path(cache), *Path(cache).parents)}
-    differ = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
-    return {path for path in differ - above if not CACHED.search(path)}
 
 
 @contextmanager

@@ -9,15 +9,13 @@ import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app, command
+from unmask.cli.app import app
 from unmask.errors import InputError
-from unmask.options import VERBS
 
 FILES = {
     "compare --figure": ("compare --file {input} --alphabet {words} --model {model} --figure {to}", ".png"),
@@ -30,7 +28,6 @@ FILES = {
 """Options that name a file to write: the command, which reads {input}, {words} and {model}, and how the file's name ends."""
 FOLDERS = {
     "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
-    "evaluate pairs --out": "evaluate --pairs-file {input} --model {model} --out {to}",
     "mutants --run": "mutants 'the cat' --measured {input} --alphabet {words} --model {model} --run {to}",
     "frontier --out": "frontier --data {input} --profile {words} --model {model} --out {to}",
     "score --out": "score {input} --model {model} --out {to}",
@@ -197,33 +194,3 @@ def test_own_files_are_replaced(place: Path, tiny_folder: Path) -> None:
             unmask.mutants("the cat", "cat2dog", **{"figure" if name.endswith("png") else "out": path}, **options)
         assert (place / "project" / name).stat().st_size > 100 and (place / "project" / f"link-{name}").is_symlink()
     assert (place / "project" / "thesis.txt").read_text() == "years of work"
-
-
-def test_every_option_that_names_a_path_is_swept() -> None:
-    """A new option with a path must be added here, or to those that are read."""
-    read = {"file", "alphabet", "pairs", "init", "data", "pairs_file", "mutations", "distil", "tokenizer", "valid", "model"}
-    read |= {
-        "texts",
-        "reference",
-        "corpus",
-        "parallel",
-        "run",
-        "table",
-        "judge",
-        "inputs",
-        "profile",
-        "measured",
-    }
-    swept = {tuple(option.split()[i] for i in (0, -1)) for option in (*FILES, *FOLDERS)}
-    for name in set(VERBS) - {"lab", "serve"}:
-        for parameter in command(name).params:
-            takes_path = parameter.name in ("out", "figure", "cache") or _takes_path(parameter)
-            if takes_path and parameter.name not in read:
-                assert (name, f"--{parameter.name}") in swept, (name, parameter.name)
-    for study in command("lab").commands.values():
-        assert {p.name for p in study.params if _takes_path(p)} <= {"out", "table"}
-
-
-def _takes_path(parameter: Any) -> bool:
-    shown = f"{getattr(parameter, 'type', '')} {getattr(parameter, 'metavar', '')}".lower()
-    return any(word in shown for word in ("path", "folder", "dir", "file"))

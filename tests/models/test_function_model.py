@@ -12,10 +12,8 @@ from tests.small_models import SPECIAL
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
 from unmask.errors import InputError, ModelError, UnmaskError
 from unmask.models.masked_lm import MaskedLM
 
@@ -68,12 +66,6 @@ def test_a_module_and_a_function_are_models(network):
         by_hand = ids[:1].repeat(2, 1)
         by_hand[:, 1] = torch.tensor([5, 7])
         torch.testing.assert_close(rows, network(by_hand).logits[:, 3].detach())
-
-
-def test_dropout_is_off():
-    function = Bidirectional().train()
-    model, ids = MaskedLM.of(function, word_tokenizer()), torch.tensor([[2, 4, 6, 3]])
-    assert torch.equal(model.logits(ids, ids[:, :1] - 1), model.logits(ids, ids[:, :1] - 1))
 
 
 def test_shift_reads_the_position_before(network):
@@ -188,10 +180,3 @@ def test_a_causal_checkpoint_is_refused(diffusion_folder):
     with pytest.raises(ModelError, match='is a causal model \\(llama\\): .*"is_causal": false') as caught:
         MaskedLM.load(folder, mask_token="<|hidden|>")
     assert "\n" not in str(caught.value)
-
-
-def test_the_command_line(diffusion_folder):
-    folder, _ = diffusion_folder("qwen2", is_causal=False)
-    found = CliRunner().invoke(app, ["fill", "red [MASK] sky", "--model", str(folder), "--mask-token", "<|hidden|>", "--shift"])
-    by_python = unmask.fill("red [MASK] sky", model=str(folder), mask_token="<|hidden|>", shift=True)
-    assert by_python.completions[0].text in found.output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 import unmask
@@ -125,7 +127,10 @@ def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_tried_again(pi
     monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"
     file.write_text("".join(f"{text}\n" for text in ["a dog", "", "The cats sat."] * 40))
-    kept, asked = [], {"model": pieces_folder, "device": "cpu", "out": out, "engine": "ray", "format": "parquet"}
+    kept, asked = (
+        [],
+        {"model": partial(unmask.load, pieces_folder, device="cpu"), "out": out, "engine": "ray", "format": "parquet"},
+    )
 
     def progress(done, total, what):
         kept.append((done, getattr(OneByOne, "taken", 0)))
@@ -135,7 +140,7 @@ def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_tried_again(pi
     assert kept[:3] == [(0, 0), (16, 1), (32, 3)], "no chunk is taken before the one before is answered"
     monkeypatch.undo()
     found = unmask.score(file, "pll", **{**asked, "engine": "local"})
-    assert found.rows == unmask.score(file, "pll", model=pieces_folder, device="cpu").rows
+    assert found.rows == unmask.score(file, "pll", model=unmask.load(pieces_folder, device="cpu")).rows
 
 
 def test_what_is_missing_is_counted_without_the_rows(pieces, tmp_path):
@@ -151,8 +156,8 @@ def test_a_gpu_gives_the_rows_of_a_processor_chunk_after_chunk(pieces_folder, tm
     monkeypatch.setitem(run.CHUNK_TEXTS, "cuda", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"
     file.write_text("".join(f"{text}\n" for text in ["a dog", "", "The cats sat.", "The unplayed dog ran."] * 20))
-    expected = unmask.score(file, "pll", model=pieces_folder, device="cpu").rows
-    found = unmask.score(file, "pll", model=pieces_folder, device="cuda", out=out, format="parquet").rows
+    expected = unmask.score(file, "pll", model=unmask.load(pieces_folder, device="cpu")).rows
+    found = unmask.score(file, "pll", model=unmask.load(pieces_folder, device="cuda"), out=out, format="parquet").rows
     assert len(list((out / "parts").iterdir())) == 5
     assert [{**row, "pll": None} for row in found] == [{**row, "pll": None} for row in expected]
     assert [row["pll"] for row in found] == pytest.approx([row["pll"] for row in expected], abs=1e-4, nan_ok=True)

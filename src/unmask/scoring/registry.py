@@ -19,9 +19,9 @@ is sum_t log q(x_t | x_S). Terms with the same S share their passes, whichever s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Iterable
+from dataclasses import astuple
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
 
@@ -30,13 +30,14 @@ from unmask.errors import InputError
 from unmask.joints.registry import DEFAULT as DEFAULT_JOINT
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.sampling.registry import KERNELS, refuse_no_law
+from unmask.signature import PYTHON_ONLY, Method, Written, settings
 
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 Chain = list[tuple[int, int]]
 _REGULAR, _WHOLE = "q over the regular tokens", "q over the whole vocabulary"
 
 
-@dataclass(frozen=True)
+@settings
 class Score:
     """A score; a subclass is an entry, an object of it the score with these options.
 
@@ -73,11 +74,6 @@ class Score:
     inexact: ClassVar[str] = ""
     page_refusal: ClassVar[str] = ""
 
-    def __post_init__(self) -> None:
-        hints = get_type_hints(type(self), include_extras=True)
-        for field in fields(self):
-            object.__setattr__(self, field.name, _checked(field.name, getattr(self, field.name), hints[field.name]))
-
     @property
     def columns(self) -> dict[str, bool]:
         """Its columns, and whether each is a yes or no."""
@@ -102,16 +98,6 @@ class Score:
         return []
 
 
-def _checked(name: str, value: Any, hint: Any) -> Any:
-    """The value of a field, which must be within the bounds, or among the choices, of its type."""
-    kind, *bounds = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    if get_origin(kind) is Literal:
-        return one_of(name, value, get_args(kind))
-    if bounds and value is not None:
-        return whole(name, value, bounds[0].ge, bounds[0].le)
-    return value
-
-
 def _along(order: Sequence[int]) -> Chain:
     """The chain rule in one order."""
     return [(sum(1 << site for site in order[:place]), site) for place, site in enumerate(order)]
@@ -131,7 +117,7 @@ class MaskedRange(Score):
     windows = True
 
 
-@dataclass(frozen=True)
+@settings
 class PLL(MaskedRange):
     """Pseudo-log-likelihood (Salazar et al. 2020)."""
 
@@ -147,7 +133,7 @@ class PLL(MaskedRange):
         return [[((1 << sites) - 1 - (1 << t), t) for t in range(sites)]]
 
 
-@dataclass(frozen=True)
+@settings
 class PLLWord(MaskedRange):
     """Pseudo-log-likelihood with the later pieces of a word masked (Kauf & Ivanova 2023)."""
 
@@ -166,7 +152,7 @@ class _Energies(MaskedRange):
     better = -1
 
 
-@dataclass(frozen=True)
+@settings
 class EnergyRaw(_Energies):
     """Energy of the logits."""
 
@@ -175,7 +161,7 @@ class EnergyRaw(_Energies):
     reads = "logit"
 
 
-@dataclass(frozen=True)
+@settings
 class EnergyNorm(_Energies):
     """Energy of the normalised conditionals: minus the pseudo-log-likelihood."""
 
@@ -189,7 +175,7 @@ class _FixedOrders(MaskedRange):
     extra = ("special",)
 
 
-@dataclass(frozen=True)
+@settings
 class LeftToRight(_FixedOrders):
     """Chain rule from the first token to the last."""
 
@@ -203,7 +189,7 @@ class LeftToRight(_FixedOrders):
         return [_along(range(sites))]
 
 
-@dataclass(frozen=True)
+@settings
 class RightToLeft(_FixedOrders):
     """Chain rule from the last token to the first."""
 
@@ -220,7 +206,7 @@ class _AdaptiveOrders(Score):
     extra = ("special",)
 
 
-@dataclass(frozen=True)
+@settings
 class Confident(_AdaptiveOrders):
     """Chain rule, the site with the most probable token next."""
 
@@ -228,7 +214,7 @@ class Confident(_AdaptiveOrders):
     definition = f"chain rule, next the hidden site whose likeliest token has the highest probability, {_REGULAR}"
 
 
-@dataclass(frozen=True)
+@settings
 class Margin(_AdaptiveOrders):
     """Chain rule, the site with the largest margin between its two best tokens next."""
 
@@ -236,7 +222,7 @@ class Margin(_AdaptiveOrders):
     definition = f"chain rule, next the hidden site whose two likeliest tokens lie furthest apart in probability, {_REGULAR}"
 
 
-@dataclass(frozen=True)
+@settings
 class Open(_AdaptiveOrders):
     """Chain rule, the site with the highest entropy next."""
 
@@ -244,7 +230,7 @@ class Open(_AdaptiveOrders):
     definition = f"chain rule, next the hidden site whose distribution has the highest entropy, {_REGULAR}"
 
 
-@dataclass(frozen=True)
+@settings
 class _Orders(Score):
     exact_tokens: Annotated[int, Interval(ge=0, le=16)] = 14
     orders: Annotated[int, Interval(ge=2, le=10**6)] = 64
@@ -258,7 +244,7 @@ class _Orders(Score):
         return 2**sites - 1 if sites <= self.exact_tokens else sites * self.orders
 
 
-@dataclass(frozen=True)
+@settings
 class AnyOrder(_Orders):
     """Log of the mean over all orders of the chain rule's probability.
 
@@ -286,7 +272,7 @@ class AnyOrder(_Orders):
         return [_along(order) for order in orders]
 
 
-@dataclass(frozen=True)
+@settings
 class OrderBounds(_Orders):
     """Chain rule in the best order, and in the worst.
 
@@ -308,8 +294,8 @@ class OrderBounds(_Orders):
     flags = ("exact",)
 
 
-@dataclass(frozen=True)
-class PairJoint(Score):
+@settings
+class AdjacentPairs(Score):
     """Adjacent pairs from derived joints, over their shared marginals.
 
     Parameters
@@ -320,8 +306,8 @@ class PairJoint(Score):
         Tokens considered per site.
     """
 
-    joint: str = DEFAULT_JOINT
-    candidates: Annotated[int, Interval(ge=1, le=10**6)] = 64
+    joint: Annotated[str, Written(metavar="NAME", short="-j")] = DEFAULT_JOINT
+    candidates: Annotated[int, Interval(ge=1, le=10**6), Written(short="-n")] = 64
 
     name = "pair"
     definition = (
@@ -332,7 +318,6 @@ class PairJoint(Score):
     function = "unmask.scoring.pair_joints:score_pairs"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         object.__setattr__(self, "joint", named(self.joint, "joint").name)
 
     def cost(self, sites: int) -> int:
@@ -340,7 +325,7 @@ class PairJoint(Score):
         return 2 * self.candidates * sites
 
 
-@dataclass(frozen=True)
+@settings
 class LogProb(Score):
     """Log-probability under exp(-E) / Z at a fixed length, between bounds.
 
@@ -381,7 +366,7 @@ DECODER = "decoder:"
 USUAL_PASSES, MOST_PASSES = 10, 10**6
 
 
-@dataclass(frozen=True)
+@settings
 class DecoderLaw(Score):
     """Law of a decoder: the log-probability that it fills all blanks with the text's tokens; typed as decoder:NAME@PASSES.
 
@@ -395,8 +380,8 @@ class DecoderLaw(Score):
         Seed of a random order, which is the same for all texts of a length.
     """
 
-    decoder: str
-    passes: Annotated[int, Interval(ge=1, le=MOST_PASSES)] | None = None
+    decoder: Annotated[str, PYTHON_ONLY]
+    passes: Annotated[int | None, PYTHON_ONLY] = None
     seed: Seed = 0
 
     probability = True
@@ -410,7 +395,6 @@ class DecoderLaw(Score):
         one_of("score", f"{DECODER}{self.decoder}", LAWS)
         if self.passes is not None:
             whole(f"the number of passes of score {DECODER}{self.decoder}", self.passes, 1, MOST_PASSES)
-        whole("seed", self.seed, 0, 2**63 - 1)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -434,8 +418,8 @@ class DecoderLaw(Score):
 SCORES: dict[str, type[Score]] = {
     entry.name: entry
     for entry in (
-        PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, Confident, Margin, Open, AnyOrder, OrderBounds, PairJoint,
-        LogProb,
+        PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, Confident, Margin, Open, AnyOrder, OrderBounds,
+        AdjacentPairs, LogProb,
     )
 }  # fmt: skip
 """Entries by name; the laws of decoders, which have any number of passes in their names, are `DecoderLaw`."""
@@ -443,52 +427,33 @@ LAWS = [f"{DECODER}{name}" for name, entry in KERNELS.items() if entry.law]
 DEFAULT = PLL.name
 DEFAULT_OF_HARNESS = AnyOrder.name
 """A probability: answers of the LM Evaluation Harness are compared by it."""
-ScoreNames = str | Score | Sequence[str | Score]
-"""Names with commas between them, an entry, or a list of both."""
+METHODS: dict[str, type[Score]] = {**SCORES, f"{DECODER}NAME@PASSES": DecoderLaw}
+SCORE = Method("unmask.scoring.registry:METHODS", parse="unmask.scoring.registry:parsed")
+SEVERAL = Method(SCORE.registry, several=True, parse=SCORE.parse)
+"""Marks of arguments that take a score, or several: names with commas between them, entries, or a list of both."""
 
 
-def chosen(scores: ScoreNames, options: Mapping[str, Any] | None = None) -> tuple[Score, ...]:
-    """The scores asked for, each once; an unknown name raises, with the nearest.
+def parsed(name: str) -> Score:
+    """The score of a name, such as decoder:interleaved@4; an unknown one raises, with the nearest."""
+    if not name.startswith(DECODER):
+        return SCORES[one_of("score", name, [*SCORES, *LAWS])]()
+    decoder, at, passes = name.removeprefix(DECODER).partition("@")
+    short = passes.isascii() and passes.isdigit() and len(passes) <= len(str(2**64))  # int() refuses thousands of digits
+    if at and not short:
+        whole(f"the number of passes of score {DECODER}{decoder}", passes[:20], 1, MOST_PASSES)
+    return DecoderLaw(decoder, int(passes) if at else None)
 
-    options   fields of entries that are given by name: each goes to all of them that have it, and one that none has is refused
-    """
-    options = options or {}
-    listed = [part.strip() for part in scores.split(",")] if isinstance(scores, str) else scores
-    listed = [listed] if isinstance(listed, Score) else list(listed)
-    if not listed or listed == [""]:
-        raise InputError(f"no score was asked for: name one or more of {', '.join(SCORES)}")
-    entries = [item if isinstance(item, Score) else _named(item, options) for item in listed]
-    for option in options:
-        if not any(hasattr(entry, option) for entry, item in zip(entries, listed, strict=True) if item is not entry):
-            names, readers = (", ".join(entry.name for entry in entries), " or ".join(_readers(option)))
-            raise InputError(f"{option} was given, which score {names} does not use: leave it out, or use score {readers}")
+
+def chosen(scores: str | Score | Iterable[str | Score]) -> tuple[Score, ...]:
+    """The scores asked for, each once."""
     by_name: dict[str, Score] = {}
-    for entry in entries:
-        if by_name.setdefault(entry.name, entry) != entry:
-            raise InputError(f"score {entry.name} was given twice, with different options: give it once")
+    for score in SEVERAL.fitted("score", scores):
+        if by_name.setdefault(score.name, score) != score:
+            raise InputError(f"score {score.name} was given twice, with different options: give it once")
     return tuple(by_name.values())
 
 
-def _named(name: object, options: Mapping[str, Any]) -> Score:
-    """The score of a name, with those of the options that it has."""
-    own: dict[str, Any] = {}
-    if isinstance(name, str) and name.startswith(DECODER):
-        decoder, at, passes = name.removeprefix(DECODER).partition("@")
-        short = passes.isascii() and passes.isdigit() and len(passes) <= len(str(2**64))  # int() refuses thousands of digits
-        kind: type[Score] = DecoderLaw
-        own = {"decoder": decoder} | ({"passes": int(passes) if short else passes[:20]} if at else {})
-    else:
-        kind = SCORES[one_of("score", name, [*SCORES, *LAWS])]
-    return kind(**{field.name: options[field.name] for field in fields(kind) if field.name in options} | own)
-
-
-def _readers(option: str) -> list[str]:
-    """The scores that have an option."""
-    kinds: dict[str, type[Score]] = {**SCORES, f"{DECODER}NAME": DecoderLaw}
-    return [name for name, kind in kinds.items() if any(field.name == option for field in fields(kind))]
-
-
-@dataclass(frozen=True)
+@settings
 class Singles(Score):
     """Every change alone in the parent."""
 
@@ -498,7 +463,7 @@ class Singles(Score):
     why = "a difference"
 
 
-@dataclass(frozen=True)
+@settings
 class Product(Score):
     """Every site alone, all of them masked."""
 
@@ -513,7 +478,7 @@ class Product(Score):
         return [[(0, t) for t in range(sites)]]
 
 
-@dataclass(frozen=True)
+@settings
 class Epistasis(Score):
     """What pairs of changes add to single ones."""
 

@@ -6,6 +6,7 @@ The docstrings of the public methods are those of the JSON interface.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from unmask.answers.chain_filling import ChainFilling, searches
 from unmask.answers.comparison import Comparison, compare
@@ -166,8 +167,8 @@ class Questions:
         for one in scores:
             if one.page_refusal:
                 raise InputError(f"score {one.name} {one.page_refusal}: use `unmask score --score {one.name}`")
-        if any(hasattr(one, "exact_tokens") for one in scores):
-            scores = chosen(asked.scores, {"exact_tokens": requests.MOST_EXACT_TOKENS})
+        most = {"exact_tokens": requests.MOST_EXACT_TOKENS}
+        scores = tuple(replace(one, **most) if hasattr(one, "exact_tokens") else one for one in scores)
         found = score(asked.texts, scores, model=self.model, rows="nested", unit=asked.unit, progress=progress)
         assert isinstance(found, Scores)
         scored = all(row["reason"] is None for row in found.rows)
