@@ -19,7 +19,7 @@ is sum_t log q(x_t | x_S). Terms with the same S share their passes, whichever s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 from typing import Annotated, Any, ClassVar, Literal
 
