@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import unmask
 from unmask.errors import InputError
-from unmask.evaluation.datasets import Parse, read_conllu, read_texts
+from unmask.evaluation.pairs import Parse, read_conllu, read_texts
 
 
 def test_a_text_file_has_one_text_per_line(tmp_path):

@@ -18,11 +18,11 @@ from unmask.cli import process
 from unmask.errors import InputError
 from unmask.signature import Loaded, Method, Option, Written, _loaded, arguments, description, mark, options, summary
 
-STANDARD_INPUT, HIDDEN_DASH = "-", "\x1a"
-"""A dash alone is a text, not an option: it is hidden from the parser (`hidden`) and shown again when it is read."""
 MODEL = "Model"
 """The heading of the options that load a model."""
 NUMBERS = {int: "INT", float: "NUMBER"}
+DASH = "\0"
+"""Stands for the word -, standard input, while cyclopts parses: it takes - for an option."""
 
 
 def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, Any]], Any], extra: Sequence[Option] = ()) -> App:
@@ -37,7 +37,7 @@ def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, An
     def call(*words: Any, **named: Any) -> Any:
         typed = {option.name: value for option, value in zip([o for o in listed if o.positional], words, strict=False)} | named
         values = {
-            option.name: value(option, _shown(typed[option.name]))
+            option.name: value(option, typed[option.name])
             for option in listed
             if option.name in typed and typed[option.name] is not None
         }
@@ -49,17 +49,6 @@ def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, An
     call.__annotations__ = {option.name: _parameter(option).annotation for option in listed}
     app.default(call)
     return app
-
-
-def hidden(words: Sequence[str]) -> list[str]:
-    """Words as the parser gets them."""
-    return [HIDDEN_DASH if word == STANDARD_INPUT else word for word in words]
-
-
-def _shown(words: Any) -> Any:
-    if isinstance(words, list):
-        return [_shown(word) for word in words]
-    return STANDARD_INPUT if words == HIDDEN_DASH else words
 
 
 def _help(function: Callable[..., Any]) -> str:
@@ -152,6 +141,7 @@ def repeats(option: Option) -> bool:
 
 def value(option: Option, words: Any) -> Any:
     """What was typed, as the function takes it; words that do not fit the type stay as they are, for the function to refuse."""
+    words = ["-" if word == DASH else word for word in words] if isinstance(words, list) else "-" if words == DASH else words
     written: Written = option.written
     if written.read:
         return _loaded(written.read)(words)
