@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from unmask.translation.translate import translate as translate
     from unmask.variants.measured import Measured as Measured
     from unmask.variants.mutants import Mutants as Mutants
-    from unmask.variants.mutants import mutants as mutants
+    from unmask.variants.ranking import Ranking as Ranking
     from unmask.verbs.check import check as check
     from unmask.verbs.compare import compare as compare
     from unmask.verbs.dependence import dependence as dependence
@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from unmask.verbs.evaluate import evaluate as evaluate
     from unmask.verbs.fill import fill as fill
     from unmask.verbs.frontier import frontier as frontier
+    from unmask.verbs.mutants import mutants as mutants
     from unmask.verbs.sample import sample as sample
     from unmask.verbs.score import score as score
 
@@ -138,7 +139,9 @@ _NAMES = {
     "unmask.training.run": "train",
     "unmask.translation.translate": "Translations translate",
     "unmask.variants.measured": "Measured",
-    "unmask.variants.mutants": "Mutants mutants",
+    "unmask.variants.mutants": "Mutants",
+    "unmask.variants.ranking": "Ranking",
+    "unmask.verbs.mutants": "mutants",
 }
 """The public names of each module."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

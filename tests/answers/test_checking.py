@@ -8,11 +8,10 @@ from math import inf, log
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import unmask
+from command_runner import invoke
 from small_models import reconfigure
-from unmask.cli.app import app
 from unmask.errors import InputError
 from unmask.models.source import english_model_path
 
@@ -175,12 +174,12 @@ def test_data_that_are_no_texts(tiny, tmp_path):
 
 def test_the_command_says_what_the_function_says(tiny_folder, tmp_path):
     (tmp_path / "lines.txt").write_text("the cat sat on the mat .\nthe dog ran .\n")
-    told = CliRunner().invoke(app, ["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt"), "--json"])
+    told = invoke(["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt"), "--json"])
     said, found = json.loads(told.stdout), unmask.check(tiny_folder, data=tmp_path / "lines.txt").to_dict()
     for same in (said, found):
         same.pop("passes_per_second")
     assert said == json.loads(json.dumps(found)) and said["on_texts"]["texts"] == 2
-    shown = CliRunner().invoke(app, ["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt")])
+    shown = invoke(["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt")])
     assert shown.exit_code == 0 and "mask token" in shown.stdout and "looks wrong: it is right in" in shown.stdout
-    refused = CliRunner().invoke(app, ["check", "--model", str(tiny_folder), "--rename", "nothing=x"])
+    refused = invoke(["check", "--model", str(tiny_folder), "--rename", "nothing=x"])
     assert refused.exit_code == 2 and "no tensor is called so" in refused.output

@@ -6,19 +6,13 @@ import shlex
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from unittest.mock import patch
 
-from typer.main import get_command
-from typer.testing import CliRunner, Result
-
-from unmask.cli import app as command_line
+from command_runner import Done as Result
+from command_runner import invoke
 
 SECONDS = 60
 """A refusal that takes longer came after work that it should have come before."""
-APP, COMMAND = get_command(command_line.app), cache(command_line.command)
-"""Built once: making the options of a command takes longer than most refusals."""
 
 
 class TooLate(BaseException):
@@ -32,11 +26,8 @@ def given(
     words = shlex.split(line) if isinstance(line, str) else list(line)
     for name, place in places.items():
         words = [word.replace(f"{{{name}}}", str(place)) for word in words]
-    with at_most(seconds), patch.object(command_line, "command", COMMAND), patch("typer.testing._get_command", lambda app: APP):
-        result = CliRunner().invoke(command_line.app, words, input=text)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+    with at_most(seconds):
+        return invoke(words, input=text, catch_exceptions=False)
 
 
 def refusal(result: Result) -> str:

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
 from unmask.errors import InputError
 
 FILES = {
@@ -83,7 +82,7 @@ def refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     def run(line: str, to: Path, given: Path) -> str:
         names = {"input": given, "words": place / "words.txt", "model": place / "model", "to": to, "new": place / "new"}
         before = contents(place)
-        done = CliRunner().invoke(app, [word.format(**names) for word in shlex.split(line)])
+        done = invoke([word.format(**names) for word in shlex.split(line)])
         assert done.exit_code == 2 and done.stdout == "", done.output
         lines = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
         assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr

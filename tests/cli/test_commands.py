@@ -12,17 +12,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
 
 ROOT = Path(__file__).parents[2]
 TWO = "the [MASK] sat on the [MASK] ."
 
 
 def run(*args: object, text: str | None = None):
-    return CliRunner().invoke(app, [str(a) for a in args], input=text, env={"COLUMNS": "80"})
+    return invoke([str(a) for a in args], input=text, env={"COLUMNS": "80"})
 
 
 def refused(*args: object) -> str:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
 
+from command_runner import invoke
 from unmask.answers.dependence import dependence
-from unmask.cli.app import app
 
 TWO = "the [MASK] sat on the [MASK] ."
 
 
 def run(*args: object, text: str | None = None):
-    return CliRunner().invoke(app, ["dependence", *[str(a) for a in args]], input=text, env={"COLUMNS": "80"})
+    return invoke(["dependence", *[str(a) for a in args]], input=text, env={"COLUMNS": "80"})
 
 
 def test_json_is_what_the_api_says(tiny_folder, tiny):

@@ -7,11 +7,10 @@ from math import inf, nan
 from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
 
 import unmask
+from command_runner import invoke
 from unmask import lab
-from unmask.cli.app import app
 from unmask.runs.files import as_json, read_json, write_json
 
 VALUES = {"impossible": -inf, "inside": [{"unbounded": inf}, (nan, 0.5)], "text": "∞ ü"}
@@ -53,6 +52,6 @@ def test_every_command_prints_the_words_of_files(verb, monkeypatch, tmp_path):
         answers_each = SimpleNamespace(each=lambda texts, **options: [answers() for _ in texts])
         several = verb in ("fill", "compare", "dependence", "mutants")
         monkeypatch.setattr(unmask, verb, answers_each if several else answers)
-    done = CliRunner().invoke(app, [verb, *COMMANDS[verb], "--json"])
+    done = invoke([verb, *COMMANDS[verb], "--json"])
     assert json.loads(done.stdout) == WORDS, done.output
     assert done.stdout == as_json(VALUES) + "\n"

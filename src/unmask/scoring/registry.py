@@ -10,11 +10,16 @@ A model gives some probability to special tokens, which cannot occur in a text. 
 chain rules and joints, as in `fill`; NAME_special is by how many nats a score is lower with q over the whole vocabulary.
 Pseudo-likelihoods and energies keep the whole vocabulary, as they are published and as other tools compute them.
 Nothing here imports torch: the function that computes a score is loaded when it is used.
+
+Variants x of a parent w differ from it at some of k sites, and every other token is the parent's. Their scores (OF_VARIANTS) are
+those of texts, with t over the sites and q over the alphabet, and a few that need the parent's neighbours only. Such a score is a
+list of chains. A chain is one term (S, t) per site t, with the sites of S (a bit mask) revealed and the others masked; its value
+is sum_t log q(x_t | x_S). Terms with the same S share their passes, whichever score asks, and so do variants with the same x_S.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -23,11 +28,12 @@ from annotated_types import Interval
 from unmask.checks import one_of, whole
 from unmask.errors import InputError
 from unmask.joints.registry import DEFAULT as DEFAULT_JOINT
-from unmask.joints.registry import named
+from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.sampling.registry import KERNELS, refuse_no_law
 from unmask.signature import PYTHON_ONLY, Method, Written, settings
 
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
+Chain = list[tuple[int, int]]
 
 
 @settings
@@ -69,6 +75,16 @@ class Score:
         """About how many passes a text with this many sites takes, without what depends on its length alone."""
         return sites
 
+    @classmethod
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+        """Its chains over the sites of variants, `orders` being sampled; none if it is not a sum over contexts."""
+        return []
+
+
+def _along(order: Sequence[int]) -> Chain:
+    """The chain rule in one order."""
+    return [(sum(1 << site for site in order[:place]), site) for place, site in enumerate(order)]
+
 
 class MaskedRange(Score):
     """Scores whose every term masks one range of positions."""
@@ -85,6 +101,11 @@ class PLL(MaskedRange):
 
     name, unknown = "pll", True
     why = "the conditionals overlap; two tokens that always agree count each other's information twice"
+
+    @classmethod
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+        """Every site given all others."""
+        return [[((1 << sites) - 1 - (1 << t), t) for t in range(sites)]]
 
 
 @settings
@@ -123,6 +144,11 @@ class LeftToRight(FixedOrder):
     """chain rule from the first token to the last: sum over t of log q(x_t | x_1 .. x_{t-1}), q over the regular tokens"""
 
     name, masks = "left_to_right", "after"
+
+    @classmethod
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+        """Every site given those before it."""
+        return [_along(range(sites))]
 
 
 @settings
@@ -194,6 +220,11 @@ class AnyOrder(AllOrders):
 
     name, probability, extra = "any_order", True, ("se", "mean_log", "special")
     why = "a mean of probabilities"
+
+    @classmethod
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+        """Every site given those before it, in each order."""
+        return [_along(order) for order in orders]
 
 
 @settings
@@ -381,3 +412,72 @@ def about(scores: Iterable[Score]) -> dict[str, dict[str, Any]]:
         }
         for score in scores
     }
+
+
+@settings
+class Singles(Score):
+    """sum over the changes of log q(x_t | w) - log q(w_t | w): each change alone in the parent"""
+
+    name = "singles"
+    why = "a difference"
+
+
+@settings
+class Product(Score):
+    """sum over the sites of log q(x_t | no site revealed): all sites masked"""
+
+    name, probability = "product", True
+    why = "independent sites"
+
+    @classmethod
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+        """Every site given none."""
+        return [[(0, t) for t in range(sites)]]
+
+
+@settings
+class Epistasis(Score):
+    """sum over pairs of changed sites of log mu(x_s, x_t) - log mu(w_s, w_t) - the pair's singles, mu the joint that a
+    construction derives for s and t in the parent
+    """
+
+    name = "epistasis"
+    why = "a difference"
+
+
+OF_VARIANTS: dict[str, type[Score]] = {entry.name: entry for entry in (Singles, Product, PLL, LeftToRight, AnyOrder, Epistasis)}
+PAIRS = "pairs:"
+"""Before the name of a construction: singles plus epistasis by it."""
+
+
+def chosen_of_variants(names: str | Iterable[str], joint: str = DEFAULT_OF_MUTANTS) -> tuple[str, ...]:
+    """The scores of variants asked for, each once: a list of names, or one text with commas; "all" is each of them.
+
+    joint   the construction of `pairs` without a name
+    """
+    listed = _comma_separated(names) if isinstance(names, str) else list(names)
+    if listed == ["all"]:
+        listed = [*OF_VARIANTS, "pairs"]
+    known = (*OF_VARIANTS, f"{PAIRS}CONSTRUCTION")
+    if not listed:
+        raise InputError(f"no score was asked for: name one or more of {', '.join(known)}")
+    scores: dict[str, None] = {}
+    for name in listed:
+        if isinstance(name, str) and (name == "pairs" or name.startswith(PAIRS)):
+            construction = joint if name == "pairs" else name.removeprefix(PAIRS)
+            name = PAIRS + named(construction, "construction of pairs").name
+        else:
+            one_of("score", name, known)
+        scores[name] = None
+    return tuple(scores)
+
+
+def _comma_separated(text: str) -> list[str]:
+    """The names in a text with commas; a number belongs to the name before it, such as pairs:family:0.5,0.25."""
+    parts: list[str] = []
+    for part in text.split(","):
+        if parts and not part.strip()[:1].isalpha():
+            parts[-1] += f",{part.strip()}"
+        else:
+            parts.append(part.strip())
+    return parts
