@@ -63,7 +63,10 @@ def for_workers(model: Model, count: int | None) -> tuple[MaskedLM, Workers]:
 def on_cluster(model: Model, count: int | None) -> tuple[MaskedLM, ClusterWorkers, Callable[[], MaskedLM]]:
     """The model on this process's CPU, the workers of a Ray cluster, and what loads the model in one of them."""
     here = on_device(model, "cpu")
-    workers = ray_workers(count, model.keywords.get("device", "auto") if isinstance(model, partial) else "auto")
+    device = model.keywords.get("device", "auto") if isinstance(model, partial) else "auto"
+    if device != "auto" and not device.startswith("cuda"):
+        resolve_device(device)
+    workers = ray_workers(count, device)
     return here(), workers, on_device(_absolute(model), workers.device)
 
 
