@@ -59,8 +59,8 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.models.load import Model, as_model, model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.words import alphabet_ids
-from unmask.models.workers import Workers, for_workers
-from unmask.runs.engines import Answer, Engine, answered
+from unmask.models.workers import on_cluster
+from unmask.runs.engine import Workers, each
 from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, read_rows
@@ -269,6 +269,31 @@ MOST = 64
 """Pairs at once: more gain little, and are lost together when a run is killed."""
 
 
+@dataclass(frozen=True)
+class Measured:
+    """The rows of the pair at `place`, or the reason why it failed; `more`: others of the same batch follow."""
+
+    place: int
+    rows: list[Row] | None = None
+    failure: str | None = None
+    more: bool = False
+
+
+Engine = Callable[[Sequence[PositionPair]], Iterator[Measured]]
+"""Measures every pair once."""
+
+
+def _measured_pair(rows_of: Callable[[PositionPair], list[Row]], place: int, pair: PositionPair, more: bool = False) -> Measured:
+    """The rows of a pair; an exception other than an interrupt becomes a failure."""
+    try:
+        return Measured(place, rows_of(pair), more=more)
+    except UnmaskError as error:
+        return Measured(place, failure=str(error), more=more)
+    except Exception as error:
+        line = (str(error).strip() or "no message").splitlines()[0]
+        return Measured(place, failure=f"{type(error).__name__}: {line}", more=more)
+
+
 class InBatches:
     """Answers pairs in this process, in order: several at once on a GPU or within a budget, else one after the other."""
 
@@ -286,7 +311,7 @@ class InBatches:
                 "give more memory, or an alphabet"
             )
 
-    def __call__(self, pairs: Sequence[PositionPair]) -> Iterator[Answer[list[Row]]]:
+    def __call__(self, pairs: Sequence[PositionPair]) -> Iterator[Measured]:
         """Answers, batch by batch; how many pairs a batch has is decided in the first call."""
         if not pairs:
             return
@@ -302,11 +327,11 @@ class InBatches:
                     continue
                 if together:
                     for place, measured in zip(some, together, strict=True):
-                        answer = answered(partial(self.measurer.rows, measured=measured), place, pairs[place])
-                        yield replace(answer, more=place + 1 < some.stop)
+                        rows_of = partial(self.measurer.rows, measured=measured)
+                        yield _measured_pair(rows_of, place, pairs[place], more=place + 1 < some.stop)
                 else:
                     for place in some:
-                        yield answered(self.measurer, place, pairs[place])
+                        yield _measured_pair(self.measurer, place, pairs[place])
                 start = some.stop
 
     def _together(self, pairs: Sequence[PositionPair]) -> list[list[Row]] | int:
@@ -348,25 +373,25 @@ SHARES = 4
 """Of each worker, at least: so that none waits long for the last one."""
 
 
-def measured_on_ray(workers: Workers, measured: Sequence[Any], pairs: Sequence[PositionPair]) -> Iterator[Answer[list[Row]]]:
-    """Answers as they arrive, those of a batch one after the other, as `InBatches` does.
+def measured_on_ray(
+    workers: Workers, load: Callable[[], MaskedLM], measured: Sequence[Any], pairs: Sequence[PositionPair]
+) -> Iterator[Measured]:
+    """As `InBatches`, on workers of a cluster, in any order.
 
     measured   the arguments of `Measurer` after the model (three), and of `InBatches` after the measurer
     """
-    if not pairs:
-        return
-    engine = workers.pool(partial(_worker, measured), most=len(pairs))
-    size = min(MOST, -(-len(pairs) // (SHARES * engine.size)))
+    size = max(1, min(MOST, -(-len(pairs) // (SHARES * workers.count))))
     shares = [pairs[first : first + size] for first in range(0, len(pairs), size)]
-    for share in engine(shares):
-        first, lost = share.place * size, range(len(shares[share.place]))
-        answers = share.result or [Answer[list[Row]](place, failure=share.failure) for place in lost]
-        yield from (replace(answer, place=first + answer.place) for answer in answers)
+    for share, answers in each(_of_share, shares, workers, partial(_of_worker, load, measured)):
+        yield from (replace(answer, place=share * size + answer.place) for answer in answers)
 
 
-def _worker(measured: Sequence[Any], model: MaskedLM) -> Callable[[Sequence[PositionPair]], list[Answer[list[Row]]]]:
-    engine = InBatches(Measurer(model, *measured[:3]), *measured[3:])
-    return lambda pairs: list(engine(pairs))
+def _of_worker(load: Callable[[], MaskedLM], measured: Sequence[Any]) -> InBatches:
+    return InBatches(Measurer(load(), *measured[:3]), *measured[3:])
+
+
+def _of_share(engine: InBatches, pairs: Sequence[PositionPair]) -> list[Measured]:
+    return list(engine(pairs))
 
 
 @dataclass(frozen=True)
@@ -399,10 +424,7 @@ def evaluated(
     """
     if budget is not None:
         memory("memory", budget, 1)
-    if on_ray:
-        lm, workers = for_workers(model, count)
-    else:
-        lm, workers = as_model(model), None
+    lm, workers, load = on_cluster(model, count) if on_ray else (as_model(model), None, None)
     alphabet = settings["alphabet"]
     regular = lm.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(lm.words, alphabet)))
     support = None if settings["support"] == "all" else regular
@@ -419,9 +441,9 @@ def evaluated(
     }
     plan = replace(plan, settings={**about, **settings, **plan.settings})
     longest = max((len(pair.ids) for pair in plan.pairs), default=0)
-    if workers is None:
+    if workers is None or load is None:
         return measure_plan(plan, InBatches(measurer, budget, longest), folder, progress)
-    return measure_plan(plan, partial(measured_on_ray, workers, (*measured, budget, longest)), folder, progress)
+    return measure_plan(plan, partial(measured_on_ray, workers, load, (*measured, budget, longest)), folder, progress)
 
 
 def make_plan(data: Data, model: MaskedLM, regular: Sequence[int], scheme: str, count: int, seed: int) -> Plan:
@@ -452,24 +474,22 @@ def _with_syntax(pair: PositionPair, parse: Parse | None, model: MaskedLM) -> Po
     return replace(pair, syntactic_distance=parse.token_distance(words[pair.block[0]], words[pair.block[1]]))
 
 
-def measure_plan(plan: Plan, engine: Engine[PositionPair, list[Row]], out: Path | None, progress: Progress | None) -> Evaluation:
+def measure_plan(plan: Plan, engine: Engine, out: Path | None, progress: Progress | None) -> Evaluation:
     """Measure all pairs, or with `out` those that this run folder does not hold yet, and write the table and figures there."""
     if out is None:
-        return _measured(plan, engine, None, progress)
+        return _all_measured(plan, engine, None, progress)
     content = "pairs_sha256" if "scheme" not in plan.settings else "data_sha256"
     same = {"model": "weights", "data": content}
     with RunFolder(out, KIND, plan.settings, model=plan.settings["weights"], same_content=same) as folder:
         lines = pairs_as_lines(plan.pairs).encode()
         if not (file := folder.path / "pairs.jsonl").is_file() or read_bytes(file) != lines:
             write_atomically(file, lines)
-        evaluation = _measured(plan, engine, folder, progress)
+        evaluation = _all_measured(plan, engine, folder, progress)
         evaluation.save(folder.path)
     return evaluation
 
 
-def _measured(
-    plan: Plan, engine: Engine[PositionPair, list[Row]], folder: RunFolder | None, progress: Progress | None
-) -> Evaluation:
+def _all_measured(plan: Plan, engine: Engine, folder: RunFolder | None, progress: Progress | None) -> Evaluation:
     """All pairs that are not stored yet; those that fail are tried once and recorded, in failures.jsonl if a folder is given."""
     rows, failed = StoredRows(schema(plan.pairs), folder), list[dict[str, Any]]()
     if folder:
@@ -485,15 +505,15 @@ def _measured(
     report()
     try:
         for answer in engine(pending):
-            if answer.result is None:
+            if answer.rows is None:
                 pair = pending[answer.place]
                 about = {"pair": pair.index, "text_index": pair.text_index, "text": pair.text, "block": list(pair.block)}
-                failed.append({**about, "reason": answer.failure or "no answer"})
+                failed.append({**about, "reason": answer.failure})
                 if folder:
                     with writing(file), open(file, "a", encoding="utf-8") as stream:
                         stream.write(as_json(failed[-1], indent=None) + "\n")
             else:
-                rows.add(answer.result)
+                rows.add(answer.rows)
             if not answer.more:
                 rows.end_batch()
             report()

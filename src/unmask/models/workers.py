@@ -12,6 +12,8 @@ from unmask.errors import InputError
 from unmask.models.load import Model, on_device
 from unmask.models.loading import resolve_device
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.engine import Workers as ClusterWorkers
+from unmask.runs.engine import ray_workers
 from unmask.runs.engines import Item, OnRay, Result, ray_has_gpus, start_ray
 
 
@@ -56,6 +58,16 @@ def for_workers(model: Model, count: int | None) -> tuple[MaskedLM, Workers]:
     here = on_device(model, "cpu")
     on = _workers_device(model.keywords.get("device", "auto") if isinstance(model, partial) else "auto")
     return here(), Workers(on_device(_absolute(model), on), on, count)
+
+
+def on_cluster(model: Model, count: int | None) -> tuple[MaskedLM, ClusterWorkers, Callable[[], MaskedLM]]:
+    """The model on this process's CPU, the workers of a Ray cluster, and what loads the model in one of them."""
+    here = on_device(model, "cpu")
+    device = model.keywords.get("device", "auto") if isinstance(model, partial) else "auto"
+    if device != "auto" and not device.startswith("cuda"):
+        resolve_device(device)
+    workers = ray_workers(count, device)
+    return here(), workers, on_device(_absolute(model), workers.device)
 
 
 def _absolute(model: Model) -> Model:

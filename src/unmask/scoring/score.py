@@ -23,8 +23,8 @@ import numpy as np
 from unmask.errors import InputError
 from unmask.models.load import Model, as_model, model_name
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.workers import Workers, for_workers
-from unmask.runs.engines import results
+from unmask.models.workers import on_cluster
+from unmask.runs.engine import Workers, each
 from unmask.runs.files import write_json
 from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
@@ -76,7 +76,7 @@ def score_items(
     total, identity = (0, "") if once else count_and_hash(items)
     if not total and not once:
         raise InputError(NO_TEXT)
-    model, workers = for_workers(run.model, run.workers) if run.on_ray else (as_model(run.model), None)
+    model, workers, load = on_cluster(run.model, run.workers) if run.on_ray else (as_model(run.model), None, None)
     if run.folder is None:
         in_memory: list[dict[str, Any]] = []
         take = in_memory.append if sink is None else sink
@@ -93,7 +93,7 @@ def score_items(
         settings |= {"model": model_name(run.model), "weights": model.fingerprint, "dtype": str(model.dtype), "texts": identity}
         settings |= {"rows": shape.kind, "unit": shape.unit, "written_as": run.format}
         with RunFolder(run.folder, KIND, settings, model=model.fingerprint, same_content={"model": "weights"}) as folder:
-            run_in_folder(folder, model, items, shape, run.windows, run.format, total, workers, progress)
+            run_in_folder(folder, model, items, shape, run.windows, run.format, total, workers, load, progress)
             scores = Scores(shape, folder=folder.path)
     if pairs is None:
         return scores
@@ -192,6 +192,7 @@ def run_in_folder(
     format: str,
     total: int,
     workers: Workers | None = None,
+    load: Callable[[], MaskedLM] | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
@@ -211,7 +212,7 @@ def run_in_folder(
             for chunk, numbers in scored(model, work, shape, windows, _among(progress, already, total), device == "cuda"):
                 write(shape.table(model.words, chunk, numbers), chunk[0].number)
         else:
-            for table, first, texts in _on_ray(workers, work, shape, windows):
+            for table, first, texts in _on_ray(workers, load, work, shape, windows):
                 write(table, first)
                 finished += texts
                 if progress:
@@ -240,7 +241,11 @@ def _writing(folder: RunFolder, columns: pyarrow.Schema) -> Iterator[Callable[[p
 
 
 def _on_ray(
-    workers: Workers, work: Iterable[list[Prepared]], shape: RowShape, windows: bool
+    workers: Workers,
+    load: Callable[[], MaskedLM] | None,
+    work: Iterable[list[Prepared]],
+    shape: RowShape,
+    windows: bool,
 ) -> Iterator[tuple[pyarrow.Table, int, int]]:
     """Tables as they come, the number of each one's first text, and how many texts it has."""
     sent: dict[int, tuple[int, int]] = {}
@@ -250,16 +255,13 @@ def _on_ray(
             sent[place] = chunk[0].number, len(chunk)
             yield [(text.number, text.item) for text in chunk]
 
-    for place, table in results(workers.pool(partial(_worker, shape, windows))(texts())):
+    for place, table in each(partial(_table, shape, windows), texts(), workers, load):
         yield table, *sent[place]
 
 
-def _worker(shape: RowShape, windows: bool, lm: MaskedLM) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
-    def table(texts: list[tuple[int, Item]]) -> pyarrow.Table:
-        ((chunk, numbers),) = scored(lm, [prepared(lm, texts)], shape, windows)
-        return shape.table(lm.words, chunk, numbers)
-
-    return table
+def _table(shape: RowShape, windows: bool, model: MaskedLM, texts: list[tuple[int, Item]]) -> pyarrow.Table:
+    ((chunk, numbers),) = scored(model, [prepared(model, texts)], shape, windows)
+    return shape.table(model.words, chunk, numbers)
 
 
 def _among(progress: Progress | None, before: int, all_texts: int) -> Callable[[int], Progress | None]:

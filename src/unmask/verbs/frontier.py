@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Interval
 
-from unmask.checks import one_of
+from unmask.checks import one_of, whole
 from unmask.errors import InputError
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
@@ -27,7 +27,7 @@ def frontier(
     model: Model = None,
     *,
     decoders: Sequence[str] | None = None,
-    passes: Sequence[Annotated[int, Interval(ge=1, le=MOST_TOKENS)]] = (2, 4, 8, 16),
+    passes: Sequence[int] = (2, 4, 8, 16),
     length: Annotated[int, Interval(ge=2, le=MOST_TOKENS)] = 16,
     first: bool = False,
     sentences: Annotated[int, Interval(ge=1, le=10_000_000)] = 256,
@@ -77,8 +77,11 @@ def frontier(
         refuse_no_law(f"decoders {name}", name)
         one_of("decoders", name, with_law())
     folder = run_output(KIND, out, (data, profile, model))
-    names, numbers = dict.fromkeys(with_law() if decoders is None else decoders), sorted(set(passes))
-    points = [Point(name, n) for name in names for n in numbers if n < length]
+    names, numbers = (
+        dict.fromkeys(with_law() if decoders is None else decoders),
+        {whole("passes", n, 1, MOST_TOKENS) for n in passes},
+    )
+    points = [Point(name, n) for name in names for n in sorted(numbers) if n < length]
     if not points:
         raise InputError(f"passes {', '.join(map(str, passes))}: none is below the length, {length}: give smaller numbers")
     return measured_frontier(data, model, points, (length, first, sentences), profile, seed, folder, progress)
