@@ -14,7 +14,6 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 import unmask
-from unmask.cli.app import run
 from unmask.errors import InputError, ModelError, UnmaskError
 from unmask.models.masked_lm import MaskedLM
 
@@ -67,12 +66,6 @@ def test_a_module_and_a_function_are_models(network):
         by_hand = ids[:1].repeat(2, 1)
         by_hand[:, 1] = torch.tensor([5, 7])
         torch.testing.assert_close(rows, network(by_hand).logits[:, 3].detach())
-
-
-def test_dropout_is_off():
-    function = Bidirectional().train()
-    model, ids = MaskedLM.of(function, word_tokenizer()), torch.tensor([[2, 4, 6, 3]])
-    assert torch.equal(model.logits(ids, ids[:, :1] - 1), model.logits(ids, ids[:, :1] - 1))
 
 
 def test_shift_reads_the_position_before(network):
@@ -187,14 +180,6 @@ def test_a_causal_checkpoint_is_refused(diffusion_folder):
     with pytest.raises(ModelError, match='is a causal model \\(llama\\): .*"is_causal": false') as caught:
         MaskedLM.load(folder, mask_token="<|hidden|>")
     assert "\n" not in str(caught.value)
-
-
-def test_the_command_line(diffusion_folder, capsys):
-    folder, _ = diffusion_folder("qwen2", is_causal=False)
-    options = ["--model", str(folder), "--mask-token", "<|hidden|>", "--shift"]
-    assert run(["fill", "red [MASK] sky", *options]) == 0
-    by_python = unmask.fill("red [MASK] sky", model=unmask.load(folder, mask_token="<|hidden|>", shift=True))
-    assert by_python.completions[0].text in capsys.readouterr().out
 
 
 def test_outputs_between_the_last_token_and_the_mask_never_fill_a_blank():

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from typer.testing import CliRunner
 
-from unmask.cli.app import app
+from command_runner import invoke
 from unmask.models.masked_lm import MaskedLM
 
 OPTIONS = ["--layers", "1", "--width", "16", "--heads", "2", "--vocab", "160", "--max-length", "32", "--segment-lengths", "16,32"]
@@ -19,7 +18,7 @@ RUN = ["--batch-tokens", "256", "--steps", "4", "--device", "cpu", "--licence", 
 
 
 def call(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    result = invoke([str(argument) for argument in arguments])
     return result.exit_code, result.stdout, result.stderr
 
 

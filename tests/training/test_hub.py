@@ -9,10 +9,9 @@ from typing import Any
 import huggingface_hub
 import pytest
 from made_up import made_up_lines
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
 from unmask.errors import InputError, UnmaskError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*has not learned|.*has learned little")
@@ -105,7 +104,7 @@ def test_what_cannot_work_is_refused_before_training(
 def test_the_command_says_where_the_model_is(corpus: Path, tmp_path: Path) -> None:
     words = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     folders = ["--out", str(tmp_path / "model"), "--cache", str(tmp_path / "cache")]
-    result = CliRunner().invoke(app, ["train", str(corpus), *words, *folders, "--push-to", "someone/friends"])
+    result = invoke(["train", str(corpus), *words, *folders, "--push-to", "someone/friends"])
     assert result.exit_code == 0 and result.stderr.endswith("pushed to someone/friends\n")
 
 

@@ -16,10 +16,9 @@ import pytest
 import torch
 from made_up import made_up_lines
 from test_run import SMALL
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.word_pieces import special_id
 from unmask.training.encoder import PackedBert
@@ -203,7 +202,7 @@ def test_the_command_says_how_much_it_does_and_what_came_of_it(tmp_path: Path, c
     options = [word for name, value in SHAPE.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     line = ["train", str(tmp_path / "corpus.txt"), "--out", str(tmp_path / "m"), "--cache", str(cache), "--steps", "2"]
     line += ["--valid-share", "0.2", "--device", "cpu", *options, "--lr", "1e-6"]
-    done = CliRunner().invoke(app, [*line, "--json"])
+    done = invoke([*line, "--json"])
     assert done.exit_code == 0 and json.loads(done.stdout)["learned"] is False
     said = done.stderr.splitlines()
     plan = next(i for i, one in enumerate(said) if one.startswith("2 steps of 256 tokens: ") and " epochs of " in one)

@@ -13,10 +13,9 @@ import pytest
 import torch
 from made_up_language import SMALL, pairs, share_right
 from safetensors.torch import load_file, save_file
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
@@ -192,7 +191,7 @@ def test_a_run_that_stopped_goes_on_with_the_same_numbers(folder: Path, tmp_path
 def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Path, tmp_path: Path) -> None:
     (tmp_path / "s.txt").write_text("\n".join([SOURCES[0], "", SOURCES[1]]) + "\n")
     (tmp_path / "t.txt").write_text("\n".join([TARGETS[0], "", TARGETS[1]]) + "\n")
-    run = CliRunner().invoke(app, ["translate", str(tmp_path / "s.txt"), "--model", str(masked), "--reference",
+    run = invoke(["translate", str(tmp_path / "s.txt"), "--model", str(masked), "--reference",
                                    str(tmp_path / "t.txt"), "--out", str(tmp_path / "o.jsonl"), "--device", "cpu"])  # fmt: skip
     assert run.exit_code == 0, run.output
     rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
@@ -235,7 +234,7 @@ def test_what_is_read_is_not_written_over_and_words_that_cannot_be_spelled_are_t
     assert file.read_text().startswith("kalo.")
     before = {path: path.read_bytes() for path in masked.iterdir() if path.is_file()}
     for name in ("config.json", "new.jsonl"):
-        done = CliRunner().invoke(app, ["translate", str(file), "--model", str(masked), "--out", str(masked / name)])
+        done = invoke(["translate", str(file), "--model", str(masked), "--out", str(masked / name)])
         assert done.exit_code == 2 and done.stderr.startswith("error: out ") and done.stderr.count("\n") == 1
     assert {path: path.read_bytes() for path in masked.iterdir() if path.is_file()} == before
     with pytest.raises(InputError, match="did not write"):
@@ -296,7 +295,7 @@ def test_a_tokenizer_of_another_model_is_refused(request: pytest.FixtureRequest,
     rule["model"]["vocab"] = foreign_tokenizers()[change](rule["model"]["vocab"])
     file.write_text(json.dumps(rule))
     (tmp_path / "in.txt").write_text(SOURCES[0] + "\n")
-    done = CliRunner().invoke(app, ["translate", str(tmp_path / "in.txt"), "--model", str(folder), "--device", "cpu"])
+    done = invoke(["translate", str(tmp_path / "in.txt"), "--model", str(folder), "--device", "cpu"])
     assert done.exit_code == 2 and done.stdout == "" and "tokenizer" in done.stderr, done.output
     assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
 

@@ -25,7 +25,8 @@ from unmask.verbs import VERBS, verb
 LAB = "lab"
 PRINTED_BY = {
     "answers": ("fill", "compare", "dependence", "mutants", "check"),
-    "runs": ("evaluate", "frontier", "train", "translate", "serve", "sample", "diagnose"),
+    "runs": ("evaluate", "frontier", "train", "translate", "serve"),
+    "sampling": ("sample", "diagnose"),
     "score": ("score",),
 }
 """The modules that call the function of a verb and print what it returns, by functions of the verbs' names."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, get_args
 from unmask.checks import one_of
 from unmask.options.kinds import Choice, File, Flag, Real, Text, TextFile, Whole
 from unmask.options.option import Options, Reads, grouped, like, model_row, option, output_row
-from unmask.options.sampling import HOTTEST, EnergyKind, Sampling
+from unmask.options.sampling import HOTTEST, READ, EnergyKind, Sampling
 from unmask.options.shared import LARGEST_SEED, ON_RAY, SharedWork
 from unmask.sampling.registry import KERNELS
 
@@ -36,7 +36,7 @@ def _read(name: str) -> tuple[str, ...]:
     """The options that a kernel or decoder reads."""
     started = ("start", "start_steps") if name in MARKOV else ()
     steps = ("steps",) if name in MARKOV or in_steps(name) else ()
-    return ("lengths", "choose", "per_token", "orders", "energy", *started, *steps, *KERNELS[name].options)
+    return ("lengths", "choose", "per_token", "orders", "energy", *started, *steps, *READ[name])
 
 
 METHODS = {f"decoder {name}": _read(name) for name in DECODERS} | {f"kernel {name}": _read(name) for name in MARKOV}
@@ -77,7 +77,6 @@ class Translating(Options):
     block_size: int | None = of_sampling("block_size")
     hot: float | None = of_sampling("hot")
     cold: float | None = of_sampling("cold")
-    schedule: str | None = of_sampling("schedule")
     decoding_temperature: float | None = of_sampling("decoding_temperature", otherwise="0")
     gamma: float | None = of_sampling("gamma")
     tau: float | None = of_sampling("tau")

@@ -24,7 +24,7 @@ from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.words import WordMarks
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run.watching import Swept, watch
+from unmask.sampling.run.advance import Swept, watch
 from unmask.scoring.registry import SCORES
 from unmask.serving import requests, schemas
 from unmask.serving.desk import ENDING, Busy, Desk, Emit, Ending

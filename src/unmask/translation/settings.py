@@ -50,7 +50,7 @@ class TranslateSettings(Translating):
     def corrector(self) -> str | None:
         """The decoder, if it asks the model to correct tokens that the model sees."""
         starting = None if self.autoregressive else self.starting
-        return starting.kernel if starting is not None and starting.entry.corrects else None
+        return starting.kernel.name if starting is not None and starting.kernel.corrects else None
 
     @property
     def options(self) -> dict[str, Any]:

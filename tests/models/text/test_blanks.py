@@ -6,7 +6,6 @@ import pytest
 import torch
 from transformers import EsmTokenizer
 
-from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
@@ -78,11 +77,6 @@ def test_targets_that_are_no_words(bert):
     assert "empty" in refusal(bert, "the [MASK] sat.", targets=[" "])
     assert "is not a list of texts" in refusal(bert, "the [MASK] sat.", targets="cat")
     assert "0 targets" in refusal(bert, "the [MASK] sat.", targets=[])
-
-
-@pytest.mark.parametrize("text", ["", "   ", "\n\t"])
-def test_empty_text(bert, text):
-    assert "empty" in refusal(bert, text)
 
 
 def test_text_without_blank(bert):
@@ -249,10 +243,6 @@ def test_special_and_regular_ids_share_out_the_vocabulary(bert, roberta):
     assert roberta.mask_id in roberta.special_ids and len(roberta.special_ids) == 5
     for model in (bert, roberta):
         assert sorted(model.special_ids + model.regular_ids) == list(range(model.vocab_size))
-
-
-def test_cloze_is_the_shared_type(bert):
-    assert isinstance(bert.cloze("the [MASK]."), Cloze)
 
 
 def test_a_regular_expression_that_panics_is_one_line_and_the_other_texts_are_read(capfd):
