@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
