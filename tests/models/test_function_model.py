@@ -89,7 +89,7 @@ def test_verbs_take_it(network):
     assert math.isclose(total, 1, abs_tol=1e-5)
     run = unmask.sample(length=4, model=model, kernel="entropy-bound", chains=2, sweeps=1)
     assert len(run.to_frame()) == 2
-    facts = dict(unmask.check(model).rows())
+    facts = dict(unmask.check(model=model).rows())
     assert "a function" in facts["computed by"] and "predict the next token" in facts["head"]
 
 
@@ -180,3 +180,12 @@ def test_a_causal_checkpoint_is_refused(diffusion_folder):
     with pytest.raises(ModelError, match='is a causal model \\(llama\\): .*"is_causal": false') as caught:
         MaskedLM.load(folder, mask_token="<|hidden|>")
     assert "\n" not in str(caught.value)
+
+
+def test_outputs_between_the_last_token_and_the_mask_never_fill_a_blank():
+    tokenizer = word_tokenizer(mask=False)
+    size = len(tokenizer)
+    model = MaskedLM.of(Bidirectional(tokens=size + 4, outputs=size + 4), tokenizer, mask_id=size + 3)
+    assert model.regular_ids == tuple(range(4, size)) and set(range(size, size + 4)) <= set(model.special_ids)
+    filling = unmask.fill("red [MASK] sky", model=model, exact=True)
+    assert not any("UNUSED" in completion.text for completion in filling.completions)

@@ -76,7 +76,7 @@ def test_a_tokenizer_of_far_fewer_tokens_is_reported_with_both_numbers(make_netw
     folder = save(tmp_path / "foreign", make_network(kind, vocab_size=3 * size), tokenizer)
     with pytest.warns(UnmaskWarning, match=f"has {size} tokens and the model {3 * size} embeddings.*unmask check --data"):
         MaskedLM.load(folder)
-    assert any(f"{3 * size} embeddings" in concern for concern in unmask.check(folder).concerns)
+    assert any(f"{3 * size} embeddings" in concern for concern in unmask.check(model=folder).concerns)
     for rows in (size, size + 7, -(-size // 64) * 64, -(-size // 128) * 128):
         silently(save(tmp_path / str(rows), make_network(kind, vocab_size=rows), tokenizer))
 

@@ -59,7 +59,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.models.load import Model, as_model, model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.words import alphabet_ids
-from unmask.models.workers import on_cluster
+from unmask.models.workers import model_on_ray
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.fingerprint import content_hash
@@ -424,7 +424,7 @@ def evaluated(
     """
     if budget is not None:
         memory("memory", budget, 1)
-    lm, workers, load = on_cluster(model, count) if on_ray else (as_model(model), None, None)
+    lm, workers, load = model_on_ray(model, count) if on_ray else (as_model(model), None, None)
     alphabet = settings["alphabet"]
     regular = lm.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(lm.words, alphabet)))
     support = None if settings["support"] == "all" else regular

@@ -12,8 +12,7 @@ from unmask.errors import InputError
 from unmask.models.load import Model, on_device
 from unmask.models.loading import resolve_device
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.engine import Workers as ClusterWorkers
-from unmask.runs.engine import ray_workers
+from unmask.runs import engine
 from unmask.runs.engines import Item, OnRay, Result, ray_has_gpus, start_ray
 
 
@@ -60,13 +59,15 @@ def for_workers(model: Model, count: int | None) -> tuple[MaskedLM, Workers]:
     return here(), Workers(on_device(_absolute(model), on), on, count)
 
 
-def on_cluster(model: Model, count: int | None) -> tuple[MaskedLM, ClusterWorkers, Callable[[], MaskedLM]]:
-    """The model on this process's CPU, the workers of a Ray cluster, and what loads the model in one of them."""
+def model_on_ray(
+    model: Model, count: int | None = None, most: int | None = None
+) -> tuple[MaskedLM, engine.Workers, Callable[[], MaskedLM]]:
+    """Joins or starts Ray: the model on this process's CPU, the workers, and what loads the model in one of them.
+
+    count   of workers, by default one per GPU or per two CPUs; most: items that there can be
+    """
     here = on_device(model, "cpu")
-    device = model.keywords.get("device", "auto") if isinstance(model, partial) else "auto"
-    if device != "auto" and not device.startswith("cuda"):
-        resolve_device(device)
-    workers = ray_workers(count, device)
+    workers = engine.ray_workers(count, model.keywords.get("device", "auto") if isinstance(model, partial) else "auto", most)
     return here(), workers, on_device(_absolute(model), workers.device)
 
 

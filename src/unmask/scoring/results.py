@@ -38,7 +38,7 @@ from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.results import Result
-from unmask.runs.files import as_json, atomic_path, read_json
+from unmask.runs.files import as_json, atomic_path
 from unmask.runs.folder import Part, read_parts, read_rows
 from unmask.scoring.batch import TextScores
 from unmask.scoring.registry import Score, about, columns_of
@@ -291,7 +291,7 @@ class Scores(_Scored):
         return [dict(row) for row in read_rows(self._parts(self.folder), self.shape.columns).to_pylist()]
 
     def _parts(self, folder: Path) -> list[Part]:
-        return read_parts(folder, str(read_json(folder / "settings.json")["run"]))
+        return read_parts(folder)
 
     def __len__(self) -> int:
         return len(self.rows)

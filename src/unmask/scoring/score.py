@@ -23,7 +23,7 @@ import numpy as np
 from unmask.errors import InputError
 from unmask.models.load import Model, as_model, model_name
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.workers import on_cluster
+from unmask.models.workers import model_on_ray
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import write_json
 from unmask.runs.folder import RunFolder, read_rows
@@ -76,7 +76,7 @@ def score_items(
     total, identity = (0, "") if once else count_and_hash(items)
     if not total and not once:
         raise InputError(NO_TEXT)
-    model, workers, load = on_cluster(run.model, run.workers) if run.on_ray else (as_model(run.model), None, None)
+    model, workers, load = model_on_ray(run.model, run.workers) if run.on_ray else (as_model(run.model), None, None)
     if run.folder is None:
         in_memory: list[dict[str, Any]] = []
         take = in_memory.append if sink is None else sink

@@ -243,3 +243,24 @@ def test_special_and_regular_ids_share_out_the_vocabulary(bert, roberta):
     assert roberta.mask_id in roberta.special_ids and len(roberta.special_ids) == 5
     for model in (bert, roberta):
         assert sorted(model.special_ids + model.regular_ids) == list(range(model.vocab_size))
+
+
+def test_a_regular_expression_that_panics_is_one_line_and_the_other_texts_are_read(capfd):
+    """Rust's panic is a BaseException in Python."""
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "ab", "b"]
+    words = TextTokenizer(tokenizer_from_vocabulary(tokens, pattern=r"(a+)+$"), len(tokens))
+    bad = "a" * 40 + "b"
+    with pytest.raises(
+        InputError, match="the model's tokenizer cannot read 'aaaa.*: write it in the model's own tokens"
+    ) as error:
+        words.encode(bad)
+    assert "\n" not in str(error.value)
+    first, second = words.tokens_of_each([bad, "a"])
+    assert isinstance(first, InputError) and second.ids == (2, 5, 3)
+    capfd.readouterr()  # Rust's own report
+
+
+def test_unused_places_of_a_vocabulary_are_not_regular():
+    tokens = ["[PAD]", "[unused1]", "[unused99]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "unused", "[used]", "the"]
+    words = TextTokenizer(tokenizer_from_vocabulary(tokens), len(tokens))
+    assert list(words.regular_tokens) == ["unused", "[used]", "the"] and words.special_ids == tuple(range(7))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -18,8 +19,7 @@ import numpy as np
 
 from unmask.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.workers import Workers
-from unmask.runs.engines import OnRay
+from unmask.runs.engine import Workers, each
 from unmask.sampling.energy import UserTerm
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.run.advance import Keeper, memory_budget
@@ -69,21 +69,23 @@ class ChainWorker:
 
     def __init__(
         self,
+        load: Callable[[], MaskedLM],
         settings: SampleSettings,
         memory: int | float | str | None,
         user_terms: Sequence[UserTerm],
-        model: MaskedLM,
     ) -> None:
-        self.settings, self.model, self.user_terms = settings, model, user_terms
-        self.budget = memory_budget(memory, model)
+        self.settings, self.model, self.user_terms = settings, load(), user_terms
+        self.budget = memory_budget(memory, self.model)
         self._built: tuple[list[Group], list[Passes]] | None = None
         self._live: tuple[int, int, GroupRun] | None = None
 
-    def __call__(self, share: Share | None) -> Planned | Advanced:
-        """Advance a share; None asks for the plan."""
-        if share is None:
-            found, plan = groups(self.settings, self.model, None, self.user_terms, self.budget)
-            return Planned(plan.keeps, tuple(len(group.chains) for group in found))
+    def plan(self, _: int) -> Planned:
+        """How the memory here holds the chains."""
+        together, plan = groups(self.settings, self.model, None, self.user_terms, self.budget)
+        return Planned(plan.keeps, tuple(len(group.chains) for group in together))
+
+    def advance(self, share: Share) -> Advanced:
+        """A share's chains, as far as it says."""
         run, rows = self._run(share), []
         began, before = time.monotonic(), run.done
         while run.done < share.upto:
@@ -116,18 +118,18 @@ class SharedChains:
         self,
         settings: SampleSettings,
         workers: Workers,
+        load: Callable[[], MaskedLM],
         memory: int | float | str | None = None,
         user_terms: Sequence[UserTerm] = (),
     ) -> None:
-        make = partial(ChainWorker, settings, memory, user_terms)
-        self.settings, self.device = settings, workers.device
-        self.engine: OnRay[Share | None, Planned | Advanced] = workers.pool(make, self._rest, settings.chains)
+        """`load` returns the model in a worker's process."""
+        self.settings, self.workers = settings, workers
+        self.setup = partial(ChainWorker, load, settings, memory, user_terms)
         self._ends: dict[int, list[int]] = {}
 
     def plan(self) -> Planned:
         """As a worker has it, whose memory it is."""
-        (answer,) = self.engine([None])
-        planned = answer.value()
+        ((_, planned),) = each(ChainWorker.plan, [0], self.workers, self.setup)
         assert isinstance(planned, Planned)
         return planned
 
@@ -139,18 +141,17 @@ class SharedChains:
             of_group.setdefault(share.group, []).append(share)
         came: dict[tuple[int, int], dict[int, Advanced]] = {}
         try:
-            for answer in self.engine(shares):
-                share, found = shares[answer.place], answer.value()
-                assert isinstance(found, Advanced)
-                done = int(found.snapshot["done"])
-                at_end = came.setdefault((share.group, done), {})
-                at_end[share.first] = found
-                if len(at_end) == len(of_group[share.group]):
-                    parts = [at_end[one.first] for one in of_group[share.group]]
-                    rows = sorted((row for part in parts for row in part.rows), key=lambda row: row.sweep)
-                    keepers[share.group].add(rows, joined([part.snapshot for part in parts]))
-                    del came[share.group, done]
-                    report(share.group, done)
+            with closing(each(ChainWorker.advance, shares, self.workers, self.setup, self._rest)) as results:
+                for index, advanced in results:
+                    share, done = shares[index], int(advanced.snapshot["done"])
+                    at_end = came.setdefault((share.group, done), {})
+                    at_end[share.first] = advanced
+                    if len(at_end) == len(of_group[share.group]):
+                        parts = [at_end[one.first] for one in of_group[share.group]]
+                        rows = sorted((row for part in parts for row in part.rows), key=lambda row: row.sweep)
+                        keepers[share.group].add(rows, joined([part.snapshot for part in parts]))
+                        del came[share.group, done]
+                        report(share.group, done)
         except (KeyboardInterrupt, UnmaskError):
             for keeper in keepers:
                 keeper.flush()
@@ -162,7 +163,7 @@ class SharedChains:
         pending = [keeper for keeper in keepers if keeper.done < self.settings.sweeps]
         for keeper in pending:
             n = planned.sizes[keeper.number]
-            cuts = min(n, -(-self.engine.size // len(pending)))
+            cuts = min(n, -(-self.workers.count // len(pending)))
             bounds = [n * cut // cuts for cut in range(cuts + 1)]
             self._ends[keeper.number] = [keeper.done, keeper.done + 1]
             saved = keeper.snapshot if keeper.mark else None
@@ -171,10 +172,10 @@ class SharedChains:
                 found.append(Share(planned, keeper.number, first, end, keeper.done + 1, some))
         return found
 
-    def _rest(self, share: Share | None, found: Planned | Advanced) -> Share | None:
-        if share is None or not isinstance(found, Advanced) or share.upto >= self.settings.sweeps:
+    def _rest(self, share: Share, advanced: Advanced) -> Share | None:
+        if share.upto >= self.settings.sweeps:
             return None
-        return replace(share, saved=found.snapshot, upto=self._next_end(share, found.seconds))
+        return replace(share, saved=advanced.snapshot, upto=self._next_end(share, advanced.seconds))
 
     def _next_end(self, share: Share, seconds: float) -> int:
         """The sweep at which the share answers next: the first of its group's shares that asks decides it for all."""
