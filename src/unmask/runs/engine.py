@@ -3,13 +3,11 @@
     for index, result in each(score, chunks, setup=partial(load, "name")):                  # a plain loop
     for index, result in each(score, chunks, ray_workers(4), setup=partial(load, "name")):  # on Ray, in any order
 
-computes `function(setup(), item)`; without a setup, `function(item)`. Function and setup travel to the workers, as functions of a
-module or `functools.partial` of one. A worker calls the setup once. Items are read as workers take them; an item None is not
-counted, and says that there is none before the next result.
-
-Long work is done in pieces: `rest(item, result)` is the item that is left after a result, None at the end. It goes to the same
-worker, which may have kept its state. A worker that dies is replaced, and what is left of its item goes to another. The loop
-ends with an error if the function raises, or if LOST workers die in a row over an item; earlier results are the caller's.
+computes `function(setup(), item)`; without a setup, `function(item)`. Both travel to the workers, as functions of a module or
+`functools.partial` of one; a worker calls the setup once. Items are read as workers take them; None says that there is no item
+before the next result. `rest(item, result)` is the item that is left after a result, None at the end: it goes to the same worker,
+which may have kept its state. A worker that dies is replaced, and what is left of its item goes to another. An error of the
+function, or LOST workers that die in a row over an item, end the loop; earlier results are the caller's.
 """
 
 from __future__ import annotations
