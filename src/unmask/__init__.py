@@ -15,7 +15,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from unmask import lab as lab
-    from unmask.lab.spins import SpinModel as SpinModel
     from unmask.answers.chain_filling import ChainFilling as ChainFilling
     from unmask.answers.checking import Check as Check
     from unmask.answers.comparison import Comparison as Comparison
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from unmask.errors import InputError as InputError
     from unmask.errors import ModelError as ModelError
     from unmask.errors import UnmaskError as UnmaskError
-    from unmask.evaluation.evaluate import evaluate as evaluate
     from unmask.evaluation.frontier import Frontier as Frontier
-    from unmask.evaluation.frontier import frontier as frontier
     from unmask.evaluation.table import Evaluation as Evaluation
     from unmask.integrations.pipeline import pipeline as pipeline
     from unmask.joints.deriving import derive as derive
@@ -38,6 +35,7 @@ if TYPE_CHECKING:
     from unmask.joints.joint import Joint as Joint
     from unmask.joints.metrics import block_metrics as block_metrics
     from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
+    from unmask.lab.spins import SpinModel as SpinModel
     from unmask.models.load import load as load
     from unmask.models.masked_lm import MaskedLM as MaskedLM
     from unmask.sampling.energy import Energy as Energy
@@ -64,9 +62,13 @@ if TYPE_CHECKING:
     from unmask.sampling.settings import Keep as Keep
     from unmask.sampling.settings import SampleSettings as SampleSettings
     from unmask.sampling.settings import Start as Start
+    from unmask.scoring.registry import AdjacentPairs as AdjacentPairs
+    from unmask.scoring.registry import AnyOrder as AnyOrder
+    from unmask.scoring.registry import DecoderLaw as DecoderLaw
+    from unmask.scoring.registry import LogProb as LogProb
+    from unmask.scoring.registry import OrderBounds as OrderBounds
     from unmask.scoring.results import PairScores as PairScores
     from unmask.scoring.results import Scores as Scores
-    from unmask.scoring.score import score as score
     from unmask.serving.server import serve as serve
     from unmask.tables.profile import Profile as Profile
     from unmask.tables.unary import Tables as Tables
@@ -77,13 +79,17 @@ if TYPE_CHECKING:
     from unmask.translation.translate import translate as translate
     from unmask.variants.measured import Measured as Measured
     from unmask.variants.mutants import Mutants as Mutants
-    from unmask.variants.mutants import mutants as mutants
+    from unmask.variants.ranking import Ranking as Ranking
     from unmask.verbs.check import check as check
     from unmask.verbs.compare import compare as compare
     from unmask.verbs.dependence import dependence as dependence
     from unmask.verbs.diagnose import diagnose as diagnose
+    from unmask.verbs.evaluate import evaluate as evaluate
     from unmask.verbs.fill import fill as fill
+    from unmask.verbs.frontier import frontier as frontier
+    from unmask.verbs.mutants import mutants as mutants
     from unmask.verbs.sample import sample as sample
+    from unmask.verbs.score import score as score
 
 _NAMES = {
     "unmask.lab": "lab",
@@ -103,8 +109,9 @@ _NAMES = {
     "unmask.models.load": "load",
     "unmask.cloze": "Cloze",
     "unmask.errors": "InputError ModelError UnmaskError",
-    "unmask.evaluation.evaluate": "evaluate",
-    "unmask.evaluation.frontier": "Frontier frontier",
+    "unmask.verbs.evaluate": "evaluate",
+    "unmask.verbs.frontier": "frontier",
+    "unmask.evaluation.frontier": "Frontier",
     "unmask.evaluation.table": "Evaluation",
     "unmask.integrations.pipeline": "pipeline",
     "unmask.joints.deriving": "derive derive_all",
@@ -120,10 +127,11 @@ _NAMES = {
     "unmask.sampling.run.diagnostics": "Diagnosis",
     "unmask.sampling.run.result": "SampleRun",
     "unmask.sampling.settings": "Keep SampleSettings Start",
+    "unmask.scoring.registry": "AdjacentPairs AnyOrder DecoderLaw LogProb OrderBounds",
     "unmask.verbs.sample": "sample",
     "unmask.verbs.diagnose": "diagnose",
     "unmask.scoring.results": "PairScores Scores",
-    "unmask.scoring.score": "score",
+    "unmask.verbs.score": "score",
     "unmask.serving.server": "serve",
     "unmask.tables.profile": "Profile",
     "unmask.tables.unary": "Tables unary_tables",
@@ -131,7 +139,9 @@ _NAMES = {
     "unmask.training.run": "train",
     "unmask.translation.translate": "Translations translate",
     "unmask.variants.measured": "Measured",
-    "unmask.variants.mutants": "Mutants mutants",
+    "unmask.variants.mutants": "Mutants",
+    "unmask.variants.ranking": "Ranking",
+    "unmask.verbs.mutants": "mutants",
 }
 """The public names of each module."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

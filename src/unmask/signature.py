@@ -134,12 +134,14 @@ class Written:
     read      "module:function" from the words that were typed to the value
     repeat    the option may be repeated, and `read` gets a list
     short     a one-letter name
+    named     the first parameter, too, has a name and no place
     """
 
     metavar: str = ""
     read: str = ""
     repeat: bool = False
     short: str = ""
+    named: bool = False
 
 
 def _loaded(where: str) -> Any:
@@ -271,7 +273,8 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
             continue
         if method is not None and not isinstance(default, str | None):
             default = ",".join(_name(one) for one in default) if method.several else _name(default)
-        positional = number == 0 and parameter.kind is not parameter.KEYWORD_ONLY
+        named = (mark(annotation, Written) or Written()).named
+        positional = number == 0 and parameter.kind is not parameter.KEYWORD_ONLY and not named
         listed.append(Option(name, annotation, default, helps.get(name, ""), name, (), None, positional, required))
         if method is not None:
             listed += _method_fields(method, name)
@@ -292,7 +295,7 @@ PYTHON_ONLY = object()
 
 
 def _name(method: Any) -> str:
-    return method if isinstance(method, str) else str(type(method).name)
+    return method if isinstance(method, str) else str(method.name)
 
 
 def _fields(group: type, parameter: str, readers: tuple[str, ...], instance: Any = None) -> list[Option]:

@@ -48,7 +48,7 @@ def logits(ids, positions):
 
 
 def scored(seed):
-    return unmask.score(["the cat sat"], "log_prob", model=MODEL, chains=2, anneals=2, seed=seed).rows
+    return unmask.score(["the cat sat"], unmask.LogProb(chains=2, anneals=2, seed=seed), model=MODEL).rows
 
 
 def same(*found):
@@ -116,7 +116,7 @@ CASES = {
     "lab table": (lambda: unmask.lab.parallel(unmask.SpinModel(table={})), "table '{}' is not an array of numbers"),
     "lab bytes": (lambda: unmask.lab.dependence(couplings=b"x"), "couplings b'x' is not"),
     "lab sites": (lambda: unmask.SpinModel(sites=10**9), "sites"),
-    "lab couplings": (lambda: unmask.lab.dependence(couplings=[NAN]), "couplings"),
+    "lab couplings": (lambda: unmask.lab.dependence(couplings=[float("nan")]), "couplings"),
     "lab k": (lambda: unmask.lab.dependence(k=99), "k"),
 }
 FINE = {

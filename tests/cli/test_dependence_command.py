@@ -7,7 +7,7 @@ import json
 import pytest
 
 from command_runner import invoke
-from unmask.answers.dependence import dependence
+from unmask.verbs.dependence import dependence
 
 TWO = "the [MASK] sat on the [MASK] ."
 

@@ -123,14 +123,11 @@ def test_user_terms_are_added_and_forbid(tiny):
     def torch_inf(where):
         return where.any(-1).double().masked_fill(where.any(-1), float("inf"))
 
-    run = unmask.sample(
-        start=unmask.Start(init=["the dog sat"]), chains=8, sweeps=10, energy=unmask.Energy(user_terms=[no_cats]), model=tiny
-    )
+    cats_forbidden = unmask.Energy(user_terms=[no_cats])
+    run = unmask.sample(start=unmask.Start(init=["the dog sat"]), chains=8, sweeps=10, energy=cats_forbidden, model=tiny)
     assert not any("cat" in text.split() for text in run.samples["text"])
     with pytest.raises(InputError, match="forbidden by a user term, where the target is zero: give starts that it allows"):
-        unmask.sample(
-            start=unmask.Start(init=["the cat sat"]), chains=2, sweeps=2, energy=unmask.Energy(user_terms=[no_cats]), model=tiny
-        )
+        unmask.sample(start=unmask.Start(init=["the cat sat"]), chains=2, sweeps=2, energy=cats_forbidden, model=tiny)
     with pytest.raises(InputError, match="kernel ancestral drew a text that is forbidden by a user term, which decoders do not"):
         cats = unmask.Start(allow={2: ["cat"]})
         unmask.sample(
@@ -139,7 +136,7 @@ def test_user_terms_are_added_and_forbid(tiny):
             kernel="ancestral",
             chains=2,
             sweeps=2,
-            energy=unmask.Energy(user_terms=[no_cats]),
+            energy=cats_forbidden,
             model=tiny,
         )
     with pytest.raises(InputError, match="returned a float: return a tensor"):

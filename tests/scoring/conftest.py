@@ -58,11 +58,10 @@ def roberta(roberta_folder):
 @pytest.fixture
 def unmask_score(pieces_folder):
     """Runs `unmask score ...` with the model of `pieces_folder`: exit code, standard output, standard error."""
-    from command_runner import invoke
+    from commands import invoke
 
-    def run(*arguments, stdin=None, model=pieces_folder):
-        done = invoke(["score", *map(str, arguments), "--model", str(model), "--device", "cpu"], input=stdin)
-        return done.exit_code, done.stdout, done.stderr
+    def run(*words, stdin=None, model=pieces_folder):
+        return tuple(invoke("score", *words, "--model", model, "--device", "cpu", text=stdin))
 
     return run
 

@@ -59,16 +59,15 @@ typed = ["fill", "[MASK] sat .", "--prefix", "the ", "--model", sys.argv[1], "--
 assert json.loads(invoke(typed).stdout) == plain.to_dict()
 assert "Put this before every text" in unmask.fill.__doc__
 
-run = unmask.sample("the [MASK] [MASK] .", kernel="leftmost", model=model, chains=4, sweeps=1, decoding_steps=2)
+run = unmask.sample("the [MASK] [MASK] .", kernel=KERNELS["leftmost"](decoding_steps=2), model=model, chains=4, sweeps=1)
 assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
 
 from unmask.sampling.engine.memory import chain_cost
-from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
 target = Target(model, blank_template(model, 5))
 names = ("leftmost", "confidence", "ancestral", "uniform")
-work = [chain_cost(SampleSettings(kernel=name), target, "logits").work for name in names]
+work = [chain_cost(KERNELS[name](), target, "logits").work for name in names]
 assert work[0] == work[1] == 5 * work[2] == 5 * work[3], "decoders draw all of their tokens at once, unless they say otherwise"
 """
 

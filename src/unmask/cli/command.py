@@ -21,6 +21,8 @@ from unmask.signature import Loaded, Method, Option, Written, _loaded, arguments
 MODEL = "Model"
 """The heading of the options that load a model."""
 NUMBERS = {int: "INT", float: "NUMBER"}
+DASH = "\0"
+"""Stands for the word -, standard input, while cyclopts parses: it takes - for an option."""
 
 
 def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, Any]], Any], extra: Sequence[Option] = ()) -> App:
@@ -139,6 +141,7 @@ def repeats(option: Option) -> bool:
 
 def value(option: Option, words: Any) -> Any:
     """What was typed, as the function takes it; words that do not fit the type stay as they are, for the function to refuse."""
+    words = ["-" if word == DASH else word for word in words] if isinstance(words, list) else "-" if words == DASH else words
     written: Written = option.written
     if written.read:
         return _loaded(written.read)(words)

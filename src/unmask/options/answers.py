@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE, DEFAULT_OF_MUTANTS, FORMS, SEARCHED
+from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE, FORMS, SEARCHED
 from unmask.options.kinds import (
-    MOST_BLANKS,
     AllowedWords,
-    Alphabet,
     Choice,
     Construction,
     Constructions,
@@ -18,48 +16,35 @@ from unmask.options.kinds import (
     Files,
     Flag,
     ForbiddenWords,
-    Listed,
     Numbers,
     Patterns,
     Real,
-    Regions,
     Text,
     TextFile,
-    VariantScores,
     Whole,
     Words,
 )
-from unmask.options.option import Fold, Reads, grouped, like, option, output_row
+from unmask.options.option import Fold, grouped, like, option, output_row
 from unmask.options.shared import (
-    ALPHABET,
     LARGEST_SEED,
     MOST_CANDIDATES,
-    ON_RAY,
     Drawn,
     Grid,
     Loaded,
     Printed,
-    SharedWork,
     Targets,
     Texts,
     grid_row,
     texts,
 )
-from unmask.variants.registry import NAMES
 
 Others = Literal["masked", "text"]
-MUTANT_NUMBERS = ("log_prob", "effect", "singles", "epistasis", "interaction")
 MOST_SHOWN = 1_000_000
 MOST_PIECES, MOST_PASSES, MOST_CHANGES = 8, 10**7, 4
 MOST_SENTENCES = 10**7
 MOST_ORDERS = 10_000
 search_row, profile_row = grouped("Search over the whole vocabulary"), grouped("Profile")
-measured_row = grouped("Measured variants")
-SCANNED, MEASURED = "--mutations or --positions", "--measured"
-OF_MEASURED = tuple(
-    "column variant skip_bad better scores orders seed background regions run engine workers epistasis pdb chain".split()
-)
-SEARCH = ("alphabet", "pieces", "lengths", "allow", "match", "differ", "most_changes", "passes", "mass", "library")
+SEARCH = ("alphabet", "pieces", "lengths", "allow", "match", "differ", "passes", "mass")
 DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
 
 
@@ -97,20 +82,14 @@ class FillOptions(Printed, Loaded, Grid, Targets, Texts):
         None, Patterns(), "What a blank's filling must match as a whole, such as 2=.*ing."
     )
     differ: bool = search_row(False, Flag(), "Leave out the filling that stood at --positions, as a whole.")
-    most_changes: int | None = search_row(
-        None, Whole(1, MOST_BLANKS), "The most tokens of a filling that differ from those at --positions."
-    )
     passes: int | None = search_row(None, Whole(1, MOST_PASSES), "The most passes of the search.", otherwise="1,000")
     mass: float | None = search_row(None, Real(0, 1, above=True), "Search until this much probability is found, such as 0.5.")
-    library: Any = output_row(
-        None, File(), "File for the completions as variants of the text with --positions: .csv, .parquet or .fasta."
-    )
     top: int = _top("completions to show", 10)
 
     @property
     def constrained(self) -> bool:
         """Whether some fillings are left out, however probable."""
-        return bool(self.allow or self.forbid or self.match or self.differ or self.most_changes)
+        return bool(self.allow or self.forbid or self.match or self.differ)
 
 
 @dataclass(frozen=True)
@@ -169,91 +148,12 @@ class DependenceOptions(Printed, Drawn, Loaded, Grid, Texts):
 
 
 @dataclass(frozen=True)
-class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
-    """Options of `mutants`."""
-
-    more = (
-        "Exact over the alphabet for up to four changes; the figure is a heat map. "
-        "With --measured, scores of a list of variants are compared with their values."
-    )
-    examples = (
-        "unmask mutants 'the cat sat' --mutations cat2dog --alphabet cat,dog,man",
-        "unmask mutants 'the cat sat' --positions all --changes 2 --alphabet the,cat,dog,sat --by epistasis",
-    )
-    reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}), ON_RAY)
-    folds = (
-        *Loaded.folds,
-        Fold("--measured FILE", "measured variants", OF_MEASURED),
-    )
-    sequence: Any = texts("A sequence, such as a protein.")
-    mutations: Any = option(
-        None, Listed(), "Mutants, such as A24G,A24G+L30V, or a file of them, one per line.", python="Or a list of names."
-    )
-    positions: Any = option(
-        None,
-        Listed(),
-        "Or residues to scan, such as 24,30-33 (the first is 1), or all; of --measured, those that vary.",
-        python="Or a list of numbers.",
-    )
-    changes: int = option(1, Whole(1, MOST_CHANGES), "How many residues of a scan change together, 1 to 4.")
-    joint: str = option(DEFAULT_OF_MUTANTS, Construction(), DERIVED, "-j")
-    measured: Any = measured_row(
-        None,
-        File(),
-        "CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at --positions) with measured values.",
-        python="Or a pandas frame, or a list of rows.",
-    )
-    column: str | None = measured_row(None, Text(), "The column of the values.", otherwise="the only one of numbers")
-    variant: str | None = measured_row(None, Text(), "The column of the variants.", otherwise="the first that can be read")
-    better: str = measured_row("higher", Choice(("higher", "lower")), "Which values are better")
-    skip_bad: bool = measured_row(False, Flag(), "Leave out rows that cannot be read, and count them.")
-    scores: Any = measured_row(
-        "all",
-        VariantScores(),
-        f"Scores to compare: all, or some of {', '.join(NAMES)}.",
-    )
-    orders: int = measured_row(8, Whole(1, MOST_ORDERS), "Sampled orders of any_order.")
-    seed: int = measured_row(0, Whole(0, LARGEST_SEED), "Seed of orders, bootstrap and regressions.")
-    background: Any = measured_row(
-        None, Text(), "A model, or a sequence of the same length, whose scores are subtracted.", python="Or a MaskedLM."
-    )
-    regions: Any = measured_row(None, Regions(), "Groups of residues, such as H1=26-35.", otherwise="each residue that varies")
-    run: Any = measured_row(None, File(), "Folder where scores are kept as they come; the same command continues a stopped run.")
-    epistasis: Any = measured_row(
-        None, File(), "Compare interactions of pairs of residues, too, and draw them to this file (png, pdf, svg)."
-    )
-    pdb: Any = measured_row(None, File(), "With --epistasis, a structure (PDB), to see if pairs in contact interact most.")
-    chain: str | None = measured_row(None, Text(), "The chain of the sequence in --pdb.", otherwise="the only one")
-    alphabet: Any = option(
-        None,
-        Alphabet(),
-        f"The tokens that may stand at a position: {ALPHABET}.",
-        otherwise="every regular token of a small vocabulary",
-    )
-    force: bool = option(False, Flag(), "Go on beyond 200,000 passes or five million mutants.")
-    out: Any = output_row(None, File(), "Parquet file for all mutants and their numbers.")
-    top: int = _top("mutants to print, best first; of a score's best measured variants, how many count as chosen", 20)
-    by: str = output_row("effect", Choice(MUTANT_NUMBERS), "What ranks them")
-
-    @classmethod
-    def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
-        """Whether variants are measured, or the engine."""
-        return super().chosen(what, given) if what else (MEASURED if given.get("measured") is not None else SCANNED,)
-
-
-@dataclass(frozen=True)
 class CheckOptions(Printed, Loaded):
     """Options of `check`."""
 
-    more = (
-        "With --data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy. "
-        "A protein model's perplexities per residue are printed beside that of residue frequencies, and for each of --regions."
-    )
+    more = "With --data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy."
     examples = ("unmask check", "unmask check --model bert-base-cased --data texts.txt")
     data: Any = option(None, TextFile(), "Texts of the kind it was trained on: one per line, or .fasta; - is standard input.")
-    regions: Any = option(
-        None, File(), "Of a protein model: a table region,start,end of aligned sequences, or name,region,start,end."
-    )
 
 
 @dataclass(frozen=True)

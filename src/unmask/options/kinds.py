@@ -371,30 +371,3 @@ class AllowedTokens(Repeated):
         if not found or not position.strip().isdecimal() or len(position) > 9:
             raise InputError(f"{name} {given!r} is not understood: give a position and tokens, such as 3=red,green")
         return int(position), [token.strip() for token in tokens.split(",") if token.strip()]
-
-
-class VariantScores(Listed):
-    """Scores of variants, or all."""
-
-    written = "with commas"
-
-    def check(self, name: str, given: Any) -> Any:
-        from unmask.variants.registry import chosen
-
-        chosen(given)
-        return given
-
-
-class Regions(Repeated):
-    """Named groups of residues."""
-
-    metavar = "NAME=PLACES"
-    python = 'Or {"H1": "26-35"}.'
-
-    def parse(self, name: str, given: Sequence[str]) -> dict[str, str]:
-        """["H1=26-35"] as {"H1": "26-35"}."""
-        for one in given:
-            region, found, places = one.partition("=")
-            if not (region.strip() and found and places.strip()):
-                raise InputError(f"{name} {one!r} is not understood: give a name and residues, such as H1=26-35")
-        return {region.strip(): places.strip() for region, _, places in (one.partition("=") for one in given)}

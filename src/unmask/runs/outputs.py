@@ -46,6 +46,16 @@ def output_file(name: str, given: str | os.PathLike[str], reads: Iterable[object
     return path
 
 
+def run_output(kind: str, out: str | os.PathLike[str] | None, reads: Iterable[object] = ()) -> Path | None:
+    """The folder of a run of the command `kind`, if one may begin or continue there; None without `out`."""
+    from unmask.runs.folder import refuse_foreign
+
+    folder = None if out is None else output_folder("out", out, reads)
+    if folder is not None:
+        refuse_foreign(folder, kind)
+    return folder
+
+
 def answer_file(
     name: str, given: str | os.PathLike[str], formats: Mapping[str, tuple[bytes, ...]], texts: int, reads: Iterable[object] = ()
 ) -> Path:

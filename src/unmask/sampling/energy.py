@@ -11,18 +11,16 @@ likelihood. One energy costs one forward pass per term.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.engine.token_draw import Drawn
 from unmask.sampling.registry import EnergyKind
+from unmask.signature import settings
 
 UserTerm = Callable[[Tensor], Tensor]
 """From token ids (n, T), special tokens included, to n numbers that are added to the energy; inf forbids a text."""
@@ -37,15 +35,20 @@ def log_normaliser(logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
     return logits.double().logsumexp(-1)
 
 
-@dataclass(frozen=True)
+@settings
 class Energy:
-    """Which energy, and the user's own terms, which are added to it."""
+    """Which energy, and the user's own terms, which are added to it.
+
+    Parameters
+    ----------
+    kind
+        norm or raw.
+    user_terms
+        Functions from token ids (n, T), special tokens included, to n numbers; inf forbids a text.
+    """
 
     kind: EnergyKind = "norm"
     user_terms: tuple[UserTerm, ...] = ()
-
-    def __post_init__(self) -> None:
-        one_of("energy", self.kind, get_args(EnergyKind))
 
     def term(self, logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """The energy's terms of `tokens`, whose positions have these logits, in float64; those of the norm are never negative."""

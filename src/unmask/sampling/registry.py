@@ -50,7 +50,7 @@ class Method:
     name                as it is typed
     label, colour       in headings of tables, and in figures
     computed_by         "module:class", below `unmask.sampling`
-    step                one step, in words: the first line of the docstring
+    step                one step, in words: the first line of the docstring, unless it is given
     invariant           the law that its steps leave invariant
     verdict             the law that its texts are samples of, in a sentence
     sites               how many sites a step redraws; None: `block_size` of them
@@ -84,8 +84,9 @@ class Method:
     options = OptionNames()
 
     def __init_subclass__(cls) -> None:
-        first = (cls.__doc__ or "").partition("\n")[0].removesuffix(".")
-        cls.step = first[:1].lower() + first[1:]
+        if "step" not in vars(cls):
+            first = (cls.__doc__ or "").partition("\n")[0].removesuffix(".")
+            cls.step = first[:1].lower() + first[1:]
 
     def __post_init__(self) -> None:
         """Checks of several fields together."""
@@ -264,7 +265,7 @@ class PairJoint(Blocks):
 
 @settings
 class Tempering(Metropolis):
-    """Mh on a ladder of replicas that swap.
+    """Metropolis-Hastings on a ladder of replicas that swap.
 
     Parameters
     ----------
@@ -274,6 +275,7 @@ class Tempering(Metropolis):
 
     name, label, colour = "tempering", "parallel tempering", "#56B4E9"
     computed_by = "kernels.metropolis:ParallelTempering"
+    step = "mh on a ladder of replicas that swap"
     invariant = "exp(-E / first temperature of the ladder)"
     ladder: tuple[Temperature, ...] = (1.0, 1.5, 2.25)
 
@@ -293,7 +295,7 @@ class Tempering(Metropolis):
 
 @settings
 class Annealing(Metropolis):
-    """Mh while the temperature falls from hot to cold.
+    """Metropolis-Hastings while the temperature falls from hot to cold.
 
     Parameters
     ----------
@@ -305,6 +307,7 @@ class Annealing(Metropolis):
 
     name, label, colour = "annealing", "annealing", "#7F3C8D"
     computed_by = "kernels.metropolis:Annealing"
+    step = "mh while the temperature falls from hot to cold"
     invariant = "nothing: this is optimisation"
     verdict = "Annealing is optimisation: its texts have low energy, and are samples of no distribution."
     mixes = False
@@ -417,37 +420,6 @@ REVEALED = (
 
 
 @settings
-class LowestEntropy(InSteps):
-    """A new text: the blanks of lowest entropy filled, equal numbers per step."""
-
-    name, label, colour = "lowest-entropy", "lowest entropies", "#BB5566"
-    computed_by = "decoders.revealing:LowestEntropy"
-    invariant, verdict = OWN_LAW, REVEALED
-    law = "the blanks of lowest entropy, equal numbers per pass"
-
-
-@settings
-class RandomSets(InSteps):
-    """A new text: random blanks filled, equal numbers per step."""
-
-    name, label, colour = "random", "random sets", "#999933"
-    computed_by = "decoders.revealing:RandomSets"
-    invariant, verdict = OWN_LAW, REVEALED
-    law = "blanks in a random order that the seed draws, equal numbers per pass"
-    random_order = True
-
-
-@settings
-class Interleaved(InSteps):
-    """A new text: every m-th blank filled, m the number of steps."""
-
-    name, label, colour = "interleaved", "interleaved", "#88CCEE"
-    computed_by = "decoders.revealing:Interleaved"
-    invariant, verdict = OWN_LAW, REVEALED
-    law = "every m-th blank, m the number of passes, in bit-reversed order"
-
-
-@settings
 class Bounded(Decoding):
     """A decoder that takes as many steps as a bound needs, or a number of them.
 
@@ -512,6 +484,37 @@ class Threshold(Bounded):
 
 
 @settings
+class LowestEntropy(InSteps):
+    """A new text: the blanks of lowest entropy filled, equal numbers per step."""
+
+    name, label, colour = "lowest-entropy", "lowest entropies", "#BB5566"
+    computed_by = "decoders.revealing:LowestEntropy"
+    invariant, verdict = OWN_LAW, REVEALED
+    law = "the blanks of lowest entropy, equal numbers per pass"
+
+
+@settings
+class RandomSets(InSteps):
+    """A new text: random blanks filled, equal numbers per step."""
+
+    name, label, colour = "random", "random sets", "#999933"
+    computed_by = "decoders.revealing:RandomSets"
+    invariant, verdict = OWN_LAW, REVEALED
+    law = "blanks in a random order that the seed draws, equal numbers per pass"
+    random_order = True
+
+
+@settings
+class Interleaved(InSteps):
+    """A new text: every m-th blank filled, m the number of steps."""
+
+    name, label, colour = "interleaved", "interleaved", "#88CCEE"
+    computed_by = "decoders.revealing:Interleaved"
+    invariant, verdict = OWN_LAW, REVEALED
+    law = "every m-th blank, m the number of passes, in bit-reversed order"
+
+
+@settings
 class LeastDependent(Bounded):
     """A new text: blanks filled together that hardly depend on each other.
 
@@ -538,13 +541,48 @@ class LeastDependent(Bounded):
             object.__setattr__(self, "profile", as_profile("profile", self.profile))
 
 
+@settings
+class Verified(InSteps):
+    """A new text: sets of blanks drafted together, verified, and drawn again from the first rejection on.
+
+    Parameters
+    ----------
+    decoding_steps
+        Steps to a whole text; of verified sets, their number.
+    sets
+        The decoder that chooses the sets.
+    profile
+        Dependence by distance: a file of `unmask dependence --profile` [default: the model's own].
+    """
+
+    name, label, colour = "verified", "verified sets", "#225522"
+    computed_by = "decoders.verified:Verified"
+    invariant = OWN_LAW
+    verdict = (
+        "Independent draws with exact log-probabilities (at temperature 0 the law is one text); no chain, so nothing has to mix. "
+        "The law is that of one token per pass, in the order of the sets: nothing is lost by drafting together."
+    )
+    law = "one token per pass in the order of sets that are drafted together and verified"
+    decoding_steps: Steps = 4
+    sets: Literal["least-dependent", "interleaved", "random", "lowest-entropy"] = "least-dependent"
+    profile: Annotated[Any, Written(metavar="PATH")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.profile is not None:
+            from unmask.tables.profile import as_profile
+
+            object.__setattr__(self, "profile", as_profile("profile", self.profile))
+
+    def conditionals_at_once(self, sites: int) -> int:
+        """Every row of a set has those of all sites."""
+        return sites * (-(-sites // self.decoding_steps) + 2)
+
+
 KERNELS: dict[str, type[Method]] = {
-    one.name: one
-    for one in (MH, Gibbs, Block, SequentialBlock, PairJoint, Tempering, Annealing,
-                Ancestral, Refined, MaskPredict, Confidence, Revise,
-                EntropyBound, Threshold, LowestEntropy, RandomSets, Interleaved, LeastDependent)
-}  # fmt: skip
-"""All kernels and decoders by name: the choices of `--kernel`, of tables and of figures."""
+    one.name: one for one in list(globals().values()) if isinstance(one, type) and issubclass(one, Method) and one.name
+}
+"""All kernels and decoders by name, in the order of this file: the choices of `--kernel`, of tables and of figures."""
 
 
 def with_law() -> list[str]:

@@ -6,6 +6,7 @@ The docstrings of the public methods are those of the JSON interface.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from unmask.answers.chain_filling import ChainFilling, searches
 from unmask.answers.comparison import Comparison, compare
@@ -21,7 +22,7 @@ from unmask.options.answers import FillOptions
 from unmask.runs.files import plain
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
-from unmask.scoring.registry import SCORES, chosen
+from unmask.scoring.registry import chosen
 from unmask.scoring.results import Scores
 from unmask.scoring.score import score
 from unmask.scoring.texts import spaced_words
@@ -162,20 +163,13 @@ class Questions:
 
     def score(self, asked: requests.ScoreAsked, progress: Progress | None = None) -> schemas.ScoreOut:
         """Named scores of texts, with each word's and token's share; two texts also aligned."""
-        scores = [SCORES[name] for name in chosen(asked.scores)]
+        scores = chosen(asked.scores)
         for one in scores:
             if one.page_refusal:
                 raise InputError(f"score {one.name} {one.page_refusal}: use `unmask score --score {one.name}`")
-        over_orders = any("exact_tokens" in one.options for one in scores)
-        found = score(
-            asked.texts,
-            asked.scores,
-            model=self.model,
-            tokens=True,
-            unit=asked.unit,
-            exact_tokens=requests.MOST_EXACT_TOKENS if over_orders else None,
-            progress=progress,
-        )
+        most = {"exact_tokens": requests.MOST_EXACT_TOKENS}
+        scores = tuple(replace(one, **most) if hasattr(one, "exact_tokens") else one for one in scores)
+        found = score(asked.texts, scores, model=self.model, rows="nested", unit=asked.unit, progress=progress)
         assert isinstance(found, Scores)
         scored = all(row["reason"] is None for row in found.rows)
         difference = found.difference() if len(found) == 2 and scored else None

@@ -9,8 +9,7 @@ import pandas
 import pytest
 
 from unmask.errors import InputError
-from unmask.variants.parent import Parent, residue_ids
-from unmask.variants.reading import number, read_variant, read_variants
+from unmask.variants.parsing import Parent, number, read_variant, read_variants, residue_ids
 
 SEQUENCE = "ACDEGACD"
 
