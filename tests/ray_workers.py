@@ -61,8 +61,13 @@ class Losing:
         self.luck, self.deaths = random.Random(4), 0
 
     def __call__(self, function, items, workers=None, setup=None, rest=None):
-        going = [(index, item, setup()) for index, item in enumerate(items)]
-        while going:
+        unread, read, going = iter(items), 0, []
+        while True:
+            while (item := next(unread, None)) is not None:
+                going.append((read, item, setup()))
+                read += 1
+            if not going:
+                return
             index, item, begun = going.pop(self.luck.randrange(len(going)))
             result = function(begun, item)
             if self.luck.random() < 0.25:

@@ -3,12 +3,11 @@
     for index, result in each(score, chunks, setup=partial(load, "name")):                  # a plain loop
     for index, result in each(score, chunks, ray_workers(4), setup=partial(load, "name")):  # on Ray, in any order
 
-computes `function(setup(), item)`; without a setup, `function(item)`. Function and setup travel to the workers, as functions of a
-module or `functools.partial` of one. A worker calls the setup once. Items are read as workers take them, and numbered from 0.
-
-Long work is done in pieces: `rest(item, result)` is the item that is left after a result, None at the end. It goes to the same
-worker, which may have kept its state. A worker that dies is replaced, and what is left of its item goes to another. The loop
-ends with an error if the function raises, or if LOST workers die in a row over an item; earlier results are the caller's.
+computes `function(setup(), item)`; without a setup, `function(item)`. Both travel to the workers, as functions of a module or
+`functools.partial` of one; a worker calls the setup once. Items are read as workers take them; None says that there is no item
+before the next result. `rest(item, result)` is the item that is left after a result, None at the end: it goes to the same worker,
+which may have kept its state. A worker that dies is replaced, and what is left of its item goes to another. An error of the
+function, or LOST workers that die in a row over an item, end the loop; earlier results are the caller's.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import os
 import socket
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -86,7 +85,7 @@ class _Worker:
     """An actor: a process that called the setup once."""
 
     def __init__(self, function: Callable[..., Any], setup: Callable[[], Any] | None) -> None:
-        self.function, self.setup = function, setup
+        self.function, self.setup, self.before = function, setup, tuple[Any, ...]()
 
     def run(self, *item: Any) -> tuple[Any, UnmaskError | str | None]:
         """The result and None, or None and the error; without an item, the beginning."""
@@ -102,9 +101,9 @@ class _Worker:
 
 
 class _Task(NamedTuple):
-    """What is left of an item, and how many workers died over it since its last result; no index: a worker begins."""
+    """What is left of an item, and how many workers died over it since its last result; no number: a worker begins."""
 
-    index: int | None
+    number: int | None
     item: tuple[Any, ...] = ()
     lost: int = 0
 
@@ -115,11 +114,11 @@ def each(
     workers: Workers | None = None,
     setup: Callable[[], Any] | None = None,
     rest: Callable[[Any, Any], Any] | None = None,
-) -> Iterator[tuple[int, Any]]:
+) -> Generator[tuple[int, Any], None, None]:
     """(index of the item, result) as results come; without workers, in order and in this process."""
     if workers is None:
         before = () if setup is None else (setup(),)
-        for index, left in enumerate(items):
+        for index, left in enumerate(item for item in items if item is not None):
             while left is not None:
                 result = function(*before, left)
                 left = rest(left, result) if rest else None  # noqa: PLW2901
@@ -127,12 +126,12 @@ def each(
         return
     import ray
 
-    numbered, waiting = enumerate(items), deque[_Task]()
+    unread, number, waiting = iter(items), 0, deque[_Task]()
     idle, busy, unborn = list[Any](), dict[Any, tuple[Any, _Task]](), 0
     actor = ray.remote(_Worker).options(num_gpus=int(workers.device == "cuda"), num_cpus=workers.cpus)
     try:
         sent = ray.put(function), ray.put(setup)
-    except TypeError:  # a long report on what pickle says
+    except TypeError:  # pickle's long report
         raise InputError("a given function or object cannot be sent to Ray's workers: define it in a module") from None
 
     def give(worker: Any, task: _Task) -> None:
@@ -140,38 +139,39 @@ def each(
 
     try:
         while True:
-            while len(waiting) < workers.count and (following := next(numbered, None)) is not None:
-                waiting.append(_Task(following[0], following[1:]))
+            while len(waiting) < workers.count and (item := next(unread, None)) is not None:
+                waiting.append(_Task(number, (item,)))
+                number += 1
             while idle and waiting:
                 give(idle.pop(), waiting.popleft())
-            starting = sum(task.index is None for _, task in busy.values())
+            starting = sum(task.number is None for _, task in busy.values())
             if not waiting and len(busy) == starting:
                 return
             for _ in range(min(len(waiting) - starting, workers.count - len(busy))):
                 give(actor.remote(*sent), _Task(None))
             worker, task, answer = _next(busy)
             if isinstance(answer, Exception):
-                unborn += task.index is None
+                unborn += task.number is None
                 if max(unborn, task.lost + 1) == LOST:
-                    over = "before they began" if task.index is None else f"over item {task.index}"
+                    over = "before they began" if task.number is None else f"over item {task.number}"
                     raise UnmaskError(f"{LOST} Ray workers died {over} ({_last_line(answer)}): see their logs")
-                waiting.extendleft([] if task.index is None else [task._replace(lost=task.lost + 1)])
+                waiting.extendleft([] if task.number is None else [task._replace(lost=task.lost + 1)])
                 continue
             idle.append(worker)
             result, error = answer
             unborn = 0
-            if error is not None and task.index is None:
-                needed = "every machine of the cluster needs unmask, and the model under the same name or path"
+            if error is not None and task.number is None:
+                needed = "every machine needs unmask, and the model under the same name or path"
                 raise InputError(f"a Ray worker cannot begin ({error}): {needed}")
             if isinstance(error, str):
-                raise UnmaskError(f"item {task.index} failed on a Ray worker ({error}): the same command tries it again")
+                raise UnmaskError(f"item {task.number} failed on a Ray worker ({error}): the same command tries it again")
             if error is not None:
-                error.add_note(f"item {task.index}")
+                error.add_note(f"item {task.number}")
                 raise error
-            if task.index is not None:
-                if rest and (left := rest(*task.item, result)) is not None:
-                    give(idle.pop(), _Task(task.index, (left,)))
-                yield task.index, result
+            if task.number is not None:
+                if rest and (left := rest(task.item[0], result)) is not None:
+                    give(idle.pop(), _Task(task.number, (left,)))
+                yield task.number, result
     except ray.exceptions.RayError as lost:
         raise UnmaskError(f"Ray gave up ({_last_line(lost)}): what was done is kept, the same command continues") from None
     finally:
@@ -183,7 +183,7 @@ def _next(busy: dict[Any, tuple[Any, _Task]]) -> tuple[Any, _Task, tuple[Any, Un
     """A worker, its task, and its answer, or how it died."""
     import ray
 
-    works = any(task.index is not None for _, task in busy.values())
+    works = any(task.number is not None for _, task in busy.values())
     ready, _ = ray.wait(list(busy), num_returns=1, timeout=None if works else PATIENCE)
     if not ready:
         warnings.warn(f"no Ray worker has started in {PATIENCE:.0f} seconds: see `ray status`", UnmaskWarning, stacklevel=4)

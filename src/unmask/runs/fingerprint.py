@@ -64,9 +64,10 @@ def _tensor_digest(tensor: Any) -> bytes:
         import torch
 
         flat = tensor.detach().cpu().contiguous().flatten()
-        digest.update((flat.view(torch.uint8) if flat.numel() else flat.to(torch.uint8)).numpy())
+        numbers: Any = (flat.view(torch.uint8) if flat.numel() else flat.to(torch.uint8)).numpy()
     else:
-        digest.update(np.ascontiguousarray(tensor).reshape(-1).view(np.uint8))
+        numbers = np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
+    digest.update(numbers)
     return digest.digest()
 
 

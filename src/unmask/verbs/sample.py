@@ -115,8 +115,8 @@ def sample(
         from unmask.models.workers import model_on_ray
         from unmask.sampling.run.sharing import SharedChains
 
-        lm, *sharing = model_on_ray(model, workers, settings.chains)
-        shared = SharedChains(settings, *sharing, memory, sampled.user_terms)
+        lm, on_ray, load = model_on_ray(model, workers, settings.chains)
+        shared = SharedChains(settings, on_ray, load, memory, sampled.user_terms)
     else:
         lm = as_model(model)
     run = draw_samples(

@@ -119,7 +119,7 @@ def test_a_snapshot_is_the_join_of_its_parts():
 
 def test_a_failure_on_a_worker_is_the_error_of_the_run(shared, tiny, monkeypatch):
     settings = settings_of(**SETTINGS["mh"])
-    monkeypatch.setattr(sharing.ChainWorker, "advance", lambda *_: (_ for _ in ()).throw(UnmaskError("no memory: give more")))
+    monkeypatch.setattr(sharing.ChainWorker, "_run", lambda *_: (_ for _ in ()).throw(UnmaskError("no memory: give more")))
     with pytest.raises(UnmaskError, match=r"^no memory: give more$"):
         draw_samples(settings, tiny, shared=shared(settings))
 
@@ -181,6 +181,6 @@ def test_a_worker_without_the_model_is_one_line(ray_here, tiny_folder, tmp_path)
     settings = settings_of(length=(3,), chains=2, sweeps=2)
     chains = SharedChains(settings, ray_workers(1, "cpu"), partial(unmask.load, str(copy), "cpu"))
     copy.rename(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="a Ray worker cannot begin .*: every machine of the cluster needs") as error:
+    with pytest.raises(InputError, match="a Ray worker cannot begin .*: every machine needs") as error:
         draw_samples(settings, lm, tmp_path / "run", shared=chains)
     assert "\n" not in str(error.value) and not (tmp_path / "run").exists()

@@ -149,6 +149,7 @@ class TextTokenizer:
             return [self._placed(text, _attempt(self._in_python, text)) for text in texts]
         prepared = {text: _attempt(self.prepared, text) for text in texts}
         readable = [ready for ready in prepared.values() if isinstance(ready, str)]
+        encodings: Iterator[Encoding | InputError]
         try:
             with _reading(texts[0] if texts else ""):
                 encodings = iter(self.core.encode_batch(readable))

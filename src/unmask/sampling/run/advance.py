@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -72,59 +73,60 @@ def draw_samples(
     chains_at_once   at most this many run side by side; by default as many as the memory holds
     shared           the workers that advance the chains, instead of this process
     """
-    planned = None if shared is None else shared.plan()
-    at_once, only = (chains_at_once, None) if planned is None else (planned.sizes, planned.keeps)
-    together, plan = groups(settings, model, at_once, user_terms, memory_budget(memory, model), only)
-    sizes, done = [len(group.chains) for group in together], [0] * len(together)
-    ways = passes_of(settings, model, together, plan)
-    runs = [group_run(settings, *one) for one in zip(together, ways, strict=True)]  # checked before anything is written
+    with nullcontext() if shared is None else closing(shared):
+        planned = None if shared is None else shared.plan()
+        at_once, only = (chains_at_once, None) if planned is None else (planned.sizes, planned.keeps)
+        together, plan = groups(settings, model, at_once, user_terms, memory_budget(memory, model), only)
+        sizes, done = [len(group.chains) for group in together], [0] * len(together)
+        ways = passes_of(settings, model, together, plan)
+        runs = [group_run(settings, *one) for one in zip(together, ways, strict=True)]  # checked before anything is written
 
-    def report(number: int, sweeps: int) -> None:
-        done[number] = sweeps
-        if progress:
-            progress(sum(done), len(done) * settings.sweeps, "sweeps")
+        def report(number: int, sweeps: int) -> None:
+            done[number] = sweeps
+            if progress:
+                progress(sum(done), len(done) * settings.sweeps, "sweeps")
 
-    def advance(folder: SampleFolder | None = None, write: Write | None = None) -> list[Keeper]:
-        keepers = []
-        runs.reverse()
-        for number in range(len(sizes)):
-            run = runs.pop()  # so that the memory of a group that is done can be used again
-            saved = folder.checkpoint(number, run) if folder else None
-            keeper = Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved)
-            keepers.append(keeper)
-            if shared is None:
-                if saved is None:
-                    run.begin()
-                elif folder:
-                    folder.restore(number, run, saved)
-                advance_group(run, keeper, partial(report, number))
-            elif saved is not None:
-                report(number, keeper.done)
-        if shared is not None and planned is not None:
-            shared.advance(planned, keepers, report)
-        return keepers
+        def advance(folder: SampleFolder | None = None, write: Write | None = None) -> list[Keeper]:
+            keepers = []
+            runs.reverse()
+            for number in range(len(sizes)):
+                run = runs.pop()  # so that the memory of a group that is done can be used again
+                saved = folder.checkpoint(number, run) if folder else None
+                keeper = Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved)
+                keepers.append(keeper)
+                if shared is None:
+                    if saved is None:
+                        run.begin()
+                    elif folder:
+                        folder.restore(number, run, saved)
+                    advance_group(run, keeper, partial(report, number))
+                elif saved is not None:
+                    report(number, keeper.done)
+            if shared is not None and planned is not None:
+                shared.advance(planned, keepers, report)
+            return keepers
 
-    if out is None:
-        keepers = advance()
-        rows = as_frame(table_of([row for keeper in keepers for row in keeper.rows], model))
-        return assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text, memory=str(plan))
-    about = {
-        "user_terms": [getattr(term, "__qualname__", repr(term)) for term in user_terms],
-        "model": name,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "device": model.device.type if shared is None else shared.workers.device,
-        "stream": STREAM,
-        "keeps": plan.keeps,
-        "chains_at_once": sizes,
-    }
-    with SampleFolder(out, settings, model.fingerprint, about) as folder:
-        with writing_aside(folder, model) as write:
-            keepers = advance(folder, write)
-        rows = as_frame(folder.rows(sample_columns()))
-        run = assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text, folder.path, str(plan))
-        for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
-            write_table(folder.path / f"{file}.parquet", frame)
-    return run
+        if out is None:
+            keepers = advance()
+            rows = as_frame(table_of([row for keeper in keepers for row in keeper.rows], model))
+            return assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text, memory=str(plan))
+        about = {
+            "user_terms": [getattr(term, "__qualname__", repr(term)) for term in user_terms],
+            "model": name,
+            "dtype": str(model.dtype).removeprefix("torch."),
+            "device": model.device.type if shared is None else shared.workers.device,
+            "stream": STREAM,
+            "keeps": plan.keeps,
+            "chains_at_once": sizes,
+        }
+        with SampleFolder(out, settings, model.fingerprint, about) as folder:
+            with writing_aside(folder, model) as write:
+                keepers = advance(folder, write)
+            rows = as_frame(folder.rows(sample_columns()))
+            run = assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text, folder.path, str(plan))
+            for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
+                write_table(folder.path / f"{file}.parquet", frame)
+        return run
 
 
 def advance_group(run: GroupRun, keeper: Keeper, report: Callable[[int], None]) -> None:

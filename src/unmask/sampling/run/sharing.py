@@ -9,8 +9,7 @@ and checkpoints are those of a local run. Chains have random numbers of their ow
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -27,6 +26,8 @@ from unmask.sampling.run.chains import Group, GroupRun, group_run, groups, passe
 from unmask.sampling.run.result import Snapshot, SweepRows, on_host
 from unmask.sampling.settings import Keeps, SampleSettings
 
+PLAN = "plan"
+"""The first item."""
 SECONDS = 2.0
 """About how long a worker computes before it answers; one sweep at least."""
 GROWTH = 8
@@ -79,13 +80,11 @@ class ChainWorker:
         self._built: tuple[list[Group], list[Passes]] | None = None
         self._live: tuple[int, int, GroupRun] | None = None
 
-    def plan(self, _: int) -> Planned:
-        """How the memory here holds the chains."""
-        together, plan = groups(self.settings, self.model, None, self.user_terms, self.budget)
-        return Planned(plan.keeps, tuple(len(group.chains) for group in together))
-
-    def advance(self, share: Share) -> Advanced:
-        """A share's chains, as far as it says."""
+    def __call__(self, share: Share | str) -> Planned | Advanced:
+        """Advance a share; PLAN asks how the memory here holds the chains."""
+        if isinstance(share, str):
+            together, plan = groups(self.settings, self.model, None, self.user_terms, self.budget)
+            return Planned(plan.keeps, tuple(len(group.chains) for group in together))
         run, rows = self._run(share), []
         began, before = time.monotonic(), run.done
         while run.done < share.upto:
@@ -124,34 +123,45 @@ class SharedChains:
     ) -> None:
         """`load` returns the model in a worker's process."""
         self.settings, self.workers = settings, workers
-        self.setup = partial(ChainWorker, load, settings, memory, user_terms)
+        self.shares: list[Share] | None = None
+        setup = partial(ChainWorker, load, settings, memory, user_terms)
+        self.results = each(ChainWorker.__call__, self._items(), workers, setup, self._rest)
         self._ends: dict[int, list[int]] = {}
+
+    def close(self) -> None:
+        """End the workers."""
+        self.results.close()
+
+    def _items(self) -> Iterator[Share | str | None]:
+        yield PLAN
+        while self.shares is None:
+            yield None
+        yield from self.shares
 
     def plan(self) -> Planned:
         """As a worker has it, whose memory it is."""
-        ((_, planned),) = each(ChainWorker.plan, [0], self.workers, self.setup)
+        _, planned = next(self.results)
         assert isinstance(planned, Planned)
         return planned
 
     def advance(self, planned: Planned, keepers: Sequence[Keeper], report: Callable[[int, int], None]) -> None:
         """All sweeps of all groups; each from the mark of its keeper, if it has one. `report`: a group, and its sweeps done."""
-        shares = self._shares(planned, keepers)
+        shares = self.shares = self._shares(planned, keepers)
         of_group: dict[int, list[Share]] = {}
         for share in shares:
             of_group.setdefault(share.group, []).append(share)
         came: dict[tuple[int, int], dict[int, Advanced]] = {}
         try:
-            with closing(each(ChainWorker.advance, shares, self.workers, self.setup, self._rest)) as results:
-                for index, advanced in results:
-                    share, done = shares[index], int(advanced.snapshot["done"])
-                    at_end = came.setdefault((share.group, done), {})
-                    at_end[share.first] = advanced
-                    if len(at_end) == len(of_group[share.group]):
-                        parts = [at_end[one.first] for one in of_group[share.group]]
-                        rows = sorted((row for part in parts for row in part.rows), key=lambda row: row.sweep)
-                        keepers[share.group].add(rows, joined([part.snapshot for part in parts]))
-                        del came[share.group, done]
-                        report(share.group, done)
+            for index, advanced in self.results:
+                share, done = shares[index - 1], int(advanced.snapshot["done"])
+                at_end = came.setdefault((share.group, done), {})
+                at_end[share.first] = advanced
+                if len(at_end) == len(of_group[share.group]):
+                    parts = [at_end[one.first] for one in of_group[share.group]]
+                    rows = sorted((row for part in parts for row in part.rows), key=lambda row: row.sweep)
+                    keepers[share.group].add(rows, joined([part.snapshot for part in parts]))
+                    del came[share.group, done]
+                    report(share.group, done)
         except (KeyboardInterrupt, UnmaskError):
             for keeper in keepers:
                 keeper.flush()
@@ -172,8 +182,8 @@ class SharedChains:
                 found.append(Share(planned, keeper.number, first, end, keeper.done + 1, some))
         return found
 
-    def _rest(self, share: Share, advanced: Advanced) -> Share | None:
-        if share.upto >= self.settings.sweeps:
+    def _rest(self, share: Share | str, advanced: Planned | Advanced) -> Share | None:
+        if isinstance(share, str) or isinstance(advanced, Planned) or share.upto >= self.settings.sweeps:
             return None
         return replace(share, saved=advanced.snapshot, upto=self._next_end(share, advanced.seconds))
 
