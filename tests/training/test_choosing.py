@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 
 import unmask
 from unmask.errors import InputError, UnmaskWarning
-from unmask.training.loop import RunLog
+from unmask.training.loop import RunLog, in_words
 from unmask.training.packing import PackedRows
-from unmask.training.settings import SIZES, Data, TrainSettings, choose_shape, in_words, planned, seconds, settle
+from unmask.training.settings import SIZES, Data, TrainSettings, choose_shape, planned, settle
 
 ASKED = dict.fromkeys(("layers", "width", "heads", "vocab", "batch_tokens", "lr"))
 LEFT_OUT: dict[str, Any] = {
@@ -31,8 +31,8 @@ def chosen(tokens: int, device: str, pairs: bool = True, **given: Any) -> tuple[
     causal = {"objective": asked.pop("objective")} if "objective" in asked else {}
     named = {name: asked[name] for name in ("dropout", "mask_source", "steps") if asked[name]}
     shape = choose_shape(asked["size"], data, {name: asked[name] for name in ASKED}, None)
-    rows = PackedRows(128, np.zeros((max(1, tokens // 128), 128), np.uint16), tokens // 32, tokens)
-    made = settle(TrainSettings(**shape, **named, **causal, parallel=pairs), [rows], data, asked)
+    rows = PackedRows(np.zeros((max(1, tokens // 128), 128), np.uint16), tokens // 32, tokens)
+    made = settle(TrainSettings(**shape, **named, **causal, parallel=pairs), rows, data, asked)
     return made, data, made.steps / (len(rows.ids) // (made.batch_tokens // 128))
 
 
@@ -45,7 +45,6 @@ def test_pairs_of_captions_on_a_gpu_get_the_settings_of_the_benchmark() -> None:
     assert (made.layers, made.width, made.heads, made.vocab, made.batch_tokens, made.lr) == (6, 384, 6, 8192, 16384, 2.5e-3)
     assert (made.dropout, made.mask_source) == (0.2, 0.1) and epochs == pytest.approx(48, abs=0.5)
     assert 2600 < made.steps < 2750 and made.warmup == made.steps // 10
-    assert 60 < seconds(made, made.steps, data.device) < 180
 
 
 @pytest.mark.parametrize(
@@ -134,10 +133,10 @@ def test_durations(given: float, said: str) -> None:
 
 def test_the_plan_names_only_what_was_chosen() -> None:
     made, data, epochs = chosen(PAIRS_28_000, "cuda", width=192, heads=3)
-    length, options, expect = planned(made, data, epochs, {**LEFT_OUT, "width": 192, "heads": 3}).splitlines()
-    assert re.fullmatch(r"2,\d{3} steps of 16,384 tokens: 4\d.* epochs of 920,000 tokens, about \d minutes?", length)
+    length, options = planned(made, data, epochs, {**LEFT_OUT, "width": 192, "heads": 3}).splitlines()
+    assert re.fullmatch(r"2,\d{3} steps of 16,384 tokens: 4\d.* epochs of 920,000 tokens", length)
     assert "--layers 6 --vocab 8192 --batch-tokens 16384 --lr 0.0025 --dropout 0.2 --mask-source 0.1 --steps 2" in options
-    assert "--width" not in options and "--heads" not in options and expect.startswith("expect ")
+    assert "--width" not in options and "--heads" not in options
     assert "--layers" not in planned(made, data, epochs, {**LEFT_OUT, "init": "somewhere"})
 
 
@@ -172,7 +171,7 @@ def share_right(model: Path) -> float:
 
 def test_a_plain_command_learns_to_translate_and_the_former_settings_did_not(tmp_path: Path) -> None:
     torch.set_num_threads(1)
-    given: dict[str, Any] = {"parallel": reversed_pairs(300), "cache": tmp_path / "cache", "valid_share": 0.05, "device": "cpu"}
+    given: dict[str, Any] = {"parallel": reversed_pairs(300), "valid_share": 0.05, "device": "cpu"}
     before = {"size": "tiny", "batch_tokens": 1024, "epochs": 3.0, "dropout": 0.0, "mask_source": 0.0}
     made = unmask.train(out=tmp_path / "plain", **given)
     assert made.learned and made.settings.width == 64 and made.settings.steps >= 400
@@ -185,7 +184,7 @@ def test_a_plain_command_learns_to_translate_and_the_former_settings_did_not(tmp
 def test_the_chosen_options_given_one_by_one_make_the_same_weights_and_so_does_a_resumed_run(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     told: list[str] = []
-    given: dict[str, Any] = {"parallel": reversed_pairs(200), "cache": tmp_path / "cache", "valid_share": 0.05, "device": "cpu"}
+    given: dict[str, Any] = {"parallel": reversed_pairs(200), "valid_share": 0.05, "device": "cpu"}
     plain = {**given, "out": tmp_path / "plain", "epochs": 7.0}
     assert unmask.train(**plain, max_minutes=0.0, progress=lambda done, total, what="": told.append(what)).status == "paused"
     made = unmask.train(**plain, resume=True)

@@ -145,15 +145,15 @@ def test_starts_from_random_tokens_are_worse_until_a_chain_has_mended_them(maske
 
 
 def test_distillation_trains_on_the_teachers_translations(folder: Path, causal: Path) -> None:
-    from unmask.training.prepare import Held, Parallel, prepare_parallel
+    from unmask.training.corpus import Held, Parallel, prepare_parallel
     from unmask.training.settings import TrainSettings
 
     sources, _ = pairs(30, words=6)
     shuffled = list(reversed(sources))  # no translations at all: what comes out is the teacher's
-    lengths = {"max_length": 32, "segment_lengths": (32,), "buckets": (32,), "batch_tokens": 64}
+    lengths = {"max_length": 32, "batch_tokens": 64}
     settings = TrainSettings(parallel=True, vocab=96, **lengths)
     corpus = Parallel.of((sources, shuffled), causal)
-    made = prepare_parallel(corpus, settings, Held(None, 0.1), folder / "cache", torch.device("cpu"))
+    made = prepare_parallel(corpus, settings, Held(None, 0.1), torch.device("cpu"))
     assert made.pairs is not None
     texts = {
         made.tokenizer.decode(s): made.tokenizer.decode(t) for s, t in zip(made.pairs.sources, made.pairs.targets, strict=True)
@@ -167,7 +167,7 @@ def test_options_of_training_change_the_model(folder: Path, tmp_path: Path) -> N
 
     seen = []
     for number, change in enumerate(({}, {"mask_source": 0.2}, {"refinement": 0.5}, {"dropout": 0.2}, {"label_smoothing": 0.1})):
-        options = {**SMALL, "steps": 2, "warmup": 1, "cache": folder / "cache", **change}
+        options = {**SMALL, "steps": 2, "warmup": 1, **change}
         run = unmask.train(parallel=pairs(200, words=6), out=tmp_path / str(number), **options)
         seen.append(load_file(run.out / "model.safetensors")["cls.predictions.transform.dense.weight"])
         assert all(name.replace("_", "-") in (run.out / "README.md").read_text() for name in change)
@@ -177,7 +177,7 @@ def test_options_of_training_change_the_model(folder: Path, tmp_path: Path) -> N
 def test_a_run_that_stopped_goes_on_with_the_same_numbers(folder: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
-    options = {**SMALL, "steps": 4, "warmup": 1, "dropout": 0.2, "refinement": 0.5, "cache": folder / "cache"}
+    options = {**SMALL, "steps": 4, "warmup": 1, "dropout": 0.2, "refinement": 0.5}
     corpus = pairs(200, words=6)
     unmask.train(parallel=corpus, out=tmp_path / "whole", **options)
     assert unmask.train(parallel=corpus, out=tmp_path / "parts", max_minutes=0.0, **options).status == "paused"
@@ -350,17 +350,17 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
         ({"corpus": ["a"], "mask_source": 0.1}, "mask_source was given, which a CORPUS of texts does not use"),
         ({"parallel": (["a b"], ["c d"]), "distil": masked}, "is a masked model"),
         (
-            {"parallel": (["a b"], ["c d"]), "segment_lengths": "16"},
+            {"parallel": (["a b"], ["c d"])},
             "which --parallel SOURCE TARGET does not use",
         ),
         ({"parallel": (["a b"], ["c \ud800"]), "tokenizer": masked}, "text 1: half of a surrogate pair"),
         ({"parallel": (["a b"], ["c d"]), "valid_share": 1e-9}, "give more pairs or a larger --valid-share"),
     ):
         with pytest.raises(InputError, match=message):
-            unmask.train(**{**SMALL, "out": tmp_path / "model", "steps": 1, "cache": tmp_path / "cache", **options})
+            unmask.train(**{**SMALL, "out": tmp_path / "model", "steps": 1, **options})
     assert not (tmp_path / "model").exists()
     long = ["ka lo mi " * 10] * 9
     with pytest.warns(UnmaskWarning, match="9 of 209 pairs are longer than 14 source tokens"):
         sources, targets = pairs(200, words=6)
-        options = {**SMALL, "steps": 1, "cache": tmp_path / "cache"}
+        options = {**SMALL, "steps": 1}
         unmask.train(parallel=(sources + long, targets + long), out=tmp_path / "some", **options)

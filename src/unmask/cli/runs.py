@@ -93,8 +93,6 @@ def train(given: dict[str, Any]) -> None:
         return
     if not made.finished:
         terminal.messages().print(process.RESUME)
-    elif "push_to" in given:
-        terminal.messages().print(f"pushed to {given['push_to']}")
 
 
 def _with_plan(report: Progress | None) -> Progress:

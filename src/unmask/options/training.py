@@ -6,28 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from unmask.options.kinds import Choice, File, Files, Flag, Numbers, Real, Renames, Text, TwoFiles, Weights, Whole
+from unmask.options.kinds import Choice, File, Files, Flag, Real, Text, TwoFiles, Weights, Whole
 from unmask.options.option import Fold, Options, Reads, grouped, option, output_row
 from unmask.options.shared import LARGEST_SEED, Printed
 
 ObjectiveName = Literal["masked", "causal"]
 LossName = Literal["factorised", "block"]
 OptimiserName = Literal["muon", "adamw"]
-Precision = Literal["auto", "float32", "bfloat16"]
 MANY = 10**9
 """More steps, rows or tokens than anyone waits for."""
-MASKING = ("masking", "replacement", "loss", "compatibility", "compatibility_rows")
+MASKING = ("masking", "replacement", "loss", "compatibility")
 PAIRS_ONLY = ("mask_source", "refinement")
 MASKED_ONLY = (*MASKING, *PAIRS_ONLY)
 SHAPE_AND_STEPS = (
-    *("layers", "width", "heads", "vocab", "rename", "optimiser", "lr", "warmup", "batch_tokens"),
-    *("weight_decay", "beta2", "clip", "precision", "dropout"),
+    *("layers", "width", "heads", "vocab", "optimiser", "lr", "warmup", "batch_tokens"),
+    *("weight_decay", "dropout"),
 )
-TEXTS_AND_VALIDATION = (
-    *("weight", "field", "max_length", "segment_lengths", "buckets"),
-    *("valid_share", "valid_max_tokens", "valid_every"),
-)
-DEVICE_AND_CHECKPOINTS = ("checkpoint_every", "keep_checkpoints", "shard_optimiser", "compile", "cache")
+TEXTS_AND_VALIDATION = ("weight", "max_length", "valid_share")
 PLAIN_MASKING, PAIRS_MASKING = "uniform:0.05-0.45", "uniform:0-1"
 """Where none is given. In translations every number of masked tokens is equally likely, none and all included."""
 MOST_TOKENS = 1 << 24
@@ -51,20 +46,6 @@ class Training(Options):
     heads: int = shape_row(4, Whole(1, 1 << 10), "Attention heads.", **BY_SIZE)
     vocab: int = shape_row(8192, Whole(1, MOST_TOKENS), "Tokens of the vocabulary, where a tokenizer is trained.", **BY_BOTH)
     max_length: int = cut_row(128, Whole(8, 1 << 16), "Longest text in tokens, start and end tokens included.")
-    segment_lengths: tuple[int, ...] = cut_row(
-        (24, 64, 128),
-        Numbers(int),
-        "Lengths that lines are cut to, one drawn for each line.",
-        left_out=None,
-        otherwise="24, 64 and --max-length",
-    )
-    buckets: tuple[int, ...] = cut_row(
-        (128,),
-        Numbers(int),
-        "Row lengths that segments are packed into; the last is --max-length.",
-        left_out=None,
-        otherwise="--max-length",
-    )
     objective: ObjectiveName = option("masked", Choice(get_args(ObjectiveName)), "masked, or causal (of the next token).")
     masking: str = objective_row(
         PLAIN_MASKING,
@@ -77,7 +58,6 @@ class Training(Options):
         "factorised", Choice(get_args(LossName)), "factorised, or block (chain rule inside the masked block)."
     )
     compatibility: float = objective_row(0.0, Real(0, 1e6), "Weight of the compatibility regulariser.")
-    compatibility_rows: int = objective_row(0, Whole(0, MANY), "Rows of each batch it looks at; 0 is an eighth.")
     optimiser: OptimiserName = optimisation_row(
         "muon", Choice(get_args(OptimiserName)), "muon (orthogonalised steps for the layers' matrices), or adamw for all."
     )
@@ -86,11 +66,6 @@ class Training(Options):
     steps: int = optimisation_row(0, Whole(0, MANY), "Optimisation steps.", otherwise="those of --epochs")
     batch_tokens: int = optimisation_row(65536, Whole(8, MANY), "Tokens of each step.", **BY_BOTH)
     weight_decay: float = optimisation_row(0.01, Real(0, 1), "Weight decay of matrices.")
-    beta2: float = optimisation_row(0.98, Real(0, 0.999999, above=True), "AdamW's second beta.")
-    clip: float = optimisation_row(1.0, Real(0, 1e6, above=True), "Largest norm of the gradient.")
-    precision: Precision = optimisation_row(
-        "auto", Choice(get_args(Precision)), "Of matrix products: float32, bfloat16, or auto (bfloat16 on a GPU)."
-    )
     seed: int = option(0, Whole(0, LARGEST_SEED), "Seed of weights, order and masks.")
     dropout: float = optimisation_row(
         0.0,
@@ -120,14 +95,12 @@ class TrainOptions(Printed, Training):
         "unmask train corpus.txt --out model",
         "unmask train --parallel sources.txt targets.txt --out translator",
     )
-    reads = (*Training.reads, Reads("", {TEXTS: ("weight", "valid", "segment_lengths"), PAIRS: ("distil", *PAIRS_ONLY)}))
+    reads = (*Training.reads, Reads("", {TEXTS: ("weight", "valid"), PAIRS: ("distil", *PAIRS_ONLY)}))
     folds = (
         Fold("--objective NAME", "masking and loss", (*MASKING, "label_smoothing")),
         Fold(PAIRS, "pairs", ("distil", *PAIRS_ONLY)),
         Fold("--size NAME", "shape and optimisation", SHAPE_AND_STEPS),
         Fold("--valid FILE", "texts and validation", TEXTS_AND_VALIDATION),
-        Fold("--device NAME", "device and checkpoints", DEVICE_AND_CHECKPOINTS),
-        Fold("--push-to NAME", "the written model", ("half", "licence", "private")),
     )
     corpus: Any = option(
         None,
@@ -140,7 +113,6 @@ class TrainOptions(Printed, Training):
     parallel: Any = option(None, TwoFiles(), "Instead of CORPUS: a file of sources and one of their translations, line by line.")
     distil: Any = option(None, File(), "Train on the translations of the causal model in this folder.")
     weight: Any = option(None, Weights(), "How often an epoch sees each CORPUS file; one per file, in order.")
-    field: str = option("text", Text(), "Field of a .jsonl line that holds the text.")
     size: str = shape_row(
         "auto",
         Choice(("auto", "mini", "tiny", "small", "medium", "base")),
@@ -148,29 +120,15 @@ class TrainOptions(Printed, Training):
     )
     tokenizer: Any = shape_row(None, File(), "A tokenizer.json, or a model folder, to use instead of training one.")
     init: Any = shape_row(None, File(), "A model folder to start from; its shape and tokenizer are taken with its weights.")
-    rename: Mapping[str, str] | None = shape_row(None, Renames(), "A tensor of --init that the model has under another name.")
     epochs: float | None = optimisation_row(
         None, Real(0, 1e6, above=True), "Passes over the corpus, where --steps is 0.", otherwise="by the data; 3 with --init"
     )
     valid: Any = validation_row(None, File(), "Held-out text.", otherwise="a share of the corpus")
     valid_share: float = validation_row(0.02, Real(0, 1), "Share of the corpus' lines held out, where there is no --valid.")
-    valid_max_tokens: int | None = validation_row(None, Whole(3, 1 << 20), "Validate on segments of at most this many tokens.")
-    valid_every: int = validation_row(0, Whole(0, MANY), "Steps between validations; 0 is a tenth of the run.")
-    checkpoint_every: int = run_row(0, Whole(0, MANY), "Steps between checkpoints; 0 is a twentieth of the run.")
     max_minutes: float | None = run_row(None, Real(0, 1e7), "Pause after this time, with a checkpoint.")
     resume: bool = run_row(False, Flag(), "Go on with the run in --out.")
-    keep_checkpoints: bool = run_row(False, Flag(), "Keep the last checkpoints of a finished run.")
-    shard_optimiser: bool = run_row(
-        False, Flag(), "Of several processes (torchrun), each holds the optimiser's states of its share of the parameters."
-    )
     device: str = run_row("auto", Text(), "cpu, cuda or auto.")
-    compile: bool | None = run_row(None, Flag(), "Compile the model.", otherwise="on a GPU")
-    cache: Any = run_row(None, File(), "Folder for tokenised corpora.", otherwise="~/.cache/unmask")
     out: Any = output_row(None, File(), "Folder for the model; must not exist, unless --resume.", required="both")
-    half: bool = output_row(False, Flag(), "Write the weights in float16.")
-    licence: str = output_row("unknown", Text(), "Licence of the data, for the model card.")
-    push_to: str | None = output_row(None, Text(), "Push the model to this repository of the hub.", metavar="OWNER/NAME")
-    private: bool = output_row(False, Flag(), "Where --push-to makes a new repository, make it private.")
 
     @classmethod
     def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, ClassVar, get_args
 
 from unmask.checks import one_of
-from unmask.options.kinds import Choice, File, Flag, Real, Text, TextFile, Whole
+from unmask.options.kinds import Choice, File, Text, TextFile, Whole
 from unmask.options.option import Options, Reads, grouped, like, model_row, option, output_row
-from unmask.options.sampling import HOTTEST, EnergyKind, Sampling
+from unmask.options.sampling import EnergyKind, Sampling
 from unmask.options.shared import LARGEST_SEED, ON_RAY, SharedWork
 from unmask.sampling.registry import KERNELS
 
@@ -36,11 +36,11 @@ def _read(name: str) -> tuple[str, ...]:
     """The options that a kernel or decoder reads."""
     started = ("start", "start_steps") if name in MARKOV else ()
     steps = ("steps",) if name in MARKOV or in_steps(name) else ()
-    return ("lengths", "choose", "per_token", "orders", "energy", *started, *steps, *KERNELS[name].options)
+    return ("lengths", "choose", "energy", *started, *steps, *KERNELS[name].options)
 
 
 METHODS = {f"decoder {name}": _read(name) for name in DECODERS} | {f"kernel {name}": _read(name) for name in MARKOV}
-METHODS |= {"decoder greedy": (), "decoder beam": ("beam", "penalty")}
+METHODS |= {"decoder greedy": (), "decoder beam": ("beam",)}
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,7 @@ class Translating(Options):
     start_steps: int = start_row(USUAL_STEPS, Whole(1, 10**6), "Steps of that decoder.")
     lengths: int = lengths_row(5, Whole(1, 10**4), "How many of the likeliest lengths are decoded.")
     choose: str = lengths_row("raw", Choice(("norm", "raw", "any-order")), "By what the best of them is taken")
-    per_token: bool = lengths_row(True, Flag(), "Divide that by the number of tokens.")
-    orders: int = lengths_row(1, Whole(1, 10**4), "Random orders that any-order log-probabilities average over.")
     beam: int = causal_row(5, Whole(1, 10**3), "Width of a causal model's beam.")
-    penalty: float = causal_row(1.0, Real(0, HOTTEST), "A beam's scores are divided by tokens to this power.")
     energy: str = option("norm", Choice(get_args(EnergyKind)), "Energy of kernels and of the output")
     seed: int = option(0, Whole(0, LARGEST_SEED - 1), "Seed of all random choices.")
     temperature: float | None = of_sampling("temperature")

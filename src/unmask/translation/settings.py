@@ -10,7 +10,7 @@ from unmask.options.translation import AUTOREGRESSIVE, MARKOV, RANDOM, USUAL, US
 from unmask.sampling.registry import entry_of
 from unmask.sampling.settings import SampleSettings
 
-DECIDED = ("steps", "start", "start_steps", "lengths", "choose", "per_token", "orders", "beam", "penalty", "energy", "seed")
+DECIDED = ("steps", "start", "start_steps", "lengths", "choose", "beam", "energy", "seed")
 
 
 @dataclass(frozen=True)

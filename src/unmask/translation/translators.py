@@ -159,14 +159,14 @@ class Drafting:
             self._put(out, places, drawn[:, group.target.free_positions], [0] * len(places))
         return out
 
-    def scores(self, drafts: Sequence[Draft], score: Score, orders: int = 1) -> list[float]:
-        """Energies (lower is better), or log-probabilities by the mean over `orders` random orders (higher is better)."""
+    def scores(self, drafts: Sequence[Draft], score: Score) -> list[float]:
+        """Energies (lower is better), or log-probabilities in a random order (higher is better)."""
         out = [0.0] * len(drafts)
         kind: EnergyKind = "raw" if score == "raw" else "norm"
         for places, group, passes in self._groups(drafts, SampleSettings(seed=self.seed, energy=kind)):
             assert group.starts is not None
             if score == "any-order":
-                values = self._log_prob(group.starts, group, passes, orders)
+                values = self._log_prob(group.starts, group, passes)
             else:
                 state = ChainState.at(group.target, group.starts)
                 state.complete(group.target, passes)
@@ -175,12 +175,10 @@ class Drafting:
                 out[place] = value
         return out
 
-    def _log_prob(self, ids: Int[Tensor, "n T"], group: Group, passes: Passes, orders: int) -> Float[Tensor, " n"]:
-        ancestral, streams = Ancestral(group.target, passes), ChainStreams(self.seed, group.chains)
+    def _log_prob(self, ids: Int[Tensor, "n T"], group: Group, passes: Passes) -> Float[Tensor, " n"]:
         rows = torch.arange(len(group.chains), device=group.target.device)
-        drawn = [streams.at(0, number + 1).permutation(rows, group.target.sites) for number in range(orders)]
-        found = torch.stack([ancestral.log_prob(ids, order) for order in drawn])
-        return found.logsumexp(0) - torch.tensor(float(orders)).log().to(found)
+        order = ChainStreams(self.seed, group.chains).at(0, 1).permutation(rows, group.target.sites)
+        return Ancestral(group.target, passes).log_prob(ids, order)
 
     def run(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
         """The drafts' blanks filled by a decoder, or the drafts after `settings.sweeps` sweeps of a Markov kernel."""
@@ -272,7 +270,7 @@ class CausalTranslator:
     def __call__(self, sources: Sequence[Source], progress: Progress | None = None) -> Found:
         """One translation per source."""
         began = time.monotonic()
-        found = beam_search(self.model, sources, self.settings.width, self.settings.penalty, progress=progress)
+        found = beam_search(self.model, sources, self.settings.width, progress=progress)
         seconds = time.monotonic() - began
         return Found([Translation(tuple(one.tokens), None, one.log_prob, one.passes) for one in found], {}, seconds)
 
@@ -306,7 +304,7 @@ class MaskedTranslator:
             torch.cuda.synchronize()
         seconds = time.monotonic() - began
         energies = drafting.scores(drafts, "raw" if settings.energy == "raw" else "norm")
-        log_probs = drafting.scores(drafts, "any-order", settings.orders)
+        log_probs = drafting.scores(drafts, "any-order")
         both = zip(drafts, energies, log_probs, strict=True)
         found = [Translation(draft.tokens, energy, log_prob, draft.passes) for draft, energy, log_prob in both]
         return Found(found, drafting.moves if settings.moves else {}, seconds)
@@ -325,7 +323,7 @@ class MaskedTranslator:
         return drafting.run(drafts, settings.sampling) if settings.moves else drafts
 
     def _best(self, drafting: Drafting, drafts: Sequence[Draft]) -> list[Draft]:
-        """Of each source's drafts the one with the best score; passes of all of them, and of the scores, are its own.
+        """Of each source's drafts the one with the best score per token; passes of all of them, and of the scores, are its own.
 
         A score is that of the text and its length together: E(y | s, n) - log p(n | s), or -log p(y | s, n) - log p(n | s).
         """
@@ -333,14 +331,14 @@ class MaskedTranslator:
         k = settings.lengths
         if k == 1:
             return list(drafts)
-        scores = drafting.scores(drafts, settings.choose, settings.orders)  # type: ignore[arg-type]
-        sign, cost = (-1, settings.orders) if settings.choose == "any-order" else (1, 1)
+        scores = drafting.scores(drafts, settings.choose)  # type: ignore[arg-type]
+        sign = -1 if settings.choose == "any-order" else 1
         energies = [sign * score - draft.log_length for score, draft in zip(scores, drafts, strict=True)]
         out = []
         for first in range(0, len(drafts), k):
             some = range(first, first + k)
-            best = min(some, key=lambda i: energies[i] / (drafts[i].length if settings.per_token else 1))
-            spent = sum(drafts[i].passes + cost * drafts[i].length for i in some)
+            best = min(some, key=lambda i: energies[i] / drafts[i].length)
+            spent = sum(drafts[i].passes + drafts[i].length for i in some)
             out.append(replace(drafts[best], passes=spent))
         return out
 
