@@ -27,6 +27,7 @@ from unmask.training.trainer import Trainer
 
 SMALL: dict[str, Any] = {
     "layers": 1, "width": 16, "heads": 2, "vocab": 160, "max_length": 32, "batch_tokens": 512, "lr": 1e-2, "warmup": 1, "seed": 3,
+    "optimiser": "adamw",
 }  # fmt: skip
 pytestmark = pytest.mark.filterwarnings("ignore:.*has not learned|.*has learned little")
 LINES = made_up_lines(300)

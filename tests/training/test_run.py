@@ -241,7 +241,7 @@ def test_only_finite_numbers_make_a_checkpoint(tmp_path: Path) -> None:
     folder.save(1, {"model": {"w": torch.ones(3)}})
     for bad in (math.nan, math.inf, -math.inf):
         with pytest.raises(
-            UnmaskError, match=r"model.w is not finite after step 2; the last good checkpoint is .*step-00000001.pt"
+            UnmaskError, match=r"w is not finite after step 2; the last good checkpoint is .*step-00000001.pt"
         ):
             folder.save(
                 2, {"model": {"v": torch.ones(2), "w": torch.tensor([1.0, bad])}, "optimisers": [{"step": torch.tensor(3)}]}
@@ -291,7 +291,7 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(
     with pytest.raises(InputError, match="no space left on the disk of .*step-00000015.pt"):
         go(shared, out)
     monkeypatch.undo()
-    assert [p.name for p in (out / "training" / "checkpoints").iterdir()] == ["step-00000013.pt", "step-00000014.pt"]
+    assert sorted(p.name for p in (out / "training" / "checkpoints").iterdir()) == ["step-00000013.pt", "step-00000014.pt"]
     assert go(shared, out, resume=True).finished
     assert same(weights(out), uninterrupted)
 

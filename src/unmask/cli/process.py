@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from unmask.errors import InputError, UnmaskError
+from unmask.errors import InputError, ModelError, UnmaskError
 
 MISTAKE, INTERRUPTED, NO_READER = 2, 130, 141
 PATIENCE = 0.5
@@ -80,7 +80,7 @@ def rank(local: bool = False) -> int:
 
 def is_reported_elsewhere(error: BaseException) -> bool:
     """Whether the first process that torchrun started here prints the same line: all have the same mistake of the user."""
-    return isinstance(error, InputError) and rank(local=True) > 0
+    return isinstance(error, InputError | ModelError) and rank(local=True) > 0
 
 
 def interrupted() -> bool:

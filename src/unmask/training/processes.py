@@ -12,6 +12,7 @@ DistributedDataParallel gives every process the mean of the gradients of N L_p o
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -118,9 +119,17 @@ def joined(device: str) -> Iterator[Processes]:
         return
     local = int(os.environ.get("LOCAL_RANK", 0))
     own = device_of(device, local)
-    dist.init_process_group("gloo" if own.type == "cpu" else "cpu:gloo,cuda:nccl", timeout=WAIT)
+    if not dist.is_initialized():  # else by an earlier run of this program
+        dist.init_process_group("gloo" if own.type == "cpu" else "cpu:gloo,cuda:nccl", timeout=WAIT)
     yield Processes(own, dist.get_rank(), dist.get_world_size(), local)
-    dist.destroy_process_group()
+    atexit.unregister(_leave)
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    """End the group of a program whose last run was whole; after a failure it would wait for a process that is gone."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def device_of(device: str, local: int) -> torch.device:
