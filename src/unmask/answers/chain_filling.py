@@ -15,16 +15,15 @@ the sum over words is below 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from math import exp, log, prod
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import allowed_tokens
+from unmask.answers.asking import Grid, allowed_tokens
 from unmask.answers.completion import (
     Completion,
     FilledBlanks,
@@ -35,19 +34,19 @@ from unmask.answers.completion import (
     ScoredAnswer,
     complete,
     completions_frame,
-    marked_html,
     rank_bounds,
     read_answer,
     with_odds,
 )
-from unmask.answers.library import Library, library_of
+from unmask.answers.search import Search
+from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
-from unmask.joints.registry import SEARCHED, named
+from unmask.joints.registry import SEARCHED
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading, has_several_lengths, read_blanks, reading_with, readings_of
-from unmask.options.answers import FillOptions
+from unmask.results import Result
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.exploration import State, Variant
 from unmask.tables.lattice import Rounding, log_sum
@@ -62,25 +61,30 @@ PASSES = 1000
 """Passes of a default answer: a few seconds of the bundled model on a CPU."""
 
 
-def searches(model: MaskedLM, text: str, options: FillOptions) -> bool:
-    """Whether a text is answered by searching its fillings; refuses what would need both that and a grid of candidates."""
-    construction = SEARCHED if options.joint is None else named(options.joint, "joint").name
+def searches(model: MaskedLM, text: str, construction: str | None, grid: Grid, search: Search) -> tuple[bool, Cloze | None]:
+    """Whether a text is answered by searching its fillings, and its blanks, if they were read to tell.
+
+    Refuses what would need both a search and a grid of candidates.
+    """
+    construction = construction or SEARCHED
     needed = [
         (has_several_lengths(text), "[WORD] or [GAP]"),
-        (bool(options.answers), "answers"),
-        (options.constrained, "allow, forbid, match, differ or most_changes"),
-        (options.library is not None, "library"),
-        (options.passes is not None or options.mass is not None, "passes or mass"),
+        (bool(search.answers), "answers"),
+        (search.constrained, "allow, forbid, match or differ"),
+        (search.passes is not None or search.mass is not None, "passes or mass"),
     ]
     why = next((name for needs, name in needed if needs), None)
-    grid = "exact" if options.exact else "candidates" if options.candidates is not None else None
+    tabled = "exact" if grid.exact else "candidates" if grid.candidates is not None else None
     other = construction if construction != SEARCHED else None
-    if why and (grid or other):
-        given = grid or f"joint {other}"
-        raise InputError(f"{why} and {given} were given: fillings over the whole vocabulary are by {SEARCHED}; leave {given} out")
-    if why or grid or other:
-        return bool(why)
-    return len(model.cloze(text, options.positions, options.targets).block) >= MANY
+    if why and (tabled or other):
+        against = tabled or f"joint {other}"
+        raise InputError(
+            f"{why} and {against} were given: fillings over the whole vocabulary are by {SEARCHED}; leave {against} out"
+        )
+    if why or tabled or other:
+        return bool(why), None
+    cloze = model.cloze(text, grid.positions, grid.targets)
+    return len(cloze.block) >= MANY, cloze
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,8 @@ class ChainQuestion:
 
     model: MaskedLM
     text: str
-    options: FillOptions
+    search: Search
+    top: int
     blanks: list[Blank]
     readings: list[TextReading]
     given: list[GivenAnswer]
@@ -98,22 +103,22 @@ class ChainQuestion:
 
     def answer(self, progress: Progress | None = None) -> ChainFilling:
         """Search its fillings."""
-        options, readings, filled = self.options, self.readings, self.filled
+        search, readings, filled = self.search, self.readings, self.filled
         conditionals = Conditionals(self.model, self.support)
         weights, beside = [1 / len(readings)] * len(readings), 0
-        if options.lengths == "fit":
+        if search.lengths == "fit":
             weights, beside = length_weights(conditionals, [reading.cloze for reading in readings]), 2 * len(self.blanks)
         number = {reading.lengths: n for n, reading in enumerate(readings)}
         inside = [(number[answer.lengths], *answer.tokens) for answer in self.given if answer.lengths in number]
         gold = readings[0].cloze.gold
         gold = None if gold and filled.outside([(i,) for i in gold]) else gold
-        variants = [Variant(r.cloze, w, filled.allowed(r), options.most_changes) for r, w in zip(readings, weights, strict=True)]
+        variants = [Variant(r.cloze, w, filled.allowed(r)) for r, w in zip(readings, weights, strict=True)]
         found = search_fillings(
             conditionals,
             variants,
-            top=options.top,
-            passes=options.passes or PASSES,
-            mass=options.mass,
+            top=self.top,
+            passes=search.passes or PASSES,
+            mass=search.mass,
             wanted=[*inside, *([(0, *gold)] if gold else [])],
             accept=filled.accept,
             also=self._other_spellings,
@@ -126,8 +131,8 @@ class ChainQuestion:
             raise Enough
         if not shown:
             raise InputError(f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more")
-        best = shown[: options.top]
-        last = [group for group in shown[options.top :] if gold and group[0].tokens == gold]
+        best = shown[: self.top]
+        last = [group for group in shown[self.top :] if gold and group[0].tokens == gold]
         scored = [
             spelled.answer(answer, (number[answer.lengths], *answer.tokens))
             if answer.lengths in number
@@ -144,7 +149,7 @@ class ChainQuestion:
             text=self.text,
             model=self.model,
             completions=completions,
-            answers=with_odds(scored) if scored else [],
+            answers=with_odds(scored) if scored else None,
             readings=seen,
             mass=found.mass,
             bound=found.bound,
@@ -154,7 +159,6 @@ class ChainQuestion:
             exact=found.exact,
             words=filled.words > 0,
             alphabet=len(self.support) < len(self.model.regular_ids),
-            library=library_of(self.model, readings[0].cloze, completions[: len(best)], options, found, certain),
         )
 
     def _other_spellings(self, filling: State) -> list[State]:
@@ -163,27 +167,32 @@ class ChainQuestion:
         return [other for other in self.filled.other_spellings(filling) if known.issuperset(other[1:])]
 
 
-def ask_chain(model: MaskedLM, text: str, options: FillOptions) -> ChainQuestion:
-    """Read a text; everything that can be refused is refused here, before any pass of the model."""
-    blanks, readings = _read(model, text, options.positions, options.targets, options.pieces)
-    support = allowed_tokens(model, options.alphabet)
-    given = [read_answer(model, blanks, answer) for answer in options.answers or ()]
+def ask_chain(model: MaskedLM, text: str, grid: Grid, search: Search, top: int, cloze: Cloze | None = None) -> ChainQuestion:
+    """Read a text (`cloze`, where its blanks were read already); what can be refused is refused before any pass of the model."""
+    blanks, readings = _read(model, text, grid.positions, grid.targets, search.pieces, cloze)
+    support = allowed_tokens(model, grid.alphabet)
+    given = [read_answer(model, blanks, answer) for answer in search.answers or ()]
     gold, known = readings[0].cloze.gold or (), set(support.tolist())
     named = [*((f"answer {g.answer!r}", g.parts) for g in given), ("target", tuple((i,) for i in gold))]
     for name, parts in named:
         for token in [i for part in parts for i in part if i not in known]:
             raise InputError(f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it, or choose another")
-    filled = FilledBlanks(model, blanks, readings, options)
+    filled = FilledBlanks(model, blanks, readings, search)
     for reading in readings:
         filled.allowed(reading)
-    for name, parts in named if options.targets is not None else named[:-1]:
+    for name, parts in named if grid.targets is not None else named[:-1]:
         if why := filled.outside(parts):
             raise InputError(f"the {name} {why}: leave it out, or loosen the constraints")
-    return ChainQuestion(model, text, options, blanks, readings, given, filled, support)
+    return ChainQuestion(model, text, search, top, blanks, readings, given, filled, support)
 
 
 def _read(
-    model: MaskedLM, text: str, positions: Sequence[int] | None, targets: Sequence[str] | None, pieces: int
+    model: MaskedLM,
+    text: str,
+    positions: Sequence[int] | None,
+    targets: Sequence[str] | None,
+    pieces: int,
+    cloze: Cloze | None = None,
 ) -> tuple[list[Blank], list[TextReading]]:
     """The blanks of a text and its readings: one where it has [MASK] only, positions, or targets, which widen a blank."""
     if has_several_lengths(text):
@@ -191,7 +200,7 @@ def _read(
             raise InputError("positions and targets go with [MASK] only: name what may stand in [WORD] or [GAP] as answers")
         blanks = read_blanks(model.words, text, pieces)
         return blanks, readings_of(model.words, text, blanks, model.max_length)
-    cloze = model.cloze(text, positions, targets)
+    cloze = model.cloze(text, positions, targets) if cloze is None else cloze
     if positions is None and targets is None:
         blanks = read_blanks(model.words, text, pieces)
     else:
@@ -226,7 +235,8 @@ class _Spelled:
         by_length: dict[tuple[int, ...], list[Found]] = {}
         for f in group:
             by_length.setdefault(filled.readings[f.variant].lengths, []).append(f)
-        lengths = {n: _log_sum(same) for n, same in sorted(by_length.items())} if len(filled.readings) > 1 else None
+        several = len(filled.readings) > 1
+        lengths = [LengthProbability(n, _log_sum(same)) for n, same in sorted(by_length.items())] if several else None
         return ChainCompletion(**vars(plain), parts=parts, standard_error=first.standard_error, lengths=lengths)
 
     def answer(self, answer: GivenAnswer, state: State) -> ScoredAnswer:
@@ -279,6 +289,14 @@ def _size(variant: Variant, support: int) -> int:
 
 
 @dataclass(frozen=True)
+class LengthProbability:
+    """The log-probability of a filling with this many tokens per blank."""
+
+    tokens: tuple[int, ...]
+    log_prob: float
+
+
+@dataclass(frozen=True)
 class ChainCompletion(Completion):
     """A filling with its probability over the whole vocabulary.
 
@@ -287,25 +305,22 @@ class ChainCompletion(Completion):
     lengths         log-probability by the number of tokens of the blanks; several where a word has several spellings
     """
 
+    KEYS = (*Completion.KEYS, "parts", "standard_error", "lengths")
+    OPTIONAL = ("lengths",)
+
     parts: tuple[str, ...] = ()
     standard_error: float = 0.0
-    lengths: Mapping[tuple[int, ...], float] | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        extra: dict[str, object] = {"parts": list(self.parts), "standard_error": self.standard_error}
-        if self.lengths is not None:
-            extra["lengths"] = [{"tokens": list(n), "log_prob": value} for n, value in self.lengths.items()]
-        return super().to_dict() | extra
+    lengths: list[LengthProbability] | None = None
 
 
-@dataclass(frozen=True)
-class ChainFilling:
+@dataclass(frozen=True, repr=False)
+class ChainFilling(Result):
     """The best fillings of a text under the chain rule averaged over all orders, and how far they are certain.
 
     text      as it was given
     model     the model that was asked
     completions  the best fillings found, best first: parts, text, log_prob
-    answers   the fillings that were asked for with `answers`: rank and odds, beside log_prob
+    answers   the fillings named in `answers`, with rank and odds beside log_prob; None if none was
     readings  each number of tokens per blank: lengths, its weight, and the mass of the fillings found that have it
     mass      all fillings found, of which the completions are the best, have this much probability at least
     bound     no filling that was not found has more; of words, in the tokenizer's own spelling
@@ -316,7 +331,6 @@ class ChainFilling:
     words     whether the text has a [WORD]
     alphabet  whether only some of the regular tokens could fill a blank
     joint     the name of its joint, "chain"; there is no table of cells
-    library   the completions as variants of the text, with `most_changes` or `library`; see `unmask.answers.library.Library`
 
     Rounding is allowed for in mass, bound, certain and the answers' ranks (`unmask.tables.lattice`).
 
@@ -325,10 +339,13 @@ class ChainFilling:
     (('group', 'men', 'women'), 1)
     """
 
+    KEYS = ("text", "joint", "mass", "bound", "certain", "passes", "stopped", "completions", "lengths", "answers")
+    OPTIONAL = ("lengths", "answers")
+
     text: str
     model: MaskedLM
     completions: list[ChainCompletion]
-    answers: list[ScoredAnswer]
+    answers: list[ScoredAnswer] | None
     readings: list[ReadingSeen]
     mass: float
     bound: float
@@ -339,25 +356,11 @@ class ChainFilling:
     words: bool = False
     alphabet: bool = False
     joint: str = RuleName(SEARCHED)
-    library: Library | None = None
 
-    def to_dict(self) -> dict[str, object]:
-        """The JSON of `unmask fill --json`."""
-        found: dict[str, object] = {
-            "text": self.text,
-            "joint": self.joint,
-            "mass": self.mass,
-            "bound": self.bound,
-            "certain": self.certain,
-            "passes": self.passes,
-            "stopped": self.stopped,
-            "completions": [completion.to_dict() for completion in self.completions],
-        }
-        if len(self.readings) > 1:
-            found["lengths"] = [vars(reading) | {"lengths": list(reading.lengths)} for reading in self.readings]
-        if self.answers:
-            found["answers"] = [answer.to_dict() for answer in self.answers]
-        return found | ({} if self.library is None else {"library": self.library.to_dict()})
+    @property
+    def lengths(self) -> list[ReadingSeen] | None:
+        """The readings, if there are several."""
+        return self.readings if len(self.readings) > 1 else None
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion: text, one column per blank with what fills it, log_prob, standard_error, product_log_prob."""
@@ -367,9 +370,10 @@ class ChainFilling:
         best = self.completions[0]
         return f"ChainFilling({best.text!r}, {exp(best.log_prob):.1%}, {len(self.completions)} completions)"
 
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{exp(c.log_prob):.2%}</td><td>{marked_html(c)}</td></tr>" for c in self.completions)
-        return f"<p>{escape(self.text)}<br>{escape(self.summary)}</p><table>{rows}</table>"
+    @property
+    def headline(self) -> str:
+        """The text, and what is certain."""
+        return f"{self.text}: {self.summary}"
 
     @property
     def summary(self) -> str:

@@ -7,27 +7,24 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from html import escape
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import log, sqrt
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from unmask.answers.asking import worse_than_uniform
-from unmask.answers.on_residues import read_regions, residue_ids, without_gaps
 from unmask.answers.on_texts import OnTexts, measure, texts_of
-from unmask.arguments import checked
-from unmask.errors import InputError, UnmaskWarning
+from unmask.errors import UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.function_network import FunctionNetwork
+from unmask.models.load import Model, loaded_anew
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.weights import LeftOut
-from unmask.options.answers import CheckOptions
-from unmask.options.option import documented
+from unmask.results import Result
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -37,8 +34,8 @@ TIMED_ROWS, TIMED_TOKENS = 64, 16
 MUCH_SPECIAL, MUCH_UNKNOWN, NEARLY_UNIFORM = 0.1, 0.02, 0.98
 
 
-@dataclass(frozen=True)
-class Check:
+@dataclass(frozen=True, repr=False)
+class Check(Result):
     """A model as it was understood, and `concerns`: what looks wrong; empty if nothing does.
 
     model          its name or folder
@@ -94,10 +91,6 @@ class Check:
     on_texts: OnTexts | None
     concerns: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON of `unmask check --json`."""
-        return asdict(self)
-
     def rows(self) -> list[tuple[str, str]]:
         """The facts of the model, as pairs of a name and a text."""
         before, after = (" ".join(part) or "nothing" for part in self.around)
@@ -147,49 +140,15 @@ class Check:
         lines = [f"{name:<16}{text}" for name, text in self.rows()]
         return "\n".join([*lines, *(f"looks wrong     {concern}" for concern in self.concerns)])
 
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{escape(name)}</td><td>{escape(text)}</td></tr>" for name, text in self.rows())
-        wrong = "".join(f"<li>{escape(concern)}</li>" for concern in self.concerns)
-        return f"<table>{rows}</table>" + (
-            f"<p>What looks wrong:</p><ul>{wrong}</ul>" if wrong else "<p>Nothing looks wrong.</p>"
-        )
 
-
-@documented(CheckOptions)
-@checked
-def check(
-    model: MaskedLM | str | Path | None = None,
-    data: str | Path | Sequence[str] | None = None,
-    regions: str | Path | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
-    progress: Progress | None = None,
-) -> Check:
-    """The facts of a model as it was read, and what looks wrong; on the user's texts too, if `data` has them.
-
-    Arguments: help(unmask.check)
-
-    >>> unmask.check().concerns
-    ()
-    """
-    CheckOptions.given(locals())
-    if regions is not None and data is None:
-        raise InputError("regions was given without data: give the sequences that have them")
-    names, texts = (None, None) if data is None else texts_of(data)
-    found_regions = None
-    if regions is not None and texts is not None:
-        found_regions, texts = read_regions(regions, names, texts), [without_gaps(text) for text in texts]
+def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None, progress: Progress | None) -> Check:
+    """The answer of `check`."""
+    texts = None if data is None else texts_of(data)[1]
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
-        lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device, dtype, None, rename, lang, shift, mask_token)
+        lm = model if isinstance(model, MaskedLM) else loaded_anew(model)
     said = [(warning.category, str(warning.message)) for warning in raised if issubclass(warning.category, UnmaskWarning)]
-    if found_regions is not None and residue_ids(lm) is None:
-        raise InputError(f"regions was given, and model {lm.name!r} does not read residues letter by letter: leave regions out")
-    found = None if texts is None else measure(lm, texts, progress, found_regions)
+    found = None if texts is None else measure(lm, texts, progress)
     words = lm.words
     before, after = words.around()
     config = lm.network.config

@@ -6,44 +6,32 @@ far its conditionals lie from the model's (A-KL); where the tokens that stood in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from math import exp
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import (
-    Alphabet,
-    Candidates,
-    Model,
-    answered,
-    asked,
-    for_each,
-    look_at_first,
-    mass_in_words,
-    one_or_many,
-    with_warning,
-)
+from unmask.answers.asking import Grid, answered, asked, for_each, look_at_first, mass_in_words
 from unmask.answers.completion import complete
 from unmask.answers.filling import with_gold
 from unmask.answers.plots import figure_path, save_figure
-from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import around_blanks
 from unmask.joints.deriving import derive_all
 from unmask.joints.faithfulness import read_joints
-from unmask.joints.joint import Joint
+from unmask.joints.joint import Joint, not_converged
 from unmask.joints.metrics import block_metrics, compatibility
 from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
-from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.options.answers import CompareOptions
-from unmask.options.option import documented
+from unmask.models.load import Model, as_model
+from unmask.models.masked_lm import MaskedLM
+from unmask.results import Result
 from unmask.runs.progress import Progress
 from unmask.tables.lattice import lattice
 from unmask.tables.revealing import Conditionals
@@ -56,12 +44,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ComparedCompletion:
+class ComparedCompletion(Result):
     """One filling of the blanks and its log-probability under each construction, given that it lies in the candidates.
 
     orders_log_prob is that of the chain rule averaged over all orders (`unmask.tables.lattice`), over the whole vocabulary
     or the alphabet.
     """
+
+    KEYS = ("tokens", "text", "gold=is_gold", "log_probs", "orders_log_prob")
 
     tokens: tuple[str, ...]
     text: str
@@ -71,11 +61,13 @@ class ComparedCompletion:
 
 
 @dataclass(frozen=True)
-class Description:
+class Description(Result):
     """One construction on this text, in nats; the last four are None where the gold tokens are unknown.
 
     gold_log_prob and the perplexities are those of the tokens that stood in the blanks.
     """
+
+    OPTIONAL = ("gold_log_prob", "g_kl", "u_ppl", "p_ppl")
 
     entropy: float
     total_correlation: float
@@ -86,8 +78,8 @@ class Description:
     p_ppl: float | None = None
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
     """The joints of all constructions over the same tables, and what can be said of each.
 
     text        as it was given
@@ -102,6 +94,9 @@ class Comparison:
     >>> found.joints['product'].mutual_information() < found.joints['chain'].mutual_information()
     True
     """
+
+    KEYS = ("text", "candidates_mass", "warning", "compatibility", "joints=descriptions", "ranked_by", "completions")
+    OPTIONAL = ("warning",)
 
     text: str
     joints: dict[str, Joint]
@@ -151,29 +146,10 @@ class Comparison:
             found.append(ComparedCompletion(filled.tokens, filled.text, log_probs, orders_log_prob, filled.is_gold))
         return found
 
-    def to_dict(self) -> dict[str, object]:
-        """The JSON of `unmask compare --json`."""
-        return {
-            "text": self.text,
-            "candidates_mass": self.candidates_mass,
-            **with_warning(self.joints.values()),
-            "compatibility": self.compatibility,
-            "joints": {
-                name: {key: value for key, value in vars(row).items() if value is not None}
-                for name, row in self.descriptions.items()
-            },
-            "ranked_by": self.ranked_by,
-            "completions": [
-                {
-                    "tokens": list(c.tokens),
-                    "text": c.text,
-                    "gold": c.is_gold,
-                    "log_probs": c.log_probs,
-                    "orders_log_prob": c.orders_log_prob,
-                }
-                for c in self.completions
-            ],
-        }
+    @property
+    def warning(self) -> str | None:
+        """A sentence if a construction did not converge."""
+        return not_converged(self.joints.values()) or None
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion, one column of probabilities per construction, then that of the chain rule over all orders."""
@@ -200,62 +176,37 @@ class Comparison:
     def __repr__(self) -> str:
         return f"Comparison({self.text!r}, {', '.join(self.joints)}; ranked by {self.ranked_by})"
 
+    @property
+    def headline(self) -> str:
+        """The text, and what the candidates hold."""
+        shape = " x ".join(map(str, self._tables.shape))
+        return f"{self.text}: {shape} {mass_in_words(self.candidates_mass, self._tables.sites)}"
+
     def _repr_html_(self) -> str:
-        described = "".join(
-            f"<tr><td>{name}</td><td>{row.entropy:.3f}</td><td>{row.total_correlation:.3f}</td><td>{row.a_kl:.4f}</td></tr>"
-            for name, row in self.descriptions.items()
-        )
-        return (
-            f"<p>{escape(self.text)}<br>{' &times; '.join(map(str, self._tables.shape))} "
-            f"{escape(mass_in_words(self.candidates_mass, self._tables.sites))}</p>"
-            f"<table><tr><th></th><th>entropy</th><th>total correlation</th><th>A-KL</th></tr>{described}</table>"
-            f"{self.to_frame().map('{:.2%}'.format).to_html()}"
-        )
+        import pandas
+
+        described = pandas.DataFrame({name: row.to_dict() for name, row in self.descriptions.items()}).T
+        return f"<p>{escape(self.headline)}</p>{described.to_html()}{self.to_frame().map('{:.2%}'.format).to_html()}"
 
 
-@one_or_many
-@documented(CompareOptions)
-@checked
-def compare(
-    text: Sequence[str],
-    model: Model = None,
-    joints: str | Sequence[str] = "all",
-    joint: str | None = None,
-    candidates: Candidates = None,
-    exact: bool = False,
-    top: int = 10,
-    positions: Sequence[int] | None = None,
-    targets: Sequence[str] | None = None,
-    alphabet: Alphabet = None,
-    figure: str | Path | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
+def comparisons(
+    texts: Sequence[str],
+    model: Model,
+    joints: str | Sequence[str],
+    joint: str | None,
+    grid: Grid,
+    top: int,
+    figure: str | PathLike[str] | None,
+    progress: Progress | None,
 ) -> Iterator[Comparison]:
-    """The joints of the blanks of a text, two or more, by every construction, or those named in `joints`.
-
-    The tokens that stood in the blanks are known where `positions` of a whole text are given, or `targets`, one per blank;
-    then the metrics are those of these tokens.
-
-    Arguments: help(unmask.compare)
-
-    >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,mrf,chain", candidates=32)
-    >>> list(found.joints), found.ranked_by
-    (['product', 'mrf', 'chain'], 'chain')
-    """
-    options = CompareOptions.given(locals())
+    """The answers of `compare`, one by one; everything is checked before the first."""
     names = [construction.name for construction in all_named(joints)]
     ranked_by = named(joint, "joint").name if joint is not None else DEFAULT if DEFAULT in names else names[-1]
     if ranked_by not in names:
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
-    where = figure_path(figure, len(text), (model, alphabet))
-    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
-    questions = for_each(text, lambda one: asked(lm, one, options))
+    where = figure_path(figure, len(texts), (model, grid.alphabet))
+    lm = as_model(model)
+    questions = for_each(texts, lambda text: asked(lm, text, grid))
     for question in questions:
         blanks = len(question.cloze.block)
         if blanks < 2:

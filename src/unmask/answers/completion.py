@@ -19,7 +19,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from math import exp, floor
 from typing import TYPE_CHECKING, NoReturn
 
@@ -27,12 +26,13 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from unmask.answers.search import Search
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading
 from unmask.models.text.words import WordMarks
-from unmask.options.answers import FillOptions
+from unmask.results import Result
 
 if TYPE_CHECKING:
     import pandas
@@ -57,7 +57,7 @@ class ReadingSeen:
 
 
 @dataclass(frozen=True)
-class Completion:
+class Completion(Result):
     """One filling of the blanks: its tokens, the whole text, and its log-probability under the joint and the product.
 
     Both are given that every blank lies in its candidate set.
@@ -74,6 +74,8 @@ class Completion:
     ('tea',)
     """
 
+    KEYS = ("tokens", "text", "gold=is_gold", "log_prob", "product_log_prob")
+
     tokens: tuple[str, ...]
     text: str
     log_prob: float
@@ -81,16 +83,6 @@ class Completion:
     spans: tuple[tuple[int, int], ...]
     is_gold: bool = False
     ids: tuple[int, ...] = ()
-
-    def to_dict(self) -> dict[str, object]:
-        """One entry of `completions` in JSON."""
-        return {
-            "tokens": list(self.tokens),
-            "text": self.text,
-            "gold": self.is_gold,
-            "log_prob": self.log_prob,
-            "product_log_prob": self.product_log_prob,
-        }
 
 
 def completions_frame(completions: Sequence[Completion], filled: str, *numbers: str) -> pandas.DataFrame:
@@ -120,15 +112,6 @@ def complete(model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: flo
     return Completion(tokens, text, log_prob, product_log_prob, tuple(spans), tuple(values) == cloze.gold, tuple(values))
 
 
-def marked_html(completion: Completion) -> str:
-    """The text in HTML, what fills the blanks in bold."""
-    out, end = "", 0
-    for start, stop in sorted(completion.spans):
-        out += f"{escape(completion.text[end:start])}<b>{escape(completion.text[start:stop])}</b>"
-        end = stop
-    return out + escape(completion.text[end:])
-
-
 @dataclass(frozen=True)
 class GivenAnswer:
     """An answer as the user wrote it, and the tokens of each blank."""
@@ -146,7 +129,7 @@ class GivenAnswer:
 
 
 @dataclass(frozen=True)
-class ScoredAnswer:
+class ScoredAnswer(Result):
     """A given answer's probability among all fillings of the text.
 
     rank     the lowest and the highest place that it can have among all fillings that the constraints allow; None where it
@@ -161,9 +144,6 @@ class ScoredAnswer:
     standard_error: float
     rank: tuple[int, int] | None
     odds: float = 1.0
-
-    def to_dict(self) -> dict[str, object]:
-        return {**vars(self), "tokens": list(self.tokens), "rank": None if self.rank is None else list(self.rank)}
 
 
 def read_answer(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> GivenAnswer:
@@ -243,11 +223,12 @@ def with_odds(answers: Sequence[ScoredAnswer]) -> list[ScoredAnswer]:
 class FilledBlanks:
     """The blanks of a text under constraints: what their tokens spell, which tokens they may take, which fillings pass."""
 
-    def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], options: FillOptions) -> None:
-        self.model, self.blanks, self.readings, self.differ = model, blanks, readings, options.differ
-        self.most_changes = options.most_changes
-        self.forbidden = {word.strip().casefold() for word in options.forbid or ()}
-        allow, match = options.allow or {}, options.match or {}
+    def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], search: Search) -> None:
+        self.model, self.blanks, self.readings, self.differ = model, blanks, readings, search.differ
+        if not all(word.strip() for word in search.forbid or ()):
+            raise InputError(f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave it out")
+        self.forbidden = {word.strip().casefold() for word in search.forbid or ()}
+        allow, match = search.allow or {}, {0: search.match} if isinstance(search.match, str) else search.match or {}
         for name, numbers in (("allow", allow), ("match", [n for n in match if n != 0])):
             for number in numbers:
                 if not 1 <= number <= len(blanks):
@@ -256,9 +237,8 @@ class FilledBlanks:
         named = {b - 1: pattern for b, pattern in match.items() if b != 0}
         self.patterns = {b: _compiled(pattern) for b, pattern in (every | named).items()}
         self.allowed_ids = {b - 1: self._allowed_ids(b - 1, words) for b, words in allow.items()}
-        for name in ("differ", "most_changes", "library"):
-            if getattr(options, name) and readings[0].cloze.gold is None:
-                raise InputError(f"{name} was given, and what stood in the blanks is not known: give a whole text and positions")
+        if search.differ and readings[0].cloze.gold is None:
+            raise InputError("differ was given, and what stood in the blanks is not known: give a whole text and positions")
 
     @cached_property
     def marks(self) -> WordMarks:
@@ -290,9 +270,6 @@ class FilledBlanks:
         gold = self.readings[0].cloze.gold
         if self.differ and tuple(i for ids in parts for i in ids) == gold:
             return "is what stood in the blanks, which differ leaves out"
-        made = 0 if gold is None else sum(i != old for ids, old in zip(parts, gold, strict=True) for i in ids)
-        if self.most_changes is not None and made > self.most_changes:
-            return f"has {made} changes, and most_changes is {self.most_changes}"
         for b, ids in enumerate(parts):
             if why := self._broken(b, ids):
                 return f"has {(self.spelled(b, ids) or ' '.join(self.model.decode(ids)))!r} at blank {b + 1}, which {why}"
