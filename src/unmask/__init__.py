@@ -50,8 +50,12 @@ if TYPE_CHECKING:
     from unmask.tables.profile import Profile as Profile
     from unmask.tables.unary import Tables as Tables
     from unmask.tables.unary import unary_tables as unary_tables
-    from unmask.training.loop import TrainingRun as TrainingRun
-    from unmask.training.run import train as train
+    from unmask.training.recipe import Causal as Causal
+    from unmask.training.recipe import HeldOut as HeldOut
+    from unmask.training.recipe import Masked as Masked
+    from unmask.training.recipe import Optimisation as Optimisation
+    from unmask.training.recipe import Shape as Shape
+    from unmask.training.run import TrainingRun as TrainingRun
     from unmask.translation.translate import Translations as Translations
     from unmask.translation.translate import translate as translate
     from unmask.variants.measured import Measured as Measured
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
     from unmask.verbs.compare import compare as compare
     from unmask.verbs.dependence import dependence as dependence
     from unmask.verbs.fill import fill as fill
+    from unmask.verbs.train import train as train
 
 _NAMES = {
     "unmask.lab": "lab",
@@ -96,8 +101,9 @@ _NAMES = {
     "unmask.serving.server": "serve",
     "unmask.tables.profile": "Profile",
     "unmask.tables.unary": "Tables unary_tables",
-    "unmask.training.loop": "TrainingRun",
-    "unmask.training.run": "train",
+    "unmask.training.recipe": "Causal HeldOut Masked Optimisation Shape",
+    "unmask.training.run": "TrainingRun",
+    "unmask.verbs.train": "train",
     "unmask.translation.translate": "Translations translate",
     "unmask.variants.measured": "Measured",
     "unmask.variants.mutants": "Mutants mutants",

@@ -133,12 +133,14 @@ class Written:
     metavar   the value's name in the help, such as BLANK=WORDS
     read      "module:function" from the words that were typed to the value
     repeat    the option may be repeated, and `read` gets a list
+    words     how many words the option takes
     short     a one-letter name
     """
 
     metavar: str = ""
     read: str = ""
     repeat: bool = False
+    words: int = 1
     short: str = ""
 
 

@@ -14,13 +14,14 @@ from safetensors.torch import load_file
 from test_run import SMALL
 from tokenizers import Tokenizer
 
+import flat
 import unmask
 from unmask.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.run.judge import CausalJudge
 from unmask.training.encoder import PackedBert
 from unmask.training.model_folder import new_model
-from unmask.training.objectives import Causal
+from unmask.training.objectives import CausalTasks
 from unmask.training.packing import PackedText
 from unmask.training.settings import TrainSettings
 
@@ -30,7 +31,7 @@ UNSET = {"layers": None, "width": None, "heads": None, "vocab": None}
 
 
 def train(out: Path, **options: Any) -> unmask.TrainingRun:
-    return unmask.train(made_up_lines(600), out=out, valid=made_up_lines(120, seed=1), **{**CAUSAL, **options})
+    return flat.train(made_up_lines(600), out=out, valid=made_up_lines(120, seed=1), **{**CAUSAL, **options})
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +42,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> unmask.TrainingRun:
 
 def test_every_token_but_the_first_of_a_segment_is_asked_for() -> None:
     text = packed_text([[3, 2], [6]], 12, VOCABULARY)
-    task = Causal().task(text, VOCABULARY, torch.Generator())
+    task = CausalTasks().task(text, VOCABULARY, torch.Generator())
     assert torch.equal(task.shown, text.ids) and int(task.total) == 4 + 3 + 7
     asked = [(r, i) for r, i in task.asked.nonzero().tolist()]
     assert asked == [(0, i) for i in (0, 1, 2, 3, 5, 6, 7)] + [(1, i) for i in range(7)]
     assert all(task.answer[r, i] == text.ids[r, i + 1] for r, i in asked)
-    assert Causal().slots(2, 12, 4.0) >= int(task.total)
+    assert CausalTasks().slots(2, 12, 4.0) >= int(task.total)
     full = packed_text([[10]], 12, VOCABULARY)  # nothing follows the last token of a full row
-    assert Causal().task(full, VOCABULARY, torch.Generator()).asked[0].tolist() == [True] * 11 + [False]
+    assert CausalTasks().task(full, VOCABULARY, torch.Generator()).asked[0].tolist() == [True] * 11 + [False]
 
 
 def test_no_position_looks_ahead_or_at_other_segments() -> None:
@@ -123,7 +124,7 @@ def test_resumed_and_begun_from_another_it_keeps_its_numbers(tmp_path: Path, tra
 
 
 def test_masked_and_causal_models_are_not_taken_for_each_other(tmp_path: Path, trained: unmask.TrainingRun) -> None:
-    masked = unmask.train(made_up_lines(600), out=tmp_path / "masked", **{**SMALL, "steps": 1, "valid_share": 0.1})
+    masked = flat.train(made_up_lines(600), out=tmp_path / "masked", **{**SMALL, "steps": 1, "valid_share": 0.1})
     with pytest.raises(UnmaskError, match="is a causal model"):
         MaskedLM.load(trained.out, device="cpu")
     with pytest.raises(UnmaskError, match="looks ahead"):

@@ -7,18 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from unmask.cli.app import app
+import flat
 from unmask.models.masked_lm import MaskedLM
 
 OPTIONS = ["--layers", "1", "--width", "16", "--heads", "2", "--vocab", "160", "--max-length", "32", "--segment-lengths", "16,32"]
 RUN = ["--batch-tokens", "256", "--steps", "4", "--device", "cpu", "--licence", "cc0-1.0"]
 
 
-def call(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    return result.exit_code, result.stdout, result.stderr
+def call(*words: object) -> flat.Ended:
+    return flat.command(*words)
 
 
 def test_train_writes_a_folder_that_unmask_loads(corpus: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from made_up import made_up_lines
 from safetensors.torch import load_file
 from together import SECONDS, started, together
 
+import flat
 import unmask
 from unmask.errors import InputError
 from unmask.training.corpus import Held, Parallel, TextSource, prepare, prepare_parallel
@@ -110,7 +111,7 @@ def command(shared: Path, out: Path, *words: object, texts: bool = True, **more:
 
 def alone(shared: Path, out: Path, **more: Any) -> unmask.TrainingRun:
     corpus = None if "parallel" in more else shared / "corpus.txt"
-    return unmask.train(corpus, **options_of(shared, out, **more))
+    return flat.train(corpus, **options_of(shared, out, **more))
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:

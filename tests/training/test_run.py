@@ -21,6 +21,7 @@ import torch
 from made_up import made_up_lines
 from safetensors.torch import load_file, save_file
 
+import flat
 import unmask
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.training.loop import CheckpointFolder
@@ -50,7 +51,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def go(shared: Path, out: Path, **options: Any) -> unmask.TrainingRun:
     given = {"valid": shared / "valid.txt", **SMALL, **options}
-    return unmask.train(shared / "corpus.txt", out=out, **given)
+    return flat.train(shared / "corpus.txt", out=out, **given)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,7 @@ def test_texts_in_memory_train_the_model_of_their_file(
     shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     given = {**SMALL, "out": tmp_path / "model"}
-    made = unmask.train(made_up_lines(600), valid=made_up_lines(120, seed=1), **given)
+    made = flat.train(made_up_lines(600), valid=made_up_lines(120, seed=1), **given)
     assert made.finished and same(weights(tmp_path / "model"), uninterrupted)
     card = (tmp_path / "model" / "README.md").read_text()
     assert "| 600 texts | " in card
@@ -240,9 +241,7 @@ def test_only_finite_numbers_make_a_checkpoint(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path)
     folder.save(1, {"model": {"w": torch.ones(3)}})
     for bad in (math.nan, math.inf, -math.inf):
-        with pytest.raises(
-            UnmaskError, match=r"w is not finite after step 2; the last good checkpoint is .*step-00000001.pt"
-        ):
+        with pytest.raises(UnmaskError, match=r"w is not finite after step 2; the last good checkpoint is .*step-00000001.pt"):
             folder.save(
                 2, {"model": {"v": torch.ones(2), "w": torch.tensor([1.0, bad])}, "optimisers": [{"step": torch.tensor(3)}]}
             )
@@ -386,13 +385,13 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared: Path, tmp_path: Path)
     given = {**SMALL, "out": tmp_path / "model"}
     for empty in ([], ["", "  \n"]):
         with pytest.raises(InputError, match="the corpus is empty"):
-            unmask.train(empty, valid=shared / "valid.txt", **given)
+            flat.train(empty, valid=shared / "valid.txt", **given)
     with pytest.raises(InputError, match="shorter than one batch"):
-        unmask.train(short, valid=shared / "valid.txt", **given)
+        flat.train(short, valid=shared / "valid.txt", **given)
     with pytest.raises(InputError, match="no segment is held out"):
-        unmask.train(short, valid_share=1e-9, **given)
+        flat.train(short, valid_share=1e-9, **given)
     with pytest.raises(InputError, match="has no text, give another file"):
-        unmask.train(short * 200, valid=["", " "], **given)
+        flat.train(short * 200, valid=["", " "], **given)
     assert not (tmp_path / "model").exists()
 
 
@@ -481,7 +480,7 @@ def test_a_run_goes_on_from_a_model_folder(shared: Path, tmp_path: Path) -> None
     strange = ["Ω ψ ж щ."] * 400
     with pytest.warns(UnmaskWarning, match=r"57% of the corpus is \[UNK\]"):
         options = {**SMALL, **shape, "steps": 1, "init": first}
-        unmask.train(strange, out=tmp_path / "strange", valid=strange, **options)
+        flat.train(strange, out=tmp_path / "strange", valid=strange, **options)
     go(shared, tmp_path / "on", init=first, max_minutes=0.0, steps=3, **shape)
     with pytest.raises(InputError, match="holds a run with init "):
         go(shared, tmp_path / "on", init=second, steps=3, resume=True, **shape)
@@ -499,11 +498,11 @@ def test_a_model_with_a_missing_part_is_not_a_start(shared: Path, tmp_path: Path
 def test_a_model_of_few_tokens_is_one_to_start_from(tmp_path: Path) -> None:
     texts = ["a b ab.", "b a ba."] * 100
     options = {**SMALL, "valid": texts, "steps": 1}
-    first = unmask.train(texts, out=tmp_path / "first", **options).out
+    first = flat.train(texts, out=tmp_path / "first", **options).out
     tokens = json.loads((first / "config.json").read_text())["vocab_size"]
     assert tokens < 64
     shape = {"layers": None, "width": None, "heads": None, "vocab": None}
-    made = unmask.train(texts, out=tmp_path / "second", init=first, **{**options, **shape})
+    made = flat.train(texts, out=tmp_path / "second", init=first, **{**options, **shape})
     assert made.finished and made.settings.vocab == tokens
     with pytest.raises(InputError, match=f"vocab {tokens} is out of range: give a whole number, at least 64"):
-        unmask.train(texts, out=tmp_path / "third", **{**options, "vocab": tokens})
+        flat.train(texts, out=tmp_path / "third", **{**options, "vocab": tokens})

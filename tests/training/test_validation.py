@@ -16,17 +16,15 @@ import pytest
 import torch
 from made_up import made_up_lines
 from test_run import SMALL
-from typer.testing import CliRunner
 
-import unmask
-from unmask.cli.app import app
+import flat
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.word_pieces import special_id
 from unmask.training.corpus import Held, Parallel, Prepared, held_out_source, prepare, prepare_parallel, sources
 from unmask.training.encoder import PackedBert
 from unmask.training.masking import FixedRate
 from unmask.training.model_folder import new_model
-from unmask.training.objectives import Causal, Masked
+from unmask.training.objectives import CausalTasks, MaskedTasks
 from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.settings import TrainSettings
 from unmask.training.trainer import Trainer
@@ -89,7 +87,7 @@ def test_the_loss_of_frequencies_is_that_counted_by_hand(objective: str, make: A
             source = source and i != vocabulary.end
     assert len(targets) > 50
     bert = PackedBert(new_model(settings(objective, pairs), vocabulary.size), causal=causal)
-    asked = Causal() if causal else Masked(FixedRate(1.0))
+    asked = CausalTasks() if causal else MaskedTasks(FixedRate(1.0))
     found = validate(bert, prepared.valid, vocabulary, asked, log_unigram=log_p)
     assert found.positions == len(targets)
     assert found.unigram == pytest.approx(-sum(float(log_p[i]) for i in targets) / len(targets))
@@ -155,23 +153,23 @@ SHORT = {**SMALL, "steps": 2, "lr": 1e-6}
 def test_a_run_that_learned_nothing_says_so(tmp_path: Path) -> None:
     told: list[str] = []
     with pytest.warns(UnmaskWarning, match=r"after 2 steps \(.* epochs\) the model has not learned: validation .*--epochs"):
-        made = unmask.train(TRAIN, out=tmp_path / "m", **SHORT, progress=lambda done, total, what="": told.append(what))
+        made = flat.train(TRAIN, out=tmp_path / "m", **SHORT, progress=lambda done, total, what="": told.append(what))
     assert not made.learned and made.validation.unigram is not None and made.validation.loss > made.validation.unigram
     assert made.to_dict()["learned"] is False and made.to_dict()["validation"]["unigram"] == made.validation.unigram
     assert f"{made.validation.unigram:.3f}" in str(made) and f"{made.validation.loss:.3f}" in str(made)
     assert "has not learned" in (tmp_path / "m" / "README.md").read_text()
     assert any(what.startswith(f"2 steps of {made.settings.batch_tokens:,} tokens: ") for what in told)
     with pytest.raises(InputError, match="is finished, and its model has not learned.*: name another --out"):
-        unmask.train(TRAIN, out=tmp_path / "m", **SHORT, resume=True)
+        flat.train(TRAIN, out=tmp_path / "m", **SHORT, resume=True)
 
 
 def test_a_run_that_learned_says_nothing(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnmaskWarning)
-        made = unmask.train(made_up_lines(600), out=tmp_path / "m", **{**SMALL, "steps": 60})
+        made = flat.train(made_up_lines(600), out=tmp_path / "m", **{**SMALL, "steps": 60})
     assert made.learned and "has not learned" not in (tmp_path / "m" / "README.md").read_text()
     with pytest.raises(InputError, match="is finished: name another --out"):
-        unmask.train(made_up_lines(600), out=tmp_path / "m", **{**SMALL, "steps": 60}, resume=True)
+        flat.train(made_up_lines(600), out=tmp_path / "m", **{**SMALL, "steps": 60}, resume=True)
     assert replace(made, validation=replace(made.validation, loss=9.0)).learned is False
 
 
@@ -179,7 +177,7 @@ def test_a_run_that_learned_says_nothing(tmp_path: Path) -> None:
 def test_pairs_that_were_not_learned(tmp_path: Path, objective: str) -> None:
     options = {**SHAPE, "steps": 1, "lr": 1e-6, "objective": objective, "valid_share": 0.2, "device": "cpu"}
     with pytest.warns(UnmaskWarning, match="the model has not learned"):
-        made = unmask.train(parallel=PAIRS, out=tmp_path / "m", **options)
+        made = flat.train(parallel=PAIRS, out=tmp_path / "m", **options)
     assert (made.validation.stutter is None) == (objective == "causal")
 
 
@@ -188,8 +186,8 @@ def test_the_command_says_how_much_it_does_and_what_came_of_it(tmp_path: Path) -
     options = [word for name, value in SHAPE.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     line = ["train", str(tmp_path / "corpus.txt"), "--out", str(tmp_path / "m"), "--steps", "2"]
     line += ["--valid-share", "0.2", "--device", "cpu", *options, "--lr", "1e-6"]
-    done = CliRunner().invoke(app, [*line, "--json"])
-    assert done.exit_code == 0 and json.loads(done.stdout)["learned"] is False
-    said = done.stderr.splitlines()
+    done = flat.command(*line, "--json")
+    assert done.code == 0 and json.loads(done.out)["learned"] is False
+    said = done.err.splitlines()
     plan = next(i for i, one in enumerate(said) if one.startswith("2 steps of 256 tokens: ") and " epochs of " in one)
     assert any(one.startswith("warning: after 2 steps") for one in said[plan + 1 :])

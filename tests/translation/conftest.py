@@ -9,7 +9,7 @@ import pytest
 import torch
 from made_up_language import SMALL, pairs
 
-import unmask
+import flat
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,16 +27,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def masked(folder: Path) -> Path:
     torch.set_num_threads(1)
-    return unmask.train(parallel=pairs(600, words=6), out=folder / "masked", steps=350, **SMALL).out
+    return flat.train(parallel=pairs(600, words=6), out=folder / "masked", steps=350, **SMALL).out
 
 
 @pytest.fixture(scope="session")
 def causal(folder: Path, masked: Path) -> Path:
     options = {**SMALL, "objective": "causal", "tokenizer": masked}
-    return unmask.train(parallel=pairs(600, words=6), out=folder / "causal", steps=180, **options).out
+    return flat.train(parallel=pairs(600, words=6), out=folder / "causal", steps=180, **options).out
 
 
 @pytest.fixture(scope="session")
 def refined(folder: Path, masked: Path) -> Path:
     options = {**SMALL, "init": masked, "vocab": None, "refinement": 1.0, "lr": 4e-3, "steps": 120}
-    return unmask.train(parallel=pairs(600, words=6), out=folder / "refined", **options).out
+    return flat.train(parallel=pairs(600, words=6), out=folder / "refined", **options).out

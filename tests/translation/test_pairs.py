@@ -25,7 +25,7 @@ from unmask.sampling.target import Target
 from unmask.training.encoder import PackedBert
 from unmask.training.masking import UniformRate
 from unmask.training.model_folder import new_model
-from unmask.training.objectives import Causal, Masked
+from unmask.training.objectives import CausalTasks, MaskedTasks
 from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.settings import TrainSettings
 from unmask.translation.beam_search import CausalPairs, beam_search
@@ -56,11 +56,11 @@ def test_a_translation_has_positions_from_the_end_of_the_sources_room_on() -> No
 
 def test_only_the_translation_is_asked_for_and_its_end_by_a_causal_model() -> None:
     text, generator = packed(), torch.Generator().manual_seed(0)
-    asked = Causal().task(text, VOCABULARY, generator).asked[0].nonzero().squeeze(1).tolist()
+    asked = CausalTasks().task(text, VOCABULARY, generator).asked[0].nonzero().squeeze(1).tolist()
     assert asked == [4, 5, 6, 10, 11, 12, 13]
-    everything = Masked(UniformRate(1.0, 1.0)).task(text, VOCABULARY, generator)
+    everything = MaskedTasks(UniformRate(1.0, 1.0)).task(text, VOCABULARY, generator)
     assert torch.equal(everything.asked, text.maskable)
-    too = Masked(UniformRate(1.0, 1.0), source=0.999999).task(text, VOCABULARY, generator)
+    too = MaskedTasks(UniformRate(1.0, 1.0), source=0.999999).task(text, VOCABULARY, generator)
     assert int(too.asked.sum()) == 5 + 4 and int((too.shown == 4).sum()) == 9
 
 

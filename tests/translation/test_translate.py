@@ -13,10 +13,9 @@ import pytest
 import torch
 from made_up_language import SMALL, pairs, share_right
 from safetensors.torch import load_file, save_file
-from typer.testing import CliRunner
 
+import flat
 import unmask
-from unmask.cli.app import app
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
@@ -168,7 +167,7 @@ def test_options_of_training_change_the_model(folder: Path, tmp_path: Path) -> N
     seen = []
     for number, change in enumerate(({}, {"mask_source": 0.2}, {"refinement": 0.5}, {"dropout": 0.2}, {"label_smoothing": 0.1})):
         options = {**SMALL, "steps": 2, "warmup": 1, **change}
-        run = unmask.train(parallel=pairs(200, words=6), out=tmp_path / str(number), **options)
+        run = flat.train(parallel=pairs(200, words=6), out=tmp_path / str(number), **options)
         seen.append(load_file(run.out / "model.safetensors")["cls.predictions.transform.dense.weight"])
         assert all(name.replace("_", "-") in (run.out / "README.md").read_text() for name in change)
     assert not any(torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
@@ -179,11 +178,11 @@ def test_a_run_that_stopped_goes_on_with_the_same_numbers(folder: Path, tmp_path
 
     options = {**SMALL, "steps": 4, "warmup": 1, "dropout": 0.2, "refinement": 0.5}
     corpus = pairs(200, words=6)
-    unmask.train(parallel=corpus, out=tmp_path / "whole", **options)
-    assert unmask.train(parallel=corpus, out=tmp_path / "parts", max_minutes=0.0, **options).status == "paused"
+    flat.train(parallel=corpus, out=tmp_path / "whole", **options)
+    assert flat.train(parallel=corpus, out=tmp_path / "parts", max_minutes=0.0, **options).status == "paused"
     with pytest.raises(InputError, match="holds a run with corpus .*, not "):  # other pairs would be held out
-        unmask.train(parallel=corpus, out=tmp_path / "parts", resume=True, **{**options, "valid_share": 0.3})
-    unmask.train(parallel=corpus, out=tmp_path / "parts", resume=True, **options)
+        flat.train(parallel=corpus, out=tmp_path / "parts", resume=True, **{**options, "valid_share": 0.3})
+    flat.train(parallel=corpus, out=tmp_path / "parts", resume=True, **options)
     for file in ("model.safetensors", "length_head.safetensors"):
         whole, parts = (load_file(tmp_path / name / file) for name in ("whole", "parts"))
         assert whole.keys() == parts.keys() and all(torch.equal(whole[name], parts[name]) for name in whole)
@@ -192,12 +191,12 @@ def test_a_run_that_stopped_goes_on_with_the_same_numbers(folder: Path, tmp_path
 def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Path, tmp_path: Path) -> None:
     (tmp_path / "s.txt").write_text("\n".join([SOURCES[0], "", SOURCES[1]]) + "\n")
     (tmp_path / "t.txt").write_text("\n".join([TARGETS[0], "", TARGETS[1]]) + "\n")
-    run = CliRunner().invoke(app, ["translate", str(tmp_path / "s.txt"), "--model", str(masked), "--reference",
-                                   str(tmp_path / "t.txt"), "--out", str(tmp_path / "o.jsonl"), "--device", "cpu"])  # fmt: skip
-    assert run.exit_code == 0, run.output
+    run = flat.command("translate", str(tmp_path / "s.txt"), "--model", str(masked), "--reference",
+                                   str(tmp_path / "t.txt"), "--out", str(tmp_path / "o.jsonl"), "--device", "cpu")  # fmt: skip
+    assert run.code == 0, run.err
     rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     assert [bool(row["text"]) for row in rows] == [True, False, True] and rows[1]["energy"] is None
-    assert {"text", "energy", "log_prob", "passes", "stutter"} <= set(rows[0]) and "BLEU" in run.output
+    assert {"text", "energy", "log_prob", "passes", "stutter"} <= set(rows[0]) and "BLEU" in run.out
 
 
 @pytest.mark.parametrize(
@@ -235,8 +234,8 @@ def test_what_is_read_is_not_written_over_and_words_that_cannot_be_spelled_are_t
     assert file.read_text().startswith("kalo.")
     before = {path: path.read_bytes() for path in masked.iterdir() if path.is_file()}
     for name in ("config.json", "new.jsonl"):
-        done = CliRunner().invoke(app, ["translate", str(file), "--model", str(masked), "--out", str(masked / name)])
-        assert done.exit_code == 2 and done.stderr.startswith("error: out ") and done.stderr.count("\n") == 1
+        done = flat.command("translate", str(file), "--model", str(masked), "--out", str(masked / name))
+        assert done.code == 2 and done.err.startswith("error: out ") and done.err.count("\n") == 1
     assert {path: path.read_bytes() for path in masked.iterdir() if path.is_file()} == before
     with pytest.raises(InputError, match="did not write"):
         unmask.translate(["kalo."], model=masked, device="cpu", out=file)
@@ -296,9 +295,9 @@ def test_a_tokenizer_of_another_model_is_refused(request: pytest.FixtureRequest,
     rule["model"]["vocab"] = foreign_tokenizers()[change](rule["model"]["vocab"])
     file.write_text(json.dumps(rule))
     (tmp_path / "in.txt").write_text(SOURCES[0] + "\n")
-    done = CliRunner().invoke(app, ["translate", str(tmp_path / "in.txt"), "--model", str(folder), "--device", "cpu"])
-    assert done.exit_code == 2 and done.stdout == "" and "tokenizer" in done.stderr, done.output
-    assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
+    done = flat.command("translate", str(tmp_path / "in.txt"), "--model", str(folder), "--device", "cpu")
+    assert done.code == 2 and done.out == "" and "tokenizer" in done.err, done
+    assert len([line for line in done.err.splitlines() if line.startswith("error: ")]) == 1
 
 
 def test_a_tokenizer_without_special_tokens_is_refused(causal: Path, tmp_path: Path) -> None:
@@ -357,10 +356,10 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
         ({"parallel": (["a b"], ["c d"]), "valid_share": 1e-9}, "give more pairs or a larger --valid-share"),
     ):
         with pytest.raises(InputError, match=message):
-            unmask.train(**{**SMALL, "out": tmp_path / "model", "steps": 1, **options})
+            flat.train(**{**SMALL, "out": tmp_path / "model", "steps": 1, **options})
     assert not (tmp_path / "model").exists()
     long = ["ka lo mi " * 10] * 9
     with pytest.warns(UnmaskWarning, match="9 of 209 pairs are longer than 14 source tokens"):
         sources, targets = pairs(200, words=6)
         options = {**SMALL, "steps": 1}
-        unmask.train(parallel=(sources + long, targets + long), out=tmp_path / "some", **options)
+        flat.train(parallel=(sources + long, targets + long), out=tmp_path / "some", **options)

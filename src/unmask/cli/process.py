@@ -106,7 +106,7 @@ def _report_interrupt() -> None:
     from unmask.runs.outputs import run_in
 
     verb, out = _Interrupt.command
-    if isinstance(out, Path) and run_in(out) == verb and rank() == 0:
+    if isinstance(out, str | Path) and run_in(Path(out)) == verb and rank() == 0:
         print_line(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
 
 

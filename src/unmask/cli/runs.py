@@ -1,4 +1,4 @@
-"""Commands of runs and studies: `evaluate`, `frontier`, `sample`, `diagnose`, `train`, `translate`, `serve` and `lab ...`."""
+"""Commands of runs and studies: `evaluate`, `frontier`, `sample`, `diagnose`, `serve` and `lab ...`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from unmask.errors import InputError
 from unmask.joints.registry import named
 from unmask.options import VERBS
 from unmask.runs.lines import refuse_file_name
-from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -82,44 +81,6 @@ def _print_frontier(out: Any, found: Frontier) -> None:
     rows = ([point["decoder"], *cells(point)] for point in found.points)
     terminal.print_table(console, ["passes", "nats per token", f"minus {found.best}"], rows, first="decoder")
     terminal.messages().print(f"\nrows, table and figure are in {out}")
-
-
-def train(given: dict[str, Any]) -> None:
-    """Print where the model is, and how to continue a run that is not finished."""
-    made = terminal.answered("train", given, print, lines=True, watched=_with_plan)
-    if made.status == "interrupted":
-        raise KeyboardInterrupt
-    if process.rank():
-        return
-    if not made.finished:
-        terminal.messages().print(process.RESUME)
-
-
-def _with_plan(report: Progress | None) -> Progress:
-    """The same report; the first one of steps, which says how many there will be, is printed as a line."""
-    printed = False
-
-    def with_plan(done: int, total: int, what: str = "") -> None:
-        nonlocal printed
-        if total and not printed:
-            terminal.messages().print(what, soft_wrap=True, highlight=False)
-            printed, what = True, "training"
-        if report:
-            report(done, total, what)
-
-    return with_plan
-
-
-def translate(given: dict[str, Any]) -> None:
-    """Print translations as JSON lines, and figures where there are references."""
-    import unmask
-
-    with terminal.progress() as report:
-        made = unmask.translate(**given, progress=report)
-    if "out" not in given:
-        print(made.lines(), end="")
-    if made.figures is not None:
-        (terminal.console() if "out" in given else terminal.messages()).print(str(made.figures), soft_wrap=True, highlight=False)
 
 
 def serve(given: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """From a corpus to the data of a run: its tokenizer, packed rows and held-out rows, with their fingerprints.
 
 Texts are .txt, .txt.xz, .txt.gz and .jsonl files, or in memory. A line is cut after sentence ends; its sentences are joined from
-the left while the segment stays within L tokens, the start and end tokens included. L is drawn for each line from a few lengths by
-a hash of its text, so that a model meets single sentences and whole paragraphs and the cut does not depend on the order of the
+the left while the segment stays within L tokens, the start and end tokens included. L is drawn for each line from a few lengths
+by a hash of its text, so that a model meets single sentences and whole paragraphs and the cut does not depend on the order of the
 corpus. A sentence longer than L is a segment of its own; one longer than the model's limit is cut between words.
 
 Results are computed once: each has a folder in the user's cache, named by a fingerprint of all inputs, and appears there when it
@@ -47,6 +47,7 @@ from unmask.runs.fingerprint import content_hash, file_hash, fingerprint
 from unmask.runs.lines import numbered_lines, text_lines
 from unmask.runs.progress import Progress
 from unmask.training.packing import PackedRows, TokenPart, continuing_pieces, pack, validation_rows
+from unmask.training.recipe import Corpus, Side
 from unmask.training.settings import TrainSettings
 from unmask.translation.beam_search import beam_search, load_causal_pairs
 from unmask.translation.pairs import SHORTEST, SPECIAL, PairLayout
@@ -62,15 +63,9 @@ _PARALLEL_FROM_BYTES = 8_000_000
 _LINES_PER_REPORT = 50_000
 MUCH = 0.02
 """A corpus with a larger share of unknown tokens does not suit its tokenizer."""
-Corpus = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""A corpus as a user names it: a file, several files, or a list of texts."""
-Side = str | os.PathLike[str] | Sequence[str]
-"""One side of a parallel corpus: a file, or a list of texts."""
 Pair = tuple[list[int], list[int]]
 """Tokens of a source and of its translation."""
 TEACHER_BEAM = 5
-HEAVIEST = 1_000_000
-"""The largest weight of a file."""
 _worker: tuple[Segmenter, type[np.unsignedinteger]] | None = None
 
 
@@ -329,9 +324,6 @@ def sources(corpus: Corpus, weights: Sequence[float] | None = None, name: str = 
     weights = [1.0] * count if weights is None or len(weights) == 0 else weights
     if len(weights) != count:
         raise InputError(f"{len(weights)} weights for {count} corpus files: give one --weight per file, in their order")
-    for weight in weights:
-        if not 0 < weight <= HEAVIEST:
-            raise InputError(f"weight {weight} is out of range: give a number above 0, at most {HEAVIEST:,}")
     if are_files:
         return [TextSource.file(user_path(p, name), w, name) for p, w in zip(items, weights, strict=True)]
     return [TextSource(f"{len(items):,} texts", None, tuple(map(str, items)), weights[0])]
@@ -360,10 +352,6 @@ class Held:
 
     source: TextSource | None = None
     share: float = 0.02
-
-    def __post_init__(self) -> None:
-        if self.source is None and not 0 < self.share < 1:
-            raise InputError(f"valid_share {self.share:g} is out of range: give a share between 0 and 1, or a --valid file")
 
 
 @dataclass(frozen=True)

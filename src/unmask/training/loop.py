@@ -1,4 +1,4 @@
-"""A run: steps of the trainer until the end, an interrupt or a NaN; its log, checkpoints and validations; its result.
+"""Steps of the trainer until the end, an interrupt or a NaN; their log, checkpoints and validations.
 
 The log, training/log.jsonl, has losses every few steps, and every validation. A run validates ten times and writes twenty
 checkpoints, each whole or not at all; the last two are kept. One is good if it reads, belongs to this run and holds finite
@@ -15,11 +15,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from html import escape
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 
@@ -29,12 +27,8 @@ from unmask.models.source import first_line
 from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.progress import Progress
 from unmask.training.packing import PackedRows
-from unmask.training.settings import TrainSettings
 from unmask.training.trainer import StepNumbers, Trainer, rate_at
 from unmask.training.validation import Validation
-
-if TYPE_CHECKING:
-    import pandas
 
 _FLUSH_STEPS = 50
 _FLUSH_SECONDS = 2.0
@@ -279,83 +273,3 @@ def not_finite(state: dict[str, Any]) -> str:
         for place, moments in optimiser.get("state", {}).items():
             tensors |= {f"{name} of parameter {place}": moment for name, moment in moments.items()}
     return next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), "")
-
-
-@dataclass(frozen=True)
-class TrainingRun:
-    """A run that finished, was interrupted or paused, and the model folder `out` that it left.
-
-    out          the folder of the model
-    status       "finished", "interrupted" or "paused"
-    step         steps done, of settings.steps
-    validation   loss in nats, accuracy and positions: with 15 % of held-out tokens masked, or of the next token (causal)
-    parameters   of the model
-    tokens       in an epoch
-    epochs       of all steps
-    settings     what decided the weights, those that were chosen for the data included
-    learned      whether the validation loss is better than that of the tokens' frequencies (`validation.unigram`), and, of a
-                 masked model of pairs, whether it does more than repeat one token
-
-    >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
-    >>> run = unmask.train(texts, out="friends", layers=1, width=16, heads=1, vocab=80, max_length=16,
-    ...                    batch_tokens=128, steps=2, valid_share=0.2, device="cpu")
-    >>> run.step, run.out.name
-    (2, 'friends')
-    """
-
-    out: Path
-    status: Status
-    step: int
-    validation: Validation
-    parameters: int
-    tokens: int
-    epochs: float
-    settings: TrainSettings
-
-    @property
-    def finished(self) -> bool:
-        """Whether all steps are done; `resume=True` continues a run that is not."""
-        return self.status == "finished"
-
-    @property
-    def learned(self) -> bool | None:
-        """Whether the model has learned anything; if not, or little, `validation.doubt` gives the reason."""
-        return self.validation.learned
-
-    def to_dict(self) -> dict[str, Any]:
-        """The object that `--json` prints."""
-        return {
-            "out": str(self.out),
-            "status": self.status,
-            "step": self.step,
-            "steps": self.settings.steps,
-            "validation": asdict(self.validation),
-            "learned": self.learned,
-            "parameters": self.parameters,
-            "tokens": self.tokens,
-            "epochs": self.epochs,
-            "settings": self.settings.to_dict(),
-        }
-
-    def to_frame(self) -> pandas.DataFrame:
-        """The log, one row per note: step, loss, lr, tokens_per_second, valid_loss, valid_accuracy, seconds."""
-        import pandas
-
-        return pandas.DataFrame(read_log(self.out / "training" / "log.jsonl"))
-
-    def __str__(self) -> str:
-        figures = f"validation {self.validation.loss:.3f} nats, {self.validation.accuracy:.1%}"
-        frequencies = f"(the tokens' frequencies alone: {self.validation.unigram:.3f})"
-        return f"{self.out}: {self.status} at step {self.step:,} of {self.settings.steps:,}, {figures} {frequencies}"
-
-    def _repr_html_(self) -> str:
-        rows = {
-            "model": str(self.out),
-            "status": f"{self.status} at step {self.step:,} of {self.settings.steps:,}",
-            "validation loss": f"{self.validation.loss:.3f} nats",
-            "frequencies alone": f"{self.validation.unigram:.3f} nats",
-            "validation accuracy": f"{self.validation.accuracy:.1%} of {self.validation.positions:,} positions",
-            "parameters": f"{self.parameters:,}",
-        }
-        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
-        return f"<table><tbody>{cells}</tbody></table>"

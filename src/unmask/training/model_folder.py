@@ -28,7 +28,7 @@ from unmask.training.corpus import Prepared
 from unmask.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from unmask.training.loop import TrainingRun
+    from unmask.training.run import TrainingRun
 
 INITIAL_DEVIATION = 0.02
 

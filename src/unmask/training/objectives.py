@@ -81,7 +81,7 @@ def hide(
 
 
 @dataclass(frozen=True)
-class Masked:
+class MaskedTasks:
     """Predict hidden positions, shown as `replacement` decides; `source` is the rate at which source tokens are hidden too."""
 
     scheme: MaskingScheme = field(default_factory=FixedRate)
@@ -104,7 +104,7 @@ class Masked:
 
 
 @dataclass(frozen=True)
-class Causal:
+class CausalTasks:
     """Predict the next token, everywhere."""
 
     causal = True
@@ -119,14 +119,16 @@ class Causal:
         return rows * length
 
 
-Objective = Masked | Causal
+Objective = MaskedTasks | CausalTasks
 
 
 def objective_of(settings: TrainSettings) -> Objective:
     """The objective that a run trains."""
     if settings.objective == "causal":
-        return Causal()
-    return Masked(parse_scheme(settings.masking), parse_replacement(settings.replacement), settings.loss, settings.mask_source)
+        return CausalTasks()
+    return MaskedTasks(
+        parse_scheme(settings.masking), parse_replacement(settings.replacement), settings.loss, settings.mask_source
+    )
 
 
 @torch.no_grad()

@@ -1,124 +1,150 @@
-"""`unmask.train`: a corpus in, a folder with a language model out."""
+"""A run from its corpus to its folder, and its result."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.text.word_pieces import load_word_pieces
-from unmask.options.option import documented
-from unmask.options.training import PAIRS_MASKING, PLAIN_MASKING, TrainOptions
+from unmask.results import Result
 from unmask.runs.files import read_object, reading, user_path, write_atomically, write_json
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.training.corpus import Corpus, Held, Parallel, Prepared, Side, held_out_source, prepare, prepare_parallel, sources
-from unmask.training.loop import CheckpointFolder, RunLog, TrainingRun, run_steps
+from unmask.training.corpus import Held, Parallel, Prepared, held_out_source, prepare, prepare_parallel, sources
+from unmask.training.loop import CheckpointFolder, RunLog, Status, read_log, run_steps
 from unmask.training.model_folder import Start, export_model, model_card
 from unmask.training.packing import seed_for
 from unmask.training.processes import joined
-from unmask.training.settings import BYTES_PER_TOKEN, Data, TrainSettings, choose_shape, planned, refuse_what_does_not_fit, settle
+from unmask.training.recipe import Causal, Corpus, HeldOut, Masked, Optimisation, PathLike, Shape, Side
+from unmask.training.settings import (
+    BYTES_PER_TOKEN,
+    Data,
+    TrainSettings,
+    choose,
+    planned,
+    refuse_what_does_not_fit,
+    settle,
+)
 from unmask.training.trainer import Trainer
 from unmask.training.validation import Validation
 from unmask.translation.pairs import fit_length_head
 
-Name = str | os.PathLike[str]
+if TYPE_CHECKING:
+    import pandas
+
 MORE = "give more --epochs or more text"
 
 
-@documented(TrainOptions)
-@checked
-def train(
-    corpus: Corpus | None = None,
-    *,
-    out: Name,
-    parallel: Sequence[Side] | None = None,
-    distil: Name | None = None,
-    weight: Sequence[float] | None = None,
-    size: str = "auto",
-    layers: int | None = None,
-    width: int | None = None,
-    heads: int | None = None,
-    vocab: int | None = None,
-    tokenizer: Name | None = None,
-    init: Name | None = None,
-    objective: str = "masked",
-    max_length: int = 128,
-    masking: str | None = None,
-    mask_source: float | None = None,
-    refinement: float | None = None,
-    replacement: str | None = None,
-    loss: str | None = None,
-    compatibility: float | None = None,
-    optimiser: str = "muon",
-    lr: float | None = None,
-    warmup: int = 500,
-    steps: int = 0,
-    epochs: float | None = None,
-    batch_tokens: int | None = None,
-    weight_decay: float = 0.01,
-    dropout: float | None = None,
-    label_smoothing: float = 0.0,
-    seed: int = 0,
-    valid: Corpus | None = None,
-    valid_share: float = 0.02,
-    max_minutes: float | None = None,
-    resume: bool = False,
-    device: str = "auto",
-    progress: Progress | None = None,
-) -> TrainingRun:
-    """Train a masked language model (or a causal one) from text, and leave it in the folder `out`.
+@dataclass(frozen=True)
+class TrainingRun(Result):
+    """A run that finished, was interrupted or paused, and the model folder `out` that it left.
 
-    An interrupt (Ctrl-C) ends the run after its step with a checkpoint and a usable model; `resume=True` continues it.
-
-    Arguments: help(unmask.train)
-
-    >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
-    >>> run = unmask.train(texts, out="friends", layers=1, width=16, heads=1, vocab=80, max_length=16,
-    ...                    batch_tokens=128, steps=2, valid_share=0.2, device="cpu")
-    >>> run.status
-    'finished'
+    out          the folder of the model
+    status       "finished", "interrupted" or "paused"
+    step         steps done, of `steps`
+    validation   loss in nats, accuracy and positions: with 15 % of held-out tokens masked, or of the next token (causal)
+    parameters   of the model
+    tokens       in an epoch
+    epochs       of all steps
+    settings     what decided the weights, those that were chosen for the data included
+    learned      whether the validation loss is better than that of the tokens' frequencies (`validation.unigram`), and, of a
+                 masked model of pairs, whether it does more than repeat one token; if not, `validation.doubt` has the reason
     """
-    arguments = locals()
-    options = TrainOptions.given(arguments)
-    folder = output_folder("out", out, (corpus, parallel, distil, tokenizer, init, valid))
+
+    KEYS = ("out", "status", "step", "steps", "validation", "learned", "parameters", "tokens", "epochs", "settings")
+    out: Path
+    status: Status
+    step: int
+    validation: Validation
+    parameters: int
+    tokens: int
+    epochs: float
+    settings: TrainSettings
+
+    @property
+    def steps(self) -> int:
+        """All steps of the run."""
+        return self.settings.steps
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done; `resume=True` continues a run that is not."""
+        return self.status == "finished"
+
+    @property
+    def learned(self) -> bool | None:
+        """Whether the model has learned anything."""
+        return self.validation.learned
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The log, one row per note: step, loss, lr, tokens_per_second, valid_loss, valid_accuracy, seconds."""
+        import pandas
+
+        return pandas.DataFrame(read_log(self.out / "training" / "log.jsonl"))
+
+    @property
+    def headline(self) -> str:
+        """The line that the command prints."""
+        figures = f"validation {self.validation.loss:.3f} nats, {self.validation.accuracy:.1%}"
+        frequencies = f"(the tokens' frequencies alone: {self.validation.unigram:.3f})"
+        return f"{self.out}: {self.status} at step {self.step:,} of {self.steps:,}, {figures} {frequencies}"
+
+    __str__ = headline.fget  # type: ignore[assignment]
+
+
+def trained(
+    corpus: Corpus | None,
+    out: PathLike,
+    parallel: Sequence[Side] | None,
+    distil: PathLike | None,
+    weight: Sequence[float] | None,
+    init: PathLike | None,
+    objective: Masked | Causal,
+    shape: Shape,
+    optimisation: Optimisation,
+    held_out: HeldOut,
+    seed: int,
+    max_minutes: float | None,
+    resume: bool,
+    device: str,
+    progress: Progress | None,
+) -> TrainingRun:
+    """The run of `unmask.train`, whose docstring has the arguments."""
+    read = (corpus, parallel, distil, shape.tokenizer, init, held_out.valid)
+    folder = output_folder("out", out, read)
     with joined(device) as processes:
         on, progress = processes.device, progress if processes.leads else None
         if processes.leads:
             _refuse_folder(folder, resume)
-        if (parallel is None) == (corpus is None):
-            raise InputError("train takes a corpus or --parallel SOURCE TARGET: give one of the two")
+        _refuse_mixed(corpus, parallel, distil, weight, objective, held_out)
         pairs = None if parallel is None else Parallel.of(parallel, distil)
         texts = [] if corpus is None else sources(corpus, weight)
-        start = None if init is None else Start.read(user_path(init, "init"), objective == "causal")
+        start = None if init is None else Start.read(user_path(init, "init"), objective.name == "causal")
         size_in_bytes = sum(source.size for source in (pairs.sides if pairs else texts))
         data = Data(size_in_bytes / BYTES_PER_TOKEN, pairs is not None, on.type)
-        settings = TrainSettings(
-            **choose_shape(size, data, arguments, start.shape if start else None, str(init)),
-            masking=masking if masking is not None else PAIRS_MASKING if pairs and objective == "masked" else PLAIN_MASKING,
-            parallel=pairs is not None,
-            **{name: getattr(options, name) for name in AS_GIVEN},
-        )
+        settings = choose(shape, objective, optimisation, seed, data, start)
         refuse_what_does_not_fit(settings, on, processes.size)
-        held = Held(None if valid is None else held_out_source(valid), valid_share)
-        spelling = _tokenizer(tokenizer, start, folder if resume else None)
+        held = Held(None if held_out.valid is None else held_out_source(held_out.valid), held_out.valid_share)
+        tokenizer = _tokenizer(shape.tokenizer, start, folder if resume else None)
         with processes.in_turn():
             if pairs:
-                prepared = prepare_parallel(pairs, settings, held, on, spelling, progress)
+                prepared = prepare_parallel(pairs, settings, held, on, tokenizer, progress)
             else:
-                prepared = prepare(texts, settings, held, spelling, progress)
+                prepared = prepare(texts, settings, held, tokenizer, progress)
         if start:
-            start.refuse_other_sizes(max_length, max(prepared.tokenizer.get_vocab().values()) + 1)
+            start.refuse_other_sizes(settings.max_length, max(prepared.tokenizer.get_vocab().values()) + 1)
         data = dataclasses.replace(data, tokens=prepared.packed.tokens)
-        settings = settle(settings, prepared.packed, data, arguments, processes)
+        chosen_by_user = {**vars(shape), **vars(objective), **vars(optimisation), "init": init}
+        settings = settle(settings, prepared.packed, data, chosen_by_user, processes)
         identity = {
             **settings.to_dict(),
             "init": start.weights if start else None,
@@ -138,18 +164,10 @@ def train(
             log = RunLog(own / "log.jsonl", settings.steps, done, progress, processes.leads)
             epochs = settings.steps / trainer.plan.steps_per_epoch
             if progress:
-                progress(done, settings.steps, planned(settings, data, epochs, arguments, done))
+                progress(done, settings.steps, planned(settings, data, epochs, chosen_by_user, done))
             status, step, figures = run_steps(trainer, prepared.valid, checkpoints, log, max_minutes, done)
-            run = TrainingRun(
-                out=folder,
-                status=status,
-                step=step,
-                validation=figures,
-                parameters=sum(p.numel() for p in trainer.parameters),
-                tokens=prepared.packed.tokens,
-                epochs=epochs,
-                settings=settings,
-            )
+            parameters = sum(p.numel() for p in trainer.parameters)
+            run = TrainingRun(folder, status, step, figures, parameters, prepared.packed.tokens, epochs, settings)
             if processes.leads:
                 _write(run, trainer.model, prepared, model_card(run, prepared, on, processes.size))
                 if run.finished:
@@ -158,11 +176,24 @@ def train(
     return run
 
 
-AS_GIVEN = (
-    *("max_length", "objective", "replacement", "loss", "compatibility", "optimiser", "warmup", "steps", "weight_decay", "seed"),
-    *("dropout", "label_smoothing", "mask_source", "refinement"),
-)
-"""Settings that an option decides alone, or that `settle` changes when the rows are known."""
+def _refuse_mixed(
+    corpus: Corpus | None,
+    parallel: Sequence[Side] | None,
+    distil: PathLike | None,
+    weight: Sequence[float] | None,
+    objective: Masked | Causal,
+    held_out: HeldOut,
+) -> None:
+    """Refuse options of pairs without pairs, and options of texts without texts."""
+    if (parallel is None) == (corpus is None):
+        raise InputError("train takes a corpus or --parallel SOURCE TARGET: give one of the two")
+    masked = objective if isinstance(objective, Masked) else Masked()
+    of_pairs = {"distil": distil, "mask_source": masked.mask_source, "refinement": masked.refinement or None}
+    of_texts = {"weight": weight, "valid": held_out.valid}
+    for name, value in (of_pairs if parallel is None else of_texts).items():
+        if value is not None:
+            what, other = ("a CORPUS of texts", "--parallel SOURCE TARGET")[:: 1 if parallel is None else -1]
+            raise InputError(f"{name} was given, which {what} does not use: leave it out, or use {other}")
 
 
 def _write(run: TrainingRun, model: BertMaskedLM, prepared: Prepared, card: str) -> None:
@@ -200,7 +231,7 @@ def _refuse_folder(out: Path, resume: bool) -> None:
         raise InputError(f"the run in {str(out)!r} is finished{more}: name another --out to train again")
 
 
-def _tokenizer(path: Name | None, start: Start | None, resumed: Path | None) -> Path | None:
+def _tokenizer(path: PathLike | None, start: Start | None, resumed: Path | None) -> Path | None:
     """The tokenizer to use: that at `path`, of the model to start from, or of the resumed run; None trains one."""
     if path is not None:
         return user_path(path, "tokenizer")

@@ -21,15 +21,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
 from unmask.errors import InputError
 from unmask.models.batching import whole_memory
+from unmask.results import Result
 from unmask.training.masking import parse_replacement, parse_scheme
 from unmask.training.packing import BatchPlan, PackedRows
 from unmask.training.processes import ALONE, Processes
+from unmask.training.recipe import Causal, Masked, Optimisation, Shape
+
+if TYPE_CHECKING:
+    from unmask.training.model_folder import Start
 
 BYTES_PER_TOKEN = 4
 TOKENS = {"cuda": 200_000_000, "cpu": 10_000_000}
@@ -41,6 +46,8 @@ LEAST_BATCH = 512
 USES_OF_A_TOKEN = 64
 LEAST_VOCAB = 256
 MASKED_SOURCE = 0.1
+PLAIN_MASKING, PAIRS_MASKING = "uniform:0.05-0.45", "uniform:0-1"
+"""Where none is named. In translations every number of masked tokens is equally likely, none and all included."""
 SEGMENTS = (24, 64)
 """Lengths that lines are cut to, beside max_length."""
 
@@ -73,7 +80,7 @@ PAIRS_ONLY = ("mask_source", "refinement")
 
 
 @dataclass(frozen=True)
-class TrainSettings:
+class TrainSettings(Result):
     """Shape, objective and optimisation of a run: all that decides its weights beside the data.
 
     parallel   whether texts are pairs of a source and its translation, each with half of max_length
@@ -85,7 +92,7 @@ class TrainSettings:
     vocab: int = 8192
     max_length: int = 128
     objective: Literal["masked", "causal"] = "masked"
-    masking: str = "uniform:0.05-0.45"
+    masking: str = PLAIN_MASKING
     replacement: str = "1,0,0"
     loss: Literal["factorised", "block"] = "factorised"
     compatibility: float = 0.0
@@ -189,29 +196,45 @@ def _power_of_two(most: float, least: int) -> int:
     return max(least, 1 << max(0, int(most).bit_length() - 1))
 
 
-def choose_shape(
-    size: str, data: Data, options: Mapping[str, Any], init: Mapping[str, int] | None, name: str = ""
-) -> dict[str, Any]:
-    """Every field of a preset: as in `options`, else as in the model to start from (`init`, at `name`), else by the size."""
-    preset = SIZES[data.size if size == "auto" else size]
+def choose(
+    shape: Shape, objective: Masked | Causal, optimisation: Optimisation, seed: int, data: Data, start: Start | None
+) -> TrainSettings:
+    """The settings before the rows are known: as the user chose, else as in the model to start from, else by the size."""
+    preset = SIZES[data.size if shape.size == "auto" else shape.size]
     chosen = preset._asdict()
-    if size == "auto":
+    if shape.size == "auto":
         chosen["vocab"] = min(preset.vocab, data.vocab)
-    for option in Preset._fields:
-        value = options[option]
-        fixed = init[option] if init and option in FIXED_BY_A_MODEL else None
-        if fixed is not None and value not in (None, fixed):
-            raise InputError(f"{option} {value} was given, but {name} has {fixed}: leave out --{option}, or --init")
-        chosen[option] = value if value is not None else chosen[option] if fixed is None else fixed
-    if init is None and chosen["vocab"] < LEAST_TRAINED:
+    if start:
+        chosen |= start.shape
+    for name, value in {**vars(shape), **vars(optimisation)}.items():
+        if start and name in FIXED_BY_A_MODEL and value not in (None, chosen[name]):
+            raise InputError(f"{name} {value} was given, but {start.folder} has {chosen[name]}: leave out --{name}, or --init")
+        if name in chosen and value is not None:
+            chosen[name] = value
+    if start is None and chosen["vocab"] < LEAST_TRAINED:
         raise InputError(f"vocab {chosen['vocab']} is out of range: give a whole number, at least {LEAST_TRAINED}")
-    return chosen
+    chosen |= {name: value for name, value in vars(objective).items() if value is not None}
+    if isinstance(objective, Masked) and objective.masking is None and data.pairs:
+        chosen["masking"] = PAIRS_MASKING
+    return TrainSettings(
+        **chosen,
+        max_length=shape.max_length,
+        objective=objective.name,  # type: ignore[arg-type]
+        optimiser=optimisation.optimiser,
+        warmup=optimisation.warmup,
+        steps=optimisation.steps or 0,
+        weight_decay=optimisation.weight_decay,
+        seed=seed,
+        dropout=optimisation.dropout or 0.0,
+        label_smoothing=optimisation.label_smoothing,
+        parallel=data.pairs,
+    )
 
 
 def settle(
     settings: TrainSettings, packed: PackedRows, data: Data, options: Mapping[str, Any], processes: Processes = ALONE
 ) -> TrainSettings:
-    """The settings with batch, steps, warm-up, dropout and masking of sources, as in `options` or for these rows.
+    """The settings with batch, steps, warm-up, dropout and masking of sources, as the user chose (`options`) or for these rows.
 
     The warm-up is at most a tenth of the steps.
     """
@@ -227,7 +250,7 @@ def settle(
     changes: dict[str, Any] = {}
     if own and options["dropout"] is None:
         changes["dropout"] = data.dropout(steps / plan.steps_per_epoch, causal)
-    if own and options["mask_source"] is None and settings.parallel and not causal:
+    if own and settings.parallel and not causal and options["mask_source"] is None:
         changes["mask_source"] = MASKED_SOURCE
     warmup = min(settings.warmup, max(1, steps // 10))
     return dataclasses.replace(settings, batch_tokens=batch, steps=steps, warmup=warmup, **changes)
@@ -239,7 +262,7 @@ def planned(settings: TrainSettings, data: Data, epochs: float, options: Mapping
     length = f"{settings.steps:,} steps of {settings.batch_tokens:,} tokens{after}: {epochs:.3g} epochs of {data.tokens:,} tokens"
     fixed = FIXED_BY_A_MODEL if options["init"] is not None else ("vocab",) if options["tokenizer"] is not None else ()
     values = settings.to_dict()
-    left_out = [name for name in CHOSEN if name not in fixed and options[name] in (None, 0 if name == "steps" else None)]
+    left_out = [name for name in CHOSEN if name not in fixed and options.get(name) is None]
     chosen = [name for name in left_out if values.get(name)]
     words = [f"--{name.replace('_', '-')} {values[name]}" for name in chosen]
     return f"{length}\nchosen for this data and device: {' '.join(words)}" if words else length

@@ -23,7 +23,7 @@ from torch import Tensor
 from unmask.training.corpus import Prepared
 from unmask.training.encoder import PackedBert, Slots
 from unmask.training.masking import FixedRate
-from unmask.training.objectives import Masked, Objective
+from unmask.training.objectives import MaskedTasks, Objective
 from unmask.training.packing import PackedRows, PackedText, Vocabulary, seed_for
 from unmask.training.processes import ALONE, Processes
 
@@ -97,7 +97,7 @@ def validate(
     log_unigram   log-frequencies of the tokens, whose loss on the same targets is Validation.unigram
     processes     share out the rows of each batch
     """
-    objective = objective or Masked(FixedRate(0.15))
+    objective = objective or MaskedTasks(FixedRate(0.15))
     device = vocabulary.special.device
     first, stop = processes.rows(batch_rows)
     slots = max(slots, objective.slots(stop - first, rows.length, rows.tokens_per_segment))
@@ -159,7 +159,7 @@ def stutter(bert: PackedBert, rows: PackedRows, vocabulary: Vocabulary) -> tuple
     and then masks those of all that had the lowest probabilities, fewer each time.
     """
     text = PackedText.of(torch.from_numpy(rows.ids[:ROWS].astype(np.int64)).to(vocabulary.special.device), vocabulary)
-    task = Masked(FixedRate(1.0)).task(text, vocabulary, torch.Generator(vocabulary.special.device).manual_seed(0))
+    task = MaskedTasks(FixedRate(1.0)).task(text, vocabulary, torch.Generator(vocabulary.special.device).manual_seed(0))
     made, sure = task.answer.clone(), torch.zeros(task.asked.shape, device=task.asked.device)
     masked, shown = task.asked, task.shown
     for left in range(STEPS - 1, -1, -1):

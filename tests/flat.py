@@ -1,0 +1,33 @@
+"""Verbs called with flat options, as a command line has them; and command lines themselves."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any, NamedTuple
+
+import unmask
+from unmask.cli import app
+from unmask.signature import arguments
+
+
+def train(corpus: Any = None, progress: Any = None, **options: Any) -> unmask.TrainingRun:
+    """`unmask.train` with the fields of its groups beside its parameters; None is left out."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return unmask.train(corpus, progress=progress, **arguments(unmask.train, given))
+
+
+class Ended(NamedTuple):
+    """Exit code, standard output and standard error of a command."""
+
+    code: int
+    out: str
+    err: str
+
+
+def command(*words: object) -> Ended:
+    """Run `unmask` with these words in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = app.run([str(word) for word in words])
+    return Ended(code, out.getvalue(), err.getvalue())
