@@ -72,7 +72,7 @@ class Case:
         if self.bound is None:
             return Point(self.decoder, self.passes).build(target, passes, None)
         entry = KERNELS[self.decoder]
-        made: RevealingDecoder = entry.build(target=target, passes=passes, **{entry.bound: self.bound})
+        made: RevealingDecoder = entry(**{entry.bound: self.bound}).on(target, passes)
         return made
 
     def options(self, longest: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ CHECKED = [
     *(f"unmask.lab.{name}" for name in ("dynamics", "estimation", "schedules")),
     *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "energy", "engine.memory")),
     *(f"unmask.sampling.{name}" for name in ("engine.passes", "engine.randomness", "enumeration", "kernels", "target")),
-    *(f"unmask.sampling.run.{name}" for name in ("advance", "groups")),
+    *(f"unmask.sampling.run.{name}" for name in ("advance", "chains")),
     *(
         f"unmask.scoring.{name}"
         for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "annealed_importance")

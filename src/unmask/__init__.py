@@ -39,10 +39,30 @@ if TYPE_CHECKING:
     from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
     from unmask.models.load import load as load
     from unmask.models.masked_lm import MaskedLM as MaskedLM
+    from unmask.sampling.registry import MH as MH
+    from unmask.sampling.registry import Ancestral as Ancestral
+    from unmask.sampling.registry import Annealing as Annealing
+    from unmask.sampling.registry import Block as Block
+    from unmask.sampling.registry import Confidence as Confidence
+    from unmask.sampling.registry import EntropyBound as EntropyBound
+    from unmask.sampling.registry import Gibbs as Gibbs
+    from unmask.sampling.registry import Interleaved as Interleaved
+    from unmask.sampling.registry import LeastDependent as LeastDependent
+    from unmask.sampling.registry import LowestEntropy as LowestEntropy
+    from unmask.sampling.registry import MaskPredict as MaskPredict
+    from unmask.sampling.registry import PairJoint as PairJoint
+    from unmask.sampling.registry import RandomSets as RandomSets
+    from unmask.sampling.registry import Refined as Refined
+    from unmask.sampling.registry import Revise as Revise
+    from unmask.sampling.registry import SequentialBlock as SequentialBlock
+    from unmask.sampling.registry import Tempering as Tempering
+    from unmask.sampling.registry import Threshold as Threshold
     from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
     from unmask.sampling.run.diagnostics import diagnose as diagnose
     from unmask.sampling.run.result import SampleRun as SampleRun
     from unmask.sampling.sample import sample as sample
+    from unmask.sampling.settings import SampleSettings as SampleSettings
+    from unmask.sampling.settings import Start as Start
     from unmask.scoring.results import PairScores as PairScores
     from unmask.scoring.results import Scores as Scores
     from unmask.scoring.score import score as score
@@ -93,9 +113,14 @@ _NAMES = {
     "unmask.joints.metrics": "block_metrics",
     "unmask.joints.registry": "CONSTRUCTIONS",
     "unmask.models.masked_lm": "MaskedLM",
+    "unmask.sampling.registry": (
+        "MH Gibbs Block SequentialBlock PairJoint Tempering Annealing Ancestral Refined MaskPredict Confidence Revise "
+        "EntropyBound Threshold LowestEntropy RandomSets Interleaved LeastDependent"
+    ),
     "unmask.sampling.run.diagnostics": "Diagnosis diagnose",
     "unmask.sampling.run.result": "SampleRun",
     "unmask.sampling.sample": "sample",
+    "unmask.sampling.settings": "SampleSettings Start",
     "unmask.scoring.results": "PairScores Scores",
     "unmask.scoring.score": "score",
     "unmask.serving.server": "serve",

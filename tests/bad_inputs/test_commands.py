@@ -201,8 +201,6 @@ TEXTS: list[tuple[str, str]] = [
     ("sample --out {new} --kernel ancestral --order magic", "magic"),
     ("sample --out {new} --kernel mask-predict --schedule magic", "magic"),
     ("sample --out {new} --top-k 0", "top"),
-    ("sample --out {new} --nucleus 0", "nucleus"),
-    ("sample --out {new} --nucleus 1.5", "nucleus"),
     ("sample --out {new} --temperature 0", "temperature"),
     ("sample --out {new} --temperature -1", "temperature"),
     ("sample --out {new} --chains 1000000000", "chains"),

@@ -19,7 +19,7 @@ TEXTS = ["the cat sat on the mat .", "a dog ran under the tree .", "the dog sat 
 
 
 def sampled(tiny, out):
-    draw_samples(SampleSettings.given(chains=2, sweeps=3, length=(3,)), tiny, out)
+    draw_samples(SampleSettings(chains=2, sweeps=3, length=(3,)), tiny, out)
     return pandas.read_parquet(out / "samples.parquet").to_csv()
 
 

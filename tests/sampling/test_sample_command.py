@@ -10,13 +10,13 @@ import time
 import numpy as np
 import pandas
 import pytest
+from sampling_cases import settings_of
 from typer.testing import CliRunner
 
 from unmask.cli.app import app
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
-from unmask.sampling.settings import SampleSettings
 
 
 def unmask(*arguments):
@@ -39,7 +39,11 @@ def test_a_run_leaves_samples_settings_diagnostics_and_figures(run_folder):
     frame = pandas.read_parquet(out / "samples.parquet")
     assert len(frame) == 32 and {"text", "energy", "chain", "sweep"} <= set(frame.columns)
     settings = json.loads((out / "settings.json").read_text())
-    assert settings["kernel"] == "mh" and settings["delayed"] == [1, 3] and "torch" in settings["begun"]["versions"]
+    assert (
+        settings["kernel"]["name"] == "mh"
+        and settings["kernel"]["delayed"] == [1, 3]
+        and "torch" in settings["begun"]["versions"]
+    )
     assert (out / "figures" / "chains.png").stat().st_size > 20_000
     assert json.loads((out / "diagnostics.json").read_text())["chains"] == 4
     assert "R-hat" in ran.output and "accepted" in ran.output and "invariant" in ran.output
@@ -98,7 +102,7 @@ def test_help_names_the_kernels_and_with_one_its_options():
     shown = " ".join(unmask("sample", "--help").output.split())
     for name in KERNELS:
         assert name in shown
-    assert "--chains-at-once" in shown and "--block-size" not in shown and "--together" not in shown
+    assert "--memory" in shown and "--block-size" not in shown and "--together" not in shown
     assert "--block-size" in unmask("sample", "--kernel", "block", "--help").output
     assert unmask("sample", "--together", 4).exit_code == 2
 
@@ -124,6 +128,6 @@ def test_an_interrupt_keeps_what_was_sampled_and_says_how_to_go_on(tiny, tiny_fo
     assert process.returncode == 130 and "give the same command again to continue" in told and "Traceback" not in told
     found = load_run(out).samples
     done = int(found["sweep"].max())
-    again = draw_samples(SampleSettings(length=(5,), chains=2, sweeps=min(done, 20)), tiny).samples
+    again = draw_samples(settings_of(length=(5,), chains=2, sweeps=min(done, 20)), tiny).samples
     kept = found[found["sweep"] <= 20]
     assert np.array_equal(np.stack(kept["ids"]), np.stack(again["ids"]))

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.tabular import TabularMLM
 from unmask.models.text.word_pieces import joined
+from unmask.sampling import registry
 from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.choosing import EntropyBound, under_bound
 from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.revealing import EntropyBound, under_bound
 from unmask.sampling.energy import Energy, energy_terms
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
@@ -197,5 +198,5 @@ def test_entropy_bound_fills_one_by_one_without_a_bound_to_lose_and_all_at_once_
     model = TabularMLM.random(3, 4, 2)
     target = Target(model, [model.mask_id] * 4)
     for gamma, steps in ((0.0, 4), (100.0, 1)):
-        state, passes = decode(EntropyBound(target, Passes(model), gamma=gamma), 3, ChainStreams(0, [0, 1, 2]).at(0, 0))
+        state, passes = decode(registry.EntropyBound(gamma=gamma).on(target), 3, ChainStreams(0, [0, 1, 2]).at(0, 0))
         assert passes.tolist() == [steps] * 3 and bool((state.ids < 3).all())

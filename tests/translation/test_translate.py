@@ -43,7 +43,7 @@ def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal:
 
 @pytest.mark.parametrize("name", [name for name in (*DECODERS, *MARKOV) if not entry_of(name).corrects])
 def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
-    steps = {"steps": 2} if name in MARKOV or "decoding_steps" in entry_of(name).options else {}
+    steps = {"steps": 2} if name in MARKOV or "decoding_steps" in entry_of(name).options() else {}
     which = {"kernel": name, "start_steps": 1} if name in MARKOV else {"decoder": name}
     found = translated(masked, **which, **steps, lengths=2)
     assert share_right(found.texts, TARGETS) > 0.6

@@ -100,7 +100,10 @@ def sample(given: dict[str, Any]) -> None:
             raise InputError(f"template {given['template']!r} and {text!r} were both given: give one text")
         refuse_file_name(text, f"give --init {text} to start from its texts")
         given["template"] = text
-    terminal.answered("sample", given, _print_run)
+    from unmask.sampling.settings import grouped
+
+    given.setdefault("kernel", "mh")
+    terminal.answered("sample", {"json": given.pop("json", False), **grouped(given)}, _print_run)
 
 
 def diagnose(given: dict[str, Any]) -> None:

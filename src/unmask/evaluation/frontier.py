@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,9 +34,8 @@ from unmask.runs.fingerprint import content_hash, provenance
 from unmask.runs.folder import RunFolder, refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.sampling.decoders.choosing import LowestEntropy, RandomSets
 from unmask.sampling.decoders.decoder import lowest
-from unmask.sampling.decoders.revealing import RevealingDecoder, Seen, law
+from unmask.sampling.decoders.revealing import LowestEntropy, RandomSets, RevealingDecoder, Seen, law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, with_law
@@ -84,10 +83,11 @@ class Point:
     def build(self, target: Target, passes: Passes, profile: Profile | None) -> RevealingDecoder:
         """The decoder for texts of the target's length."""
         if self.passes is None:
-            return SEQUENTIAL[self.decoder](target, passes, decoding_steps=target.sites)
-        entry = KERNELS[self.decoder]
-        given = {"profile": profile} if "profile" in entry.options else {}
-        made: RevealingDecoder = entry.build(target=target, passes=passes, decoding_steps=self.passes, **given)
+            decoder = SEQUENTIAL[self.decoder]
+            return decoder(target, passes, replace(decoder.options, decoding_steps=target.sites))
+        method = KERNELS[self.decoder]
+        profiled = {"profile": profile} if "profile" in method.options() else {}
+        made: RevealingDecoder = method(decoding_steps=self.passes, **profiled).on(target, passes)  # type: ignore[call-arg]
         return made
 
 
@@ -129,7 +129,7 @@ def frontier(
     points = [Point(name, n) for name in names for n in sorted(set(asked.passes)) if n < length]
     if not points:
         raise InputError(f"passes {', '.join(map(str, asked.passes))}: none is below the length, {length}: give smaller numbers")
-    reads_profile = any("profile" in KERNELS[point.decoder].options for point in points)
+    reads_profile = any("profile" in KERNELS[point.decoder].options() for point in points)
     points += [Point(name, None) for name in SEQUENTIAL]
     lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
     known = Profile.of(lm) if profile is None and reads_profile else None if profile is None else as_profile("profile", profile)

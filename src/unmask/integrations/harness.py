@@ -33,8 +33,6 @@ from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run.advance import build
-from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 from unmask.scoring.batch import GPU_LOGITS, ScoreSettings, begin
 from unmask.scoring.registry import DEFAULT, SCORES
@@ -302,14 +300,11 @@ class UnmaskLM(LM):
         target = Target(self.model, first.ids, given=given)
         bounded = KERNELS[self.options.decoder].bound
         steps = self.options.decoding_steps or (None if bounded else len(first.sites))
-        settings = SampleSettings(
-            kernel=self.options.decoder, decoding_steps=steps, decoding_temperature=first.temperature, seed=first.seed
-        )
+        decoder = KERNELS[self.options.decoder](decoding_steps=steps, decoding_temperature=first.temperature)  # type: ignore[call-arg]
         numbers = [crc32(repr(blanks.ids).encode()) for blanks in alike]
         rng = ChainStreams(first.seed, numbers, self.model.device).at(0, 0)
         texts = torch.tensor([blanks.ids for blanks in alike], device=self.model.device)
-        made: Any = build(settings, target, Passes(self.model))
-        state, _ = decode(made, len(alike), rng, texts)
+        state, _ = decode(decoder.on(target, Passes(self.model)), len(alike), rng, texts)
         return map(tuple, state.ids[:, list(first.sites)].tolist())
 
     def _cut(self, blanks: Blanks, tokens: Sequence[int]) -> str:

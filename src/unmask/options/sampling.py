@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
-from unmask.errors import InputError
 from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, FORMS
 from unmask.options.kinds import (
     AllowedTokens,
@@ -23,44 +22,21 @@ from unmask.options.kinds import (
 )
 from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
 from unmask.options.shared import LARGEST_SEED, ON_RAY, Loaded, Printed, SharedWork
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.registry import HOTTEST, KERNELS, LEAST_RESTART, LONGEST, MOST_STEPS, BlockShape, EnergyKind, Order, Scan
 
-EnergyKind = Literal["raw", "norm"]
-Scan = Literal["random", "fixed", "permutation"]
-BlockShape = Literal["window", "scattered"]
-Schedule = Literal["linear", "cosine"]
-Dependence = Literal["profile", "measured"]
-Order = Literal["random", "left-to-right", "right-to-left"]
-
-HOTTEST = 1e6
-MOST_CHAINS, MOST_SWEEPS, LONGEST, MOST_STEPS = 10**6, 10**9, 10**5, 10**6
-MOST_REFINEMENTS = 1_000
-"""Gibbs steps of a refined draw on average; it is not kept, nor reported on, before all of them are done."""
+MOST_CHAINS, MOST_SWEEPS = 10**6, 10**9
 TEMPERATURE = Real(0, HOTTEST, above=True)
 start_row, moves_row, blocks_row, decoding_row = map(grouped, ("Start and support", "Moves", "Blocks", "Decoding"))
 
 
-class Restart(Real):
-    """A probability of stopping before each Gibbs step, if the steps, 1 / restart on average, end in reasonable time."""
-
-    def check(self, name: str, given: Any) -> float:
-        restart = super().check(name, given)
-        if restart * MOST_REFINEMENTS < 1:
-            raise InputError(
-                f"{name} {restart:g} takes {1 / restart:.3g} passes per text on average, over the limit of {MOST_REFINEMENTS:,}: "
-                f"give {1 / MOST_REFINEMENTS:g} or more"
-            )
-        return restart
-
-
-RESTART = Restart(0, 1, above=True)
+READ = {name: (*one.options(), *(() if one.decodes else ("init", "random_start"))) for name, one in KERNELS.items()}
 
 
 @dataclass(frozen=True)
 class Sampling(Options):
     """Everything that decides which samples a run draws; see `unmask.sampling.settings`."""
 
-    reads: ClassVar[tuple[Reads, ...]] = (Reads("kernel", {name: entry.options for name, entry in KERNELS.items()}),)
+    reads: ClassVar[tuple[Reads, ...]] = (Reads("kernel", READ),)
 
     kernel: str = option("mh", Choice(tuple(KERNELS)), "What moves the chains, or a decoder")
     energy: EnergyKind = option("norm", Choice(get_args(EnergyKind)), "Which energy the chains sample")
@@ -100,9 +76,6 @@ class Sampling(Options):
     )
     proposal_temperature: float = moves_row(1.0, TEMPERATURE, "Of the proposed tokens.")
     top_k: int | None = moves_row(None, Whole(1, 10**9), "Propose the likeliest tokens only; the chain is then reducible.")
-    nucleus: float | None = moves_row(
-        None, Real(0, 1, above=True), "Propose the likeliest share of tokens only; the chain is then reducible."
-    )
     delayed: tuple[int, ...] = moves_row(
         (), Numbers(int, Whole(0, LONGEST)), "Delayed acceptance: decide in stages that end at these distances, such as 1,3."
     )
@@ -116,7 +89,6 @@ class Sampling(Options):
     decoding_steps: int | None = decoding_row(
         None, Whole(1, MOST_STEPS), "Steps to a whole text.", otherwise="10, or as many as a bound needs"
     )
-    schedule: Schedule = decoding_row("linear", Choice(get_args(Schedule)), "How many blanks are left after each step")
     decoding_temperature: float = decoding_row(1.0, Real(0, HOTTEST), "Of the predicted tokens; 0 takes the likeliest.")
     gamma: float | None = decoding_row(
         None,
@@ -127,9 +99,6 @@ class Sampling(Options):
     tau: float | None = decoding_row(
         None, Real(0, 1), "Probability of the likeliest token from which a blank is filled, instead of steps.", otherwise="0.9"
     )
-    dependence: Dependence = decoding_row(
-        "profile", Choice(get_args(Dependence)), "How blanks' dependence is known: by a profile, or measured in many passes."
-    )
     profile: Any = decoding_row(
         None,
         File(),
@@ -138,7 +107,9 @@ class Sampling(Options):
         python="Or a `Profile`.",
     )
     order: Order = decoding_row("random", Choice(get_args(Order)), "In which blanks are filled")
-    restart: float = decoding_row(0.1, RESTART, "Of refined draws: the probability of stopping before each Gibbs step.")
+    restart: float = decoding_row(
+        0.1, Real(LEAST_RESTART, 1), "Of refined draws: the probability of stopping before each Gibbs step."
+    )
 
 
 @dataclass(frozen=True)
@@ -158,9 +129,6 @@ class SampleOptions(Printed, SharedWork, Loaded, Sampling):
         None, Text(), "As --template.", argument=True, command_only=True, metavar="TEMPLATE", python="use template"
     )
     out: Any = output_row(None, File(), "Keep the run in this folder; the same command continues a run that was stopped.")
-    chains_at_once: int | None = model_row(
-        None, Whole(1, MOST_CHAINS), "Chains side by side; changes memory and speed, not the samples."
-    )
     memory: Any = model_row(None, Memory(), "For what the chains keep, such as 2GB or 0.5; the rest is computed again.")
 
 

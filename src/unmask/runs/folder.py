@@ -187,6 +187,11 @@ class RunFolder:
                 if stored.get(content) == self.settings.get(content):
                     continue
                 before, now = f"{before} ({stored.get(content)})", f"{now} ({self.settings.get(content)})"
+            while (
+                isinstance(before, dict) and isinstance(now, dict) and before != now
+            ):  # of a method: the first option that differs
+                option = next(one for one in [*now, *before] if before.get(one) != now.get(one))
+                name, before, now = f"{name}_{option}" if option == "name" else option, before.get(option), now.get(option)
             if before != now:
                 shown = name if name.isidentifier() else repr(name)
                 raise InputError(

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unmask.arguments import checked
 from unmask.checks import shown
 from unmask.errors import InputError
-from unmask.models.text.words import alphabet_tokens
-from unmask.options.option import documented
-from unmask.options.sampling import SampleOptions
-from unmask.runs.files import user_path
 from unmask.runs.folder import refuse_foreign
-from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.sampling.settings import SampleSettings
+from unmask.sampling.registry import EnergyKind, Method, entry_of
+from unmask.sampling.settings import SampleSettings, Start
 
 if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
@@ -28,45 +24,19 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 
-@documented(SampleOptions)
 @checked
 def sample(
     template: str | None = None,
     *,
-    kernel: str = "mh",
-    energy: str = "norm",
+    kernel: Method | str = "mh",
+    energy: EnergyKind = "norm",
     length: int | Sequence[int] | None = None,
     chains: int = 64,
     sweeps: int = 100,
     seed: int = 0,
     burn_in: int = 0,
     thin: int = 1,
-    init: PathLike | Sequence[str] | None = None,
-    random_start: bool = False,
-    allow: Mapping[int, Sequence[str]] | Sequence[str] | None = None,
-    alphabet: PathLike | Sequence[str] | None = None,
-    temperature: float | None = None,
-    scan: str | None = None,
-    block_size: int | None = None,
-    block_shape: str | None = None,
-    delayed: Sequence[int] | None = None,
-    proposal_temperature: float | None = None,
-    top_k: int | None = None,
-    nucleus: float | None = None,
-    ladder: Sequence[float] | None = None,
-    hot: float | None = None,
-    cold: float | None = None,
-    joint: str | None = None,
-    candidates: int | None = None,
-    decoding_steps: int | None = None,
-    schedule: str | None = None,
-    decoding_temperature: float | None = None,
-    gamma: float | None = None,
-    tau: float | None = None,
-    dependence: str | None = None,
-    profile: Any = None,
-    order: str | None = None,
-    restart: float | None = None,
+    start: Start | None = None,
     user_terms: Sequence[UserTerm] = (),
     out: PathLike | None = None,
     engine: str = "local",
@@ -78,27 +48,65 @@ def sample(
     lang: str | None = None,
     shift: bool = False,
     mask_token: str | None = None,
-    chains_at_once: int | None = None,
     memory: float | str | None = None,
     progress: Progress | None = None,
 ) -> SampleRun:
-    """Sample texts, and say how far to trust them (`.diagnosis`); arguments are the options of `unmask sample`.
+    """Sample texts, and say how far to trust them (`.diagnosis`).
 
-    Without a template, texts have `length` blanks. An option that the chosen kernel does not use is refused.
-
-    Arguments: help(unmask.sample)
+    Parameters
+    ----------
+    template
+        A text with [MASK] where tokens are sampled; the rest is held. Without it, texts have `length` blanks.
+    kernel
+        What moves the chains, or a decoder: a name, or an object with its options, such as `unmask.Block(block_size=3)`.
+    energy
+        Which energy the chains sample.
+    length
+        Tokens per text, or several lengths such as 8,12,16; 12 by default.
+    chains
+        Chains, or texts decoded at once.
+    sweeps
+        How often each chain redraws all of its tokens.
+    seed
+        Seed of all random choices.
+    burn_in
+        First sweeps that are not kept.
+    thin
+        Keep every n-th sweep.
+    start
+        Where chains start, and which tokens they may hold.
+    user_terms
+        Functions from token ids (n, T) to n numbers that are added to the energy.
+    out
+        Keep the run in this folder; the same command continues a run that was stopped.
+    memory
+        For what the chains keep, such as 2GB or 0.5; the rest is computed again.
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
     >>> len(run.to_frame())
     6
     """
-    given = locals()
-    SampleOptions.given(given)
-    if init is not None:
-        given["init"] = read_init(init, chains)
-    if alphabet is not None:
-        given["alphabet"] = alphabet_tokens(alphabet)
-    settings = SampleSettings.given(given)
+    start = start or Start()
+    for name, one, why in (
+        ("template", template, "the template has its own length"),
+        ("init", start.init, "starts have their own lengths"),
+    ):
+        if one not in (None, ()) and length is not None:
+            raise InputError(f"{name} and length were both given, and {why}: leave one out")
+    settings = SampleSettings(
+        kernel=kernel if isinstance(kernel, Method) else entry_of(kernel)(),
+        energy=energy,
+        template=template,
+        length=(12,) if length is None else (length,) if isinstance(length, int) else tuple(length),
+        chains=chains,
+        sweeps=sweeps,
+        seed=seed,
+        burn_in=burn_in,
+        thin=thin,
+        start=start,
+    )
+    if workers is not None and engine == "local":
+        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
     for term in user_terms:
         if not callable(term):
             raise InputError(f"user_terms has {shown(term)}, which is not a function: give functions of token ids")
@@ -109,7 +117,7 @@ def sample(
 
     refuse_without_arviz()
     if out is not None:
-        refuse_foreign(output_folder("out", out, (init, alphabet, model)), KIND)
+        refuse_foreign(output_folder("out", out, (model,)), KIND)
 
     reading, shared = (rename, lang, shift, mask_token), None
     if engine == "ray":
@@ -117,7 +125,7 @@ def sample(
         from unmask.sampling.run.sharing import SharedChains
 
         lm, on_ray = for_workers(model, device, dtype, reading, workers)
-        shared = SharedChains(settings, on_ray, chains_at_once, memory, tuple(user_terms))
+        shared = SharedChains(settings, on_ray, memory, tuple(user_terms))
     else:
         lm = as_model(model, device, dtype, *reading)
     run = draw_samples(
@@ -125,7 +133,6 @@ def sample(
         lm,
         out,
         name="bundled" if model is None else "in memory" if isinstance(model, MaskedLM) else str(model),
-        chains_at_once=chains_at_once,
         memory=memory,
         user_terms=tuple(user_terms),
         progress=progress,
@@ -134,17 +141,3 @@ def sample(
     if run.folder is not None:
         diagnose(run)
     return run
-
-
-def read_init(init: str | os.PathLike[str] | Sequence[str], most: int) -> tuple[str, ...]:
-    """Texts to start from: those of a file, one per line or FASTA, or the texts themselves; the first `most` of them."""
-    if isinstance(init, str | os.PathLike):
-        path = user_path(init, "init")
-        texts, where = list(plain_texts(path)), repr(source_name(path))
-    elif not isinstance(init, Iterable):
-        raise InputError(f"init {init!r} is neither a file nor a list of texts: give one of them")
-    else:
-        texts, where = [str(text).strip() for text in init if str(text).strip()], "init"
-    if not texts:
-        raise InputError(f"no text to start from: {where} has none; give one text per line")
-    return tuple(texts[:most])

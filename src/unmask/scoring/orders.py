@@ -116,9 +116,10 @@ def score_laws(
     found = {}
     for name in names:
         kernel, steps = decoder_of(name)
+        method = entry_of(kernel)(**({} if steps is None else {"decoding_steps": steps}))
         by_site, special = torch.zeros((2, n, k), dtype=torch.float64, device=model.device)
         for rows, target in _alike(model, batch):
-            decoder = entry_of(kernel).build(target=target, passes=passes, decoding_steps=steps, decoding_temperature=1.0)
+            decoder = method.on(target, passes)
             for part in rows.split(logit_rows(model, k, GPU_LOGITS)):
                 same = ChainStreams(settings.seed, [0] * len(part), model.device).at(0, 0)
                 one: Law = law(decoder, batch.ids[part], same)

@@ -8,7 +8,7 @@ from typing import Any
 from unmask.errors import InputError
 from unmask.options.translation import AUTOREGRESSIVE, MARKOV, RANDOM, USUAL, USUAL_STEPS, Translating, in_steps
 from unmask.sampling.registry import entry_of
-from unmask.sampling.settings import SampleSettings
+from unmask.sampling.settings import SampleSettings, flat_settings
 
 DECIDED = ("steps", "start", "start_steps", "lengths", "choose", "beam", "energy", "seed")
 
@@ -50,7 +50,7 @@ class TranslateSettings(Translating):
     def corrector(self) -> str | None:
         """The decoder, if it asks the model to correct tokens that the model sees."""
         starting = None if self.autoregressive else self.starting
-        return starting.kernel if starting is not None and starting.entry.corrects else None
+        return starting.kernel.name if starting is not None and starting.kernel.corrects else None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def _sampling(name: str, steps: int | None, energy: str, seed: int, options: dic
     entry, chosen = entry_of(name), dict(options)
     if not entry.decodes:
         chosen["sweeps"] = steps or USUAL_STEPS
-    if "decoding_steps" in entry.options:
+    if "decoding_steps" in entry.options():
         chosen["decoding_steps"] = steps or (None if entry.bound else USUAL_STEPS)
-    if "decoding_temperature" in entry.options:
+    if "decoding_temperature" in entry.options():
         chosen.setdefault("decoding_temperature", 0.0)
-    return SampleSettings.given(kernel=name, energy=energy, seed=seed, **chosen)
+    return flat_settings(kernel=name, energy=energy, seed=seed, **chosen)

@@ -38,8 +38,8 @@ from unmask.sampling.engine.memory import CPU_BYTES, chain_cost
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
-from unmask.sampling.run.advance import build, group_run
-from unmask.sampling.run.groups import Group, random_texts
+from unmask.sampling.registry import MH, Block
+from unmask.sampling.run.chains import Group, group_run, random_texts
 from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
@@ -183,10 +183,10 @@ class Drafting:
     def run(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
         """The drafts' blanks filled by a decoder, or the drafts after `settings.sweeps` sweeps of a Markov kernel."""
         out, done = list(drafts), 0
-        sweeps, what = (1, "decoded") if settings.entry.decodes else (settings.sweeps, "sampled")
+        sweeps, what = (1, "decoded") if settings.kernel.decodes else (settings.sweeps, "sampled")
         for places, group, passes in self._groups(drafts, settings):
             narrow = _narrowed(settings, group.target.sites)
-            run = group_run(narrow, group, build(narrow, group.target, passes))
+            run = group_run(narrow, group, passes)
             run.begin()
             for _ in range(sweeps):
                 run.sweep()
@@ -201,7 +201,7 @@ class Drafting:
     def _groups(self, drafts: Sequence[Draft], settings: SampleSettings) -> Iterator[tuple[list[int], Group, Passes]]:
         """The drafts of each length and room, by their places in `drafts`, as many at once as fit into memory; and how the model
         is run on them."""
-        energy = Energy(settings.energy, settings.temperature)
+        energy = Energy(settings.energy)
         alike: dict[tuple[int, int], list[int]] = {}
         for place, draft in enumerate(drafts):
             room = self.pair.in_room(draft.source).layout.source_length
@@ -210,7 +210,7 @@ class Drafting:
             source = drafts[places[0]].source
             pair = self.pair.in_room(source)
             target = Target(pair.model, pair.layout.template(source, length), energy, given=range(room))
-            size = chain_cost(settings, target, "logits").fitting(CPU_BYTES)
+            size = chain_cost(settings.kernel, target, "logits").fitting(CPU_BYTES)
             for first in range(0, len(places), size):
                 some = places[first : first + size]
                 numbers = [drafts[place].number for place in some]
@@ -224,11 +224,10 @@ class Drafting:
 
 def _narrowed(settings: SampleSettings, sites: int) -> SampleSettings:
     """The settings for short texts: a block is at most as long as the text, and one site instead of a pair is moved by itself."""
-    if settings.entry.decodes or settings.sites_per_step <= sites:
+    kernel = settings.kernel
+    if kernel.decodes or kernel.sites_per_step <= sites:
         return settings
-    return (
-        replace(settings, block_size=sites) if settings.entry.sites is None else replace(settings, kernel=SampleSettings.kernel)
-    )
+    return replace(settings, kernel=replace(kernel, block_size=sites) if isinstance(kernel, Block) else MH())
 
 
 def _texts(pair: PairModel, drafts: Sequence[Draft]) -> Int[Tensor, "n T"]:

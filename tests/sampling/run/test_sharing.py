@@ -11,6 +11,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from sampling_cases import settings_of
 from tests.ray_workers import Here, workers
 
 import unmask
@@ -21,9 +22,8 @@ from unmask.runs.engines import Answer
 from unmask.runs.files import read_object
 from unmask.sampling.run import sharing
 from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.run.groups import Group
+from unmask.sampling.run.chains import Group
 from unmask.sampling.run.sharing import ADDED, SharedChains, joined, part_of
-from unmask.sampling.settings import SampleSettings
 
 same = pandas.testing.assert_frame_equal
 SETTINGS = {
@@ -48,7 +48,7 @@ def shared(monkeypatch, tiny):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_shares_have_the_samples_of_one_process_bit_for_bit(shared, tiny, tmp_path, name):
-    settings = SampleSettings.given(**SETTINGS[name])
+    settings = settings_of(**SETTINGS[name])
     chains = shared(settings)
     found = draw_samples(settings, tiny, tmp_path / "shared", shared=chains)
     local = draw_samples(settings, tiny, tmp_path / "local")
@@ -63,7 +63,7 @@ def test_shares_have_the_samples_of_one_process_bit_for_bit(shared, tiny, tmp_pa
 
 def test_random_numbers_of_other_chains_are_noticed(shared, tiny, monkeypatch):
     """The negative control: every share but a group's first takes streams that are not those of its chains."""
-    settings = SampleSettings.given(**SETTINGS["mh"])
+    settings = settings_of(**SETTINGS["mh"])
     local, part = draw_samples(settings, tiny), Group.part
     monkeypatch.setattr(
         Group, "part", lambda *cut: replace(found := part(*cut), chains=[100 * (cut[1] > 0) + chain for chain in found.chains])
@@ -75,7 +75,7 @@ def test_random_numbers_of_other_chains_are_noticed(shared, tiny, monkeypatch):
 
 
 def test_a_run_changes_engines_in_the_middle(shared, tiny, tmp_path, stop_at):
-    settings = SampleSettings.given(**SETTINGS["mh"])
+    settings = settings_of(**SETTINGS["mh"])
     whole = draw_samples(settings, tiny)
     for number, order in enumerate(((True, False, True), (False, True, False))):
         out = tmp_path / str(number)
@@ -90,7 +90,7 @@ def test_a_run_changes_engines_in_the_middle(shared, tiny, tmp_path, stop_at):
 
 
 def test_progress_counts_the_sweeps_of_groups(shared, tiny):
-    settings = SampleSettings.given(**SETTINGS["mh"])
+    settings = settings_of(**SETTINGS["mh"])
     seen = []
     draw_samples(settings, tiny, shared=shared(settings), progress=lambda done, total, what="": seen.append((done, total, what)))
     assert seen == sorted(seen) and seen[-1] == (18, 18, "sweeps") and len(seen) > 2
@@ -120,7 +120,7 @@ def test_a_snapshot_is_the_join_of_its_parts():
 
 
 def test_a_failure_on_a_worker_is_the_error_of_the_run(shared, tiny, monkeypatch):
-    settings = SampleSettings.given(**SETTINGS["mh"])
+    settings = settings_of(**SETTINGS["mh"])
     monkeypatch.setattr(Here, "__call__", lambda self, items: iter([Answer(0, failure="no memory: give more")]))
     with pytest.raises(UnmaskError, match=r"^no memory: give more$"):
         draw_samples(settings, tiny, shared=shared(settings))
@@ -180,7 +180,7 @@ def test_a_worker_without_the_model_is_one_line(ray_here, tiny_folder, tmp_path)
 
     copy = shutil.copytree(tiny_folder, tmp_path / "model")
     lm = unmask.MaskedLM.load(copy, device="cpu")
-    settings = SampleSettings(length=(3,), chains=2, sweeps=2)
+    settings = settings_of(length=(3,), chains=2, sweeps=2)
     chains = SharedChains(settings, Workers(partial(as_model, str(copy), "cpu"), "cpu", 1))
     copy.rename(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="a Ray worker cannot begin .*: every machine of the cluster needs") as error:

@@ -31,6 +31,7 @@ from unmask.errors import InputError
 from unmask.options.option import documented
 from unmask.options.sampling import DiagnoseOptions
 from unmask.runs.files import atomic_path, write_json
+from unmask.sampling.registry import Method, Tempering
 from unmask.sampling.run.result import SampleRun, load_run
 from unmask.sampling.run.text_statistics import distinct, self_bleu, stutter_rate, stutters
 from unmask.sampling.settings import SampleSettings
@@ -194,28 +195,27 @@ def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, 
 
 def measure_run(run: SampleRun) -> Diagnosis:
     """Statistics of a run's samples and of the steps that led to them."""
-    settings, samples = run.settings, run.samples
-    entry = settings.entry
+    settings, samples, kernel = run.settings, run.samples, run.settings.kernel
     frame = with_functionals(run)
     texts = [list(map(int, tokens)) for tokens in frame["tokens"]]
-    apart = texts if entry.decodes else [list(map(int, t)) for t in frame.drop_duplicates("chain", keep="last")["tokens"]]
+    apart = texts if kernel.decodes else [list(map(int, t)) for t in frame.drop_duplicates("chain", keep="last")["tokens"]]
     independent = [list(map(int, tokens)) for tokens in frame.drop_duplicates("chain")["independent"]]
     passes, steps = int(samples.groupby("chain")["passes"].max().sum()), int(run.rates["steps"].sum())
     functionals = []
-    if entry.mixes:
+    if kernel.mixes:
         for length, part in frame.groupby("length"):
             spent = int(part.groupby("chain")["passes"].max().sum())
             functionals += [
                 measure(name, int(length), draws_of(part, name), spent) for name in ("energy", "unchanged", "stutter")
             ]
     found = Diagnosis(
-        kernel=settings.kernel,
+        kernel=kernel.name,
         energy=settings.energy,
         chains=int(samples["chain"].nunique()),
         draws=int(samples.groupby("chain").size().min()),
         passes=passes,
         scoring_passes=int(run.rates["scoring_passes"].sum()),
-        passes_per_step=passes / max(1, steps) * settings.sites_per_step if steps else float("nan"),
+        passes_per_step=passes / max(1, steps) * kernel.sites_per_step if steps else float("nan"),
         acceptance=_share(run.rates, "accepted"),
         novelty=_share(run.rates, "changed"),
         positions=position_rates(run.rates),
@@ -225,7 +225,7 @@ def measure_run(run: SampleRun) -> Diagnosis:
         independent_self_bleu=self_bleu(independent),
         distinct={n: distinct(apart, n) for n in (1, 2, 3)},
         stutter=stutter_rate(texts),
-        start_stutter=float("nan") if entry.decodes else stutter_rate(list(frame.drop_duplicates("chain")["start"])),
+        start_stutter=float("nan") if kernel.decodes else stutter_rate(list(frame.drop_duplicates("chain")["start"])),
         independent_stutter=stutter_rate(independent),
         independent_neighbours=sum(max(0, len(text) - 1) for text in independent),
         unique=float(samples["text"].nunique() / len(samples)),
@@ -311,38 +311,38 @@ def _finite(value: Any) -> Any:
 
 def verdict(found: Diagnosis, settings: SampleSettings) -> list[str]:
     """One sentence for each thing that a reader should know, the most important first."""
-    entry = settings.entry
-    said = [entry.verdict.format(energy=settings.energy, temperature=settings.sampled_temperature)]
-    if entry.mixes:
-        said += _mixing(found)
-    elif not entry.decodes:
-        said.append(f"The lowest energy of a sample is {found.lowest_energy:.2f}: {found.lowest_text}")
-    if not entry.decodes:
-        said += _moves(found, settings)
-    return [*said, *_repetition(found)]
+    kernel = settings.kernel
+    sentences = [kernel.verdict.format(energy=settings.energy, temperature=kernel.sampled_temperature)]
+    if kernel.mixes:
+        sentences += _mixing(found)
+    elif not kernel.decodes:
+        sentences.append(f"The lowest energy of a sample is {found.lowest_energy:.2f}: {found.lowest_text}")
+    if not kernel.decodes:
+        sentences += _moves(found, kernel)
+    return [*sentences, *_repetition(found)]
 
 
-def _moves(found: Diagnosis, settings: SampleSettings) -> list[str]:
-    said = []
-    if found.swaps and min(found.swaps) < FEW_SWAPS:
+def _moves(found: Diagnosis, kernel: Method) -> list[str]:
+    sentences = []
+    if found.swaps and min(found.swaps) < FEW_SWAPS and isinstance(kernel, Tempering):
         rung = found.swaps.index(min(found.swaps))
-        said.append(
-            f"Only {found.swaps[rung]:.0%} of swaps between temperatures {settings.ladder[rung]:g} and "
-            f"{settings.ladder[rung + 1]:g} were accepted: put temperatures closer together."
+        sentences.append(
+            f"Only {found.swaps[rung]:.0%} of swaps between temperatures {kernel.ladder[rung]:g} and "
+            f"{kernel.ladder[rung + 1]:g} were accepted: put temperatures closer together."
         )
-    if settings.top_k is not None or settings.nucleus is not None:
-        said.append("Proposals were cut to likely tokens: texts with any other token are out of reach (reducible chain).")
+    if getattr(kernel, "top_k", None) is not None:
+        sentences.append("Proposals were cut to likely tokens: texts with any other token are out of reach (reducible chain).")
     if not isnan(found.novelty) and found.acceptance > 0.5 and found.novelty < 0.5 * found.acceptance:
-        said.append(
+        sentences.append(
             f"{found.acceptance:.0%} of steps were accepted, but only {found.novelty:.0%} of redrawn tokens changed: most "
             "accepted proposals redraw the current token."
         )
     if found.at_start > MANY_AT_START:
-        said.append(
+        sentences.append(
             f"{found.at_start:.0%} of the samples were taken before their chain had left the text it started from: run longer, "
             "or burn in."
         )
-    return said
+    return sentences
 
 
 def _repetition(found: Diagnosis) -> list[str]:

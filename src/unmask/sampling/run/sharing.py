@@ -20,14 +20,12 @@ from unmask.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.workers import Workers
 from unmask.runs.engines import OnRay
-from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.energy import UserTerm
-from unmask.sampling.kernels.kernel import Kernel
-from unmask.sampling.run.advance import GroupRun, build_all, group_run, memory_budget
-from unmask.sampling.run.groups import Group, Planned, groups
-from unmask.sampling.run.keeper import Keeper
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.run.advance import Keeper, memory_budget
+from unmask.sampling.run.chains import Group, GroupRun, group_run, groups, passes_of
 from unmask.sampling.run.result import Snapshot, SweepRows, on_host
-from unmask.sampling.settings import SampleSettings
+from unmask.sampling.settings import Keeps, SampleSettings
 
 SECONDS = 2.0
 """About how long a worker computes before it answers; one sweep at least."""
@@ -37,6 +35,13 @@ ADDED = ("counts", "scoring_passes", "remembered", "swaps")
 """Arrays of a snapshot that are sums over the chains."""
 COMMON = ("done", "positions", "steps")
 """Those that all chains of a group share; the others have rows for each chain."""
+
+
+class Planned(NamedTuple):
+    """How the chains are run: what is kept of conditionals, and the number of chains in each group."""
+
+    keeps: Keeps
+    sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -65,21 +70,19 @@ class ChainWorker:
     def __init__(
         self,
         settings: SampleSettings,
-        chains_at_once: int | None,
         memory: int | float | str | None,
         user_terms: Sequence[UserTerm],
         model: MaskedLM,
     ) -> None:
-        self.settings, self.model = settings, model
-        self.chains_at_once, self.user_terms = chains_at_once, user_terms
+        self.settings, self.model, self.user_terms = settings, model, user_terms
         self.budget = memory_budget(memory, model)
-        self._built: tuple[list[Group], list[Kernel | Decoder]] | None = None
+        self._built: tuple[list[Group], list[Passes]] | None = None
         self._live: tuple[int, int, GroupRun] | None = None
 
     def __call__(self, share: Share | None) -> Planned | Advanced:
         """Advance a share; None asks for the plan."""
         if share is None:
-            found, plan = groups(self.settings, self.model, self.chains_at_once, self.user_terms, self.budget)
+            found, plan = groups(self.settings, self.model, None, self.user_terms, self.budget)
             return Planned(plan.keeps, tuple(len(group.chains) for group in found))
         run, rows = self._run(share), []
         began, before = time.monotonic(), run.done
@@ -98,9 +101,9 @@ class ChainWorker:
         if self._built is None:
             planned = share.planned
             found, plan = groups(self.settings, self.model, planned.sizes, self.user_terms, self.budget, planned.keeps)
-            self._built = found, build_all(self.settings, self.model, found, plan)
-        found, made = self._built
-        run = group_run(self.settings, found[share.group].part(share.first, share.end), made[share.group])
+            self._built = found, passes_of(self.settings, self.model, found, plan)
+        found, ways = self._built
+        run = group_run(self.settings, found[share.group].part(share.first, share.end), ways[share.group])
         run.begin() if share.saved is None else run.restore(share.saved)
         self._live = share.group, share.first, run
         return run
@@ -113,11 +116,10 @@ class SharedChains:
         self,
         settings: SampleSettings,
         workers: Workers,
-        chains_at_once: int | None = None,
         memory: int | float | str | None = None,
         user_terms: Sequence[UserTerm] = (),
     ) -> None:
-        make = partial(ChainWorker, settings, chains_at_once, memory, user_terms)
+        make = partial(ChainWorker, settings, memory, user_terms)
         self.settings, self.device = settings, workers.device
         self.engine: OnRay[Share | None, Planned | Advanced] = workers.pool(make, self._rest, settings.chains)
         self._ends: dict[int, list[int]] = {}
@@ -163,7 +165,7 @@ class SharedChains:
             cuts = min(n, -(-self.engine.size // len(pending)))
             bounds = [n * cut // cuts for cut in range(cuts + 1)]
             self._ends[keeper.number] = [keeper.done, keeper.done + 1]
-            saved = None if keeper.mark is None else on_host(keeper.mark)
+            saved = keeper.snapshot if keeper.mark else None
             for first, end in zip(bounds, bounds[1:], strict=False):
                 some = None if saved is None else part_of(saved, first, end)
                 found.append(Share(planned, keeper.number, first, end, keeper.done + 1, some))
