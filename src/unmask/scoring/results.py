@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.checks import whole
 from unmask.errors import InputError
-from unmask.runs.files import read_json
 from unmask.runs.folder import Part, read_parts, read_rows
 from unmask.scoring.batch import ScoreSettings
 from unmask.scoring.registry import SCORES, about, share_column
@@ -75,7 +74,7 @@ class Scores:
         return [dict(row) for row in table.to_pylist()]
 
     def _parts(self, folder: Path) -> list[Part]:
-        return read_parts(folder, str(read_json(folder / "settings.json")["run"]))
+        return read_parts(folder)
 
     def __len__(self) -> int:
         return len(self.rows)
