@@ -76,8 +76,10 @@ if TYPE_CHECKING:
     from unmask.training.recipe import Optimisation as Optimisation
     from unmask.training.recipe import Shape as Shape
     from unmask.training.run import TrainingRun as TrainingRun
+    from unmask.translation.recipe import Beam as Beam
+    from unmask.translation.recipe import Greedy as Greedy
+    from unmask.translation.recipe import load_translator as load_translator
     from unmask.translation.translate import Translations as Translations
-    from unmask.translation.translate import translate as translate
     from unmask.variants.measured import Measured as Measured
     from unmask.variants.mutants import Mutants as Mutants
     from unmask.variants.mutants import mutants as mutants
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from unmask.verbs.dependence import dependence as dependence
     from unmask.verbs.fill import fill as fill
     from unmask.verbs.train import train as train
+    from unmask.verbs.translate import translate as translate
 
 _NAMES = {
     "unmask.lab": "lab",
@@ -129,7 +132,9 @@ _NAMES = {
     "unmask.training.recipe": "Causal HeldOut Masked Optimisation Shape",
     "unmask.training.run": "TrainingRun",
     "unmask.verbs.train": "train",
-    "unmask.translation.translate": "Translations translate",
+    "unmask.translation.recipe": "Beam Greedy load_translator",
+    "unmask.translation.translate": "Translations",
+    "unmask.verbs.translate": "translate",
     "unmask.variants.measured": "Measured",
     "unmask.variants.mutants": "Mutants mutants",
 }

@@ -27,18 +27,21 @@ from unmask.errors import InputError
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
 from unmask.models.loading import read_own_bert
 from unmask.models.source import Source
+from unmask.models.text.word_pieces import Spelling
 from unmask.runs.progress import Progress
 from unmask.translation.pairs import PairLayout, read_layout
+from unmask.translation.recipe import PairTranslator
 
 ROWS = {"cuda": 4096, "cpu": 256}
 """Beginnings that are read side by side, by device."""
 
 
-class CausalPairs:
+class CausalPairs(PairTranslator):
     """Next-token log-probabilities of translations; special tokens except the end token are excluded."""
 
-    def __init__(self, network: BertMaskedLM, layout: PairLayout, special: Int[Tensor, " s"]) -> None:
-        self.network, self.layout = network.eval(), layout
+    def __init__(self, network: BertMaskedLM, layout: PairLayout, special: Int[Tensor, " s"], name: str = "") -> None:
+        self.network, self.layout, self.name = network.eval(), layout, name
+        self.spelling: Spelling | None = None
         network.bert.unseen = layout.pad
         self.device = next(network.parameters()).device
         excluded = torch.zeros(network.config.vocab_size, dtype=torch.bool)
@@ -72,7 +75,7 @@ def load_causal_pairs(folder: Path, tokenizer: Tokenizer, device: torch.device, 
     if network is None:
         raise InputError(f"the weights in {str(folder)!r} are not those of its config.json: train the model again")
     special = [i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special]
-    return CausalPairs(network.to(device), layout, torch.tensor(special))
+    return CausalPairs(network.to(device), layout, torch.tensor(special), str(folder))
 
 
 class Translated(NamedTuple):
