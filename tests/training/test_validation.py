@@ -183,9 +183,9 @@ def test_pairs_that_were_not_learned(tmp_path: Path, objective: str) -> None:
 
 def test_the_command_says_how_much_it_does_and_what_came_of_it(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("\n".join(TRAIN))
-    options = [word for name, value in SHAPE.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    options = [word for name, value in (SHAPE | {"lr": 1e-6}).items() for word in (f"--{name.replace('_', '-')}", str(value))]
     line = ["train", str(tmp_path / "corpus.txt"), "--out", str(tmp_path / "m"), "--steps", "2"]
-    line += ["--valid-share", "0.2", "--device", "cpu", *options, "--lr", "1e-6"]
+    line += ["--valid-share", "0.2", "--device", "cpu", *options]
     done = flat.command(*line, "--json")
     assert done.code == 0 and json.loads(done.out)["learned"] is False
     said = done.err.splitlines()

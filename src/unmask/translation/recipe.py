@@ -156,12 +156,8 @@ def settle(
     if isinstance(kernel, Auto):
         kernel = Beam() if causal else MaskPredict()
     if causal != isinstance(kernel, Greedy | Beam):
-        kinds = (
-            ("a causal model, which fills no blanks", "greedy or beam") if causal else ("a masked model", "a decoder or kernel")
-        )
-        raise InputError(
-            f"kernel {kernel.name} was given, and the model is {kinds[0]}: give --kernel {kinds[1]}, or leave it out"
-        )
+        kind, use = ("causal model", "greedy or beam") if causal else ("masked model", "a decoder or a Markov kernel")
+        raise InputError(f"kernel {kernel.name} was given, and the model is a {kind}: use {use}, or leave it out")
     moves = not causal and not kernel.decodes
     unused = {} if moves else {"sweeps": sweeps, "start": start}
     unused |= {"lengths": lengths, "choose": choose, "energy": energy} if causal else {}
@@ -188,9 +184,7 @@ def starting(start: str | None) -> Method | None:
     in_steps = name in decoders and "decoding_steps" in decoders[name].options()
     if name not in decoders or (at and not (in_steps and steps.isdecimal() and 0 < int(steps) < 10**6)):
         known = ", ".join([*decoders, RANDOM])
-        raise InputError(
-            f"start {start!r} is not known: give {RANDOM}, or a decoder with or without its steps, as mask-predict@4: {known}"
-        )
+        raise InputError(f"start {start!r} is not known: give one of {known}, with steps as mask-predict@4")
     return likeliest(decoders[name](**({"decoding_steps": int(steps or STEPS)} if in_steps else {})))
 
 
@@ -198,7 +192,5 @@ def likeliest(decoder: Method) -> Method:
     """The decoder at temperature 0: translations take the likeliest tokens, unless the decoder draws by its nature."""
     temperature = getattr(decoder, "decoding_temperature", None)
     if temperature not in (None, 0.0, 1.0):
-        raise InputError(
-            f"decoding_temperature {temperature:g} was given, and translations take the likeliest tokens: leave it out"
-        )
+        raise InputError(f"decoding_temperature {temperature:g} was given, and decoders translate at 0: leave it out")
     return decoder if temperature is None else replace(decoder, decoding_temperature=0.0)  # type: ignore[call-arg]

@@ -302,8 +302,8 @@ def refuse_misfit(model: PairModel | CausalPairs, settings: TranslateSettings) -
         )
     if settings.first is not None and settings.first.corrects and not model.corrects:
         warnings.warn(
-            f"{settings.first.name} asks the model to correct tokens that it sees, and {model.model.name!r} was trained on blanks "
-            "only: train one with --refinement, or take another decoder",
+            f"{settings.first.name} asks the model to correct tokens that it sees, and {model.model.name!r} was trained on "
+            "blanks only: train one with --refinement, or take another decoder",
             UnmaskWarning,
             stacklevel=4,
         )

@@ -41,9 +41,9 @@ def translate(
 ) -> Translations:
     """Translate the lines of a file, or a list of texts, by a model of pairs.
 
-    Each translation is a JSON line with text, energy, log_prob (any-order; of a causal model its own), passes, stutter, tokens and
-    length. With references BLEU and chrF, stutter, acceptance, and passes and seconds per sentence are printed, too. An empty
-    source has an empty translation.
+    Each translation is a JSON line with text, energy, log_prob (any-order; of a causal model its own), passes, stutter, tokens
+    and length. With references BLEU and chrF, stutter, acceptance, and passes and seconds per sentence are printed, too. An
+    empty source has an empty translation.
 
     Parameters
     ----------
