@@ -1,14 +1,11 @@
-"""Verbs called with flat options, as a command line has them; and command lines themselves."""
+"""Verbs called with flat options, as a command line has them."""
 
 from __future__ import annotations
 
-import io
 import os
-from contextlib import redirect_stderr, redirect_stdout
-from typing import Any, NamedTuple
+from typing import Any
 
 import unmask
-from unmask.cli import app
 from unmask.signature import arguments
 
 
@@ -23,19 +20,3 @@ def translate(texts: Any, progress: Any = None, **options: Any) -> unmask.Transl
     if not isinstance(options["model"], str | os.PathLike):
         options.pop("device", None)
     return unmask.translate(texts, progress=progress, **arguments(unmask.translate, options))
-
-
-class Ended(NamedTuple):
-    """Exit code, standard output and standard error of a command."""
-
-    code: int
-    out: str
-    err: str
-
-
-def command(*words: object) -> Ended:
-    """Run `unmask` with these words in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        code = app.run([str(word) for word in words])
-    return Ended(code, out.getvalue(), err.getvalue())

@@ -207,11 +207,11 @@ def test_every_verb_declares_itself(name):
 
 
 def test_there_are_at_most_190_options():
-    from unmask.cli.lab import studies
+    from unmask.cli.lab import COMMANDS
 
     loading = {option.name for option in options(unmask.load)} - {"name"}
     counted = sum(option.name not in loading for name in VERBS for option in options(verb(name)))
-    of_the_lab = {(option.name) for study in studies() for option in options(study)}
+    of_the_lab = {(option.name) for study in COMMANDS.values() for option in options(study)}
     assert counted + len(of_the_lab) + len(loading) <= 190
 
 

@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from unmask.joints.joint import Joint as Joint
     from unmask.joints.metrics import block_metrics as block_metrics
     from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
+    from unmask.lab.spins import SpinModel as SpinModel
     from unmask.models.load import load as load
     from unmask.models.masked_lm import MaskedLM as MaskedLM
+    from unmask.sampling.energy import Energy as Energy
     from unmask.sampling.registry import MH as MH
     from unmask.sampling.registry import Ancestral as Ancestral
     from unmask.sampling.registry import Annealing as Annealing
@@ -58,9 +60,8 @@ if TYPE_CHECKING:
     from unmask.sampling.registry import Tempering as Tempering
     from unmask.sampling.registry import Threshold as Threshold
     from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
-    from unmask.sampling.run.diagnostics import diagnose as diagnose
     from unmask.sampling.run.result import SampleRun as SampleRun
-    from unmask.sampling.sample import sample as sample
+    from unmask.sampling.settings import Keep as Keep
     from unmask.sampling.settings import SampleSettings as SampleSettings
     from unmask.sampling.settings import Start as Start
     from unmask.scoring.results import PairScores as PairScores
@@ -86,12 +87,15 @@ if TYPE_CHECKING:
     from unmask.verbs.check import check as check
     from unmask.verbs.compare import compare as compare
     from unmask.verbs.dependence import dependence as dependence
+    from unmask.verbs.diagnose import diagnose as diagnose
     from unmask.verbs.fill import fill as fill
+    from unmask.verbs.sample import sample as sample
     from unmask.verbs.train import train as train
     from unmask.verbs.translate import translate as translate
 
 _NAMES = {
     "unmask.lab": "lab",
+    "unmask.lab.spins": "SpinModel",
     "unmask.answers.chain_filling": "ChainFilling",
     "unmask.answers.checking": "Check",
     "unmask.verbs.check": "check",
@@ -116,14 +120,16 @@ _NAMES = {
     "unmask.joints.metrics": "block_metrics",
     "unmask.joints.registry": "CONSTRUCTIONS",
     "unmask.models.masked_lm": "MaskedLM",
+    "unmask.sampling.energy": "Energy",
     "unmask.sampling.registry": (
         "MH Gibbs Block SequentialBlock PairJoint Tempering Annealing Ancestral Refined MaskPredict Confidence Revise "
         "EntropyBound Threshold LowestEntropy RandomSets Interleaved LeastDependent"
     ),
-    "unmask.sampling.run.diagnostics": "Diagnosis diagnose",
+    "unmask.sampling.run.diagnostics": "Diagnosis",
     "unmask.sampling.run.result": "SampleRun",
-    "unmask.sampling.sample": "sample",
-    "unmask.sampling.settings": "SampleSettings Start",
+    "unmask.sampling.settings": "Keep SampleSettings Start",
+    "unmask.verbs.sample": "sample",
+    "unmask.verbs.diagnose": "diagnose",
     "unmask.scoring.results": "PairScores Scores",
     "unmask.scoring.score": "score",
     "unmask.serving.server": "serve",

@@ -17,7 +17,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, partial, wraps
 from importlib import import_module
@@ -269,7 +269,7 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
         default = None if required else parameter.default
         method, loaded = mark(annotation, Method), mark(annotation, Loaded)
         if is_dataclass(group := _plain_type(annotation)) and method is None:
-            listed += _fields(cast(type, group), name, ())
+            listed += _fields(cast(type, group), name, (), default)
             continue
         if method is not None and not isinstance(default, str | None):
             default = ",".join(_name(one) for one in default) if method.several else _name(default)
@@ -297,12 +297,14 @@ def _name(method: Any) -> str:
     return method if isinstance(method, str) else str(type(method).name)
 
 
-def _fields(group: type, parameter: str, readers: tuple[str, ...]) -> list[Option]:
+def _fields(group: type, parameter: str, readers: tuple[str, ...], instance: Any = None) -> list[Option]:
+    """The fields of a group; their defaults are those of the `instance` that is the parameter's default, if there is one."""
     annotations, helps = hints(group), documentation(group)
     made = []
     for field in fields(group):
         if field.init and _flat(annotations[field.name]):
             default = field.default_factory() if field.default_factory is not MISSING else field.default
+            default = default if instance is None else getattr(instance, field.name)
             name, annotation = field.name, annotations[field.name]
             made.append(Option(name, annotation, default, helps.get(name, ""), parameter, readers, group))
     return made
@@ -352,7 +354,9 @@ def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[s
         elif (loaded := mark(annotation, Loaded)) is not None:
             made[parameter] = partial(loaded.function, made.get(parameter), **own)
         else:
-            made[parameter] = _plain_type(annotation)(**own)
+            default = inspect.signature(function).parameters[parameter].default
+            group = _plain_type(annotation)
+            made[parameter] = replace(default, **own) if isinstance(default, group) else group(**own)
     return made
 
 
@@ -368,8 +372,6 @@ def _with_fields(function: Callable[..., Any], method: Method, parameter: str, c
             raise InputError(
                 f"{name} was given, which {parameter} {chosen_names} does not use: leave it out, or use {' or '.join(readers)}"
             )
-    from dataclasses import replace
-
     made = [replace(one, **{n: v for n, v in own.items() if n in hints(type(one))}) for one in several]
     return tuple(made) if method.several else made[0]
 
@@ -499,7 +501,7 @@ def _object_of(kind: type, value: Any) -> Any:
 def _plain(value: Any, annotation: Any) -> Any:
     """A value of NumPy, torch or pandas as Python's, and a list for a tuple, where the annotation asks for these."""
     members = [_plain_type(one) for one in _members(annotation)]
-    origins = [get_origin(one) or one for one in members]
+    origins = [get_origin(one) or getattr(one, "array_type", one) for one in members]
     if hasattr(value, "dtype") and not any(isinstance(one, type) and isinstance(value, one) for one in origins if one is not Any):
         if Any in members:
             return value

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from unmask.cli.app import app
+from command_runner import invoke
 
 TEXTS = ["the cat sat on the mat .", "a dog ran under the tree .", "the dog sat on a mat ."]
 BLANKS = "the [MASK] sat\na [MASK] ran under the [MASK]\n"
@@ -34,7 +33,7 @@ FREE = ("passes_per_second", "median_seconds_a_pair", "date", "set", "name", "da
 def run(line, model, text=None):
     import shlex
 
-    return CliRunner().invoke(app, [*shlex.split(line), "--model", str(model)], input=text)
+    return invoke([*shlex.split(line), "--model", str(model)], input=text)
 
 
 def told(out):

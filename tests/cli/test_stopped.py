@@ -14,11 +14,10 @@ from pathlib import Path
 import pandas
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import unmask
+from command_runner import invoke
 from unmask.cli import process
-from unmask.cli.app import app
 
 SOURCE = str(Path(unmask.__file__).parents[1])
 WORDS = "the a cat dog sat ran on under mat tree".split()
@@ -95,7 +94,7 @@ def test_a_stopped_run_says_so_and_goes_on_to_the_same_result(place, stopped, tm
     try:
         again = [*words(place, command, out), *(["--resume"] if command == "train" else [])]
         for given in (again, words(place, command, tmp_path / "new")):
-            done = CliRunner().invoke(app, given)
+            done = invoke(given)
             assert done.exit_code == 0, done.output
     finally:
         torch.set_num_threads(threads)

@@ -9,14 +9,13 @@ import sys
 import time
 
 import pytest
-from typer.testing import CliRunner
 
+from command_runner import invoke
 from unmask import evaluate
-from unmask.cli.app import app
 
 
 def unmask(*arguments: object):
-    return CliRunner().invoke(app, ["evaluate", *map(str, arguments)])
+    return invoke(["evaluate", *map(str, arguments)])
 
 
 @pytest.fixture

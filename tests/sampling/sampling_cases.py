@@ -16,7 +16,7 @@ from unmask.sampling.enumeration import transition_matrix
 from unmask.sampling.kernels.metropolis import MetropolisHastings, MetropolisKernel, Proposed
 from unmask.sampling.kernels.pair_joint import PairJoint, PairLaws, proposal_weights
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.settings import flat_settings
+from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 
 
@@ -34,8 +34,8 @@ def of(kernel_class, target, sweeps=None, **options):
 def settings_of(**options):
     """Settings by option; options that only other kernels have are left out."""
     kernel = KERNELS[options.pop("kernel", "mh")]
-    others = {name for one in KERNELS.values() for name in one.options()} - set(kernel.options())
-    return flat_settings(kernel=kernel.name, **{name: value for name, value in options.items() if name not in others})
+    others = {name for one in KERNELS.values() for name in one.options} - set(kernel.options)
+    return SampleSettings.given(kernel=kernel.name, **{name: value for name, value in options.items() if name not in others})
 
 
 def site_matrices(kernel, sites=None):

@@ -14,7 +14,8 @@ import unmask
 from unmask.errors import InputError
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
-from unmask.sampling.settings import SampleSettings, flat_settings, grouped
+from unmask.sampling.settings import SampleSettings
+from unmask.signature import arguments
 
 SMALL = {"chains": 3, "sweeps": 4, "length": 4, "seed": 7}
 NAN, INF = float("nan"), float("inf")
@@ -118,9 +119,9 @@ TEMPLATES = [
 @pytest.mark.parametrize(("wrong", "message"), [(SMALL | w, m) for w, m in WRONG] + TEMPLATES)
 def test_python_refuses_in_one_line_and_writes_nothing(tiny, tmp_path, wrong, message):
     options = {"chains": 3, "sweeps": 4, "out": tmp_path / "run", **wrong}
-    model = None if "device" in wrong else tiny
+    model = {} if "device" in wrong else {"model": tiny}
     with pytest.raises(unmask.UnmaskError, match=message) as caught:
-        unmask.sample(model=model, **grouped(options))
+        unmask.sample(**arguments(unmask.sample, options), **model)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
     assert not (tmp_path / "run").exists()
 
@@ -135,8 +136,8 @@ def test_python_refuses_in_one_line_and_writes_nothing(tiny, tmp_path, wrong, me
         (["--length", "99"], "the model takes at most 16"),
         (["--length", "many"], "numbers with commas"),
         (["--temperature", "nan"], "temperature nan"),
-        (["--template", "the [MASK]", "--allow", "2=zebra"], "zebra"),
-        (["--template", "the [MASK]", "--allow", "two"], "such as 3=red,green"),
+        (["the [MASK]", "--allow", "2=zebra"], "zebra"),
+        (["the [MASK]", "--allow", "two"], "such as 3=red,green"),
         (["--init", "/nowhere/starts.txt"], "does not exist"),
         (["--init", "/"], "is a folder"),
         (["--kernel", "block", "--block-size", "30"], "blocks of 30"),
@@ -163,7 +164,7 @@ def test_the_command_refuses_in_one_line(tiny_folder, tmp_path, arguments, messa
 def test_settings_are_either_sound_or_refused(options):
     """Whatever is given, there are settings that can be written down and read back, or one line."""
     try:
-        made = flat_settings(**options)
+        made = SampleSettings.given(**options)
     except InputError as error:
         assert "\n" not in str(error)
     else:

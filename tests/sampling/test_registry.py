@@ -12,7 +12,7 @@ from unmask.errors import InputError
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, entry_of
-from unmask.sampling.settings import flat_settings
+from unmask.sampling.settings import SampleSettings
 
 
 def test_it_loads_without_torch():
@@ -42,7 +42,7 @@ def test_options_are_documented_and_labels_and_colours_tell_kernels_apart():
         documented = {
             name for one in entry.__mro__ for name in re.findall(r"^    (\w+)\n        ", one.__doc__ or "", re.MULTILINE)
         }
-        assert set(entry.options()) == documented
+        assert set(entry.options) == documented
     assert len({entry.label for entry in KERNELS.values()}) == len({entry.colour for entry in KERNELS.values()}) == len(KERNELS)
 
 
@@ -63,6 +63,6 @@ def test_unknown_names_are_refused_with_the_nearest():
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_options_that_a_kernel_does_not_use_are_refused(kernel):
-    for option in {option for entry in KERNELS.values() for option in entry.options()} - set(KERNELS[kernel].options()):
+    for option in {option for entry in KERNELS.values() for option in entry.options} - set(KERNELS[kernel].options):
         with pytest.raises(InputError, match=f"{option} was given, which kernel {kernel} does not use"):
-            flat_settings(**{"kernel": kernel, option: 1})
+            SampleSettings.given(**{"kernel": kernel, option: 1})

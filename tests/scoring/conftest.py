@@ -58,12 +58,10 @@ def roberta(roberta_folder):
 @pytest.fixture
 def unmask_score(pieces_folder):
     """Runs `unmask score ...` with the model of `pieces_folder`: exit code, standard output, standard error."""
-    from typer.testing import CliRunner
-
-    from unmask.cli.app import app
+    from command_runner import invoke
 
     def run(*arguments, stdin=None, model=pieces_folder):
-        done = CliRunner().invoke(app, ["score", *map(str, arguments), "--model", str(model), "--device", "cpu"], input=stdin)
+        done = invoke(["score", *map(str, arguments), "--model", str(model), "--device", "cpu"], input=stdin)
         return done.exit_code, done.stdout, done.stderr
 
     return run

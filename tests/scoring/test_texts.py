@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
 from unmask.errors import InputError, UnmaskWarning
 
 
@@ -168,7 +167,7 @@ def test_a_score_that_one_of_two_texts_lacks_has_no_difference(pieces, pieces_fo
     assert {key for row in found.difference() for key in row} == {"first_token", "second_token", "pll_difference"}
     with pytest.raises(unmask.InputError, match="text 1 has no score .a token that the model does not know"):
         unmask.score(texts, "left_to_right", model=pieces, tokens=True).difference()
-    shown = CliRunner().invoke(app, ["score", *texts, "--score", "pll,left_to_right", "--model", str(pieces_folder)])
+    shown = invoke(["score", *texts, "--score", "pll,left_to_right", "--model", str(pieces_folder)])
     assert isinstance(shown.exception, SystemExit) and "first minus second, token by token" in shown.stdout
 
 
@@ -176,7 +175,7 @@ def test_a_score_that_one_of_two_texts_lacks_has_no_difference(pieces, pieces_fo
 @pytest.mark.parametrize("first", ["a [MASK] sat", "The zzz sat."])
 def test_columns_do_not_depend_on_what_the_first_text_lacks(pieces_folder, first):
     words = ["--rows", "words", "--score", "pll,left_to_right", "--model", str(pieces_folder)]
-    shown = CliRunner().invoke(app, ["score", first, "The dog sat.", *words], env={"COLUMNS": "200"}).stdout.splitlines()
+    shown = invoke(["score", first, "The dog sat.", *words], env={"COLUMNS": "200"}).stdout.splitlines()
     assert shown[0].split() == "item word_number word start end length pll_surprisal left_to_right_surprisal".split()
     (dog,) = [line.split() for line in shown if "dog" in line]
     assert dog[:3] == ["2", "2", "dog"] and len(dog) == 8
@@ -256,7 +255,7 @@ def test_sequences_of_fasta_come_back_with_their_names(pieces, pieces_folder, tm
     assert [(row["id"], row["text"]) for row in found] == list(zip(["first", "second"], texts, strict=True))
     assert [row["pll"] for row in found] == [row["pll"] for row in unmask.score(texts, model=pieces)]
     command = ["score", "-", "--input", "fasta", "--format", "csv", "--model", str(pieces_folder)]
-    printed = CliRunner().invoke(app, command, input=file.read_bytes())
+    printed = invoke(command, input=file.read_bytes())
     assert [line.split(",")[1] for line in printed.stdout.splitlines()] == ["id", "first", "second"]
     with pytest.raises(InputError, match="read as FASTA, without fields"):
         unmask.score(file, field="text", model=pieces)
@@ -297,7 +296,7 @@ def test_the_name_of_a_file_is_not_scored_as_a_text(pieces, tmp_path, monkeypatc
         (["dependence", "dog.csv"], "--file dog.csv"),
         (["sample", "dog.csv", "--out", "run"], "--init dog.csv to start from its texts"),
     ):
-        refused = CliRunner().invoke(app, words)
+        refused = invoke(words)
         assert refused.exit_code == 2 and f"is the name of a file: give {instead}" in refused.stderr.replace("\n", " ")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import unmask
 from unmask.joints.arnold_gokhale import members_of
-from unmask.sampling.settings import flat_settings
+from unmask.sampling.settings import SampleSettings
 
 TWO = "the [MASK] sat on the [MASK] ."
 WHOLE = "the cat sat on the mat ."
@@ -182,7 +182,7 @@ def test_a_chain_starts_from_the_sentence(client, events):
 def test_settings_that_nothing_uses_are_refused_before_the_stream(client):
     answer = client.post("/api/sample", json={"template": TWO, "kernel": "gibbs", "temperature": 2})
     assert answer.status_code == 422 and "temperature" in answer.json()["error"]
-    assert flat_settings(kernel="mh", temperature=2.0).kernel.temperature == 2
+    assert SampleSettings.given(kernel="mh", temperature=2.0).kernel.temperature == 2
 
 
 def test_words(client):

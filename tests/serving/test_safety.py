@@ -14,7 +14,7 @@ import torch
 import unmask
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.run.advance import watch
-from unmask.sampling.settings import flat_settings
+from unmask.sampling.settings import SampleSettings
 from unmask.serving import requests
 from unmask.serving.guard import Guard
 from unmask.serving.worker import CURRENT, Cancelled, Job, SharedLM
@@ -244,7 +244,7 @@ def test_one_thread_runs_the_model_of_a_watched_chain(tiny, monkeypatch, kernel)
             MaskedLM, name, partialmethod(lambda model, plain, *given: noted(plain, model, *given), getattr(MaskedLM, name))
         )
     model = SharedLM(tiny)
-    settings = flat_settings(template=TWO, kernel=kernel, chains=2, sweeps=1)
+    settings = SampleSettings.given(template=TWO, kernel=kernel, chains=2, sweeps=1)
     assert len(list(watch(settings, model))) > 2
     assert model.offers_states(torch.full((1, 5), 6)) in (True, False)
     assert threads == {"passes"}

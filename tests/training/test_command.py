@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
-import flat
+from command_runner import invoke
 from unmask.models.masked_lm import MaskedLM
 
 OPTIONS = ["--layers", "1", "--width", "16", "--heads", "2", "--vocab", "160", "--max-length", "32", "--segment-lengths", "16,32"]
 RUN = ["--batch-tokens", "256", "--steps", "4", "--device", "cpu", "--licence", "cc0-1.0"]
 
 
-def call(*words: object) -> flat.Ended:
-    return flat.command(*words)
+def call(*words: object) -> tuple[int, str, str]:
+    result = invoke([str(word) for word in words])
+    return result.exit_code, result.stdout, result.stderr
 
 
 def test_train_writes_a_folder_that_unmask_loads(corpus: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from made_up import made_up_lines
 from test_run import SMALL
 
 import flat
+from command_runner import invoke
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.word_pieces import special_id
 from unmask.training.corpus import Held, Parallel, Prepared, held_out_source, prepare, prepare_parallel, sources
@@ -186,8 +187,8 @@ def test_the_command_says_how_much_it_does_and_what_came_of_it(tmp_path: Path) -
     options = [word for name, value in (SHAPE | {"lr": 1e-6}).items() for word in (f"--{name.replace('_', '-')}", str(value))]
     line = ["train", str(tmp_path / "corpus.txt"), "--out", str(tmp_path / "m"), "--steps", "2"]
     line += ["--valid-share", "0.2", "--device", "cpu", *options]
-    done = flat.command(*line, "--json")
-    assert done.code == 0 and json.loads(done.out)["learned"] is False
-    said = done.err.splitlines()
+    done = invoke([*line, "--json"])
+    assert done.exit_code == 0 and json.loads(done.stdout)["learned"] is False
+    said = done.stderr.splitlines()
     plan = next(i for i, one in enumerate(said) if one.startswith("2 steps of 256 tokens: ") and " epochs of " in one)
     assert any(one.startswith("warning: after 2 steps") for one in said[plan + 1 :])

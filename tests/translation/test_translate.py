@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 
 import flat
 import unmask
+from command_runner import invoke
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
@@ -168,7 +169,7 @@ def test_options_of_training_change_the_model(folder: Path, tmp_path: Path) -> N
         options = {**SMALL, "steps": 2, "warmup": 1, **change}
         run = flat.train(parallel=pairs(200, words=6), out=tmp_path / str(number), **options)
         seen.append(load_file(run.out / "model.safetensors")["cls.predictions.transform.dense.weight"])
-        assert all(name.replace("_", "-") in (run.out / "README.md").read_text() for name in change)
+        assert all(f"{name}: {value}" in (run.out / "README.md").read_text() for name, value in change.items())
     assert not any(torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
 
 
@@ -190,12 +191,12 @@ def test_a_run_that_stopped_goes_on_with_the_same_numbers(folder: Path, tmp_path
 def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Path, tmp_path: Path) -> None:
     (tmp_path / "s.txt").write_text("\n".join([SOURCES[0], "", SOURCES[1]]) + "\n")
     (tmp_path / "t.txt").write_text("\n".join([TARGETS[0], "", TARGETS[1]]) + "\n")
-    run = flat.command("translate", str(tmp_path / "s.txt"), "--model", str(masked), "--reference",
-                                   str(tmp_path / "t.txt"), "--out", str(tmp_path / "o.jsonl"), "--device", "cpu")  # fmt: skip
-    assert run.code == 0, run.err
+    run = invoke(["translate", str(tmp_path / "s.txt"), "--model", str(masked), "--reference",
+                                   str(tmp_path / "t.txt"), "--out", str(tmp_path / "o.jsonl"), "--device", "cpu"])  # fmt: skip
+    assert run.exit_code == 0, run.stderr
     rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     assert [bool(row["text"]) for row in rows] == [True, False, True] and rows[1]["energy"] is None
-    assert {"text", "energy", "log_prob", "passes", "stutter"} <= set(rows[0]) and "BLEU" in run.out
+    assert {"text", "energy", "log_prob", "passes", "stutter"} <= set(rows[0]) and "BLEU" in run.stdout
 
 
 @pytest.mark.parametrize(
@@ -236,8 +237,8 @@ def test_what_is_read_is_not_written_over_and_words_that_cannot_be_spelled_are_t
     assert file.read_text().startswith("kalo.")
     before = {path: path.read_bytes() for path in masked.iterdir() if path.is_file()}
     for name in ("config.json", "new.jsonl"):
-        done = flat.command("translate", str(file), "--model", str(masked), "--out", str(masked / name))
-        assert done.code == 2 and done.err.startswith("error: out ") and done.err.count("\n") == 1
+        done = invoke(["translate", str(file), "--model", str(masked), "--out", str(masked / name)])
+        assert done.exit_code == 2 and done.stderr.startswith("error: out ") and done.stderr.count("\n") == 1
     assert {path: path.read_bytes() for path in masked.iterdir() if path.is_file()} == before
     with pytest.raises(InputError, match="did not write"):
         flat.translate(["kalo."], model=masked, device="cpu", out=file)
@@ -256,7 +257,7 @@ def test_other_models_and_sources_without_room_are_refused(masked: Path, causal:
         flat.translate(["kalo.", "kalo " * 40], model=masked, device="cpu")
     with pytest.raises(InputError, match="is not a file"):
         flat.translate(tmp_path / "none.txt", model=masked)
-    for texts, what in ((None, "texts None"), (["kalo.", None], "item 2 of texts: None"), ([3], "item 1 of texts: 3")):
+    for texts, what in ((None, "texts None"), (["kalo.", None], r"texts \[.kalo"), ([3], r"texts \[3")):
         with pytest.raises(InputError, match=what.split(":")[0]):
             flat.translate(texts, model=masked)  # type: ignore[arg-type]
     assert flat.translate([], model=masked, device="cpu").rows == []
@@ -297,9 +298,9 @@ def test_a_tokenizer_of_another_model_is_refused(request: pytest.FixtureRequest,
     rule["model"]["vocab"] = foreign_tokenizers()[change](rule["model"]["vocab"])
     file.write_text(json.dumps(rule))
     (tmp_path / "in.txt").write_text(SOURCES[0] + "\n")
-    done = flat.command("translate", str(tmp_path / "in.txt"), "--model", str(folder), "--device", "cpu")
-    assert done.code == 2 and done.out == "" and "tokenizer" in done.err, done
-    assert len([line for line in done.err.splitlines() if line.startswith("error: ")]) == 1
+    done = invoke(["translate", str(tmp_path / "in.txt"), "--model", str(folder), "--device", "cpu"])
+    assert done.exit_code == 2 and done.stdout == "" and "tokenizer" in done.stderr, done
+    assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
 
 
 def test_a_tokenizer_without_special_tokens_is_refused(causal: Path, tmp_path: Path) -> None:
@@ -350,10 +351,7 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
         ),
         ({"corpus": ["a"], "mask_source": 0.1}, "mask_source was given, which a CORPUS of texts does not use"),
         ({"parallel": (["a b"], ["c d"]), "distil": masked}, "is a masked model"),
-        (
-            {"parallel": (["a b"], ["c d"])},
-            "which --parallel SOURCE TARGET does not use",
-        ),
+        ({"parallel": (["a b"], ["c d"]), "weight": [1.0]}, "which --parallel SOURCE TARGET does not use"),
         ({"parallel": (["a b"], ["c \ud800"]), "tokenizer": masked}, "text 1: half of a surrogate pair"),
         ({"parallel": (["a b"], ["c d"]), "valid_share": 1e-9}, "give more pairs or a larger --valid-share"),
     ):

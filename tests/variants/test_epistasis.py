@@ -7,10 +7,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
 from unmask.errors import InputError
 from unmask.variants.epistasis import MEASURED, aligned, distances, interactions
 from unmask.variants.interactions import Design, by_order, curve
@@ -204,11 +203,11 @@ def test_the_command_and_the_function_compare_interactions(letters_folder, lette
     assert sum(found.interactions.orders["pll"]) == pytest.approx(1)
     assert found.interactions.orders["product"][0] == pytest.approx(1)
     words = [sequence, "--model", letters_folder, "--measured", write, "--scores", "pll,any_order,product", "--positions", "1-4"]
-    told = CliRunner().invoke(app, ["mutants", *map(str, words), "--epistasis", str(tmp_path / "pairs.pdf"), "--json"])
+    told = invoke(["mutants", *map(str, words), "--epistasis", str(tmp_path / "pairs.pdf"), "--json"])
     assert told.exit_code == 0, told.output
     said = json.loads(told.stdout)["interactions"]
     assert said["rows"][0]["score"] == found.interactions.rows[0]["score"]
-    shown = CliRunner().invoke(app, ["mutants", *map(str, words), "--epistasis", str(tmp_path / "pairs.png")])
+    shown = invoke(["mutants", *map(str, words), "--epistasis", str(tmp_path / "pairs.png")])
     assert "Interactions of 6 pairs of residues" in shown.output
     assert "Share of variance by number of residues that interact" in shown.output
 

@@ -9,10 +9,9 @@ from math import log
 import pandas
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
 from unmask.errors import InputError
 from unmask.tables.lattice import lattice
 from unmask.tables.revealing import Conditionals, regular_tokens
@@ -94,14 +93,14 @@ def test_the_files_and_the_command_hold_the_same(letters_folder, letters, tmp_pa
         frames[ending] = pandas.read_csv(path) if ending == "csv" else pandas.read_parquet(path)
         pandas.testing.assert_frame_equal(frames[ending], found.to_frame(), check_dtype=False)
     words = [PARENT, "--model", letters_folder, "--positions", "2,4,7", "--most-changes", 2, "--top", 6, "--passes", 1000]
-    told = CliRunner().invoke(app, ["fill", *map(str, words), "--library", str(tmp_path / "library.fasta"), "--json"])
+    told = invoke(["fill", *map(str, words), "--library", str(tmp_path / "library.fasta"), "--json"])
     assert told.exit_code == 0, told.output
     told_library = json.loads(told.stdout)["library"]
     assert [row["variant"] for row in told_library["variants"]] == frames["csv"].variant.tolist()
     lines = (tmp_path / "library.fasta").read_text().splitlines()
     assert lines[1::2] == frames["csv"].sequence.tolist()
     assert lines[0].startswith(f">1 {frames['csv'].variant[0]} changes=")
-    shown = CliRunner().invoke(app, ["fill", *map(str, words)], env={"COLUMNS": "80"})
+    shown = invoke(["fill", *map(str, words)], env={"COLUMNS": "80"})
     assert "library of 6: at most 2 changes from the parent" in shown.output
     assert "C2" in shown.output
 

@@ -11,10 +11,9 @@ import pandas
 import pytest
 import torch
 from tests.variants.all_at_once import variant_scores
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
 from unmask.errors import InputError
 from unmask.variants.measured import compared
 from unmask.variants.reading import Variants
@@ -168,7 +167,7 @@ def test_the_command_prints_and_writes_what_python_returns(letters_folder, lette
     typed = ["--scores", options["scores"], "--top", "5", "--regions", "H1=2-3", "--measured", str(path)]
 
     def run(*args: str):
-        return CliRunner().invoke(app, ["mutants", SEQUENCE, "--model", str(letters_folder), *args], env={"COLUMNS": "80"})
+        return invoke(["mutants", SEQUENCE, "--model", str(letters_folder), *args], env={"COLUMNS": "80"})
 
     assert json.loads(run(*typed, "--json").stdout) == json.loads(json.dumps(found.to_dict()))
     printed = run(*typed)

@@ -11,10 +11,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
@@ -162,7 +161,7 @@ def test_too_many_mutants_are_refused_before_any_pass(letters):
 
 def test_the_command(letters_folder, letters, tmp_path):
     def run(*args: object):
-        return CliRunner().invoke(app, ["mutants", *map(str, args), "--model", str(letters_folder)], env={"COLUMNS": "80"})
+        return invoke(["mutants", *map(str, args), "--model", str(letters_folder)], env={"COLUMNS": "80"})
 
     result = run(SEQUENCE, "--positions", "2,5", "--changes", 2, "--top", 4, "--out", tmp_path / "m.parquet")
     assert result.exit_code == 0, result.stderr

@@ -25,7 +25,8 @@ from unmask.verbs import VERBS, verb
 LAB = "lab"
 PRINTED_BY = {
     "answers": ("fill", "compare", "dependence", "mutants", "check"),
-    "runs": ("evaluate", "frontier", "serve", "sample", "diagnose"),
+    "runs": ("evaluate", "frontier", "serve"),
+    "sampling": ("sample", "diagnose"),
     "training": ("train", "translate"),
     "score": ("score",),
 }

@@ -86,7 +86,7 @@ class Point:
             decoder = SEQUENTIAL[self.decoder]
             return decoder(target, passes, replace(decoder.options, decoding_steps=target.sites))
         method = KERNELS[self.decoder]
-        profiled = {"profile": profile} if "profile" in method.options() else {}
+        profiled = {"profile": profile} if "profile" in method.options else {}
         made: RevealingDecoder = method(decoding_steps=self.passes, **profiled).on(target, passes)  # type: ignore[call-arg]
         return made
 
@@ -129,7 +129,7 @@ def frontier(
     points = [Point(name, n) for name in names for n in sorted(set(asked.passes)) if n < length]
     if not points:
         raise InputError(f"passes {', '.join(map(str, asked.passes))}: none is below the length, {length}: give smaller numbers")
-    reads_profile = any("profile" in KERNELS[point.decoder].options() for point in points)
+    reads_profile = any("profile" in KERNELS[point.decoder].options for point in points)
     points += [Point(name, None) for name in SEQUENTIAL]
     lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
     known = Profile.of(lm) if profile is None and reads_profile else None if profile is None else as_profile("profile", profile)

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from unmask.errors import InputError
+from unmask.models.load import Model, on_device
 from unmask.models.loading import resolve_device
-from unmask.models.masked_lm import MaskedLM, Reading, as_model
+from unmask.models.masked_lm import MaskedLM
 from unmask.runs.engines import Item, OnRay, Result, ray_has_gpus, start_ray
 
 
@@ -51,12 +51,20 @@ def on_ray(load: Callable[..., Any], model: object, device: str, *more: Any, cou
     return Workers(partial(load, None if model is None else str(model), on, *more), on, count)
 
 
-def for_workers(
-    model: MaskedLM | str | Path | None, device: str, dtype: str, reading: Reading, count: int | None
-) -> tuple[MaskedLM, Workers]:
+def for_workers(model: Model, count: int | None) -> tuple[MaskedLM, Workers]:
     """The model on this process's CPU, for everything but the work, and the workers."""
-    workers = on_ray(as_model, model, device, dtype, *reading, count=count)
-    return as_model(model, "cpu", dtype, *reading), workers
+    here = on_device(model, "cpu")
+    on = _workers_device(model.keywords.get("device", "auto") if isinstance(model, partial) else "auto")
+    return here(), Workers(on_device(_absolute(model), on), on, count)
+
+
+def _absolute(model: Model) -> Model:
+    """The model with a folder by its absolute path: workers have folders of their own."""
+    if isinstance(model, partial):
+        return partial(model.func, _absolute(model.args[0] if model.args else None), **model.keywords)
+    if isinstance(model, str | os.PathLike) and os.path.isdir(folder := os.path.expanduser(os.fspath(model))):
+        return os.path.realpath(folder)
+    return model
 
 
 def refuse_loaded(model: object) -> None:

@@ -13,15 +13,14 @@ from unmask.options.kinds import (
     Construction,
     File,
     Flag,
-    Memory,
     Numbers,
     Real,
     Text,
     TextFile,
     Whole,
 )
-from unmask.options.option import Options, Reads, grouped, model_row, option, output_row
-from unmask.options.shared import LARGEST_SEED, ON_RAY, Loaded, Printed, SharedWork
+from unmask.options.option import Options, Reads, grouped, option
+from unmask.options.shared import LARGEST_SEED
 from unmask.sampling.registry import HOTTEST, KERNELS, LEAST_RESTART, LONGEST, MOST_STEPS, BlockShape, EnergyKind, Order, Scan
 
 MOST_CHAINS, MOST_SWEEPS = 10**6, 10**9
@@ -29,7 +28,7 @@ TEMPERATURE = Real(0, HOTTEST, above=True)
 start_row, moves_row, blocks_row, decoding_row = map(grouped, ("Start and support", "Moves", "Blocks", "Decoding"))
 
 
-READ = {name: (*one.options(), *(() if one.decodes else ("init", "random_start"))) for name, one in KERNELS.items()}
+READ = {name: (*one.options, *(() if one.decodes else ("init", "random_start"))) for name, one in KERNELS.items()}
 
 
 @dataclass(frozen=True)
@@ -110,42 +109,3 @@ class Sampling(Options):
     restart: float = decoding_row(
         0.1, Real(LEAST_RESTART, 1), "Of refined draws: the probability of stopping before each Gibbs step."
     )
-
-
-@dataclass(frozen=True)
-class SampleOptions(Printed, SharedWork, Loaded, Sampling):
-    """Options of `sample`."""
-
-    reads = (*Sampling.reads, ON_RAY)
-    examples = (
-        "unmask sample 'A [MASK] sat on the [MASK].' --chains 8 --sweeps 50",
-        "unmask sample --kernel mask-predict --chains 16 --sweeps 1 --out texts",
-    )
-    python_only = {
-        "user_terms": "Functions from token ids (n, T) to n numbers that are added to the energy.",
-        **Options.python_only,
-    }
-    text: str | None = option(
-        None, Text(), "As --template.", argument=True, command_only=True, metavar="TEMPLATE", python="use template"
-    )
-    out: Any = output_row(None, File(), "Keep the run in this folder; the same command continues a run that was stopped.")
-    memory: Any = model_row(None, Memory(), "For what the chains keep, such as 2GB or 0.5; the rest is computed again.")
-
-
-@dataclass(frozen=True)
-class DiagnoseOptions(Printed):
-    """Options of `diagnose`."""
-
-    examples = ("unmask diagnose run", "unmask diagnose run --judge gpt2 --json")
-    python_only = {}
-    run: Any = option(
-        None,
-        File(),
-        "The --out folder of an `unmask sample` run, finished or not.",
-        required="both",
-        argument=True,
-        metavar="FOLDER",
-        python="Or what `sample` returned.",
-    )
-    judge: str | None = option(None, Text(), "A causal language model, by name or folder, that scores the texts.")
-    device: str = model_row("auto", Text(), "Of the judge: auto, cpu, cuda or cuda:N.")

@@ -39,7 +39,7 @@ score_row, pairs_row, joints_row = map(grouped, ("Of single scores", "Pairs", "J
 Scheme = Literal["random", "contiguous"]
 MOST_PAIRS, MOST_STEPS = 10_000_000, 1_000_000
 MOST_TEXTS, MOST_TOKENS = 10_000_000, 100_000
-DECODERS = {name: one.options() for name, one in KERNELS.items() if "decoding_temperature" in one.options()}
+DECODERS = {name: one.options for name, one in KERNELS.items() if "decoding_temperature" in one.options}
 """The decoders that can take the likeliest token, which the harness calls greedy."""
 
 

@@ -7,9 +7,8 @@ computes `function(setup(), item)`; without a setup, `function(item)`. Function 
 module or `functools.partial` of one. A worker calls the setup once. Items are read as workers take them, and numbered from 0.
 
 Long work is done in pieces: `rest(item, result)` is the item that is left after a result, None at the end. It goes to the same
-worker, which may have kept its state. A worker that dies is replaced and its item, or what is left of it, goes to another, so
-what was answered is not computed again. The loop ends with an error if the function raises, or if LOST workers die in a row over
-the same item; the results that came before are the caller's.
+worker, which may have kept its state. A worker that dies is replaced, and what is left of its item goes to another. The loop
+ends with an error if the function raises, or if LOST workers die in a row over an item; earlier results are the caller's.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ from urllib.parse import urlsplit
 
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 
-LOST = 3
-"""Workers that an item may lose in a row, and that may die in a row before they begin."""
-PATIENCE, CONNECT = 60.0, 10.0
-"""Seconds: without a worker before a warning; to reach a cluster."""
+LOST, PATIENCE, CONNECT = 3, 60.0, 10.0
+"""Workers that may die in a row; seconds without a worker before a warning, and seconds to reach a cluster."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +61,15 @@ def join_ray() -> None:
     address, token_file = os.environ.get("RAY_ADDRESS"), os.path.expanduser("~/.ray/auth_token")
     if address is not None and ({"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ) or os.path.isfile(token_file)):
         os.environ.setdefault("RAY_AUTH_MODE", "token")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    for name, value in {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}.items():
+        os.environ.setdefault(name, value)
     try:
         import ray
     except ImportError:
         raise InputError('engine ray needs the package ray, which is not installed: pip install "unmask[ray]"') from None
-    if ray.is_initialized():
-        return
     try:
+        if ray.is_initialized():
+            return
         if address is not None and (where := urlsplit(f"//{address.rpartition('//')[2]}")).port is not None:
             socket.create_connection((where.hostname, where.port), CONNECT).close()  # Ray itself would try for minutes
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="CRITICAL")
@@ -119,7 +116,7 @@ def each(
     setup: Callable[[], Any] | None = None,
     rest: Callable[[Any, Any], Any] | None = None,
 ) -> Iterator[tuple[int, Any]]:
-    """(index of the item, result) as results come; without workers in this process, in order."""
+    """(index of the item, result) as results come; without workers, in order and in this process."""
     if workers is None:
         before = () if setup is None else (setup(),)
         for index, left in enumerate(items):
@@ -153,24 +150,24 @@ def each(
             for _ in range(min(len(waiting) - starting, workers.count - len(busy))):
                 give(actor.remote(*sent), _Task(None))
             worker, task, answer = _next(busy)
-            if answer is None:
+            if isinstance(answer, Exception):
                 unborn += task.index is None
                 if max(unborn, task.lost + 1) == LOST:
                     over = "before they began" if task.index is None else f"over item {task.index}"
-                    raise UnmaskError(f"{LOST} Ray workers died {over}, one after the other: see their logs")
+                    raise UnmaskError(f"{LOST} Ray workers died {over} ({_last_line(answer)}): see their logs")
                 waiting.extendleft([] if task.index is None else [task._replace(lost=task.lost + 1)])
                 continue
             idle.append(worker)
             result, error = answer
             unborn = 0
-            if task.index is None and error is not None:
+            if error is not None and task.index is None:
                 needed = "every machine of the cluster needs unmask, and the model under the same name or path"
                 raise InputError(f"a Ray worker cannot begin ({error}): {needed}")
-            if isinstance(error, UnmaskError):
+            if isinstance(error, str):
+                raise UnmaskError(f"item {task.index} failed on a Ray worker ({error}): the same command tries it again")
+            if error is not None:
                 error.add_note(f"item {task.index}")
                 raise error
-            if error is not None:
-                raise UnmaskError(f"item {task.index} failed on a Ray worker ({error}): the same command tries it again")
             if task.index is not None:
                 if rest and (left := rest(*task.item, result)) is not None:
                     give(idle.pop(), _Task(task.index, (left,)))
@@ -182,22 +179,21 @@ def each(
             ray.kill(worker)
 
 
-def _next(busy: dict[Any, tuple[Any, _Task]]) -> tuple[Any, _Task, tuple[Any, UnmaskError | str | None] | None]:
-    """A worker, its task, and its answer (None: it has died)."""
+def _next(busy: dict[Any, tuple[Any, _Task]]) -> tuple[Any, _Task, tuple[Any, UnmaskError | str | None] | Exception]:
+    """A worker, its task, and its answer, or how it died."""
     import ray
 
     works = any(task.index is not None for _, task in busy.values())
     ready, _ = ray.wait(list(busy), num_returns=1, timeout=None if works else PATIENCE)
     if not ready:
-        message = f"no Ray worker has started in {PATIENCE:.0f} seconds: the cluster may be in use, see `ray status`"
-        warnings.warn(message, UnmaskWarning, stacklevel=4)
+        warnings.warn(f"no Ray worker has started in {PATIENCE:.0f} seconds: see `ray status`", UnmaskWarning, stacklevel=4)
         ready, _ = ray.wait(list(busy), num_returns=1)
     worker, task = busy.pop(ready[0])
     try:
         return worker, task, ray.get(ready[0])
-    except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError):
+    except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError) as error:
         ray.kill(worker)  # one that was only out of reach
-        return worker, task, None
+        return worker, task, error
 
 
 def _last_line(error: BaseException) -> str:

@@ -218,15 +218,12 @@ def parse_json(text: str) -> Any:
     try:
         value = json.loads(text)
         json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column {error.colno}" if "\n" in text.strip() else f"column {error.colno}"
-        raise ValueError(f"not JSON: {error.msg} at {where}") from None
-    except UnicodeEncodeError:
-        raise ValueError("half of a surrogate pair, which is not a character") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    except ValueError:
-        raise ValueError("a whole number with thousands of digits") from None
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair, which is not a character") from None
+    except ValueError as error:
+        raise ValueError(f"not JSON: {str(error).splitlines()[0]}") from None
     return value
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -116,7 +117,10 @@ class RunFolder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """After a failure that left nothing but settings, leave no folder that was not there; an interrupt may be continued."""
         if isinstance(error, Exception) and self._made and not _other_files(self.path, self.own / "settings.json"):
-            shutil.rmtree(self._made[-1], ignore_errors=True)
+            shutil.rmtree(self.own, ignore_errors=True)
+            with suppress(OSError):
+                for folder in self._made[1:]:
+                    folder.rmdir()
         self._release()
 
     def store(

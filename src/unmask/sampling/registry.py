@@ -1,12 +1,12 @@
 """The kernels and decoders: what each is called, its options, the law of its texts, and where it is computed.
 
-A kernel is one step of a Markov chain, a decoder a rule that fills blanks. Each is a frozen dataclass; its fields are its options.
+A kernel is one step of a Markov chain, a decoder a rule that fills blanks. Each is a frozen dataclass; its options are fields.
 Nothing heavy is imported; `on` loads the class with `init` and `step` that computes it. A new one is that file and a class here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -16,6 +16,7 @@ from annotated_types import Interval
 from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
+from unmask.signature import Written, settings
 
 if TYPE_CHECKING:
     from unmask.sampling.engine.passes import Passes
@@ -35,7 +36,14 @@ PI = "exp(-E / temperature)"
 OWN_LAW = "its own law, with log_prob"
 
 
-@dataclass(frozen=True, kw_only=True)
+class OptionNames:
+    """The names of the options of a class."""
+
+    def __get__(self, one: object, kind: type) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(kind))
+
+
+@settings
 class Method:
     """A kernel or a decoder. The fields of a subclass are its options; the rest is the same for all objects of a class.
 
@@ -73,18 +81,14 @@ class Method:
     bound: ClassVar[str] = ""
     random_order: ClassVar[bool] = False
     corrects: ClassVar[bool] = False
+    options = OptionNames()
 
     def __init_subclass__(cls) -> None:
         first = (cls.__doc__ or "").partition("\n")[0].removesuffix(".")
         cls.step = first[:1].lower() + first[1:]
 
     def __post_init__(self) -> None:
-        check_fields(self)
-
-    @classmethod
-    def options(cls) -> tuple[str, ...]:
-        """The names of its options."""
-        return tuple(field.name for field in fields(cls))
+        """Checks of several fields together."""
 
     @property
     def sites_per_step(self) -> int:
@@ -116,7 +120,7 @@ class Method:
         return make(target, passes, self, **({} if self.decodes else {"sweeps": sweeps}))
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Proposing(Method):
     """Draws tokens from the model's conditionals, tempered or truncated.
 
@@ -132,7 +136,7 @@ class Proposing(Method):
     top_k: Annotated[int, Interval(ge=1, le=10**9)] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Markov(Proposing):
     """A Markov kernel.
 
@@ -145,7 +149,7 @@ class Markov(Proposing):
     scan: Scan = "permutation"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Metropolis(Markov):
     """A kernel that accepts or rejects what it proposes.
 
@@ -165,7 +169,7 @@ class Metropolis(Markov):
             raise InputError(f"delayed acceptance at distances {list(self.delayed)}: give rising numbers, such as 1,3")
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class MH(Metropolis):
     """One token from its conditional, accepted or not.
 
@@ -180,7 +184,7 @@ class MH(Metropolis):
     temperature: Temperature = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Gibbs(Markov):
     """One token from its conditional, always accepted."""
 
@@ -193,7 +197,7 @@ class Gibbs(Markov):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Blocks(Metropolis):
     """A kernel that redraws several tokens in a step.
 
@@ -209,7 +213,7 @@ class Blocks(Metropolis):
     block_shape: BlockShape = "window"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Block(Blocks):
     """A block of tokens at once, independently of each other.
 
@@ -225,7 +229,7 @@ class Block(Blocks):
     block_size: Annotated[int, Interval(ge=1, le=LONGEST)] = 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class SequentialBlock(Block):
     """A block of tokens, each given those before it."""
 
@@ -234,7 +238,7 @@ class SequentialBlock(Block):
     conditionals = 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class PairJoint(Blocks):
     """A pair of tokens, 0.9 from a joint that is derived for it and 0.1 from the product.
 
@@ -258,7 +262,7 @@ class PairJoint(Blocks):
         named(self.joint, "joint")
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Tempering(Metropolis):
     """Mh on a ladder of replicas that swap.
 
@@ -287,7 +291,7 @@ class Tempering(Metropolis):
         return self.ladder[0]
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Annealing(Metropolis):
     """Mh while the temperature falls from hot to cold.
 
@@ -313,7 +317,7 @@ class Annealing(Metropolis):
             raise InputError(f"annealing from {self.hot} to {self.cold}: give positive temperatures, the first the higher one")
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Ancestral(Proposing):
     """A new text: blanks filled one by one.
 
@@ -331,7 +335,7 @@ class Ancestral(Proposing):
     order: Order = "random"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Refined(Method):
     """A new text: the chain rule, then a geometric number of Gibbs steps.
 
@@ -352,7 +356,7 @@ class Refined(Method):
     restart: Annotated[float, Interval(ge=LEAST_RESTART, le=1)] = 0.1
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Decoding(Method):
     """A decoder that predicts many blanks in a step.
 
@@ -368,7 +372,7 @@ class Decoding(Method):
     decoding_temperature: Annotated[float, Interval(ge=0, le=HOTTEST)] = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class InSteps(Decoding):
     """A decoder that takes a number of steps.
 
@@ -381,7 +385,7 @@ class InSteps(Decoding):
     decoding_steps: Steps = 10
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class MaskPredict(InSteps):
     """A new text: all blanks predicted, the least confident again."""
 
@@ -389,7 +393,7 @@ class MaskPredict(InSteps):
     computed_by = "decoders.mask_predict:MaskPredict"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Confidence(InSteps):
     """A new text: all blanks predicted, the most confident kept."""
 
@@ -397,7 +401,7 @@ class Confidence(InSteps):
     computed_by = "decoders.mask_predict:ConfidenceOrder"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Revise(InSteps):
     """A new text: all blanks predicted, then every token again from the whole text."""
 
@@ -412,7 +416,7 @@ REVEALED = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class LowestEntropy(InSteps):
     """A new text: the blanks of lowest entropy filled, equal numbers per step."""
 
@@ -422,7 +426,7 @@ class LowestEntropy(InSteps):
     law = "the blanks of lowest entropy, equal numbers per pass"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class RandomSets(InSteps):
     """A new text: random blanks filled, equal numbers per step."""
 
@@ -433,7 +437,7 @@ class RandomSets(InSteps):
     random_order = True
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Interleaved(InSteps):
     """A new text: every m-th blank filled, m the number of steps."""
 
@@ -443,7 +447,7 @@ class Interleaved(InSteps):
     law = "every m-th blank, m the number of passes, in bit-reversed order"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Bounded(Decoding):
     """A decoder that takes as many steps as a bound needs, or a number of them.
 
@@ -473,14 +477,14 @@ class Bounded(Decoding):
         return self.usual_bound if value is None else value
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class EntropyBound(Bounded):
     """A new text: the blanks of lowest entropy filled, as many as stay under a bound.
 
     Parameters
     ----------
     gamma
-        Nats of dependence that one step may lose: more is fewer steps, 0 fills one by one; 1 by default.
+        Nats of dependence that a step may lose: more is fewer steps, 0 fills one by one [default: 1; least-dependent: 0.1].
     """
 
     name, label, colour = "entropy-bound", "entropy-bound", "#44AA99"
@@ -490,14 +494,14 @@ class EntropyBound(Bounded):
     gamma: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Threshold(Bounded):
     """A new text: the blanks filled whose likeliest token is likely enough.
 
     Parameters
     ----------
     tau
-        Probability of the likeliest token from which a blank is filled; 0.9 by default.
+        Probability of the likeliest token from which a blank is filled [default: 0.9].
     """
 
     name, label, colour = "threshold", "confidence threshold", "#DDAA33"
@@ -507,16 +511,16 @@ class Threshold(Bounded):
     tau: Annotated[float, Interval(ge=0, le=1)] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class LeastDependent(Bounded):
     """A new text: blanks filled together that hardly depend on each other.
 
     Parameters
     ----------
     gamma
-        Nats of dependence that one step may lose: more is fewer steps, 0 fills one by one; 0.1 by default.
+        Nats of dependence that a step may lose: more is fewer steps, 0 fills one by one [default: 1; least-dependent: 0.1].
     profile
-        Dependence by distance: a file of `unmask dependence --profile`; the model's own by default.
+        Dependence by distance: a file of `unmask dependence --profile` [default: the model's own].
     """
 
     name, label, colour = "least-dependent", "least dependent", "#004488"
@@ -524,7 +528,7 @@ class LeastDependent(Bounded):
     law = "blanks whose estimated dependence on each other sums to gamma at most, least dependent next"
     bound, usual_bound = "gamma", 0.1
     gamma: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
-    profile: Any = None
+    profile: Annotated[Any, Written(metavar="PATH")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -541,33 +545,6 @@ KERNELS: dict[str, type[Method]] = {
                 EntropyBound, Threshold, LowestEntropy, RandomSets, Interleaved, LeastDependent)
 }  # fmt: skip
 """All kernels and decoders by name: the choices of `--kernel`, of tables and of figures."""
-
-
-def check_fields(method: Any) -> None:
-    """Check the fields of a dataclass against their annotations; a value of NumPy becomes a plain one."""
-    from typing import get_args, get_origin, get_type_hints
-
-    from unmask.arguments import fitted
-    from unmask.checks import real, whole
-
-    def within(name: str, value: Any, hint: Any) -> Any:
-        if value is None and type(None) in get_args(hint):
-            return None
-        hint = next((one for one in get_args(hint) if one is not type(None)), hint) if type(None) in get_args(hint) else hint
-        if get_origin(hint) is Annotated:
-            kind, interval = get_args(hint)
-            low, above = (interval.ge, False) if interval.ge is not None else (interval.gt, True)
-            return whole(name, value, low, interval.le) if kind is int else real(name, value, low, interval.le, above)
-        if get_origin(hint) is tuple and get_args(hint)[1:] == (...,):
-            plain = value if isinstance(value, tuple) else fitted(name, value, tuple[float, ...])
-            return tuple(within(name, item, get_args(hint)[0]) for item in plain)
-        return fitted(name, value, hint)
-
-    hints = get_type_hints(type(method), include_extras=True)
-    for field in fields(method):
-        value = getattr(method, field.name)
-        if value is not field.default:
-            object.__setattr__(method, field.name, within(field.name, value, hints[field.name]))
 
 
 def with_law() -> list[str]:

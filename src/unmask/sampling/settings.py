@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, fields, replace
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
@@ -14,15 +15,35 @@ from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
-from unmask.sampling.registry import KERNELS, LONGEST, MH, EnergyKind, Method, check_fields, entry_of
+from unmask.sampling.registry import KERNELS, LONGEST, MH, EnergyKind, Method, entry_of
+from unmask.signature import Written, settings
 
 Keeps = Literal["logits", "states", "nothing"]
 
-MOST_CHAINS, MOST_SWEEPS, LARGEST_SEED = 10**6, 10**9, 2**63 - 1
+MOST_SWEEPS = 10**9
+Lengths = Annotated[int, Interval(ge=1, le=LONGEST)]
+Chains = Annotated[int, Interval(ge=1, le=10**6)]
 Sweeps = Annotated[int, Interval(ge=1, le=MOST_SWEEPS)]
+Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
+class Keep:
+    """Which sweeps are kept.
+
+    Parameters
+    ----------
+    burn_in
+        First sweeps that are not kept.
+    thin
+        Keep every n-th sweep.
+    """
+
+    burn_in: Annotated[int, Interval(ge=0, le=MOST_SWEEPS)] = 0
+    thin: Sweeps = 1
+
+
+@settings
 class Start:
     """Where chains start, and which tokens they may hold.
 
@@ -38,13 +59,12 @@ class Start:
         Tokens allowed at every site: letters (ACDE), words with commas, a list, or a file.
     """
 
-    init: Any = ()
+    init: Annotated[Any, Written(metavar="PATH")] = ()
     random_start: bool = False
-    allow: Any = ()
-    alphabet: Any = ()
+    allow: Annotated[Any, Written(metavar="POSITION=TOKENS", repeat=True)] = ()
+    alphabet: Annotated[Any, Written(metavar="TOKENS")] = ()
 
     def __post_init__(self) -> None:
-        check_fields(self)
         object.__setattr__(self, "init", start_texts(self.init))
         object.__setattr__(self, "allow", allowed_tokens(self.allow))
         if self.alphabet != ():
@@ -92,7 +112,7 @@ def _position_and_tokens(pair: Any) -> tuple[int, Iterable[str]]:
     return int(position), [token.strip() for token in tokens.split(",") if token.strip()]
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class SampleSettings:
     """The arguments of `unmask.sample` that decide its samples.
 
@@ -100,19 +120,18 @@ class SampleSettings:
     sweeps      how many are run; the first `burn_in` are not kept, then every `thin`-th is
     """
 
-    kernel: Method = field(default_factory=MH)
+    kernel: Method = MH()
     energy: EnergyKind = "norm"
     template: str | None = None
-    length: tuple[Annotated[int, Interval(ge=1, le=LONGEST)], ...] = (12,)
-    chains: Annotated[int, Interval(ge=1, le=MOST_CHAINS)] = 64
+    length: tuple[Lengths, ...] = (12,)
+    chains: Chains = 64
     sweeps: Sweeps = 100
-    seed: Annotated[int, Interval(ge=0, le=LARGEST_SEED)] = 0
+    seed: Seed = 0
     burn_in: Annotated[int, Interval(ge=0, le=MOST_SWEEPS)] = 0
     thin: Sweeps = 1
-    start: Start = field(default_factory=Start)
+    start: Start = Start()
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if self.burn_in >= self.sweeps:
             raise InputError(f"burn_in {self.burn_in} of {self.sweeps} sweeps leaves no sample: give fewer than the sweeps")
         if self.kept < 1:
@@ -154,28 +173,17 @@ class SampleSettings:
         values["start"] = Start(**{name: tuple(value) if value == [] else value for name, value in dict(values["start"]).items()})
         return cls(**values)
 
-
-def grouped(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by name, with those of the kernel and of the start put together; None stands for the default.
-
-    An option of another kernel is refused.
-    """
-    chosen = {name: value for name, value in options.items() if value is not None}
-    made = entry_of(chosen.pop("kernel", MH.name))
-    own = {name: chosen.pop(name) for name in made.options() if name in chosen}
-    for name in chosen:
-        users = [other.name for other in KERNELS.values() if name in other.options()]
-        if users:
-            raise InputError(
-                f"{name} was given, which kernel {made.name} does not use: leave it out, or use kernel {' or '.join(users)}"
-            )
-    start = {field.name: chosen.pop(field.name) for field in fields(Start) if field.name in chosen}
-    return {**chosen, "kernel": made(**own), "start": Start(**start)}
-
-
-def flat_settings(**options: Any) -> SampleSettings:
-    """Settings from options by name; see `grouped`."""
-    values = grouped(options)
-    if isinstance(values.get("length"), int):
-        values["length"] = (values["length"],)
-    return SampleSettings(**values)
+    @classmethod
+    def given(cls, options: Mapping[str, Any] = MappingProxyType({}), /, **more: Any) -> SampleSettings:
+        """Settings from options by name, with those of the kernel and of the start among them; None stands for the default."""
+        chosen = {name: value for name, value in {**options, **more}.items() if value is not None}
+        kernel = entry_of(chosen.pop("kernel", MH.name))
+        own = {name: chosen.pop(name) for name in kernel.options if name in chosen}
+        for name in chosen:
+            if users := [one.name for one in KERNELS.values() if name in one.options]:
+                use = f"leave it out, or use {' or '.join(users)}"
+                raise InputError(f"{name} was given, which kernel {kernel.name} does not use: {use}")
+        start = {field.name: chosen.pop(field.name) for field in fields(Start) if field.name in chosen}
+        if isinstance(chosen.get("length"), int):
+            chosen["length"] = (chosen["length"],)
+        return cls(kernel=kernel(**own), start=Start(**start), **chosen)

@@ -283,7 +283,7 @@ def _about(model: SharedLM, known: Runs, given: str | None, options: Mapping[str
         default_joint=DEFAULT,
         searched_joint=SEARCHED,
         constructions=[schemas.ConstructionAbout.model_validate(one) for one in CONSTRUCTIONS.values()],
-        kernels=[schemas.Kernel.of(one) for one in KERNELS.values()],
+        kernels=[schemas.Kernel.model_validate(one) for one in KERNELS.values()],
         scores=[schemas.ScoreAbout.model_validate(one) for one in SCORES.values() if not one.page_refusal],
         runs=known.about,
         limits={name.lower(): value for name, value in vars(requests).items() if name.isupper() and isinstance(value, int)},

@@ -20,7 +20,7 @@ from unmask.joints.registry import CONSTRUCTIONS, INDEPENDENT, named
 from unmask.options.answers import FillOptions
 from unmask.runs.files import plain
 from unmask.runs.progress import Progress
-from unmask.sampling.settings import SampleSettings, flat_settings
+from unmask.sampling.settings import SampleSettings
 from unmask.scoring.registry import SCORES, chosen
 from unmask.scoring.results import Scores
 from unmask.scoring.score import score
@@ -197,7 +197,7 @@ class Questions:
         """The settings of a run, checked before anything streams."""
         free = self.model.cloze(asked.template).block
         requests.check_chains(asked.chains, asked.sweeps, len(free))
-        return flat_settings(**asked.model_dump() | {"init": None if asked.init is None else (asked.init,)})
+        return SampleSettings.given(asked.model_dump() | {"init": None if asked.init is None else (asked.init,)})
 
     def _blanks(self, text: str) -> int:
         return self.model.words.encode(text).count(self.model.mask_id)

@@ -66,11 +66,6 @@ class Kernel(Construction):
     options: list[str] = Field(description="options that it reads, of the command line")
     decodes: bool = Field(description="whether it is a decoder, which ends when all blanks are filled")
 
-    @classmethod
-    def of(cls, one: Any) -> Kernel:
-        """The kernel or decoder of an entry of the registry."""
-        return cls(**{name: getattr(one, name) for name in cls.model_fields if name != "options"}, options=list(one.options()))
-
 
 class ScoreAbout(Named):
     """A named score."""

@@ -27,7 +27,7 @@ CASES += [(name, {bound: value}) for name in WITH_LAW if (bound := KERNELS[name]
 
 
 def decoder_of(name, target, **options):
-    profile = {"profile": PROFILE} if "profile" in KERNELS[name].options() else {}
+    profile = {"profile": PROFILE} if "profile" in KERNELS[name].options else {}
     return KERNELS[name](**profile, **options).on(target, Passes(target.model))
 
 

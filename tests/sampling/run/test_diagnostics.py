@@ -8,8 +8,9 @@ import pytest
 from sampling_cases import settings_of
 
 import unmask
+from unmask import diagnose
 from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.run.diagnostics import diagnose, measure
+from unmask.sampling.run.diagnostics import measure
 from unmask.sampling.run.figures import chain_figure
 from unmask.sampling.run.result import SampleRun, load_run
 from unmask.sampling.run.text_statistics import bleu, distinct, self_bleu, stutter_rate
@@ -190,7 +191,7 @@ def test_numbers_of_a_real_run(tiny):
 
 
 def test_rates_are_told_position_by_position(tiny):
-    from unmask.cli.runs import position_lines
+    from unmask.cli.sampling import position_lines
 
     run = draw_samples(settings_of(chains=6, sweeps=12, length=(5, 7)), tiny)
     found = diagnose(run)

@@ -16,7 +16,6 @@ from tests.ray_workers import Here, workers
 
 import unmask
 from unmask.errors import InputError, UnmaskError
-from unmask.models.masked_lm import as_model
 from unmask.models.workers import Workers
 from unmask.runs.engines import Answer
 from unmask.runs.files import read_object
@@ -148,7 +147,7 @@ def test_ray_takes_up_a_local_run_and_loses_a_worker_and_this_process_finishes_i
     ray_here, one_thread, tiny_folder, tmp_path, monkeypatch
 ):
     """Workers of one CPU have one thread, as this process has here: then numbers are the same, too, bit for bit."""
-    asked = {"model": tiny_folder, "length": 4, "chains": 6, "sweeps": 60, "seed": 5, "device": "cpu"}
+    asked = {"model": partial(unmask.load, tiny_folder, device="cpu"), "length": 4, "chains": 6, "sweeps": 60, "seed": 5}
     whole, out, killed = unmask.sample(**asked), tmp_path / "run", []
 
     def stop(done: int, total: int, what: str = "") -> None:
@@ -181,7 +180,7 @@ def test_a_worker_without_the_model_is_one_line(ray_here, tiny_folder, tmp_path)
     copy = shutil.copytree(tiny_folder, tmp_path / "model")
     lm = unmask.MaskedLM.load(copy, device="cpu")
     settings = settings_of(length=(3,), chains=2, sweeps=2)
-    chains = SharedChains(settings, Workers(partial(as_model, str(copy), "cpu"), "cpu", 1))
+    chains = SharedChains(settings, Workers(partial(unmask.load, str(copy), "cpu"), "cpu", 1))
     copy.rename(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="a Ray worker cannot begin .*: every machine of the cluster needs") as error:
         draw_samples(settings, lm, tmp_path / "run", shared=chains)

@@ -16,23 +16,19 @@ a small space a chain rightly comes back to its start again and again.
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass, field, replace
-from html import escape
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from math import isnan, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.options.option import documented
-from unmask.options.sampling import DiagnoseOptions
+from unmask.results import Result
 from unmask.runs.files import atomic_path, write_json
 from unmask.sampling.registry import Method, Tempering
-from unmask.sampling.run.result import SampleRun, load_run
+from unmask.sampling.run.result import SampleRun
 from unmask.sampling.run.text_statistics import distinct, self_bleu, stutter_rate, stutters
 from unmask.sampling.settings import SampleSettings
 
@@ -78,8 +74,8 @@ class PositionRates:
     changed: float
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Result):
     """The result of `unmask.diagnose`.
 
     Self-BLEU and distinct-n compare the last texts of the chains with each other (all texts of a decoder): one chain's
@@ -145,52 +141,29 @@ class Diagnosis:
     verdict: list[str] = field(default_factory=list)
     judge: dict[str, Any] | None = None
 
+    ROWS: ClassVar[str] = "functionals"
+
     def to_dict(self) -> dict[str, Any]:
         """The object that `unmask diagnose --json` prints: null where a number is not known."""
-        return dict(_finite(asdict(self)))
+        return dict(_finite(super().to_dict()))
 
-    def to_frame(self) -> pandas.DataFrame:
-        """One row per length and functional: mean, standard deviation, R-hat, effective sample sizes."""
-        import pandas
-
-        return pandas.DataFrame([asdict(functional) for functional in self.functionals])
+    @property
+    def headline(self) -> str:
+        """The verdict."""
+        return " ".join(self.verdict)
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.kernel}, {self.chains} chains of {self.draws} draws: {self.verdict[0]})"
 
-    def _repr_html_(self) -> str:
-        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
-        return f"<ul>{said}</ul>{self.to_frame().to_html(index=False, float_format='{:.3f}'.format)}"
 
+def write_diagnosis(run: SampleRun, diagnosis: Diagnosis) -> None:
+    """Write diagnostics.json and figures/chains.png into the folder of a run."""
+    from unmask.sampling.run.figures import chain_figure
 
-@documented(DiagnoseOptions)
-@checked
-def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, device: str = "auto") -> Diagnosis:
-    """How far to trust the samples of a run, or of the folder that it left.
-
-    A run that has a folder gets diagnostics.json and figures/chains.png there.
-
-    Arguments: help(unmask.diagnose)
-
-    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
-    >>> unmask.diagnose(run).draws
-    4
-    """
-    if judge is None and device != "auto":
-        raise InputError(f"device {device!r} was given, which only a judge uses: give a judge, or leave it out")
-    known = run if isinstance(run, SampleRun) else load_run(run)
-    found = known.diagnosis
-    if judge is not None:
-        from unmask.sampling.run.judge import CausalJudge, judge_run
-
-        found = replace(found, judge=judge_run(CausalJudge(judge, device), known))
-    if known.folder is not None:
-        from unmask.sampling.run.figures import chain_figure
-
-        write_json(known.folder / "diagnostics.json", found.to_dict())
-        with atomic_path(known.folder / "figures" / "chains.png") as temporary:
-            chain_figure(known).savefig(temporary, dpi=120, format="png")
-    return found
+    assert run.folder is not None
+    write_json(run.folder / "diagnostics.json", diagnosis.to_dict())
+    with atomic_path(run.folder / "figures" / "chains.png") as temporary:
+        chain_figure(run).savefig(temporary, dpi=120, format="png")
 
 
 def measure_run(run: SampleRun) -> Diagnosis:
@@ -208,7 +181,7 @@ def measure_run(run: SampleRun) -> Diagnosis:
             functionals += [
                 measure(name, int(length), draws_of(part, name), spent) for name in ("energy", "unchanged", "stutter")
             ]
-    found = Diagnosis(
+    diagnosis = Diagnosis(
         kernel=kernel.name,
         energy=settings.energy,
         chains=int(samples["chain"].nunique()),
@@ -234,7 +207,7 @@ def measure_run(run: SampleRun) -> Diagnosis:
         lowest_energy=float(samples["energy"].min()),
         lowest_text=str(samples["text"].iloc[int(samples["energy"].argmin())]),
     )
-    return replace(found, verdict=verdict(found, settings))
+    return replace(diagnosis, verdict=verdict(diagnosis, settings))
 
 
 def with_functionals(run: SampleRun) -> pandas.DataFrame:

@@ -32,6 +32,7 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
+from unmask.results import Result
 from unmask.runs.files import ELSEWHERE, read_arrays, read_table, user_path, write_arrays
 from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings
 from unmask.sampling.settings import SampleSettings
@@ -63,7 +64,7 @@ Mark = Mapping[str, Tensor | NDArray[Any]]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class SampleRun:
+class SampleRun(Result):
     """The result of `unmask.sample`.
 
     settings     what decided the samples: kernel, energy, temperature, seed, ...
