@@ -11,8 +11,8 @@ import torch
 from command_runner import invoke
 from unmask.models.masked_lm import MaskedLM
 
-OPTIONS = ["--layers", "1", "--width", "16", "--heads", "2", "--vocab", "160", "--max-length", "32", "--segment-lengths", "16,32"]
-RUN = ["--batch-tokens", "256", "--steps", "4", "--device", "cpu", "--licence", "cc0-1.0"]
+OPTIONS = ["--layers", "1", "--width", "16", "--heads", "2", "--vocab", "160", "--max-length", "32"]
+RUN = ["--batch-tokens", "256", "--steps", "4", "--device", "cpu"]
 
 
 def call(*words: object) -> tuple[int, str, str]:

@@ -72,7 +72,7 @@ def test_damaged_archives(tmp_path: Path, name: str, content: bytes) -> None:
         ("text", "not JSON"),
         ('{"text": "cut', "not JSON"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"text": "a", "n": ' + "9" * 5000 + "}", "thousands of digits"),
+        ('{"text": "a", "n": ' + "9" * 5000 + "}", "digits"),
         (r'{"text": "half \ud800 of it"}', "half of a surrogate pair"),
         (r'{"text": "fine", "other": "\udfff"}', "half of a surrogate pair"),
     ],

@@ -8,11 +8,13 @@ processes. Dropout, refinement and the regulariser draw for the process' own row
 The rate rises linearly over the warm-up steps and falls by a cosine to zero at the last step. `adamw` is the fused AdamW
 of torch, weight decay on matrices only. `muon` keeps AdamW for embeddings, norms and biases, and moves each weight matrix
 of the layers along its orthogonalised momentum (`torch.optim.Muon`, Jordan 2024): with M = U S V', the step is U V' scaled by
-0.2 sqrt(longer side), which gives it the root mean square of an AdamW step, so both kinds share one rate.
+0.2 sqrt(longer side), which gives it the root mean square of an AdamW step, so both kinds share one rate. U V' comes from five
+Newton-Schulz steps on all matrices of one shape together.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from math import cos, pi
 from typing import Any, NamedTuple
@@ -47,6 +49,42 @@ def rate_at(step: int, steps: int, warmup: int, peak: float) -> float:
     return peak * 0.5 * (1 + cos(pi * (step - warmup) / max(1, steps - warmup)))
 
 
+def orthogonalise(matrices: Float[Tensor, "n rows columns"]) -> Float[Tensor, "n rows columns"]:
+    """U V' of each matrix's singular value decomposition, to within the scheme's +-30 % per value."""
+    x = matrices.bfloat16() if matrices.is_cuda else matrices
+    tall = x.shape[-2] > x.shape[-1]
+    x = x.mT if tall else x
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(5):
+        gram = x @ x.mT
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+    return (x.mT if tall else x).to(matrices.dtype)
+
+
+class StackedMuon(Muon):
+    """`torch.optim.Muon` for matrices that all have gradients; those of one shape are stepped together.
+
+    Torch steps them one by one: a step of training then takes 2.0 times as long (5 layers of width 320), or 1.7 (BERT-base), on an
+    H200.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """One step."""
+        for group in self.param_groups:
+            shapes: dict[torch.Size, list[Tensor]] = defaultdict(list)
+            for p in group["params"]:
+                shapes[p.shape].append(p)
+            for (rows, columns), params in shapes.items():
+                grads = [p.grad for p in params if p.grad is not None]
+                buffers = [self.state[p].setdefault("momentum_buffer", torch.zeros_like(p)) for p in params]
+                torch._foreach_lerp_(buffers, grads, 1 - group["momentum"])
+                ahead = torch._foreach_lerp(grads, buffers, group["momentum"])
+                update = orthogonalise(torch.stack(ahead)) * (0.2 * max(rows, columns) ** 0.5)
+                torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
+                torch._foreach_add_(params, list(update.unbind()), alpha=-group["lr"])
+
+
 def make_optimisers(model: nn.Module, name: str, lr: float, weight_decay: float) -> list[Optimizer]:
     """The optimisers of a BertForMaskedLM, `muon` or `adamw`; tied weights are stepped once."""
     named = list(model.named_parameters())
@@ -56,7 +94,7 @@ def make_optimisers(model: nn.Module, name: str, lr: float, weight_decay: float)
     rest = [p for _, p in named if p.dim() < 2]
     groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
     adamw = AdamW(groups, lr=lr, betas=BETAS, fused=True)
-    return [Muon(matrices, lr=lr, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"), adamw] if matrices else [adamw]
+    return [StackedMuon(matrices, lr=lr, weight_decay=weight_decay), adamw] if matrices else [adamw]
 
 
 class StepNumbers(NamedTuple):
