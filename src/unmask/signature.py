@@ -133,6 +133,7 @@ class Written:
     metavar   the value's name in the help, such as BLANK=WORDS
     read      "module:function" from the words that were typed to the value
     repeat    the option may be repeated, and `read` gets a list
+    words     how many words the option takes
     short     a one-letter name
     named     the first parameter, too, has a name and no place
     """
@@ -140,6 +141,7 @@ class Written:
     metavar: str = ""
     read: str = ""
     repeat: bool = False
+    words: int = 1
     short: str = ""
     named: bool = False
 
