@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import http.client
 import json
-import socket
-import threading
-import time
-from contextlib import contextmanager
-from unittest.mock import Mock
 
 import pytest
 
@@ -21,7 +14,7 @@ TWO = "the [MASK] sat on the [MASK] ."
 
 @pytest.fixture(scope="module")
 def document(served):
-    return served[0].app.openapi()
+    return served[0].openapi()
 
 
 def test_every_field_is_described_and_every_request_has_an_example(document):
@@ -119,64 +112,9 @@ def test_the_address_printed_can_be_opened(capsys, host, address):
     assert address in said.out and ("beyond this machine" in said.err) == (host not in ("127.0.0.1", "::1"))
 
 
-@contextmanager
-def listening(app, desk):
-    """The port of a real server in this process."""
-    from unmask.serving.guard import PageServer
-    from unmask.serving.server import listening_socket
+def test_the_server_has_limits(served):
+    from unmask.serving.server import MOST_CONNECTIONS, page_server
 
-    server, at = PageServer(app, [desk]), listening_socket("127.0.0.1", 0)
-    thread = threading.Thread(target=lambda: server.run(sockets=[at]), daemon=True)
-    thread.start()
-    try:
-        yield at.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        at.close()
-
-
-def closed_after(port, sent):
-    """Seconds until the server closes a connection on which only this was sent."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-        connection.sendall(sent)
-        start = time.monotonic()
-        try:
-            while connection.recv(4096):
-                pass
-        except ConnectionResetError:
-            pass
-        return time.monotonic() - start
-
-
-def test_slow_connections_are_closed(served, monkeypatch):
-    monkeypatch.setattr("unmask.serving.guard.SECONDS_TO_ASK", 0.5)
-    monkeypatch.setattr("unmask.serving.guard.SECONDS_TO_READ", 0.5)
-    head = b"POST /api/words HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
-    with listening(*served) as port:
-        for sent in (b"", head, head + b'content-length: 40\r\n\r\n{"te'):
-            assert 0.3 < closed_after(port, sent) < 10
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        for _ in range(2):
-            connection.request("POST", "/api/words", json.dumps({"text": "the"}), {"content-type": "application/json"})
-            answer = connection.getresponse()
-            assert answer.status == 200 and answer.read()
-            time.sleep(0.7)
-        connection.close()
-
-
-def test_a_client_that_does_not_read_is_left(monkeypatch):
-    from unmask.serving.guard import Impatient
-
-    monkeypatch.setattr("unmask.serving.guard.SECONDS_TO_READ", 0.1)
-
-    async def aborted(reads):
-        connection = Impatient.__new__(Impatient)
-        connection.loop, connection.flow, connection.transport = asyncio.get_running_loop(), Mock(), Mock()
-        connection.pause_writing()
-        if reads:
-            connection.resume_writing()
-        await asyncio.sleep(0.3)
-        return connection.transport.abort.called
-
-    assert asyncio.run(aborted(False)) and not asyncio.run(aborted(True))
+    config = page_server(*served).config
+    assert config.limit_concurrency == MOST_CONNECTIONS and config.h11_max_incomplete_event_size == 2**15
+    assert config.timeout_keep_alive == 5 and config.timeout_graceful_shutdown == 1

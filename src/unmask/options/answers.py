@@ -23,6 +23,7 @@ from unmask.options.kinds import (
     Patterns,
     Real,
     Regions,
+    Repeated,
     Text,
     TextFile,
     VariantScores,
@@ -266,5 +267,6 @@ class ServeOptions(Loaded):
     beside: Any = option(None, Text(), "A second model, shown beside the first in every view.")
     host: str = option("127.0.0.1", Text(), "Where to listen; there is no password.")
     port: int = option(8000, Whole(0, 65535), "Of the page; 0 takes a free one.")
+    allow_host: Sequence[str] = option((), Repeated(), "Another name or address of this server, as a proxy in front of it.")
     runs: Sequence[Any] = option((), Files(), "Folder of a finished evaluate or sample run.")
     open_browser: bool = option(False, Flag(), "Open the page in the default browser.")

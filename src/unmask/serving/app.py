@@ -27,11 +27,9 @@ from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.watching import Swept, watch
 from unmask.scoring.registry import SCORES
 from unmask.serving import requests, schemas
-from unmask.serving.desk import ENDING, Busy, Desk, Emit, Ending
-from unmask.serving.guard import Guard
+from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Job, Jobs
 from unmask.serving.questions import Questions
 from unmask.serving.runs import Runs
-from unmask.serving.worker import Cancelled, Job, SharedLM
 
 PAGE = files("unmask.serving") / "page"
 DRAWING = files("unmask.answers") / "drawing"
@@ -83,19 +81,18 @@ JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description=
 
 def create_app(
     model: MaskedLM,
+    jobs: Jobs,
     runs: Sequence[str | Path] = (),
-    host: str = "127.0.0.1",
-    given: str | None = None,
+    name: str | None = None,
     options: Mapping[str, str | bool] | None = None,
-    beside: Guard | None = None,
-) -> tuple[Guard, Desk]:
-    """The application behind its guard, and the desk to close when it ends.
+    beside: FastAPI | None = None,
+) -> FastAPI:
+    """The application; a `Guard` stands in front of it.
 
-    `given` is the model's name on the command line, `options` those of its loading that are not the default.
+    `name` is the model's on the command line, `options` those of its loading that are not the default.
     `beside` is the application of a second model, which the page shows beside the first; it is under /beside.
     """
-    shared = SharedLM(model)
-    desk, questions, known = Desk(shared), Questions(shared), Runs(runs)
+    questions, known = Questions(model), Runs(runs)
     app = FastAPI(
         title="unmask",
         version=__version__,
@@ -103,18 +100,18 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    described = _about(shared, known, given, options or {}, beside is not None)
+    described = _about(model, known, name, options or {}, beside is not None)
     _add_refusals(app)
-    _add_answers(app, desk, questions)
-    _add_jobs(app, desk)
-    _add_runs(app, desk, known)
+    _add_answers(app, jobs, questions)
+    _add_jobs(app, jobs)
+    _add_runs(app, jobs, known)
 
     @app.get("/healthz", responses=REFUSALS)
     async def health() -> schemas.Health:
         """Whether the server answers, and how busy it is."""
-        if desk.closing:
-            raise Ending
-        return schemas.Health(status="ok", version=__version__, jobs=desk.jobs)
+        if jobs.closing:
+            raise Cancelled
+        return schemas.Health(status="ok", version=__version__, jobs=len(jobs))
 
     @app.get("/api/about", responses=REFUSALS)
     async def about() -> schemas.About:
@@ -130,18 +127,18 @@ def create_app(
     app.mount("/drawing", StaticFiles(directory=str(DRAWING)))
     app.router.redirect_slashes = False
     app.router.default = StaticFiles(directory=str(PAGE), html=True)  # not mounted: a mount hides 405
-    return Guard(app, host), desk
+    return app
 
 
-def _add_answers(app: FastAPI, desk: Desk, questions: Questions) -> None:
+def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions) -> None:
     long_ones = (questions.fill, questions.joint, questions.dependence, questions.mutants, questions.score)
     for method in (questions.words, *long_ones, questions.conditionals):
-        _add_question(app, desk, method)
+        _add_question(app, jobs, method)
 
     @app.post("/api/sample", responses=EVENTS, response_class=StreamingResponse)
     async def sample(asked: requests.SampleAsked, request: Request) -> StreamingResponse:
         """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
-        settings = await desk.answer(request, lambda: questions.settings(asked))
+        settings = await jobs.answer(request, lambda: questions.settings(asked))
 
         def work(emit: Emit, job: Job) -> None:
             try:
@@ -153,15 +150,15 @@ def _add_answers(app: FastAPI, desk: Desk, questions: Questions) -> None:
                 return emit("end", {"stopped": True})
             return emit("end", {"stopped": False})
 
-        return desk.stream(work, apart=True)
+        return jobs.stream(work)
 
 
-def _add_question(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
+def _add_question(app: FastAPI, jobs: Jobs, method: Callable[..., Any]) -> None:
     """The route of a question, with the method's types and description; one that reports progress is answered by events, too."""
     hints, name = get_type_hints(method), method.__name__
 
     async def route(asked: Any, request: Request) -> Any:
-        return await desk.answer(request, lambda: method(asked), (name, asked.model_dump_json()))
+        return await jobs.answer(request, lambda: method(asked))
 
     route.__name__, route.__doc__ = name, method.__doc__
     route.__annotations__ = {"asked": hints["asked"], "request": Request, "return": hints["return"]}
@@ -177,39 +174,38 @@ def _add_question(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
 
             emit("answer", method(asked, progress).model_dump())
 
-        return desk.stream(work)
+        return jobs.stream(work)
 
     if "progress" in hints:
         events.__name__, events.__annotations__["asked"] = f"{name}_events", hints["asked"]
         app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(events)
 
 
-def _add_jobs(app: FastAPI, desk: Desk) -> None:
-    def found(job: str) -> Job:
-        known = desk.job(job)
-        if known is None:
-            raise HTTPException(404, f"job {job!r} is not under way: it has ended, or never began")
-        return known
+def _add_jobs(app: FastAPI, jobs: Jobs) -> None:
+    def found(name: str) -> Job:
+        job = jobs.find(name)
+        if job is None:
+            raise HTTPException(404, f"job {name!r} is not under way: it has ended, or never began")
+        return job
 
-    def told(job: Job) -> schemas.JobOut:
-        seconds = monotonic() - job.began
+    def state(job: Job) -> schemas.JobOut:
         counts = {"done": job.done, "total": job.total, "what": job.what, "left": job.left}
-        return schemas.JobOut(id=job.id, passes=job.spent, seconds=seconds, stopping=job.stopping, **counts)
+        return schemas.JobOut(id=job.id, seconds=monotonic() - job.began, stopping=job.stopping, **counts)
 
     @app.get("/api/jobs/{job}", responses=REFUSALS)
     async def progress(job: JobName) -> schemas.JobOut:
         """How far a job is whose events are being sent."""
-        return told(found(job))
+        return state(found(job))
 
     @app.delete("/api/jobs/{job}", responses=REFUSALS)
     async def stop(job: JobName) -> schemas.JobOut:
         """Stop a job: its events end with what it has, where that is an answer, else with `error`."""
-        known = found(job)
-        desk.stop(known)
-        return told(known)
+        stopped = found(job)
+        stopped.stopping = True
+        return state(stopped)
 
 
-def _add_runs(app: FastAPI, desk: Desk, known: Runs) -> None:
+def _add_runs(app: FastAPI, jobs: Jobs, known: Runs) -> None:
     @app.get("/api/runs", responses=REFUSALS)
     async def runs() -> list[schemas.RunAbout]:
         """The runs that were named on the command line."""
@@ -219,7 +215,7 @@ def _add_runs(app: FastAPI, desk: Desk, known: Runs) -> None:
     async def run(number: Number, request: Request) -> schemas.RunOut:
         """One run as tables and traces."""
         _found(number, len(known.folders), "run")
-        return await desk.answer(request, lambda: known.run(number))
+        return await jobs.answer(request, lambda: known.run(number))
 
     @app.get(
         "/api/runs/{number}/figures/{figure}",
@@ -241,8 +237,7 @@ def _add_refusals(app: FastAPI) -> None:
         RequestValidationError: lambda error: _refusal(422, _invalid(error.errors()[0])),
         HTTPException: lambda error: _refusal(error.status_code, LINES.get(error.detail, str(error.detail)), error.headers),
         Busy: lambda error: _refusal(429, busy, {"retry-after": "2"}),
-        Ending: lambda error: _refusal(503, ENDING, {"retry-after": "10"}),
-        Cancelled: lambda error: _refusal(499, "nobody waits for the answer any more"),
+        Cancelled: lambda error: _refusal(503, ENDING, {"retry-after": "10"}),
     }
 
     async def refuse(request: Request, error: Exception) -> JSONResponse:
@@ -268,11 +263,11 @@ def _found(number: int, count: int, what: str) -> None:
         raise HTTPException(404, f"{what} {number} is not there: there are {count}, numbered from 0")
 
 
-def _about(model: SharedLM, known: Runs, given: str | None, options: Mapping[str, str | bool], beside: bool) -> schemas.About:
+def _about(model: MaskedLM, known: Runs, name: str | None, options: Mapping[str, str | bool], beside: bool) -> schemas.About:
     return schemas.About(
         version=__version__,
-        model="the bundled English model" if given is None else Path(given).name or given,
-        given=str(Path(given).resolve()) if given and Path(given).exists() else given,
+        model="the bundled English model" if name is None else Path(name).name or name,
+        given=str(Path(name).resolve()) if name and Path(name).exists() else name,
         options=dict(options),
         beside=beside,
         vocabulary=len(model.regular_ids),

@@ -6,6 +6,10 @@ The docstrings of the public methods are those of the JSON interface.
 from __future__ import annotations
 
 import re
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from math import prod
 
 from unmask.answers.chain_filling import ChainFilling, searches
 from unmask.answers.comparison import Comparison, compare
@@ -17,6 +21,7 @@ from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.joint import not_converged
 from unmask.joints.registry import CONSTRUCTIONS, INDEPENDENT, named
+from unmask.models.masked_lm import MaskedLM
 from unmask.options.answers import FillOptions
 from unmask.runs.files import plain
 from unmask.runs.progress import Progress
@@ -26,8 +31,7 @@ from unmask.scoring.results import Scores
 from unmask.scoring.score import score
 from unmask.scoring.texts import spaced_words
 from unmask.serving import requests, schemas
-from unmask.serving.memory import KeptJoints
-from unmask.serving.worker import SharedLM
+from unmask.serving.jobs import FairLock, shared
 from unmask.variants.mutants import Mutants, mutants
 from unmask.variants.parent import residue_ids
 
@@ -35,13 +39,18 @@ BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """Which the page takes as blanks; the functions take the first three and the model's own mask token."""
 
 
-class Questions:
-    """Answers requests on one model, and keeps the latest joints for what is asked about them next."""
+CACHED_CELLS = 160_000_000
+"""Cells of cached tables, 640 MB: an exact pair of 8,000 tokens, and many small ones."""
 
-    def __init__(self, model: SharedLM) -> None:
-        self.model = model
+
+class Questions:
+    """Answers requests on one model, and caches the latest joints for what is asked about them next."""
+
+    def __init__(self, model: MaskedLM) -> None:
+        self._alone, self._turn = model, FairLock()
+        self.model = shared(model, self._turn)
         self._typed = re.compile(rf"{BLANKS_AS_TYPED}|{re.escape(model.words.mask_token)}")
-        self._kept = KeptJoints(model)
+        self._cache = JointCache(CACHED_CELLS)
 
     def words(self, asked: requests.TextAsked) -> schemas.Words:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed."""
@@ -126,9 +135,9 @@ class Questions:
         names += [name] if name not in names else []
         candidates = self._candidates(asked.text, asked.candidates, asked.exact, asked.positions)
         key = (asked.text, tuple(asked.positions or ()), candidates, asked.exact, *names)
-        if (known := self._kept.get(key)) is not None:
-            return known
-        found = compare(
+        if (cached := self._cache.get(key)) is not None:
+            return cached
+        compared = compare(
             asked.text,
             self.model,
             joints=names,
@@ -138,8 +147,8 @@ class Questions:
             positions=asked.positions,
             progress=progress,
         )
-        self._kept.put(key, found)
-        return found
+        self._cache.put(key, compared)
+        return compared
 
     def _filling(self, compared: Comparison, name: str, top: int) -> Filling:
         joints = compared.joints
@@ -203,10 +212,34 @@ class Questions:
         return self.model.words.encode(text).count(self.model.mask_id)
 
     def _candidates(self, text: str, candidates: int | None, exact: bool, positions: list[int] | None = None) -> int | None:
-        found: int | None = self.model.worker.call(
-            0, lambda: requests.joint_candidates(self.model.model, text, candidates, exact, positions)
-        )
-        return found
+        with self._turn:  # the default follows the speed of the model itself, which is measured while no other job has a batch
+            return requests.joint_candidates(self._alone, text, candidates, exact, positions)
+
+
+class JointCache:
+    """Comparisons by question, at most `cells` cells of tables in all; those that were used longest ago go first."""
+
+    def __init__(self, cells: int) -> None:
+        self.cells = cells
+        self._joints: OrderedDict[Hashable, tuple[int, Comparison]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> Comparison | None:
+        """The comparison of a question, if it is cached."""
+        with self._lock:
+            if key not in self._joints:
+                return None
+            self._joints.move_to_end(key)
+            return self._joints[key][1]
+
+    def put(self, key: Hashable, compared: Comparison) -> None:
+        """Cache a comparison; one that is larger than the cache is not cached."""
+        shape = next(iter(compared.joints.values())).shape
+        with self._lock:
+            self._joints[key] = len(shape) * prod(shape), compared
+            self._joints.move_to_end(key)
+            while sum(cells for cells, _ in self._joints.values()) > self.cells:
+                self._joints.popitem(last=False)
 
 
 def _completions(found: Filling | ChainFilling) -> list[schemas.Completion]:

@@ -174,10 +174,7 @@ class SampleAsked(Asked):
 def joint_candidates(
     model: MaskedLM, text: str, candidates: int | None, exact: bool, positions: list[int] | None = None
 ) -> int | None:
-    """The candidates of each blank as `fill` will be given them; refuses a joint that is too large to be served.
-
-    By default it follows the speed of the model itself, not of the shared one.
-    """
+    """The candidates of each blank as `fill` will be given them; refuses a joint that is too large to be served."""
     cloze = model.cloze(text, positions)
     check_blanks(len(cloze.block))
     plan = plan_candidates(model, cloze, candidates, exact)

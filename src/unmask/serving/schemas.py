@@ -33,7 +33,6 @@ class JobOut(BaseModel):
     done: int = Field(description="how much is done, in units of `what`")
     total: int = Field(description="how much there is in all; 0: not known")
     what: str = Field(description="what is counted, for example passes")
-    passes: int = Field(description="rows that the model has passed for it so far")
     seconds: float = Field(description="since it began")
     left: float | None = Field(description="seconds left at this pace; null: not known")
     stopping: bool = Field(description="whether it was told to stop")
