@@ -25,13 +25,13 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+import uvicorn
 from torch import nn
 
 import unmask
 from unmask.lab.studies import dictionary
 from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
-from unmask.serving.guard import PageServer
 
 HOSTILE: dict[str, Any] = {
     "None": None,
@@ -295,7 +295,7 @@ def control() -> list[str]:
 
 def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
     warnings.simplefilter("ignore")
-    PageServer.run = begun  # type: ignore[assignment, method-assign]
+    uvicorn.Server.run = begun  # type: ignore[assignment, method-assign]
     dictionary.tensorisation_constant = lambda *args, **options: 1.0  # an optimiser, which is slow
     masked_lm.english_model_path = lambda: Path(model)
     signal.signal(signal.SIGALRM, late)

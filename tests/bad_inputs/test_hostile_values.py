@@ -100,7 +100,7 @@ def test_what_nobody_should_give_is_refused(refused, command):
 @pytest.mark.parametrize("command", FINE)
 def test_whatever_is_given_is_refused_or_taken(places, monkeypatch, command):
     """Every value with every option: a refusal is one line and leaves nothing; what is taken ends without a traceback."""
-    monkeypatch.setattr("unmask.serving.listening.PageServer.run", lambda *args, **named: None)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *args, **named: None)
     unmask.sample(model=places["model"], chains=2, sweeps=4, length=3, out=places["world"] / "run")
     everything = dict.fromkeys([*NAMELESS, *DEVICES, *DTYPES, *TEXTS, *NUMBERED, *MORE])
     wrong = []
