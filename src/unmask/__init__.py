@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from unmask import lab as lab
     from unmask.answers.chain_filling import ChainFilling as ChainFilling
     from unmask.answers.checking import Check as Check
-    from unmask.answers.checking import check as check
+    from unmask.verbs.check import check as check
     from unmask.answers.comparison import Comparison as Comparison
-    from unmask.answers.comparison import compare as compare
+    from unmask.verbs.compare import compare as compare
     from unmask.answers.completion import Completion as Completion
     from unmask.answers.conditionals import conditionals as conditionals
     from unmask.answers.dependence import Dependence as Dependence
-    from unmask.answers.dependence import dependence as dependence
+    from unmask.verbs.dependence import dependence as dependence
     from unmask.answers.filling import Filling as Filling
-    from unmask.answers.filling import fill as fill
+    from unmask.verbs.fill import Search as Search
+    from unmask.verbs.fill import fill as fill
+    from unmask.models.load import load as load
     from unmask.cloze import Cloze as Cloze
     from unmask.errors import InputError as InputError
     from unmask.errors import ModelError as ModelError
@@ -63,12 +65,17 @@ if TYPE_CHECKING:
 _NAMES = {
     "unmask.lab": "lab",
     "unmask.answers.chain_filling": "ChainFilling",
-    "unmask.answers.checking": "Check check",
-    "unmask.answers.comparison": "Comparison compare",
+    "unmask.answers.checking": "Check",
+    "unmask.verbs.check": "check",
+    "unmask.answers.comparison": "Comparison",
+    "unmask.verbs.compare": "compare",
     "unmask.answers.completion": "Completion",
     "unmask.answers.conditionals": "conditionals",
-    "unmask.answers.dependence": "Dependence dependence",
-    "unmask.answers.filling": "Filling fill",
+    "unmask.answers.dependence": "Dependence",
+    "unmask.verbs.dependence": "dependence",
+    "unmask.answers.filling": "Filling",
+    "unmask.verbs.fill": "fill Search",
+    "unmask.models.load": "load",
     "unmask.cloze": "Cloze",
     "unmask.errors": "InputError ModelError UnmaskError",
     "unmask.evaluation.evaluate": "evaluate",
@@ -113,10 +120,10 @@ def _meant(name: str) -> str:
 
     if name.startswith("_") or find_spec(f"{__name__}.{name}"):
         return ""
-    from unmask.options.elsewhere import command_for
+    from difflib import get_close_matches
 
-    found = command_for(name, _HOME)
-    return f": use unmask.{found.split()[0]}" if found else ""
+    near = get_close_matches(name, _HOME, n=1)
+    return f": did you mean unmask.{near[0]}?" if near else ""
 
 
 def __dir__() -> list[str]:

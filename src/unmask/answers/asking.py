@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import wraps
-from inspect import Parameter, Signature, signature
 from math import inf, log, prod
-from pathlib import Path
+from os import PathLike
 from statistics import fmean, stdev
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import NamedTuple, TypeVar
 from weakref import WeakSet
 
 import torch
@@ -31,18 +29,13 @@ from unmask.formats import percent_at_least
 from unmask.joints.joint import Joint, not_converged
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.words import alphabet_ids, alphabet_tokens
-from unmask.options.answers import CompareOptions, FillOptions
-from unmask.runs.lines import refuse_file_name
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import CandidatePlan, find_candidates, plan_candidates
 from unmask.tables.revealing import regular_tokens
 from unmask.tables.unary import Tables, tables_of
 
-Options = ParamSpec("Options")
 Answer = TypeVar("Answer")
-Model = MaskedLM | str | Path | None
-Alphabet = str | Path | Sequence[str] | None
-Candidates = int | Sequence[Sequence[int]] | None
+Alphabet = str | PathLike[str] | Sequence[str] | None
 
 TOGETHER = 64
 TOGETHER_CELLS = 2**26
@@ -56,49 +49,15 @@ ERRORS = 2.0
 _seen: WeakSet[MaskedLM] = WeakSet()
 
 
-class OneOrMany(Protocol[Options, Answer]):
-    """A function of a text that also takes a list of texts; `each` gives the answers of a list one by one."""
+class Grid(NamedTuple):
+    """Which tokens of a text are blanks, and which tokens are considered there: arguments of `fill` and `compare`."""
 
-    each: Callable[..., Iterator[Any]]
-
-    @overload
-    def __call__(self, text: None = None, *args: Options.args, **options: Options.kwargs) -> Answer: ...
-    @overload
-    def __call__(self, text: str, *args: Options.args, **options: Options.kwargs) -> Answer: ...
-    @overload
-    def __call__(self, text: list[str] | tuple[str, ...], *args: Options.args, **options: Options.kwargs) -> list[Answer]: ...
-
-
-def one_or_many(each: Callable[Concatenate[Sequence[str], Options], Iterator[Answer]]) -> OneOrMany[Options, Answer]:
-    """The function of one text, or of a list of them, whose answers `each` gives one by one.
-
-    `each` checks everything before its first answer, and writes the files of an answer when it is asked for the next.
-    """
-
-    first, parameter = next(iter(signature(each).parameters.items()))
-    left_out = () if parameter.default is Parameter.empty else parameter.default
-
-    @wraps(each)
-    def function(*args: Any, **options: Any) -> Answer | list[Answer]:
-        text, rest = (args[0], args[1:]) if args else (options.pop(first, left_out), ())
-        if isinstance(text, str):
-            refuse_file_name(text, "give the texts in it, as a list")
-        if text is None or isinstance(text, str):
-            (answer,) = each(cast(Sequence[str], text) if text is None else [text], *rest, **options)
-            return answer
-        return list(each(text, *rest, **options))
-
-    function.each = each  # type: ignore[attr-defined]
-    function.__signature__ = _of_one_or_many(signature(each))  # type: ignore[attr-defined]
-    return cast(OneOrMany[Options, Answer], function)
-
-
-def _of_one_or_many(each: Signature) -> Signature:
-    """The signature that `help` shows: one text and its answer, or a list of texts and theirs."""
-    first, *rest = each.parameters.values()
-    answer = str(each.return_annotation).removeprefix("Iterator[").removesuffix("]")
-    shown = [first.replace(annotation="str | Sequence[str]"), *rest]
-    return each.replace(parameters=shown, return_annotation=f"{answer} | list[{answer}]")
+    positions: Sequence[int] | None = None
+    targets: Sequence[str] | None = None
+    candidates: int | Sequence[Sequence[int]] | None = None
+    exact: bool = False
+    alphabet: Alphabet = None
+    force: bool = False
 
 
 class Asked(NamedTuple):
@@ -109,10 +68,11 @@ class Asked(NamedTuple):
     plan: CandidatePlan
 
 
-def asked(model: MaskedLM, text: str, options: FillOptions | CompareOptions) -> Asked:
-    """The blanks of a text and the candidates of each; refuses what cannot be done."""
-    letters, cloze = letter_ids(model, options.alphabet), model.cloze(text, options.positions, options.targets)
-    return Asked(text, cloze, plan_candidates(model, cloze, options.candidates, options.exact, options.force, letters))
+def asked(model: MaskedLM, text: str, grid: Grid, cloze: Cloze | None = None) -> Asked:
+    """The blanks of a text (`cloze`, where they were read already) and the candidates of each; refuses what cannot be done."""
+    letters = letter_ids(model, grid.alphabet)
+    cloze = model.cloze(text, grid.positions, grid.targets) if cloze is None else cloze
+    return Asked(text, cloze, plan_candidates(model, cloze, grid.candidates, grid.exact, grid.force, letters))
 
 
 def for_each(texts: Sequence[str], ask: Callable[[str], Answer]) -> list[Answer]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import allowed_tokens
+from unmask.answers.asking import Grid, allowed_tokens
 from unmask.answers.completion import (
     Completion,
     FilledBlanks,
@@ -40,14 +40,13 @@ from unmask.answers.completion import (
     read_answer,
     with_odds,
 )
-from unmask.answers.library import Library, library_of
+from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
-from unmask.joints.registry import SEARCHED, named
+from unmask.joints.registry import SEARCHED
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading, has_several_lengths, read_blanks, reading_with, readings_of
-from unmask.options.answers import FillOptions
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.exploration import State, Variant
 from unmask.tables.lattice import Rounding, log_sum
@@ -56,31 +55,38 @@ from unmask.tables.revealing import Conditionals, length_weights
 if TYPE_CHECKING:
     import pandas
 
+    from unmask.verbs.fill import Search
+
 MANY = 3
 """Fillings of this many blanks or more are searched, unless candidates or another construction are asked for."""
 PASSES = 1000
 """Passes of a default answer: a few seconds of the bundled model on a CPU."""
 
 
-def searches(model: MaskedLM, text: str, options: FillOptions) -> bool:
-    """Whether a text is answered by searching its fillings; refuses what would need both that and a grid of candidates."""
-    construction = SEARCHED if options.joint is None else named(options.joint, "joint").name
+def searches(model: MaskedLM, text: str, construction: str | None, grid: Grid, search: Search) -> tuple[bool, Cloze | None]:
+    """Whether a text is answered by searching its fillings, and its blanks, if they were read to tell.
+
+    Refuses what would need both a search and a grid of candidates.
+    """
+    construction = construction or SEARCHED
     needed = [
         (has_several_lengths(text), "[WORD] or [GAP]"),
-        (bool(options.answers), "answers"),
-        (options.constrained, "allow, forbid, match, differ or most_changes"),
-        (options.library is not None, "library"),
-        (options.passes is not None or options.mass is not None, "passes or mass"),
+        (bool(search.answers), "answers"),
+        (search.constrained, "allow, forbid, match or differ"),
+        (search.passes is not None or search.mass is not None, "passes or mass"),
     ]
     why = next((name for needs, name in needed if needs), None)
-    grid = "exact" if options.exact else "candidates" if options.candidates is not None else None
+    tabled = "exact" if grid.exact else "candidates" if grid.candidates is not None else None
     other = construction if construction != SEARCHED else None
-    if why and (grid or other):
-        given = grid or f"joint {other}"
-        raise InputError(f"{why} and {given} were given: fillings over the whole vocabulary are by {SEARCHED}; leave {given} out")
-    if why or grid or other:
-        return bool(why)
-    return len(model.cloze(text, options.positions, options.targets).block) >= MANY
+    if why and (tabled or other):
+        against = tabled or f"joint {other}"
+        raise InputError(
+            f"{why} and {against} were given: fillings over the whole vocabulary are by {SEARCHED}; leave {against} out"
+        )
+    if why or tabled or other:
+        return bool(why), None
+    cloze = model.cloze(text, grid.positions, grid.targets)
+    return len(cloze.block) >= MANY, cloze
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,8 @@ class ChainQuestion:
 
     model: MaskedLM
     text: str
-    options: FillOptions
+    search: Search
+    top: int
     blanks: list[Blank]
     readings: list[TextReading]
     given: list[GivenAnswer]
@@ -98,22 +105,22 @@ class ChainQuestion:
 
     def answer(self, progress: Progress | None = None) -> ChainFilling:
         """Search its fillings."""
-        options, readings, filled = self.options, self.readings, self.filled
+        search, readings, filled = self.search, self.readings, self.filled
         conditionals = Conditionals(self.model, self.support)
         weights, beside = [1 / len(readings)] * len(readings), 0
-        if options.lengths == "fit":
+        if search.lengths == "fit":
             weights, beside = length_weights(conditionals, [reading.cloze for reading in readings]), 2 * len(self.blanks)
         number = {reading.lengths: n for n, reading in enumerate(readings)}
         inside = [(number[answer.lengths], *answer.tokens) for answer in self.given if answer.lengths in number]
         gold = readings[0].cloze.gold
         gold = None if gold and filled.outside([(i,) for i in gold]) else gold
-        variants = [Variant(r.cloze, w, filled.allowed(r), options.most_changes) for r, w in zip(readings, weights, strict=True)]
+        variants = [Variant(r.cloze, w, filled.allowed(r)) for r, w in zip(readings, weights, strict=True)]
         found = search_fillings(
             conditionals,
             variants,
-            top=options.top,
-            passes=options.passes or PASSES,
-            mass=options.mass,
+            top=self.top,
+            passes=search.passes or PASSES,
+            mass=search.mass,
             wanted=[*inside, *([(0, *gold)] if gold else [])],
             accept=filled.accept,
             also=self._other_spellings,
@@ -126,8 +133,8 @@ class ChainQuestion:
             raise Enough
         if not shown:
             raise InputError(f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more")
-        best = shown[: options.top]
-        last = [group for group in shown[options.top :] if gold and group[0].tokens == gold]
+        best = shown[: self.top]
+        last = [group for group in shown[self.top :] if gold and group[0].tokens == gold]
         scored = [
             spelled.answer(answer, (number[answer.lengths], *answer.tokens))
             if answer.lengths in number
@@ -154,7 +161,6 @@ class ChainQuestion:
             exact=found.exact,
             words=filled.words > 0,
             alphabet=len(self.support) < len(self.model.regular_ids),
-            library=library_of(self.model, readings[0].cloze, completions[: len(best)], options, found, certain),
         )
 
     def _other_spellings(self, filling: State) -> list[State]:
@@ -163,27 +169,32 @@ class ChainQuestion:
         return [other for other in self.filled.other_spellings(filling) if known.issuperset(other[1:])]
 
 
-def ask_chain(model: MaskedLM, text: str, options: FillOptions) -> ChainQuestion:
-    """Read a text; everything that can be refused is refused here, before any pass of the model."""
-    blanks, readings = _read(model, text, options.positions, options.targets, options.pieces)
-    support = allowed_tokens(model, options.alphabet)
-    given = [read_answer(model, blanks, answer) for answer in options.answers or ()]
+def ask_chain(model: MaskedLM, text: str, grid: Grid, search: Search, top: int, cloze: Cloze | None = None) -> ChainQuestion:
+    """Read a text (`cloze`, where its blanks were read already); what can be refused is refused before any pass of the model."""
+    blanks, readings = _read(model, text, grid.positions, grid.targets, search.pieces, cloze)
+    support = allowed_tokens(model, grid.alphabet)
+    given = [read_answer(model, blanks, answer) for answer in search.answers or ()]
     gold, known = readings[0].cloze.gold or (), set(support.tolist())
     named = [*((f"answer {g.answer!r}", g.parts) for g in given), ("target", tuple((i,) for i in gold))]
     for name, parts in named:
         for token in [i for part in parts for i in part if i not in known]:
             raise InputError(f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it, or choose another")
-    filled = FilledBlanks(model, blanks, readings, options)
+    filled = FilledBlanks(model, blanks, readings, search)
     for reading in readings:
         filled.allowed(reading)
-    for name, parts in named if options.targets is not None else named[:-1]:
+    for name, parts in named if grid.targets is not None else named[:-1]:
         if why := filled.outside(parts):
             raise InputError(f"the {name} {why}: leave it out, or loosen the constraints")
-    return ChainQuestion(model, text, options, blanks, readings, given, filled, support)
+    return ChainQuestion(model, text, search, top, blanks, readings, given, filled, support)
 
 
 def _read(
-    model: MaskedLM, text: str, positions: Sequence[int] | None, targets: Sequence[str] | None, pieces: int
+    model: MaskedLM,
+    text: str,
+    positions: Sequence[int] | None,
+    targets: Sequence[str] | None,
+    pieces: int,
+    cloze: Cloze | None = None,
 ) -> tuple[list[Blank], list[TextReading]]:
     """The blanks of a text and its readings: one where it has [MASK] only, positions, or targets, which widen a blank."""
     if has_several_lengths(text):
@@ -191,7 +202,7 @@ def _read(
             raise InputError("positions and targets go with [MASK] only: name what may stand in [WORD] or [GAP] as answers")
         blanks = read_blanks(model.words, text, pieces)
         return blanks, readings_of(model.words, text, blanks, model.max_length)
-    cloze = model.cloze(text, positions, targets)
+    cloze = model.cloze(text, positions, targets) if cloze is None else cloze
     if positions is None and targets is None:
         blanks = read_blanks(model.words, text, pieces)
     else:
@@ -316,7 +327,6 @@ class ChainFilling:
     words     whether the text has a [WORD]
     alphabet  whether only some of the regular tokens could fill a blank
     joint     the name of its joint, "chain"; there is no table of cells
-    library   the completions as variants of the text, with `most_changes` or `library`; see `unmask.answers.library.Library`
 
     Rounding is allowed for in mass, bound, certain and the answers' ranks (`unmask.tables.lattice`).
 
@@ -339,7 +349,6 @@ class ChainFilling:
     words: bool = False
     alphabet: bool = False
     joint: str = RuleName(SEARCHED)
-    library: Library | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The JSON of `unmask fill --json`."""
@@ -357,7 +366,7 @@ class ChainFilling:
             found["lengths"] = [vars(reading) | {"lengths": list(reading.lengths)} for reading in self.readings]
         if self.answers:
             found["answers"] = [answer.to_dict() for answer in self.answers]
-        return found | ({} if self.library is None else {"library": self.library.to_dict()})
+        return found
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion: text, one column per blank with what fills it, log_prob, standard_error, product_log_prob."""

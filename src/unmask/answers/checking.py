@@ -7,27 +7,24 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from math import log, sqrt
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from unmask.answers.asking import worse_than_uniform
-from unmask.answers.on_residues import read_regions, residue_ids, without_gaps
 from unmask.answers.on_texts import OnTexts, measure, texts_of
-from unmask.arguments import checked
-from unmask.errors import InputError, UnmaskWarning
+from unmask.errors import UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.function_network import FunctionNetwork
+from unmask.models.load import Model, loaded_anew
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.weights import LeftOut
-from unmask.options.answers import CheckOptions
-from unmask.options.option import documented
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -155,41 +152,14 @@ class Check:
         )
 
 
-@documented(CheckOptions)
-@checked
-def check(
-    model: MaskedLM | str | Path | None = None,
-    data: str | Path | Sequence[str] | None = None,
-    regions: str | Path | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
-    progress: Progress | None = None,
-) -> Check:
-    """The facts of a model as it was read, and what looks wrong; on the user's texts too, if `data` has them.
-
-    Arguments: help(unmask.check)
-
-    >>> unmask.check().concerns
-    ()
-    """
-    CheckOptions.given(locals())
-    if regions is not None and data is None:
-        raise InputError("regions was given without data: give the sequences that have them")
-    names, texts = (None, None) if data is None else texts_of(data)
-    found_regions = None
-    if regions is not None and texts is not None:
-        found_regions, texts = read_regions(regions, names, texts), [without_gaps(text) for text in texts]
+def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None, progress: Progress | None) -> Check:
+    """The answer of `check`."""
+    texts = None if data is None else texts_of(data)[1]
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
-        lm = model if isinstance(model, MaskedLM) else MaskedLM.load(model, device, dtype, None, rename, lang, shift, mask_token)
+        lm = model if isinstance(model, MaskedLM) else loaded_anew(model)
     said = [(warning.category, str(warning.message)) for warning in raised if issubclass(warning.category, UnmaskWarning)]
-    if found_regions is not None and residue_ids(lm) is None:
-        raise InputError(f"regions was given, and model {lm.name!r} does not read residues letter by letter: leave regions out")
-    found = None if texts is None else measure(lm, texts, progress, found_regions)
+    found = None if texts is None else measure(lm, texts, progress)
     words = lm.words
     before, after = words.around()
     config = lm.network.config

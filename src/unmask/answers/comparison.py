@@ -6,33 +6,21 @@ far its conditionals lie from the model's (A-KL); where the tokens that stood in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from math import exp
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import (
-    Alphabet,
-    Candidates,
-    Model,
-    answered,
-    asked,
-    for_each,
-    look_at_first,
-    mass_in_words,
-    one_or_many,
-    with_warning,
-)
+from unmask.answers.asking import Grid, answered, asked, for_each, look_at_first, mass_in_words, with_warning
 from unmask.answers.completion import complete
 from unmask.answers.filling import with_gold
 from unmask.answers.plots import figure_path, save_figure
-from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import around_blanks
@@ -41,9 +29,8 @@ from unmask.joints.faithfulness import read_joints
 from unmask.joints.joint import Joint
 from unmask.joints.metrics import block_metrics, compatibility
 from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
-from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.options.answers import CompareOptions
-from unmask.options.option import documented
+from unmask.models.load import Model, as_model
+from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
 from unmask.tables.lattice import lattice
 from unmask.tables.revealing import Conditionals
@@ -213,49 +200,24 @@ class Comparison:
         )
 
 
-@one_or_many
-@documented(CompareOptions)
-@checked
-def compare(
-    text: Sequence[str],
-    model: Model = None,
-    joints: str | Sequence[str] = "all",
-    joint: str | None = None,
-    candidates: Candidates = None,
-    exact: bool = False,
-    top: int = 10,
-    positions: Sequence[int] | None = None,
-    targets: Sequence[str] | None = None,
-    alphabet: Alphabet = None,
-    figure: str | Path | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
+def comparisons(
+    texts: Sequence[str],
+    model: Model,
+    joints: str | Sequence[str],
+    joint: str | None,
+    grid: Grid,
+    top: int,
+    figure: str | PathLike[str] | None,
+    progress: Progress | None,
 ) -> Iterator[Comparison]:
-    """The joints of the blanks of a text, two or more, by every construction, or those named in `joints`.
-
-    The tokens that stood in the blanks are known where `positions` of a whole text are given, or `targets`, one per blank;
-    then the metrics are those of these tokens.
-
-    Arguments: help(unmask.compare)
-
-    >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,mrf,chain", candidates=32)
-    >>> list(found.joints), found.ranked_by
-    (['product', 'mrf', 'chain'], 'chain')
-    """
-    options = CompareOptions.given(locals())
+    """The answers of `compare`, one by one; everything is checked before the first."""
     names = [construction.name for construction in all_named(joints)]
     ranked_by = named(joint, "joint").name if joint is not None else DEFAULT if DEFAULT in names else names[-1]
     if ranked_by not in names:
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
-    where = figure_path(figure, len(text), (model, alphabet))
-    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
-    questions = for_each(text, lambda one: asked(lm, one, options))
+    where = figure_path(figure, len(texts), (model, grid.alphabet))
+    lm = as_model(model)
+    questions = for_each(texts, lambda text: asked(lm, text, grid))
     for question in questions:
         blanks = len(question.cloze.block)
         if blanks < 2:

@@ -32,10 +32,11 @@ from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading
 from unmask.models.text.words import WordMarks
-from unmask.options.answers import FillOptions
 
 if TYPE_CHECKING:
     import pandas
+
+    from unmask.verbs.fill import Search
 
 
 class RuleName(str):
@@ -243,11 +244,12 @@ def with_odds(answers: Sequence[ScoredAnswer]) -> list[ScoredAnswer]:
 class FilledBlanks:
     """The blanks of a text under constraints: what their tokens spell, which tokens they may take, which fillings pass."""
 
-    def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], options: FillOptions) -> None:
-        self.model, self.blanks, self.readings, self.differ = model, blanks, readings, options.differ
-        self.most_changes = options.most_changes
-        self.forbidden = {word.strip().casefold() for word in options.forbid or ()}
-        allow, match = options.allow or {}, options.match or {}
+    def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], search: Search) -> None:
+        self.model, self.blanks, self.readings, self.differ = model, blanks, readings, search.differ
+        if not all(word.strip() for word in search.forbid or ()):
+            raise InputError(f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave it out")
+        self.forbidden = {word.strip().casefold() for word in search.forbid or ()}
+        allow, match = search.allow or {}, {0: search.match} if isinstance(search.match, str) else search.match or {}
         for name, numbers in (("allow", allow), ("match", [n for n in match if n != 0])):
             for number in numbers:
                 if not 1 <= number <= len(blanks):
@@ -256,9 +258,8 @@ class FilledBlanks:
         named = {b - 1: pattern for b, pattern in match.items() if b != 0}
         self.patterns = {b: _compiled(pattern) for b, pattern in (every | named).items()}
         self.allowed_ids = {b - 1: self._allowed_ids(b - 1, words) for b, words in allow.items()}
-        for name in ("differ", "most_changes", "library"):
-            if getattr(options, name) and readings[0].cloze.gold is None:
-                raise InputError(f"{name} was given, and what stood in the blanks is not known: give a whole text and positions")
+        if search.differ and readings[0].cloze.gold is None:
+            raise InputError("differ was given, and what stood in the blanks is not known: give a whole text and positions")
 
     @cached_property
     def marks(self) -> WordMarks:
@@ -290,9 +291,6 @@ class FilledBlanks:
         gold = self.readings[0].cloze.gold
         if self.differ and tuple(i for ids in parts for i in ids) == gold:
             return "is what stood in the blanks, which differ leaves out"
-        made = 0 if gold is None else sum(i != old for ids, old in zip(parts, gold, strict=True) for i in ids)
-        if self.most_changes is not None and made > self.most_changes:
-            return f"has {made} changes, and most_changes is {self.most_changes}"
         for b, ids in enumerate(parts):
             if why := self._broken(b, ids):
                 return f"has {(self.spelled(b, ids) or ' '.join(self.model.decode(ids)))!r} at blank {b + 1}, which {why}"

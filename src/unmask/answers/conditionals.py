@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Interval
 from torch import Tensor
 
 from unmask import checks
-from unmask.answers.asking import Model
-from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.load import Model, as_model
+from unmask.models.masked_lm import MaskedLM
+from unmask.signature import checked
 from unmask.tables.revealing import Conditionals
 
 Masking = Literal["alone", "together", "none"]
@@ -44,28 +45,31 @@ def conditionals(
     positions: Sequence[int] | None = None,
     model: Model = None,
     masking: Masking = "alone",
-    top: int = 10,
+    top: Annotated[int, Interval(ge=0, le=MOST_TOKENS)] = 10,
     words: Sequence[str] = (),
-    device: str = "auto",
-    dtype: str = "auto",
 ) -> list[Conditional]:
     """log q_t(. | rest) over the whole vocabulary at positions of a text, one entry per position.
 
-    text        a text, with [MASK] or whole
-    positions   tokens counted from 0, the start token included [default: the blanks of the text]
-    model       a folder, a name of the hub, or a MaskedLM [default: the bundled English model]
-    masking     what is masked while a position is predicted: it "alone", all positions "together", or "none"
-    top         how many of the likeliest tokens
-    words       tokens whose log-probability is wanted too, each one token of the model
-    device      auto, cpu, cuda or cuda:N
-    dtype       auto, float32, bfloat16, float16 or float64
+    Parameters
+    ----------
+    text
+        A text, with [MASK] or whole.
+    positions
+        Tokens counted from 0, the start token included [default: the blanks of the text].
+    model
+        Folder or hub name of a masked language model [default: the bundled English model].
+    masking
+        What is masked while a position is predicted: it "alone", all positions "together", or "none".
+    top
+        How many of the likeliest tokens.
+    words
+        Tokens whose log-probability is wanted too, each one token of the model.
 
     >>> [found] = unmask.conditionals("The cat sat on the [MASK].", top=2)
     >>> [token for token, _ in found.likeliest]
     ['couch', 'floor']
     """
-    checks.whole("top", top, 0, MOST_TOKENS)
-    lm = as_model(model, device, dtype)
+    lm = as_model(model)
     ids = torch.tensor(lm.words.encode(text))
     at = _positions(lm, ids.tolist(), positions)
     asked = [_one_token(lm, word) for word in words]

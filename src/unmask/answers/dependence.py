@@ -16,34 +16,30 @@ falls to zero, because the rest determines both tokens, while the first grows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import combinations
 from math import exp, isnan
-from pathlib import Path
-from typing import TYPE_CHECKING
+from os import PathLike
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Model, allowed_tokens, for_each, look_at_first, one_or_many
+from unmask.answers.asking import Alphabet, allowed_tokens, for_each, look_at_first
 from unmask.answers.plots import figure_path, save_figure
-from unmask.arguments import checked
 from unmask.cloze import Cloze, blanked
 from unmask.errors import InputError
 from unmask.joints.deriving import derive_blocks
-from unmask.joints.registry import DEFAULT_OF_DEPENDENCE
+from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.load import Model, as_model
+from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
-from unmask.options.answers import DependenceOptions, Others
-from unmask.options.option import MODEL, documented
-from unmask.runs.outputs import output_file
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
-from unmask.tables.profile import Profile
 from unmask.tables.questions import grouped
 from unmask.tables.revealing import regular_tokens
 from unmask.tables.unary import pass_count, tables_of
@@ -53,12 +49,11 @@ if TYPE_CHECKING:
 
     from unmask.figures import Figure
 
+Others = Literal["masked", "text"]
 LARGEST_DOUBLE = 2048
 """Tables of more candidates keep the model's own precision: float64 would take gigabytes."""
 PAIRS_AT_ONCE, CELLS_AT_ONCE = 16, 2**22
 """Pairs whose tables are made and solved together, and the most cells of one of their two tables, over all of them."""
-PROFILED = ("profile", "sentences", "candidates", "seed", "out", "json")
-"""Options of a profile, besides those of the model."""
 DEFAULT_PASSES = 6000
 FEWEST, MOST = 32, 256
 """The candidates of a default answer: as many as keep it within DEFAULT_PASSES, but never fewer or more than these."""
@@ -250,86 +245,41 @@ class Dependence:
         return f"<p>{escape(self.text)}<br>mutual information in nats</p>{self.to_frame().map('{:.3f}'.format).to_html()}"
 
 
-@one_or_many
-@documented(DependenceOptions)
-@checked
-def dependence(
-    text: Sequence[str] | None = None,
-    model: Model = None,
-    positions: Sequence[int] | None = None,
-    joint: str = DEFAULT_OF_DEPENDENCE,
-    others: Others | None = None,
-    candidates: int | None = None,
-    exact: bool = False,
-    alphabet: Alphabet = None,
-    figure: str | Path | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
-    force: bool = False,
-    profile: str | Path | Sequence[str] | None = None,
-    sentences: int = 2000,
-    seed: int = 0,
-    out: str | Path | None = None,
-    progress: Progress | None = None,
-) -> Iterator[Dependence | Profile]:
-    """The mutual information of every pair of blanks of a text, or of positions of a whole text.
-
-    One text gives one answer, a list of texts a list of them. With `profile` in place of a text, the answer is the model's
-    `Profile`: how much two blanks depend on each other by their distance, which the decoder `least-dependent` reads.
-
-    Arguments: help(unmask.dependence)
-
-    >>> unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16).tokens
-    ('[MASK]', '[MASK]')
-    """
-    options = DependenceOptions.given(locals())
-    if profile is not None:
-        yield _profile(options, profile, progress)
-        return
-    if text is None or sentences != 2000 or seed or out is not None:
-        given = "no text was given" if text is None else "sentences, seed and out are about a profile, and none is measured"
-        raise InputError(f"{given}: give a text, or texts to measure a profile on (profile)")
+def dependences(
+    texts: Sequence[str],
+    model: Model,
+    positions: Sequence[int] | None,
+    joint: str,
+    others: Others | None,
+    candidates: int | None,
+    exact: bool,
+    alphabet: Alphabet,
+    figure: str | PathLike[str] | None,
+    force: bool,
+    progress: Progress | None,
+) -> Iterator[Dependence]:
+    """The answers of `dependence`, one by one; everything is checked before the first."""
+    named(joint, "joint")
     if exact and candidates is not None:
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
-    where = figure_path(figure, len(text), (model, alphabet))
-    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
+    where = figure_path(figure, len(texts), (model, alphabet))
+    lm = as_model(model)
     allowed = allowed_tokens(lm, alphabet)
-    clozes = for_each(text, lambda one: _cloze(lm, one, positions, others))
+    clozes = for_each(texts, lambda one: _cloze(lm, one, positions, others))
     sizes = [len(allowed) if exact else _size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]
     for cloze, size in zip(clozes, sizes, strict=True):
         _check_feasible(len(cloze.block), size, force)
     look_at_first(lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes))
-    for number, (one, cloze, size) in enumerate(zip(text, clozes, sizes, strict=True), 1):
+    for number, (one, cloze, size) in enumerate(zip(texts, clozes, sizes, strict=True), 1):
         beside: Others = others or ("masked" if cloze.gold is None else "text")
-        found = pair_matrix(lm, cloze, size, beside, joint, progress if len(text) == 1 else None, allowed)
+        found = pair_matrix(lm, cloze, size, beside, joint, progress if len(texts) == 1 else None, allowed)
         shown = [cloze.ids[p] for p in cloze.block] if cloze.gold is None else cloze.gold
         tokens = tuple(map(lm.token, shown))
         answer = Dependence(one, tokens, cloze.block, found.information, found.mass, joint, beside, size, found.passes)
-        if progress and len(text) > 1:
-            progress(number, len(text), "texts")
+        if progress and len(texts) > 1:
+            progress(number, len(texts), "texts")
         yield answer
         save_figure(answer.figure, where)
-
-
-def _profile(options: DependenceOptions, data: str | Path | Sequence[str], progress: Progress | None = None) -> Profile:
-    """Measure a profile and write it to `out`."""
-    from unmask.answers.profile import measure_profile
-
-    reads = (data, options.model, options.alphabet)
-    file = None if options.out is None else output_file("out", options.out, reads, (b'{\n  "by_distance"',))
-    usual = DependenceOptions()
-    for row in options.declared():
-        if row.group != MODEL and row.name not in PROFILED and getattr(options, row.name) != getattr(usual, row.name):
-            raise InputError(f"{row.name} was given with profile, which does not use it: leave it out")
-    lm = as_model(options.model, options.device, options.dtype, options.rename, options.lang, options.shift, options.mask_token)
-    found = measure_profile(lm, data, options.sentences, options.candidates, options.seed, progress)
-    if file is not None:
-        found.save(file)
-    return found
 
 
 def _cloze(model: MaskedLM, text: str, positions: Sequence[int] | None, others: str | None) -> Cloze:

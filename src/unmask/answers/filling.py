@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from itertools import groupby
 from math import exp
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import (
-    Alphabet,
-    Asked,
-    Candidates,
-    Model,
-    answered,
-    asked,
-    for_each,
-    look_at_first,
-    mass_in_words,
-    one_or_many,
-    with_warning,
-)
+from unmask.answers.asking import Asked, Grid, answered, asked, for_each, look_at_first, mass_in_words, with_warning
 from unmask.answers.chain_filling import ChainFilling, ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame, marked_html
-from unmask.answers.library import library_file
-from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
 from unmask.joints.registry import DEFAULT, INDEPENDENT, named
-from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.options.answers import FillOptions
-from unmask.options.option import documented
+from unmask.models.load import Model, as_model
+from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
+
+    from unmask.verbs.fill import Search
 
 
 @dataclass(frozen=True)
@@ -119,74 +105,28 @@ class Filling:
         )
 
 
-@one_or_many
-@documented(FillOptions)
-@checked
-def fill(
-    text: Sequence[str],
-    model: Model = None,
-    joint: str | None = None,
-    candidates: Candidates = None,
-    exact: bool = False,
-    top: int = 10,
-    positions: Sequence[int] | None = None,
-    targets: Sequence[str] | None = None,
-    answers: Sequence[str] | None = None,
-    pieces: int = 3,
-    lengths: str = "uniform",
-    allow: Mapping[int, Sequence[str]] | None = None,
-    forbid: Sequence[str] | None = None,
-    match: str | Mapping[int, str] | None = None,
-    differ: bool = False,
-    most_changes: int | None = None,
-    passes: int | None = None,
-    mass: float | None = None,
-    alphabet: Alphabet = None,
-    library: str | Path | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
+def fillings(
+    texts: Sequence[str],
+    model: Model,
+    joint: str | None,
+    grid: Grid,
+    search: Search,
+    top: int,
+    progress: Progress | None,
 ) -> Iterator[Filling | ChainFilling]:
-    """The most probable completions of a text's blanks, under a joint of them.
-
-    One text gives one answer; a list of texts, whose passes run together, gives a list. Special tokens are outside the support of
-    a filled text. With one blank all constructions are the model's own conditional.
-
-    From three blanks on by "chain" without candidates, fillings are searched over the whole vocabulary, and the answer is a
-    `ChainFilling`: it says how much of the mass was seen and what is certain. So it is for any number of blanks with [WORD]
-    and [GAP], and with answers, allow, forbid, match, differ, most_changes, passes, mass or library.
-
-    Arguments: help(unmask.fill)
-
-    >>> found = unmask.fill("She drank a cup of [MASK].", top=2)
-    >>> [completion.text for completion in found.completions]
-    ['She drank a cup of tea.', 'She drank a cup of coffee.']
-    """
-    options = FillOptions.given(locals())
+    """The answers of `fill`, one by one; everything is checked before the first."""
     construction = None if joint is None else named(joint, "joint").name
-    kept = None if library is None else library_file(library, text, len(text), (model, alphabet))
-    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
+    lm = as_model(model)
 
-    def ask(one: str) -> Asked | ChainQuestion:
-        if searches(lm, one, options):
-            return ask_chain(lm, one, options)
-        return asked(lm, one, options)
+    def ask(text: str) -> Asked | ChainQuestion:
+        searched, cloze = searches(lm, text, construction, grid, search)
+        return ask_chain(lm, text, grid, search, top, cloze) if searched else asked(lm, text, grid, cloze)
 
-    everything = for_each(text, ask)
+    everything = for_each(texts, ask)
     look_at_first(lm, (q.cloze.ids if isinstance(q, Asked) else q.readings[0].cloze.ids for q in everything))
     for searched, questions in groupby(everything, lambda question: isinstance(question, ChainQuestion)):
         if searched:
-            for question in questions:
-                assert isinstance(question, ChainQuestion)
-                found = question.answer(progress)
-                yield found
-                if kept is not None and found.library is not None:
-                    found.library.write(kept)
+            yield from (question.answer(progress) for question in questions if isinstance(question, ChainQuestion))
         else:
             dense = [question for question in questions if isinstance(question, Asked)]
             for question, tables in answered(lm, dense, progress):

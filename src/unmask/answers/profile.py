@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from os import PathLike
 from pathlib import Path
 
 import torch
@@ -25,9 +26,11 @@ from torch import Tensor
 from unmask import __version__, checks
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
+from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
+from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.tables.profile import Profile
 from unmask.tables.questions import of_one_key
@@ -84,6 +87,23 @@ class Sums:
 
     def _around(self, sums: Float[Tensor, " D"], distance: int, width: int) -> float:
         return float(sums[max(1, distance - width) : distance + width + 1].sum())
+
+
+def written_profile(
+    model: Model,
+    data: str | PathLike[str] | Sequence[str],
+    sentences: int,
+    candidates: int | None,
+    seed: int,
+    out: str | PathLike[str] | None,
+    progress: Progress | None,
+) -> Profile:
+    """Measure a profile and write it to `out`."""
+    file = None if out is None else output_file("out", out, (data, model), (b'{\n  "by_distance"',))
+    profile = measure_profile(as_model(model), data, sentences, candidates, seed, progress)
+    if file is not None:
+        profile.save(file)
+    return profile
 
 
 def measure_profile(

@@ -13,9 +13,6 @@ from unmask.cli import terminal
 from unmask.errors import InputError
 from unmask.formats import count_at_most, percent_at_least
 from unmask.joints.registry import named
-from unmask.options import table
-from unmask.options.kinds import File
-from unmask.options.option import OUTPUT
 from unmask.runs.lines import STANDARD_INPUT, plain_texts, refuse_file_name, source_name
 from unmask.runs.outputs import output_file
 
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from unmask.answers.comparison import Comparison
     from unmask.answers.dependence import Dependence
     from unmask.answers.filling import Filling
-    from unmask.answers.library import Library
     from unmask.tables.profile import Profile
     from unmask.variants.epistasis import Epistasis
     from unmask.variants.measured import Measured
@@ -47,9 +43,9 @@ def _answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, An
     """
     json = given.pop("json", False)
     text, file = given.pop("text", given.pop("sequence", None)), given.pop("file", None)
-    for row in table(verb).declared():
-        if row.group == OUTPUT and isinstance(row.kind, File) and row.name in given:
-            output_file(row.name, given[row.name], (file, STANDARD_INPUT if text == "-" else None))
+    for name in ("figure", "out"):
+        if name in given:
+            output_file(name, given[name], (file, STANDARD_INPUT if text == "-" else None))
     found = _read_texts(text, file)
     texts, many = (found, True) if isinstance(found, list) else ([found], False)
     console = terminal.console(at_least=terminal.USUAL)
@@ -117,14 +113,6 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
         terminal.print_table(console, ["probability", "nats", "rank", "odds"], rows, last="answer")
     if any(completion.is_gold for completion in filling.completions):
         console.print("* the tokens given")
-    if isinstance(filling, ChainFilling) and filling.library is not None:
-        _show_library(filling.library, console)
-
-
-def _show_library(library: Library, console: Console) -> None:
-    console.print(f"\n{library.summary}\n")
-    rows = ([str(site), *(str(n) if n else "." for n in counts)] for site, counts in library.counts.iterrows())
-    terminal.print_table(console, library.counts.columns, rows, first="site")
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:

@@ -1,123 +1,125 @@
 """The command line: `unmask COMMAND`. Errors that the user can correct end in one line on standard error and exit code 2, here.
 
-A command is built from its options when it is called: the help of `unmask` needs its name and first line only.
+A command is made from the signature of its function when it is called; the help of `unmask` needs the first lines only.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
-import typer
+from cyclopts import App, CycloptsError
 
 from unmask import __version__
 from unmask.cli import process
-from unmask.cli.group import Group
+from unmask.cli.command import command
 from unmask.errors import InputError
-from unmask.options import VERBS, table
+from unmask.signature import FAMILIAR, Option, options, summary
+from unmask.verbs import VERBS, verb
 
+LAB = "lab"
 PRINTED_BY = {
     "answers": ("fill", "compare", "dependence", "mutants", "check"),
-    "runs": ("evaluate", "frontier", "train", "translate", "serve", "sample", "diagnose", "lab"),
+    "runs": ("evaluate", "frontier", "train", "translate", "serve", "sample", "diagnose"),
     "score": ("score",),
 }
 """The modules that call the function of a verb and print what it returns, by functions of the verbs' names."""
+FAMILIAR_COMMANDS = {"ppl": "evaluate", "perplexity": "evaluate", "generate": "sample", "predict": "fill", "pll": "score"}
+JSON = Option("json", bool, False, "Print JSON.", "json", owner=None)
+FILE = Option("file", Path | None, None, "Texts from a file instead of TEXT, one per line or FASTA; - is standard input.", "file")
+LINES = ("score", "translate", "serve", "train")
+"""Commands without --json: they print JSON lines, or nothing that JSON could hold."""
 
 
-def command(name: str) -> Any:
+def made(name: str) -> App:
     """The command of this name, with its options."""
-    from unmask.cli.build import command as build
-
+    if name == LAB:
+        return import_module("unmask.cli.lab").app()
     module = next(module for module, verbs in PRINTED_BY.items() if name in verbs)
-    found = getattr(import_module(f"unmask.cli.{module}"), name)
-    return found() if name == "lab" else build(name, VERBS[name], table(name), found)
+    function = verb(name)
+    texts = options(function)[0].name in ("text", "sequence")
+    extra = [*([FILE] if texts else []), *([JSON] if name not in LINES else [])]
+    return command(name, function, getattr(import_module(f"unmask.cli.{module}"), name), extra)
 
 
-class OneLineErrors(Group):
-    """A group of commands whose errors are one line: `error: what was given: what to do`."""
+def main_app(words: Sequence[str]) -> App:
+    """`unmask`, with the command that is called; of the others, for the help, the first line."""
+    app = App(
+        name="unmask",
+        help="Explicit joint probabilities from a masked language model.",
+        version=f"unmask {__version__}",
+        version_flags=("--version",),
+        help_flags=("--help", "-h"),
+        help_format="plaintext",
+    )
+    called = next((word for word in words if not word.startswith("-")), None)
+    names = (*VERBS, LAB)
+    if called in names:
+        app.command(made(called))
+        return app
+    if called is not None:
+        near = FAMILIAR_COMMANDS.get(called) or next(iter(get_close_matches(called, names, n=1)), None)
+        use = f"use unmask {near}" if near else "see unmask --help"
+        raise InputError(f"{called} is not a command: {use}")
+    for name in names:
+        line = "The theory of generative masked language models, computed exactly." if name == LAB else summary(verb(name))
+        app.command(App(name=name, help=line))
+    return app
 
-    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
-        """Run a command, and leave with its exit code; see `process`."""
-        with process.one_line_warnings():
-            code = self._run(args, **extra)
-        if standalone_mode:
-            process.ends_with(code)
-            sys.exit(code)
-        return code
 
-    def _run(self, args: Sequence[str] | None, **extra: Any) -> int:
-        try:
-            process.prepare()
-            code = super().main(args, standalone_mode=False, **extra)
-            process.flush_output()
-            return code if isinstance(code, int) else 0
-        except KeyboardInterrupt:
+def run(words: Sequence[str]) -> int:
+    """Run a command; its exit code."""
+    with process.one_line_warnings():
+        return _run(words)
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        process.prepare()
+        code = main_app(words)(list(words), exit_on_error=False, print_error=False, result_action="return_value")
+        process.flush_output()
+        return code if isinstance(code, int) else 0
+    except KeyboardInterrupt:
+        return process.INTERRUPTED
+    except BrokenPipeError:
+        process.abandon_output()
+        return process.NO_READER
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 0
+    except Exception as error:
+        if process.interrupted():
             return process.INTERRUPTED
-        except (BrokenPipeError, SystemExit):  # the parser leaves by SystemExit where it meets a broken pipe itself
+        line = _misread(error) if isinstance(error, CycloptsError) else process.explained(error)
+        if line is None:
+            raise
+        if isinstance(error, OSError):
             process.abandon_output()
-            return process.NO_READER
-        except Exception as error:
-            if process.interrupted():
-                return process.INTERRUPTED
-            # Errors of the option parser have their own format; a group called with no command has shown its help.
-            line = error.format_message() if hasattr(error, "format_message") else process.explained(error)
-            if line is None:
-                raise
-            if isinstance(error, OSError):
-                process.abandon_output()
-            if line and not process.is_reported_elsewhere(error):
-                process.print_line(f"error: {process.one_line(line)}")
-            return process.MISTAKE if line else 0
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is called, loaded now."""
-        name, found, rest = super().resolve_command(ctx, args)
-        return name, command(name) if name in VERBS else found, rest
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; an end of file or a reader that has left is not an interrupt, as the parser takes it."""
-        try:
-            return super().invoke(ctx)
-        except EOFError as error:
-            raise InputError(process.explained(error)) from None
-        except BrokenPipeError:
-            process.abandon_output()
-            raise typer.Exit(process.NO_READER) from None
+        if not process.is_reported_elsewhere(error):
+            process.print_line(f"error: {process.one_line(line)}")
+        return process.MISTAKE
 
 
-app = typer.Typer(
-    name="unmask",
-    cls=OneLineErrors,
-    help="Explicit joint probabilities from a masked language model.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-)
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"unmask {__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
-) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-for _name, _says in VERBS.items():
-    app.command(_name, help=_says)(lambda: None)
+def _misread(error: CycloptsError) -> str:
+    """The line of an error of the parser; a familiar name of another tool is answered with ours."""
+    line = process.one_line(str(error).strip())
+    word = line.partition("--")[2].split(" ")[0].strip('".:').replace("-", "_")
+    if "nknown option" in line and "Did you mean" not in line and word in FAMILIAR:
+        return f"{line} Did you mean --{FAMILIAR[word].replace('_', '-')}?"
+    return line
 
 
 def main() -> None:
     """Run the command line and leave the process."""
     # Threads of torch that wait should sleep: spinning ones halve the speed on a machine with other work.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    app(prog_name="unmask")
+    code = run(sys.argv[1:])
+    process.ends_with(code)
+    sys.exit(code)
+
+
+Printer = Callable[[dict[str, Any]], Any]

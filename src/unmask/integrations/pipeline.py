@@ -18,11 +18,12 @@ from typing import Any
 
 from unmask.answers.chain_filling import ChainFilling
 from unmask.answers.completion import read_answer
-from unmask.answers.filling import fill
-from unmask.arguments import checked
 from unmask.checks import one_of, whole
-from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.load import Model, as_model
+from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import read_blanks
+from unmask.signature import checked
+from unmask.verbs.fill import Search, fill
 
 TASKS = ("fill-mask",)
 MOST = 10**6
@@ -48,12 +49,12 @@ class FillMask:
 
     def _fillings(self, text: str, most: int) -> list[dict[str, Any]]:
         several = len(read_blanks(self.model.words, text)) > 1
-        found = fill(text, self.model, top=most, passes=(self.passes or 1000) if several else self.passes)
+        found = fill(text, self.model, top=most, search=Search(passes=(self.passes or 1000) if several else self.passes))
         return [self._entry(one.ids, one.text, one.log_prob) for one in found.completions]
 
     def _named(self, text: str, words: Sequence[str]) -> list[dict[str, Any]]:
         blanks = read_blanks(self.model.words, text)
-        found = fill(text, self.model, answers=list(dict.fromkeys(words)), passes=1)
+        found = fill(text, self.model, search=Search(answers=list(dict.fromkeys(words)), passes=1))
         assert isinstance(found, ChainFilling)
         entries = [
             self._entry(read_answer(self.model, blanks, one.answer).tokens, one.text, one.log_prob) for one in found.answers
@@ -74,12 +75,10 @@ class FillMask:
 @checked
 def pipeline(
     task: str = TASKS[0],
-    model: MaskedLM | str | None = None,
+    model: Model = None,
     top_k: int = 5,
     targets: str | Sequence[str] | None = None,
     passes: int | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
 ) -> FillMask:
     """A function from texts with masks to their best fillings, in the form of transformers' `pipeline("fill-mask")`.
 
@@ -91,8 +90,6 @@ def pipeline(
     top_k     how many entries
     targets   fillings to score instead, each with as many words as the text has masks
     passes    the most passes of the search for fillings of several masks [default: 1,000]
-    device    auto, cpu, cuda or cuda:N
-    dtype     auto, float32, bfloat16, float16 or float64
 
     >>> fill = unmask.pipeline("fill-mask", top_k=2)
     >>> [entry["token_str"] for entry in fill("She drank a cup of [MASK].")]
@@ -101,4 +98,4 @@ def pipeline(
     ['glass', 'wine']
     """
     one_of("task", task, TASKS)
-    return FillMask(as_model(model, device, dtype), top_k, targets, passes)
+    return FillMask(as_model(model), top_k, targets, passes)

@@ -7,11 +7,8 @@ q_t(x | rest) = softmax f_t(. | rest)[x]. All of `unmask` reads the model throug
 from __future__ import annotations
 
 import copy
-import warnings
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,37 +16,27 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from unmask import checks
-from unmask.arguments import checked
 from unmask.cloze import Cloze
-from unmask.errors import ModelError, UnmaskWarning
+from unmask.errors import ModelError
 from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.architectures import find_encoder
 from unmask.models.encoder.encoder import Encoder, Substitution, agree, has_padding, plain_logits, shared_logits
 from unmask.models.encoder.fused_linear import HALF_TYPES
-from unmask.models.encoder.head import head_of, widen_output
+from unmask.models.encoder.head import head_of
 from unmask.models.function_network import FunctionHead, FunctionNetwork, ShiftedHead, WholeRowCost, refuse_causal
+from unmask.models.load import load_anew
 from unmask.models.loading import (
     input_size,
-    load_checkpoint,
     longest_text,
     resolve_device,
-    resolve_dtype,
-    warn_if_slow,
-    warn_of_pair_model,
 )
 from unmask.models.model_types import missing_input, refuse_no_mask, refuse_no_tokenizer, refuse_outside, refuse_unusable
-from unmask.models.source import LOADING, english_model_path, state_of
 from unmask.models.text.blanks import cloze_of
-from unmask.models.text.loading import refuse_foreign_tokenizer, warn_of_few_tokens, with_mask
+from unmask.models.text.loading import refuse_foreign_tokenizer, with_mask
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_too_long
 from unmask.runs.fingerprint import fingerprint
-
-KEPT = 2
-Reading = tuple[Mapping[str, str] | None, str | None, bool, str | None]
-"""How a checkpoint is read: `rename`, `lang`, `shift` and `mask_token` of `MaskedLM.load`."""
-_loaded: OrderedDict[object, MaskedLM] = OrderedDict()
-"""Models that were given by name: the KEPT that were used last, shared between threads."""
+from unmask.signature import checked
 
 
 class MaskedLM(ConditionalModel):
@@ -108,45 +95,9 @@ class MaskedLM(ConditionalModel):
         self._checked_for_one: set[int] = set()
 
     @classmethod
-    @checked
-    def load(
-        cls,
-        name_or_path: str | Path | None = None,
-        device: str | torch.device = "auto",
-        dtype: str | torch.dtype = "auto",
-        memory_budget: int | None = None,
-        rename: Mapping[str, str] | None = None,
-        lang: str | None = None,
-        shift: bool = False,
-        mask_token: str | None = None,
-    ) -> MaskedLM:
-        """Load a checkpoint from a folder, or from the hub by name.
-
-        A folder is read without touching the network. `dtype` "auto" is float32 everywhere, also for weights stored in half
-        precision: tables are compared to 1e-4 in log-probability, which half precision cannot hold. Ask for "float16" or
-        "bfloat16" (rounded eight times as coarsely) if speed counts more; normalisations, softmax and logits are then still
-        computed in float32.
-
-        name_or_path    a folder, or a name of the hub [default: the bundled English model]
-        device          "cpu", "cuda", "cuda:N", or "auto": CUDA if there is a GPU
-        dtype           "auto", "float32", "bfloat16", "float16" or "float64"
-        memory_budget   bytes for the activations of one batch of rows
-        rename          other names for tensors of a folder, {"lm_head": "cls.predictions"}
-        lang            the language of the texts, for XLM and X-MOD
-        shift           whether logits at position t - 1 predict the token at t, as in some diffusion language models
-        mask_token      the mask token, if the tokenizer does not name its own
-        """
-        where = english_model_path() if name_or_path is None else name_or_path
-        warn_of_pair_model(Path(where))
-        network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), rename, mask_token)
-        warn_if_slow(resolve_device(device), resolve_dtype(dtype))
-        widen_output(network)
-        model = cls(network, tokenizer, memory_budget, str(name_or_path or "the bundled model"), lang, shift)
-        model.folder = Path(where) if Path(where).is_dir() else None
-        if model.missing_input:
-            warnings.warn(model.missing_input, UnmaskWarning, stacklevel=3)
-        warn_of_few_tokens(tokenizer, model.input_size, model.name)
-        return model
+    def load(cls, *args: Any, **options: Any) -> MaskedLM:
+        """As `unmask.load`, which has the arguments; never a model that is loaded already."""
+        return load_anew(*args, **options)
 
     @classmethod
     @checked
@@ -368,31 +319,3 @@ class MaskedLM(ConditionalModel):
             return slow(head_of(network, self.name, self.lang))
 
         return agree(fast, slow(self.head), self.dtype, type(self.network).__name__, wide)
-
-
-def as_model(
-    model: MaskedLM | str | Path | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
-) -> MaskedLM:
-    """The model itself, or the one that its name or folder leads to; None is the bundled English model.
-
-    The other arguments are those of `MaskedLM.load`, and do not touch a model that is given as an object. A model that is given
-    by name is loaded once per process, and a folder whose files have changed is read again.
-    """
-    if isinstance(model, MaskedLM):
-        return model
-    where = str(english_model_path() if model is None else model)
-    with LOADING:
-        read = (rename, lang, shift, mask_token)
-        key = (state_of(where), resolve_device(device), resolve_dtype(dtype), tuple((rename or {}).items()), *read[1:])
-        if key not in _loaded:
-            _loaded[key] = MaskedLM.load(where, device, dtype, None, *read)
-            while len(_loaded) > KEPT:
-                _loaded.popitem(last=False)
-        _loaded.move_to_end(key)
-        return _loaded[key]

@@ -1,0 +1,137 @@
+"""`load`: a masked language model from a folder or the hub, and `Model`, the type of every argument that takes one.
+
+The one place that declares how a model is loaded. Nothing here imports torch before a model is loaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from unmask.errors import InputError, UnmaskWarning
+from unmask.signature import Loaded, Written, checked
+
+if TYPE_CHECKING:
+    from unmask.models.masked_lm import MaskedLM
+
+    Model = MaskedLM | str | os.PathLike[str] | Callable[[], MaskedLM] | None
+else:
+    Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m")]
+
+KEPT = 2
+_loaded: OrderedDict[object, MaskedLM] = OrderedDict()
+"""Models that were given by name: the KEPT that were used last, shared between threads."""
+
+
+@checked
+def load(
+    name: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    *,
+    rename: Annotated[Mapping[str, str] | None, Written("OLD=NEW")] = None,
+    lang: str | None = None,
+    shift: bool = False,
+    mask_token: str | None = None,
+) -> MaskedLM:
+    """Load a masked language model from a folder, or from the hub by name.
+
+    A folder is read without touching the network. A model is loaded once per process; a folder whose files have changed is read
+    again.
+
+    Parameters
+    ----------
+    name
+        Folder or hub name of a masked language model [default: the bundled English model].
+    device
+        auto, cpu, cuda or cuda:N.
+    dtype
+        auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half precision.
+    rename
+        A tensor of the checkpoint that the model has under another name.
+    lang
+        Language of the texts (XLM, X-MOD).
+    shift
+        Logits predict the next position's token, as in some diffusion language models.
+    mask_token
+        The mask token, if the tokenizer does not name its own.
+
+    >>> unmask.load().vocab_size
+    8192
+    """
+    from unmask.models.loading import resolve_device, resolve_dtype
+    from unmask.models.source import LOADING, english_model_path, state_of
+
+    where = str(english_model_path() if name is None else name)
+    reading = {"rename": rename, "lang": lang, "shift": shift, "mask_token": mask_token}
+    with LOADING:
+        key = (state_of(where), resolve_device(device), resolve_dtype(dtype), repr(reading))
+        if key not in _loaded:
+            _loaded[key] = load_anew(where if name is not None else None, device, dtype, **reading)
+            while len(_loaded) > KEPT:
+                _loaded.popitem(last=False)
+        _loaded.move_to_end(key)
+        return _loaded[key]
+
+
+def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto", **reading: Any) -> MaskedLM:
+    """`load`, without looking at what is loaded already; device and dtype may be torch's own objects."""
+    from unmask.models.encoder.head import widen_output
+    from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype, warn_if_slow, warn_of_pair_model
+    from unmask.models.masked_lm import MaskedLM
+    from unmask.models.source import english_model_path
+    from unmask.models.text.loading import warn_of_few_tokens
+
+    known = inspect.signature(load).parameters
+    for option in reading:
+        if option not in known:
+            raise InputError(f"{option} is not an argument of load: use {', '.join(known)}")
+    where = english_model_path() if name is None else name
+    warn_of_pair_model(Path(where))
+    network, tokenizer = load_checkpoint(
+        where, resolve_device(device), resolve_dtype(dtype), reading.get("rename"), reading.get("mask_token")
+    )
+    warn_if_slow(resolve_device(device), resolve_dtype(dtype))
+    widen_output(network)
+    model = MaskedLM(network, tokenizer, None, str(name or "the bundled model"), reading.get("lang"), reading.get("shift", False))
+    model.folder = Path(where) if Path(where).is_dir() else None
+    if model.missing_input:
+        warnings.warn(model.missing_input, UnmaskWarning, stacklevel=3)
+    warn_of_few_tokens(tokenizer, model.input_size, model.name)
+    return model
+
+
+def as_model(model: Model = None) -> MaskedLM:
+    """The model itself, the one that a function returns, or the one that its name or folder leads to."""
+    if model is None or isinstance(model, str | os.PathLike):
+        return load(model)
+    return model() if callable(model) else model
+
+
+def loaded_anew(model: str | os.PathLike[str] | Callable[[], MaskedLM] | None) -> MaskedLM:
+    """The model as it is read now, with the warnings of its loading."""
+    if isinstance(model, partial) and inspect.unwrap(model.func) is inspect.unwrap(load):
+        return load_anew(*model.args, **model.keywords)
+    return load_anew(model) if model is None or isinstance(model, str | os.PathLike) else model()
+
+
+def model_name(model: Model) -> str:
+    """What a run's settings call the model: its name or folder, "bundled", or "in memory"."""
+    if isinstance(model, partial):
+        model = model.args[0] if model.args else None
+    return "bundled" if model is None else str(model) if isinstance(model, str | os.PathLike) else "in memory"
+
+
+def on_device(model: Model, device: str) -> Callable[[], MaskedLM]:
+    """A function that loads the model on another device, and can be sent to another process. A loaded model is refused."""
+    if isinstance(model, partial):
+        return partial(model.func, *model.args, **model.keywords | {"device": device})
+    if model is None or isinstance(model, str | os.PathLike):
+        return partial(load, model, device)
+    raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")

@@ -1,0 +1,609 @@
+"""One signature: a public function is declared once, and every surface reads its signature and docstring.
+
+    types, defaults     the signature; bounds are annotated_types' `Interval`, choices `Literal`
+    help                the docstring's section "Parameters"
+    related options     a frozen dataclass (`settings`): in Python an object, on flat surfaces its fields
+    a choice of methods a parameter marked with `Method`: in Python an object or its name, on flat surfaces name and fields
+
+`checked` holds a call of Python to the signature. `options` lists what a flat surface (command line, page, harness) can set,
+`arguments` turns values of these options into arguments of the function. Reading a signature loads neither torch nor pydantic.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from difflib import get_close_matches
+from functools import cache, partial, wraps
+from importlib import import_module
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
+
+from unmask.checks import as_number, one_of, shown
+from unmask.errors import InputError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
+
+FAMILIAR = {
+    "top_k": "top",
+    "k": "top",
+    "n": "top",
+    "num_samples": "chains",
+    "num_return_sequences": "chains",
+    "steps": "sweeps",
+    "metric": "score",
+    "metrics": "score",
+    "method": "joint",
+    "construction": "joint",
+    "data": "texts",
+    "sentences": "texts",
+    "model_name": "model",
+    "checkpoint": "model",
+    "batch_size": "memory",
+    "output": "out",
+    "output_dir": "out",
+}
+"""Names that other tools have for arguments of ours; used only where the function has ours and not theirs."""
+
+
+# ---- marks: what an annotation says beyond a type ----
+
+
+@dataclass(frozen=True)
+class Method:
+    """Marks a parameter that takes a method: an object of one of the classes of a registry, or its name.
+
+    registry   "module:NAME" of a mapping from names to frozen dataclasses, loaded when first read; a class is made without
+               arguments where only its name is given
+    several    the parameter takes a sequence of methods; on the command line their names have commas between them
+    parse      "module:function" that makes the object of a name that is not in the registry, such as family:0.5,0.25;
+               it raises InputError for a name that it does not know
+    """
+
+    registry: str
+    several: bool = False
+    parse: str = ""
+
+    @property
+    def classes(self) -> Mapping[str, type]:
+        """The registry."""
+        return cast("Mapping[str, type]", _loaded(self.registry))
+
+    def named(self, argument: str, value: Any) -> Any:
+        """The method object of a name; objects of the registry's classes stay as they are."""
+        if isinstance(value, str) and value in self.classes:
+            return self.classes[value]()
+        if isinstance(value, str) and self.parse:
+            return _loaded(self.parse)(value)
+        if isinstance(value, tuple(self.classes.values())):
+            return value
+        one_of(argument, value, self.classes)
+        raise AssertionError
+
+    def fitted(self, argument: str, value: Any) -> Any:
+        """`value` as the function gets it: one method object, or a tuple of several, each once."""
+        if not self.several:
+            return self.named(argument, value)
+        parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        if not isinstance(parts, Iterable):
+            parts = [parts]
+        methods = tuple(self.named(argument, part) for part in parts)
+        if not methods:
+            raise InputError(f"{argument} is empty: name one or more of {', '.join(self.classes)}")
+        return methods
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Marks a parameter that takes a model; flat surfaces also have the options of the function that loads one.
+
+    load   "module:function"; its first parameter is the model's name, the others are the options
+    kind   the name of the class whose objects are taken, too
+    """
+
+    load: str
+    kind: str
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function that loads."""
+        return cast("Callable[..., Any]", _loaded(self.load))
+
+    def fitted(self, argument: str, value: Any) -> Any:
+        """A name, a folder, None, a loaded model, or a function without arguments that loads one."""
+        if value is None or isinstance(value, str | os.PathLike) or any(b.__name__ == self.kind for b in type(value).__mro__):
+            return value
+        if hasattr(value, "state_dict"):
+            kind = type(value).__name__
+            raise InputError(f"{argument} {kind} is a network without its tokenizer: give unmask.MaskedLM(network, tokenizer)")
+        if callable(value):
+            return value
+        raise InputError(f"{argument} {shown(value)} is not a model: give a name, a folder, or what unmask.load returned")
+
+
+@dataclass(frozen=True)
+class Written:
+    """How a flat surface writes a value, where its type does not say it.
+
+    metavar   the value's name in the help, such as BLANK=WORDS
+    read      "module:function" from the words that were typed to the value
+    repeat    the option may be repeated, and `read` gets a list
+    short     a one-letter name
+    """
+
+    metavar: str = ""
+    read: str = ""
+    repeat: bool = False
+    short: str = ""
+
+
+def _loaded(where: str) -> Any:
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
+# ---- reading a signature ----
+
+
+@dataclass(frozen=True)
+class Option:
+    """One value that a flat surface can set.
+
+    name         of the parameter, or of the field
+    annotation   its type, with bounds
+    default      None where several methods have different ones
+    help         from the docstring that declares it
+    parameter    the parameter that holds it; its own name where it is one
+    readers      the methods that have the field; empty for parameters and plain groups
+    owner        the dataclass, or function, that declares it; None for parameters
+    positional   it has a place, not a name
+    required     it has no default
+    """
+
+    name: str
+    annotation: Any
+    default: Any
+    help: str
+    parameter: str
+    readers: tuple[str, ...] = ()
+    owner: Any = None
+    positional: bool = False
+    required: bool = False
+
+    @property
+    def written(self) -> Written:
+        """How flat surfaces write it."""
+        return mark(self.annotation, Written) or Written()
+
+
+class _Names(dict[str, Any]):
+    """The names of a module; those that only a type checker knows are any value."""
+
+    def __missing__(self, name: str) -> Any:
+        import builtins
+
+        return getattr(builtins, name, Any)
+
+
+@cache
+def hints(declared: Callable[..., Any]) -> dict[str, Any]:
+    """The evaluated annotations of a function's parameters, or of a dataclass's fields."""
+    if isinstance(declared, type):
+        found: dict[str, Any] = {}
+        for base in reversed(declared.__mro__):
+            own = base.__dict__.get("__annotations__", {})
+            module = getattr(import_module(base.__module__), "__dict__", {})
+            found |= _evaluated({name: hint for name, hint in own.items() if name not in found or own is not None}, module)
+        return {field.name: found[field.name] for field in fields(declared)}
+    plain = inspect.unwrap(declared)
+    own = {name: hint for name, hint in plain.__annotations__.items() if name != "return"}
+    return _evaluated(own, plain.__globals__)
+
+
+def _evaluated(annotations: Mapping[str, Any], module: Mapping[str, Any]) -> dict[str, Any]:
+    holder = cast(Any, types.SimpleNamespace(__annotations__=dict(annotations)))
+    return get_type_hints(holder, dict(module), _Names(module), include_extras=True)
+
+
+def marks(annotation: Any) -> tuple[Any, ...]:
+    """What `Annotated` adds to a type."""
+    return tuple(annotation.__metadata__) if get_origin(annotation) is Annotated else ()
+
+
+def mark(annotation: Any, kind: type[Any]) -> Any:
+    """The mark of this kind on the annotation, or on a member of its union; None without one."""
+    marked = [annotation, *_members(annotation)]
+    return next((one for member in marked for one in marks(member) if isinstance(one, kind)), None)
+
+
+@cache
+def documentation(declared: Callable[..., Any]) -> Mapping[str, str]:
+    """The help of each parameter or field: the section "Parameters" of the docstring, and those of the base classes."""
+    helps: dict[str, str] = {}
+    for one in reversed(declared.__mro__) if isinstance(declared, type) else [inspect.unwrap(declared)]:
+        helps |= _parameters(inspect.cleandoc(one.__dict__.get("__doc__") or "" if isinstance(one, type) else one.__doc__ or ""))
+    return helps
+
+
+def _parameters(docstring: str) -> dict[str, str]:
+    """The section "Parameters" of a docstring in NumPy's style: a name in a line of its own, its help indented below it."""
+    section = re.search(r"^Parameters\n-{3,}\n(.*?)(?=^\S[^\n]*\n-{3,}\n|^>>> |\Z)", docstring, re.MULTILINE | re.DOTALL)
+    if section is None:
+        return {}
+    entries = re.findall(r"^(\w+)\n((?:[ \t]+[^\n]*\n?|\n(?=[ \t]))*)", section[1] + "\n", re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def summary(declared: Callable[..., Any]) -> str:
+    """The first line of a docstring."""
+    return inspect.cleandoc(inspect.unwrap(declared).__doc__ or "").partition("\n")[0]
+
+
+def description(declared: Callable[..., Any]) -> str:
+    """The docstring between its first line and its sections or examples."""
+    text = inspect.cleandoc(inspect.unwrap(declared).__doc__ or "").partition("\n")[2]
+    return re.split(r"^(?:\S[^\n]*\n-{3,}$|>>> )", text, maxsplit=1, flags=re.MULTILINE)[0].strip()
+
+
+HIDDEN = ("progress", "ready", "sink")
+"""Arguments of Python alone: functions that are called as work goes on."""
+
+
+@cache
+def options(function: Callable[..., Any]) -> tuple[Option, ...]:
+    """All that a flat surface can set: parameters, and in the place of dataclasses and methods their fields."""
+    listed: list[Option] = []
+    annotations, helps = hints(function), documentation(function)
+    for number, parameter in enumerate(inspect.signature(function).parameters.values()):
+        name, annotation = parameter.name, annotations.get(parameter.name, Any)
+        if name in HIDDEN or not _flat(annotation) or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            continue
+        required = parameter.default is parameter.empty
+        default = None if required else parameter.default
+        method, loaded = mark(annotation, Method), mark(annotation, Loaded)
+        if is_dataclass(group := _plain_type(annotation)) and method is None:
+            listed += _fields(cast(type, group), name, ())
+            continue
+        if method is not None and not isinstance(default, str | None):
+            default = ",".join(_name(one) for one in default) if method.several else _name(default)
+        positional = number == 0 and parameter.kind is not parameter.KEYWORD_ONLY
+        listed.append(Option(name, annotation, default, helps.get(name, ""), name, (), None, positional, required))
+        if method is not None:
+            listed += _method_fields(method, name)
+        if loaded is not None:
+            load = loaded.function
+            rest = [one for one in options(load)][1:]
+            listed += [Option(o.name, o.annotation, o.default, o.help, name, (), load) for o in rest]
+    return tuple(listed)
+
+
+def _flat(annotation: Any) -> bool:
+    """Whether a value can be written as text: functions and objects of Python alone cannot."""
+    return not (get_origin(annotation) is Annotated and any(one is PYTHON_ONLY for one in marks(annotation)))
+
+
+PYTHON_ONLY = object()
+"""Marks a parameter that has no place on flat surfaces."""
+
+
+def _name(method: Any) -> str:
+    return method if isinstance(method, str) else str(type(method).name)
+
+
+def _fields(group: type, parameter: str, readers: tuple[str, ...]) -> list[Option]:
+    annotations, helps = hints(group), documentation(group)
+    made = []
+    for field in fields(group):
+        if field.init and _flat(annotations[field.name]):
+            default = field.default_factory() if field.default_factory is not MISSING else field.default
+            name, annotation = field.name, annotations[field.name]
+            made.append(Option(name, annotation, default, helps.get(name, ""), parameter, readers, group))
+    return made
+
+
+def _method_fields(method: Method, parameter: str) -> list[Option]:
+    """Each field once, with the methods that have it."""
+    by_name: dict[str, list[Option]] = {}
+    for name, kind in method.classes.items():
+        for option in _fields(kind, parameter, (name,)):
+            by_name.setdefault(option.name, []).append(option)
+    merged = []
+    for same in by_name.values():
+        first = same[0]
+        default = first.default if all(one.default == first.default for one in same) else None
+        readers = tuple(reader for one in same for reader in one.readers)
+        merged.append(Option(first.name, first.annotation, default, first.help, parameter, readers, first.owner))
+    return merged
+
+
+def _plain_type(annotation: Any) -> Any:
+    """The type without marks and without None."""
+    bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    members = [one for one in get_args(bare) if one is not type(None)] if get_origin(bare) in (Union, types.UnionType) else [bare]
+    return members[0] if len(members) == 1 else bare
+
+
+def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a function from values of its `options`; an option that the chosen method does not have is refused."""
+    made: dict[str, Any] = {}
+    annotations = hints(function)
+    known = {option.name: option for option in options(function)}
+    for name in values:
+        if name not in known:
+            raise unknown_argument(function, name)
+    by_parameter: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        option = known[name]
+        if option.owner is None:
+            made[name] = value
+        else:
+            by_parameter.setdefault(option.parameter, {})[name] = value
+    for parameter, own in by_parameter.items():
+        annotation = annotations[parameter]
+        if (method := mark(annotation, Method)) is not None:
+            made[parameter] = _with_fields(function, method, parameter, made.get(parameter), own)
+        elif (loaded := mark(annotation, Loaded)) is not None:
+            made[parameter] = partial(loaded.function, made.get(parameter), **own)
+        else:
+            made[parameter] = _plain_type(annotation)(**own)
+    return made
+
+
+def _with_fields(function: Callable[..., Any], method: Method, parameter: str, chosen: Any, own: Mapping[str, Any]) -> Any:
+    """The chosen methods with these fields; each field must belong to one of them."""
+    default = inspect.signature(function).parameters[parameter].default
+    methods = method.fitted(parameter, default if chosen is None else chosen)
+    several = methods if method.several else (methods,)
+    for name in own:
+        if not any(name in hints(type(one)) for one in several):
+            chosen_names = ", ".join(_name(one) for one in several)
+            readers = [kind for kind, one in method.classes.items() if name in hints(one)]
+            raise InputError(
+                f"{name} was given, which {parameter} {chosen_names} does not use: leave it out, or use {' or '.join(readers)}"
+            )
+    from dataclasses import replace
+
+    made = [replace(one, **{n: v for n, v in own.items() if n in hints(type(one))}) for one in several]
+    return tuple(made) if method.several else made[0]
+
+
+# ---- checking a call ----
+
+
+def checked(function: Function) -> Function:
+    """The function, which raises an InputError for arguments that its signature does not allow.
+
+    A value that means the same in another library becomes the plain one: whole numbers of NumPy and torch are int, arrays lists.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            bound = signature.bind(*args, **named)
+        except TypeError:
+            for name in named:
+                if name not in signature.parameters:
+                    raise unknown_argument(function, name) from None
+            raise
+        annotations = hints(function)
+        for name, value in bound.arguments.items():
+            parameter = signature.parameters[name]
+            if name in annotations and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                if name != "model" and "model" in annotations and type(value).__name__ == "MaskedLM":
+                    raise InputError(f"{name} {shown(value)} is a model: give it as model=")
+                bound.arguments[name] = fitted(name, value, annotations[name])
+        return function(*bound.args, **bound.kwargs)
+
+    return cast(Function, call)
+
+
+@dataclass_transform(frozen_default=True)
+def settings(cls: Class) -> Class:
+    """A frozen dataclass of options, each held to its annotation when an object is made."""
+    made = dataclass(frozen=True)(cls)
+    plain, names = made.__init__, [field.name for field in fields(made) if field.init]
+
+    @wraps(plain)
+    def init(self: Any, *args: Any, **named: Any) -> None:
+        if len(args) > len(names):
+            raise InputError(f"{cls.__name__} takes {len(names)} values, and {len(args)} were given: give {', '.join(names)}")
+        values = dict(zip(names, args, strict=False)) | named
+        for name in values:
+            if name not in names:
+                raise unknown_argument(made, name)
+        annotations = hints(made)
+        plain(self, **{name: fitted(name, value, annotations[name]) for name, value in values.items()})
+
+    made.__init__ = init  # type: ignore[misc]
+    return made
+
+
+def unknown_argument(function: Callable[..., Any], name: str) -> InputError:
+    """The error that names the argument that was meant: the nearest, a familiar one, or a field of a group or method."""
+    known = [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
+    flat = {option.name: option for option in options(function)} if not isinstance(function, type) else {}
+    if name in flat:
+        option = flat[name]
+        owner = getattr(option.owner, "__name__", "")
+        use = f"give {option.parameter}=unmask.{owner}({name}=...)"
+    elif FAMILIAR.get(name) in {*known, *flat}:
+        use = f"use {FAMILIAR[name]}"
+    else:
+        near = get_close_matches(name, [*known, *flat], n=1)
+        use = f"did you mean {near[0]}?" if near else f"use {', '.join(known)}"
+    return InputError(f"{name} is not an argument of {function.__name__}: {use}")
+
+
+def fitted(name: str, value: Any, annotation: Any) -> Any:
+    """`value` as the annotation has it; raises an InputError that says what was given and what to give."""
+    marked: Method | Loaded | None = mark(annotation, Method) or mark(annotation, Loaded)
+    if marked is not None and (value is not None or isinstance(marked, Loaded)):
+        return marked.fitted(name, value)
+    from pydantic import ValidationError
+
+    value = _plain(value, annotation)
+    try:
+        return _adapter(annotation).validate_python(value)
+    except ValidationError as error:
+        raise InputError(_misfit(name, value, annotation, error.errors()[0]["type"])) from None
+
+
+_adapters: dict[int, tuple[Any, Any]] = {}
+
+
+def _adapter(annotation: Any) -> Any:
+    """pydantic's validator of an annotation; numbers and texts are not taken for each other."""
+    if id(annotation) not in _adapters:
+        from pydantic import ConfigDict, TypeAdapter
+
+        config = ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+        bare = getattr(annotation, "array_type", annotation)  # jaxtyping compares shapes with those of the caller's arguments
+        own = is_dataclass(_plain_type(bare))
+        _adapters[id(annotation)] = annotation, TypeAdapter(bare, config=None if own else config)
+    return _adapters[id(annotation)][1]
+
+
+def _plain(value: Any, annotation: Any) -> Any:
+    """A value of NumPy, torch or pandas as Python's, and a list for a tuple, where the annotation asks for these."""
+    members = [_plain_type(one) for one in _members(annotation)]
+    origins = [get_origin(one) or one for one in members]
+    if hasattr(value, "dtype") and not any(isinstance(one, type) and isinstance(value, one) for one in origins if one is not Any):
+        if Any in members:
+            return value
+        value = value.item() if getattr(value, "shape", None) == () else value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list) and tuple in origins and list not in origins:
+        return tuple(value)
+    if isinstance(value, list | tuple) and any(hasattr(one, "dtype") for one in value):
+        return type(value)(one.tolist() if hasattr(one, "tolist") else one for one in value)
+    if isinstance(value, Mapping) and any(hasattr(key, "dtype") for key in value):
+        return {key.item() if hasattr(key, "dtype") else key: one for key, one in value.items()}
+    if float in members and not isinstance(value, bool | float | str) and (number := as_number(value)) is not None:
+        return number
+    return value
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """The members of a union, or the annotation itself."""
+    bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    if get_origin(bare) in (Union, types.UnionType):
+        for member in get_args(bare):
+            yield from _members(member)
+    else:
+        yield annotation
+
+
+# ---- words about types ----
+
+KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", type(None): "None"}
+OUT_OF_RANGE = ("greater_than_equal", "less_than_equal", "greater_than", "less_than", "finite_number")
+
+
+def _misfit(name: str, value: Any, annotation: Any, problem: str) -> str:
+    """One line: what was given, what is wrong, what to give."""
+    choices = [choice for one in _members(annotation) if get_origin(one) is Literal for choice in get_args(one)]
+    if choices and not isinstance(value, int | float):
+        try:
+            one_of(name, value, choices)
+        except InputError as error:
+            return str(error)
+    members = [one for one in _members(annotation) if one is not type(None)]
+    if problem in OUT_OF_RANGE and as_number(value) is not None:
+        return f"{name} {shown(value)} is out of range: give {_either(members)}"
+    return f"{name} {shown(value)} is not {_either(members)}: give one{_example(members)}"
+
+
+def _either(members: Sequence[Any]) -> str:
+    *some, last = dict.fromkeys(map(expected, members))
+    return f"{', '.join(some)} or {last}" if some else last
+
+
+def expected(annotation: Any) -> str:
+    """What a value of this annotation is called, with its bounds."""
+    bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    bare = getattr(bare, "array_type", bare)
+    origin = get_origin(bare) or bare
+    if origin in (Union, types.UnionType):
+        return _either([one for one in _members(bare) if one is not type(None)])
+    if origin is Literal:
+        return f"one of {', '.join(map(str, get_args(bare)))}"
+    if bare in KINDS:
+        return KINDS[bare] + _bounds(annotation)
+    if origin in (list, tuple, set, frozenset) or (isinstance(origin, type) and issubclass(origin, Iterable) and get_args(bare)):
+        inner = get_args(bare)
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            return f"a mapping of {_plural(inner[0])} to {_plural(inner[1])}"
+        return f"a list of {_plural(inner[0])}" if inner else "a list"
+    if origin is Callable:
+        return "a function"
+    if isinstance(origin, type) and issubclass(origin, os.PathLike):
+        return "a path"
+    return f"a {getattr(origin, '__name__', origin)}"
+
+
+def _plural(annotation: Any) -> str:
+    words = dict.fromkeys(expected(one).partition(" ")[2].partition(" ")[0] for one in _members(annotation) if one is not Any)
+    plain = {"whole": "whole numbers", "number": "numbers", "text": "texts", "path": "paths", "list": "lists"}
+    return " or ".join(plain.get(word, f"{word}s") for word in words) or "values"
+
+
+def _bounds(annotation: Any) -> str:
+    for one in marks(annotation):
+        low, above = getattr(one, "ge", None), getattr(one, "gt", None)
+        high, below = getattr(one, "le", None), getattr(one, "lt", None)
+        if above is not None:
+            return f" above {above:g}" + (f" and at most {high:,}" if high is not None else "")
+        if low is not None and (high is not None or below is not None):
+            return f" from {low:,} to {high:,}" if high is not None else f" from {low:,} to below {below:,}"
+        if low is not None:
+            return f" of at least {low:,}"
+    return ""
+
+
+def _example(members: Sequence[Any]) -> str:
+    """An example, where the words alone may not say how it is written."""
+    for member in members:
+        bare = _plain_type(member)
+        origin, inner = get_origin(bare), [_plain_type(one) for one in get_args(bare)]
+        if bare is int:
+            low = next((one.ge for one in marks(member) if getattr(one, "ge", None) is not None), 3)
+            return f" such as {max(low, 3) if low <= 3 else low}"
+        if bare is float:
+            return " such as 0.5"
+        if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+            key = "2" if inner[0] is int else "'old'"
+            return f" such as {{{key}: {'[...]' if inner[1] is not str else repr('new')}}}"
+        if origin is not None and isinstance(origin, type) and issubclass(origin, Iterable) and inner:
+            return " such as [3, 4]" if inner[0] is int else " such as ['red', 'green']" if inner[0] is str else ""
+    return ""
+
+
+# ---- the request of the page, and JSON schemas ----
+
+
+@cache
+def request(function: Callable[..., Any], names: tuple[str, ...] = ()) -> Any:
+    """The options of a function (all, or these) as a model of pydantic: the body that the page posts, and its JSON schema."""
+    from pydantic import ConfigDict, Field, create_model
+
+    chosen = [option for option in options(function) if not names or option.name in names]
+    members: dict[str, Any] = {
+        option.name: (_json_type(option), Field(... if option.required else option.default, description=option.help))
+        for option in chosen
+    }
+    config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    return create_model(function.__name__, __config__=config, __doc__=summary(function), **members)
+
+
+def _json_type(option: Option) -> Any:
+    """The type of an option in JSON: methods by name, models and paths as text."""
+    method = mark(option.annotation, Method)
+    if method is not None:
+        return str | None
+    if mark(option.annotation, Loaded) is not None:
+        return str | None
+    return option.annotation if option.default is not None or option.required else option.annotation | None

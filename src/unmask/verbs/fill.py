@@ -1,0 +1,122 @@
+"""`fill`: from a text with blanks to its most probable completions under an explicit joint of the blanks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from annotated_types import Interval
+
+from unmask.models.load import Model
+from unmask.runs.progress import Progress
+from unmask.signature import Written, checked, settings
+from unmask.verbs.shared import Alphabet, Candidates, Joint, Positions, Shown, Texts, Words, one_or_many
+
+if TYPE_CHECKING:
+    from unmask.answers.filling import ChainFilling, Filling
+
+
+@settings
+class Search:
+    """Search over the whole vocabulary, and constraints on fillings.
+
+    Parameters
+    ----------
+    answers
+        Fillings to score beside the best, each with its rank and odds; of any length.
+    pieces
+        The most tokens of a [WORD].
+    lengths
+        How the lengths of [WORD] and [GAP:2-5] are weighed: uniform, or by how well they fit the text.
+    allow
+        The only words of a blank, such as 2=red,green.
+    forbid
+        Words that no blank may take, whatever their case.
+    match
+        What a blank's filling must match as a whole, such as 2=.*ing; without a number, at every blank.
+    differ
+        Leave out the filling that stood at the positions, as a whole.
+    passes
+        The most passes of the search [default: 1,000].
+    mass
+        Search until this much probability is found, such as 0.5.
+    """
+
+    answers: Words = None
+    pieces: Annotated[int, Interval(ge=1, le=8)] = 3
+    lengths: Literal["uniform", "fit"] = "uniform"
+    allow: Annotated[Mapping[int, Sequence[str]] | None, Written("BLANK=WORDS")] = None
+    forbid: Words = None
+    match: Annotated[str | Mapping[int, str] | None, Written("BLANK=REGEX")] = None
+    differ: bool = False
+    passes: Annotated[int, Interval(ge=1, le=10**7)] | None = None
+    mass: Annotated[float, Interval(gt=0, le=1)] | None = None
+
+    @property
+    def constrained(self) -> bool:
+        """Whether some fillings are left out, however probable."""
+        return bool(self.allow or self.forbid or self.match or self.differ)
+
+
+@one_or_many
+@checked
+def fill(
+    text: Texts,
+    model: Model = None,
+    *,
+    joint: Joint | None = None,
+    candidates: Candidates = None,
+    exact: bool = False,
+    top: Shown = 10,
+    positions: Positions = None,
+    targets: Words = None,
+    alphabet: Alphabet = None,
+    search: Search = Search(),  # noqa: B008
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[Filling | ChainFilling]:
+    """Fill the blanks of a text by their joint probability, beside what independent blanks would give.
+
+    One text gives one answer; a list of texts, whose passes run together, gives a list. Special tokens are outside the support of
+    a filled text. With one blank all constructions are the model's own conditional.
+
+    From three blanks on by chain without candidates, with [WORD] and [GAP:2-5], and with the options of a search, fillings are
+    searched over the whole vocabulary, and the answer says how much of the mass was seen and what is certain.
+
+    Parameters
+    ----------
+    text
+        Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens.
+    model
+        Folder or hub name of a masked language model [default: the bundled English model].
+    joint
+        How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain or
+        family:ALPHA,LAMBDA [default: restarted for one or two blanks, chain from three on].
+    candidates
+        How many tokens to consider at each blank [default: as many as take about two seconds].
+    exact
+        Consider every token of the vocabulary, special ones excepted.
+    top
+        How many completions to show.
+    positions
+        Tokens of a whole text to blank out, such as 3,4; the first, usually [CLS], is 0.
+    targets
+        The words that belong in the blanks: shown, and measured by compare.
+    alphabet
+        The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either.
+    search
+        Search over the whole vocabulary, and constraints on fillings.
+    force
+        Go on where there are more than 200,000 passes or a billion cells.
+    progress
+        Called with (done, in all, what is counted).
+
+    >>> found = unmask.fill("She drank a cup of [MASK].", top=2)
+    >>> [completion.text for completion in found.completions]
+    ['She drank a cup of tea.', 'She drank a cup of coffee.']
+    """
+    from unmask.answers.asking import Grid
+    from unmask.answers.filling import fillings
+
+    grid = Grid(positions, targets, candidates, exact, alphabet, force)
+    yield from fillings(text, model, joint, grid, search, top, progress)

@@ -1,0 +1,70 @@
+"""Types of arguments that several verbs have, and verbs that take one text or many."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast, overload
+
+from annotated_types import Interval
+
+from unmask.signature import Written
+
+PathLike = str | os.PathLike[str]
+Texts = str | Sequence[str]
+Alphabet = Annotated[str | os.PathLike[str] | Sequence[str] | None, Written(metavar="TOKENS")]
+Candidates = Annotated[
+    Annotated[int, Interval(ge=1, le=10**7)] | Sequence[Sequence[int]] | None, Written(metavar="INT", short="-n")
+]
+Joint = Annotated[str, Written(metavar="NAME", short="-j")]
+Positions = Sequence[int] | None
+Words = Sequence[str] | None
+Shown = Annotated[int, Interval(ge=1, le=1_000_000), Written(short="-t")]
+Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
+Engine = Literal["local", "ray"]
+Workers = Annotated[int, Interval(ge=1, le=10_000)]
+Memory = Annotated[str | float | None, Written(metavar="SIZE")]
+ALPHABET = "letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either"
+
+Options = ParamSpec("Options")
+Answer = TypeVar("Answer")
+
+
+class OneOrMany(Protocol[Options, Answer]):
+    """A function of a text that also takes a list of texts; `each` gives the answers of a list one by one."""
+
+    each: Callable[..., Iterator[Any]]
+
+    @overload
+    def __call__(self, text: None = None, *args: Options.args, **options: Options.kwargs) -> Answer: ...
+    @overload
+    def __call__(self, text: str, *args: Options.args, **options: Options.kwargs) -> Answer: ...
+    @overload
+    def __call__(self, text: list[str] | tuple[str, ...], *args: Options.args, **options: Options.kwargs) -> list[Answer]: ...
+
+
+def one_or_many(each: Callable[Concatenate[Any, Options], Iterator[Answer]]) -> OneOrMany[Options, Answer]:
+    """The function of one text, or of a list of them, whose answers `each` gives one by one.
+
+    `each` gets a list. It checks everything before its first answer, and writes the files of an answer when it is asked for the
+    next.
+    """
+    first, parameter = next(iter(signature(each).parameters.items()))
+    left_out = () if parameter.default is Parameter.empty else parameter.default
+
+    @wraps(each)
+    def function(*args: Any, **options: Any) -> Answer | list[Answer]:
+        from unmask.runs.lines import refuse_file_name
+
+        text, rest = (args[0], args[1:]) if args else (options.pop(first, left_out), ())
+        if isinstance(text, str):
+            refuse_file_name(text, "give the texts in it, as a list")
+        if text is None or isinstance(text, str):
+            (answer,) = each(text if text is None else [text], *rest, **options)
+            return answer
+        return list(each(text, *rest, **options))
+
+    function.each = each  # type: ignore[attr-defined]
+    return cast(OneOrMany[Options, Answer], function)
