@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from unmask.scoring.results import PairScores as PairScores
     from unmask.scoring.results import Scores as Scores
     from unmask.scoring.score import score as score
-    from unmask.serving.server import serve as serve
+    from unmask.verbs.serve import serve as serve
     from unmask.tables.profile import Profile as Profile
     from unmask.tables.unary import Tables as Tables
     from unmask.tables.unary import unary_tables as unary_tables
@@ -92,7 +92,7 @@ _NAMES = {
     "unmask.sampling.sample": "sample",
     "unmask.scoring.results": "PairScores Scores",
     "unmask.scoring.score": "score",
-    "unmask.serving.server": "serve",
+    "unmask.verbs.serve": "serve",
     "unmask.tables.profile": "Profile",
     "unmask.tables.unary": "Tables unary_tables",
     "unmask.training.loop": "TrainingRun",

@@ -15,7 +15,6 @@ from unmask.options.kinds import (
     Construction,
     Constructions,
     File,
-    Files,
     Flag,
     ForbiddenWords,
     Listed,
@@ -23,14 +22,13 @@ from unmask.options.kinds import (
     Patterns,
     Real,
     Regions,
-    Repeated,
     Text,
     TextFile,
     VariantScores,
     Whole,
     Words,
 )
-from unmask.options.option import Fold, Reads, grouped, like, option, output_row
+from unmask.options.option import Fold, Reads, grouped, option, output_row
 from unmask.options.shared import (
     ALPHABET,
     LARGEST_SEED,
@@ -255,18 +253,3 @@ class CheckOptions(Printed, Loaded):
     regions: Any = option(
         None, File(), "Of a protein model: a table region,start,end of aligned sequences, or name,region,start,end."
     )
-
-
-@dataclass(frozen=True)
-class ServeOptions(Loaded):
-    """Options of `serve`."""
-
-    examples = ("unmask serve --open-browser", "unmask serve --model bert-base-cased --port 8080 --runs table --runs samples")
-    python_only = {"ready": "Called with the page's address once it can be opened; otherwise the address is printed."}
-    model: Any = like(Loaded, "model", python="")
-    beside: Any = option(None, Text(), "A second model, shown beside the first in every view.")
-    host: str = option("127.0.0.1", Text(), "Where to listen; there is no password.")
-    port: int = option(8000, Whole(0, 65535), "Of the page; 0 takes a free one.")
-    allow_host: Sequence[str] = option((), Repeated(), "Another name or address of this server, as a proxy in front of it.")
-    runs: Sequence[Any] = option((), Files(), "Folder of a finished evaluate or sample run.")
-    open_browser: bool = option(False, Flag(), "Open the page in the default browser.")

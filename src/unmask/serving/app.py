@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
+from inspect import signature
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
 from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from unmask import __version__
@@ -22,26 +24,41 @@ from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, SEARCHED
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.words import WordMarks
+from unmask.runs.files import as_json
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.watching import Swept, watch
 from unmask.scoring.registry import SCORES
-from unmask.serving import requests, schemas
+from unmask.serving import limits
 from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Job, Jobs
-from unmask.serving.questions import Questions
+from unmask.serving.limits import QUESTIONS
+from unmask.serving.questions import Answer, Questions
 from unmask.serving.runs import Runs
+from unmask.signature import description, summary
 
+SAMPLE = "sample"
 PAGE = files("unmask.serving") / "page"
 DRAWING = files("unmask.answers") / "drawing"
+
+
+class Refusal(BaseModel):
+    """Why a request was not answered."""
+
+    error: str = Field(description="one line: what was given, what is wrong with it, what to do")
+
+
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"model": schemas.Refusal, "description": "The body cannot be read."},
-    403: {"model": schemas.Refusal, "description": "The request comes from another site, or to another name."},
-    404: {"model": schemas.Refusal, "description": "It does not exist."},
-    405: {"model": schemas.Refusal, "description": "This path takes another method; the header Allow names it."},
-    413: {"model": schemas.Refusal, "description": "The request is too large."},
-    422: {"model": schemas.Refusal, "description": "Something given cannot be used; the line says what, and what to do."},
-    429: {"model": schemas.Refusal, "description": "Too many requests are under way."},
-    503: {"model": schemas.Refusal, "description": "The server is ending."},
+    status: {"model": Refusal, "description": description}
+    for status, description in {
+        400: "The body cannot be read.",
+        403: "The request comes from another site.",
+        404: "It does not exist.",
+        405: "This path takes another method; the header Allow names it.",
+        413: "The request is too large.",
+        422: "Something given cannot be used; the line says what, and what to do.",
+        429: "Too many requests are under way.",
+        503: "The server is ending.",
+    }.items()
 }
 LINES = {
     "There was an error parsing the body": "the body cannot be read: send JSON, with numbers of at most 4,000 digits",
@@ -57,11 +74,18 @@ EVENTS: dict[int | str, dict[str, Any]] = {
     },
     **REFUSALS,
 }
+
+
+def _example(text: str, blanks: str = "", second: str = "") -> dict[str, str]:
+    """A text that a model can read, words to blank, and a second text to compare it with."""
+    return {"text": text, "blanks": blanks, "second": second}
+
+
 ENGLISH = {
-    "fill": schemas.Example(text="A woman is reading a book in the park.", blanks="3,5"),
-    "dependence": schemas.Example(text="The doctor told her patient to drink less coffee."),
-    "sample": schemas.Example(text="The old man walked his dog along the river.", blanks="1,2,3,4,5,6,7"),
-    "score": schemas.Example(text="The keys to the cabinet are on the table.", second="The keys to the cabinet is on the table."),
+    "fill": _example(text="A woman is reading a book in the park.", blanks="3,5"),
+    "dependence": _example(text="The doctor told her patient to drink less coffee."),
+    "sample": _example(text="The old man walked his dog along the river.", blanks="1,2,3,4,5,6,7"),
+    "score": _example(text="The keys to the cabinet are on the table.", second="The keys to the cabinet is on the table."),
 }
 HEAVY = (
     "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAKDGRYYGSSYFDYWGQGTLVTVSS"
@@ -69,11 +93,11 @@ HEAVY = (
 """The variable domain of a human heavy chain; the residues after CAK are its most variable loop."""
 LOOP = "98,99,100,101,102,103,104,105"
 PROTEIN = {
-    "fill": schemas.Example(text=HEAVY, blanks="101,102"),
-    "mutants": schemas.Example(text=HEAVY, blanks="101,102"),
-    "dependence": schemas.Example(text=HEAVY, blanks=LOOP),
-    "sample": schemas.Example(text=HEAVY, blanks=LOOP),
-    "score": schemas.Example(text=HEAVY, second=HEAVY.replace("SSYAMS", "SSYWMS")),
+    "fill": _example(text=HEAVY, blanks="101,102"),
+    "mutants": _example(text=HEAVY, blanks="101,102"),
+    "dependence": _example(text=HEAVY, blanks=LOOP),
+    "sample": _example(text=HEAVY, blanks=LOOP),
+    "score": _example(text=HEAVY, second=HEAVY.replace("SSYAMS", "SSYWMS")),
 }
 Number = Annotated[int, PathParameter(ge=0, le=10_000, description="from 0")]
 JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")]
@@ -107,15 +131,15 @@ def create_app(
     _add_runs(app, jobs, known)
 
     @app.get("/healthz", responses=REFUSALS)
-    async def health() -> schemas.Health:
-        """Whether the server answers, and how busy it is."""
+    async def health() -> dict[str, Any]:
+        """Whether the server answers, and how many requests are under way."""
         if jobs.closing:
             raise Cancelled
-        return schemas.Health(status="ok", version=__version__, jobs=len(jobs))
+        return {"status": "ok", "version": __version__, "jobs": len(jobs)}
 
     @app.get("/api/about", responses=REFUSALS)
-    async def about() -> schemas.About:
-        """The model that is served, the names of everything that can be asked for, and the requests."""
+    async def about() -> dict[str, Any]:
+        """The model that is served, the names of everything that can be asked for, and the limits."""
         return described
 
     @app.get("/api", include_in_schema=False)
@@ -131,54 +155,64 @@ def create_app(
 
 
 def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions) -> None:
-    long_ones = (questions.fill, questions.joint, questions.dependence, questions.mutants, questions.score)
-    for method in (questions.words, *long_ones, questions.conditionals):
-        _add_question(app, jobs, method)
+    for name in (name for name in QUESTIONS if name != SAMPLE):
+        _add_question(app, jobs, name, getattr(questions, name))
 
-    @app.post("/api/sample", responses=EVENTS, response_class=StreamingResponse)
-    async def sample(asked: requests.SampleAsked, request: Request) -> StreamingResponse:
+    async def sample(asked: Any, request: Request) -> StreamingResponse:
         """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
-        settings = await jobs.answer(request, lambda: questions.settings(asked))
+        values = asked.model_dump()
+        settings = await jobs.answer(request, lambda: questions.settings(values))
 
         def work(emit: Emit, job: Job) -> None:
             try:
                 for event in watch(settings, questions.model):
                     emit(type(event).__name__.lower(), asdict(event))
                     if isinstance(event, Swept):
-                        job.report(event.sweep, asked.sweeps, "sweeps")
+                        job.report(event.sweep, values["sweeps"], "sweeps")
             except Enough:
                 return emit("end", {"stopped": True})
             return emit("end", {"stopped": False})
 
         return jobs.stream(work)
 
+    sample.__annotations__["asked"] = limits.request(SAMPLE)
+    app.post(f"/api/{SAMPLE}", responses=EVENTS, response_class=StreamingResponse)(sample)
 
-def _add_question(app: FastAPI, jobs: Jobs, method: Callable[..., Any]) -> None:
-    """The route of a question, with the method's types and description; one that reports progress is answered by events, too."""
-    hints, name = get_type_hints(method), method.__name__
 
-    async def route(asked: Any, request: Request) -> Any:
-        return await jobs.answer(request, lambda: method(asked))
+def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Answer]) -> None:
+    """The route of a question; one that reports progress is answered by events, too."""
 
-    route.__name__, route.__doc__ = name, method.__doc__
-    route.__annotations__ = {"asked": hints["asked"], "request": Request, "return": hints["return"]}
-    app.post(f"/api/{name}", responses=REFUSALS)(route)
+    async def route(asked: Any, request: Request) -> Response:
+        values = asked.model_dump()
+        return _json(await jobs.answer(request, lambda: method(values)))
 
     async def events(asked: Any) -> StreamingResponse:
         """The same as events: `job` (id), `progress` (done, total, what, seconds left), then `answer` or `error`."""
+        values = asked.model_dump()
 
         def work(emit: Emit, job: Job) -> None:
             def progress(done: int, total: int, what: str = "") -> None:
                 job.report(done, total, what)
                 emit("progress", {"done": done, "total": total, "what": what, "left": job.left})
 
-            emit("answer", method(asked, progress).model_dump())
+            emit("answer", method(values, progress))
 
         return jobs.stream(work)
 
-    if "progress" in hints:
-        events.__name__, events.__annotations__["asked"] = f"{name}_events", hints["asked"]
+    route.__annotations__["asked"] = events.__annotations__["asked"] = limits.request(name)
+    route.__name__, route.__doc__ = name, method.__doc__ or _documentation(limits.QUESTIONS[name].function)
+    app.post(f"/api/{name}", responses=REFUSALS)(route)
+    if "progress" in signature(method).parameters:
+        events.__name__ = f"{name}_events"
         app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(events)
+
+
+def _documentation(verb: Callable[..., Any]) -> str:
+    return f"{summary(verb)}\n\n{description(verb)}".strip()
+
+
+def _json(answer: Any) -> Response:
+    return Response(as_json(answer, indent=None), media_type="application/json")
 
 
 def _add_jobs(app: FastAPI, jobs: Jobs) -> None:
@@ -188,17 +222,17 @@ def _add_jobs(app: FastAPI, jobs: Jobs) -> None:
             raise HTTPException(404, f"job {name!r} is not under way: it has ended, or never began")
         return job
 
-    def state(job: Job) -> schemas.JobOut:
+    def state(job: Job) -> dict[str, Any]:
         counts = {"done": job.done, "total": job.total, "what": job.what, "left": job.left}
-        return schemas.JobOut(id=job.id, seconds=monotonic() - job.began, stopping=job.stopping, **counts)
+        return {"id": job.id, **counts, "seconds": monotonic() - job.began, "stopping": job.stopping}
 
     @app.get("/api/jobs/{job}", responses=REFUSALS)
-    async def progress(job: JobName) -> schemas.JobOut:
+    async def progress(job: JobName) -> dict[str, Any]:
         """How far a job is whose events are being sent."""
         return state(found(job))
 
     @app.delete("/api/jobs/{job}", responses=REFUSALS)
-    async def stop(job: JobName) -> schemas.JobOut:
+    async def stop(job: JobName) -> dict[str, Any]:
         """Stop a job: its events end with what it has, where that is an answer, else with `error`."""
         stopped = found(job)
         stopped.stopping = True
@@ -207,15 +241,15 @@ def _add_jobs(app: FastAPI, jobs: Jobs) -> None:
 
 def _add_runs(app: FastAPI, jobs: Jobs, known: Runs) -> None:
     @app.get("/api/runs", responses=REFUSALS)
-    async def runs() -> list[schemas.RunAbout]:
+    async def runs() -> list[dict[str, Any]]:
         """The runs that were named on the command line."""
         return known.about
 
     @app.get("/api/runs/{number}", responses=REFUSALS)
-    async def run(number: Number, request: Request) -> schemas.RunOut:
+    async def run(number: Number, request: Request) -> Response:
         """One run as tables and traces."""
         _found(number, len(known.folders), "run")
-        return await jobs.answer(request, lambda: known.run(number))
+        return _json(await jobs.answer(request, lambda: known.run(number)))
 
     @app.get(
         "/api/runs/{number}/figures/{figure}",
@@ -231,7 +265,7 @@ def _add_runs(app: FastAPI, jobs: Jobs, known: Runs) -> None:
 
 def _add_refusals(app: FastAPI) -> None:
     """Errors that the user can correct are one line of JSON."""
-    busy = f"{requests.MOST_JOBS} requests are under way: wait for one of them, and ask again"
+    busy = f"{limits.MOST_JOBS} requests are under way: wait for one of them, and ask again"
     refusals: dict[type[Exception], Callable[[Any], JSONResponse]] = {
         UnmaskError: lambda error: _refusal(422, str(error)),
         RequestValidationError: lambda error: _refusal(422, _invalid(error.errors()[0])),
@@ -263,32 +297,41 @@ def _found(number: int, count: int, what: str) -> None:
         raise HTTPException(404, f"{what} {number} is not there: there are {count}, numbered from 0")
 
 
-def _about(model: MaskedLM, known: Runs, name: str | None, options: Mapping[str, str | bool], beside: bool) -> schemas.About:
-    return schemas.About(
-        version=__version__,
-        model="the bundled English model" if name is None else Path(name).name or name,
-        given=str(Path(name).resolve()) if name and Path(name).exists() else name,
-        options=dict(options),
-        beside=beside,
-        vocabulary=len(model.regular_ids),
-        longest=model.max_length,
-        by_character=model.words.by_character,
-        whole_words=marks_words(model.words),
-        examples=examples_for(model.words),
-        default_joint=DEFAULT,
-        searched_joint=SEARCHED,
-        constructions=[schemas.ConstructionAbout.model_validate(one) for one in CONSTRUCTIONS.values()],
-        kernels=[schemas.Kernel.model_validate(one) for one in KERNELS.values()],
-        scores=[schemas.ScoreAbout.model_validate(one) for one in SCORES.values() if not one.page_refusal],
-        runs=known.about,
-        limits={name.lower(): value for name, value in vars(requests).items() if name.isupper() and isinstance(value, int)},
-    )
+def _about(model: MaskedLM, known: Runs, name: str | None, options: Mapping[str, Any], beside: bool) -> dict[str, Any]:
+    return {
+        "version": __version__,
+        "model": "the bundled English model" if name is None else Path(name).name or name,
+        "given": str(Path(name).resolve()) if name and Path(name).exists() else name,
+        "options": dict(options),
+        "beside": beside,
+        "vocabulary": len(model.regular_ids),
+        "longest": model.max_length,
+        "by_character": model.words.by_character,
+        "whole_words": marks_words(model.words),
+        "examples": examples_for(model.words),
+        "default_joint": DEFAULT,
+        "searched_joint": SEARCHED,
+        "constructions": _facts(CONSTRUCTIONS, "name", "label", "meaning"),
+        "kernels": _facts(KERNELS, "name", "label", "step", "invariant", "options", "decodes"),
+        "scores": [
+            one | {"better": "higher" if one["better"] > 0 else "lower"}
+            for one in _facts(SCORES, "name", "definition", "probability", "by_token", "better", "page_refusal")
+            if not one.pop("page_refusal")
+        ],
+        "runs": known.about,
+        "limits": limits.limits(),
+    }
 
 
-def examples_for(words: TextTokenizer) -> dict[str, schemas.Example]:
+def _facts(registry: Mapping[str, Any], *names: str) -> list[dict[str, Any]]:
+    return [{name: getattr(entry, name) for name in names} for entry in registry.values()]
+
+
+def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:
     """By view: the first set whose every text the tokenizer reads without an unknown token."""
     for examples in (ENGLISH, PROTEIN):
-        if all(_reads(words, text) for one in examples.values() for text in (one.text, one.second) if text):
+        texts = [text for one in examples.values() for text in (one["text"], one["second"]) if text]
+        if all(_reads(words, text) for text in texts):
             return examples
     return {}
 

@@ -33,7 +33,7 @@ from unmask.models.batching import RowBatches
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.files import as_json
 from unmask.runs.progress import Enough
-from unmask.serving.requests import MOST_JOBS
+from unmask.serving.limits import MOST_JOBS
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")

@@ -1,19 +1,18 @@
-"""`unmask.serve`: the page and its JSON interface on this machine, until it is interrupted."""
+"""The server of `unmask.serve`: where it listens, under which names, within which limits, and how it ends."""
 
 from __future__ import annotations
 
 import errno
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import partial
+from os import PathLike
 from socket import SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, getaddrinfo, socket
 from typing import TYPE_CHECKING, Any
 
-from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.options.answers import ServeOptions
-from unmask.options.option import documented
+from unmask.models.load import Model, as_model, load
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -36,64 +35,42 @@ WHY = {
 }
 
 
-@documented(ServeOptions)
-@checked
-def serve(
-    model: str | Path | None = None,
-    beside: str | Path | None = None,
-    host: str = LOOPBACK_HOST,
-    port: int = 8000,
-    allow_host: Sequence[str] = (),
-    runs: Sequence[str | Path] = (),
-    open_browser: bool = False,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
-    ready: Callable[[str], None] | None = None,
+def run_page(
+    model: Model,
+    beside: str | PathLike[str] | None,
+    host: str,
+    port: int,
+    hosts: Sequence[str],
+    runs: Sequence[str | PathLike[str]],
+    ready: Callable[[str], None],
 ) -> None:
-    """Serve a page that shows joints, dependence, chains and scores of one model, or of two side by side, until Ctrl-C.
-
-    The models are loaded once, before the page is up.
-
-    Arguments: help(unmask.serve)
-    """
-    ServeOptions.given(locals())
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise InputError("the page needs fastapi and uvicorn, which are not installed: pip install 'unmask[serve]'") from None
-    from unmask.models.masked_lm import as_model
+    """Load the models, serve the page until an interrupt; `ready` is called with its address. See `unmask.serve`."""
     from unmask.serving.app import create_app
     from unmask.serving.guard import Guard
     from unmask.serving.jobs import Jobs
 
-    names = [allowed_name(name) for name in ([] if host in EVERY_ADDRESS else [host]) + list(allow_host)]
+    names = [allowed_name(name) for name in ([] if host in EVERY_ADDRESS else [host]) + list(hosts)]
     listening, jobs = listening_socket(host, port), Jobs()
     try:
-        loading = {"device": device, "dtype": dtype, "lang": lang, "shift": shift, "mask_token": mask_token}
-        options = {name: value for name, value in loading.items() if value and value != "auto"}
-        first, second = as_model(model, device, dtype, rename, lang, shift, mask_token), None
+        options = dict(model.keywords) if isinstance(model, partial) else {}
+        first, second = as_model(model), None
         if beside is not None:
-            other = as_model(beside, device, dtype, None, lang, shift, mask_token)
-            second = create_app(other, jobs, (), str(beside), options)
-        app = create_app(first, jobs, runs, None if model is None else str(model), options, second)
-        address = address_of(host, listening.getsockname()[1])
-        if ready is None:
-            _print_address(address, host)
-        else:
-            ready(address)
-        if open_browser:
-            import webbrowser
-
-            webbrowser.open(address)
+            options_beside = {name: value for name, value in options.items() if name != "rename"}
+            second = create_app(load(beside, **options_beside), jobs, (), str(beside), options_beside)
+        shown = {name: value for name, value in options.items() if name != "rename" and value and value != "auto"}
+        app = create_app(first, jobs, runs, _name(model), shown, second)
+        ready(address_of(host, listening.getsockname()[1]))
         page_server(Guard(app, names), jobs).run(sockets=[listening])
     finally:
         jobs.close()
         listening.close()
+
+
+def _name(model: Model) -> str | None:
+    """The model's name or folder; None for the bundled one."""
+    if isinstance(model, partial):
+        model = model.args[0] if model.args else None
+    return model if model is None else str(getattr(model, "name", model))
 
 
 def allowed_name(name: str) -> str:
@@ -154,7 +131,8 @@ def address_of(host: str, port: int) -> str:
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
 
 
-def _print_address(address: str, host: str) -> None:
+def print_address(address: str, host: str) -> None:
+    """Print where the page is, and a warning if other machines can reach it."""
     print(f"unmask is at {address} (Ctrl-C ends it)", flush=True)
     if host in EVERY_ADDRESS or not address.startswith((f"http://{LOOPBACK_HOST}:", "http://localhost:", "http://[::1]:")):
         others = "; name the addresses by which other machines open it with --allow-host" if host in EVERY_ADDRESS else ""
