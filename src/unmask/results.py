@@ -1,7 +1,8 @@
 """One mechanism for results: a result is a dataclass, and its JSON, data frame, notebook view and JSON schema follow from it.
 
     class Filling(Result):
-        KEYS = ("text", "joint", "candidates_mass", "completions")     attributes in JSON, in this order; by default all fields
+        KEYS = ("text", "joint", "gold=is_gold", "completions")        attributes in JSON, in this order; by default all fields.
+                                                                       gold=is_gold: JSON has the attribute under another name
         OPTIONAL = ("warning",)                                        left out of JSON where they are None
         ROWS = "completions"                                           the attribute whose items are the rows of the data frame
 
@@ -29,7 +30,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON that the command prints with --json."""
-        values = {name: as_plain(getattr(self, name)) for name in keys(type(self))}
+        values = {key: as_plain(getattr(self, attribute)) for key, attribute in keys(type(self)).items()}
         return {name: value for name, value in values.items() if value is not None or name not in self.OPTIONAL}
 
     def to_frame(self) -> pandas.DataFrame:
@@ -50,9 +51,10 @@ class Result:
 
 
 @cache
-def keys(kind: type) -> tuple[str, ...]:
-    """The attributes of a class of results that are in JSON."""
-    return getattr(kind, "KEYS", ()) or tuple(field.name for field in fields(kind) if not field.name.startswith("_"))
+def keys(kind: type) -> dict[str, str]:
+    """The keys of a class of results in JSON, and the attribute of each."""
+    names = getattr(kind, "KEYS", ()) or [field.name for field in fields(kind) if not field.name.startswith("_")]
+    return {key: attribute or key for key, _, attribute in (name.partition("=") for name in names)}
 
 
 def as_plain(value: Any) -> Any:
@@ -60,7 +62,7 @@ def as_plain(value: Any) -> Any:
     if isinstance(value, Result):
         return value.to_dict()
     if is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "tables"):
-        return {name: as_plain(getattr(value, name)) for name in keys(type(value))}
+        return {key: as_plain(getattr(value, attribute)) for key, attribute in keys(type(value)).items()}
     if isinstance(value, Mapping):
         return {key: as_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -76,7 +78,8 @@ def schema(kind: type) -> dict[str, Any]:
     """The JSON schema of a class of results."""
     from pydantic import ConfigDict, TypeAdapter, create_model
 
-    members = {name: (_type(kind, name), None if name in getattr(kind, "OPTIONAL", ()) else ...) for name in keys(kind)}
+    optional = getattr(kind, "OPTIONAL", ())
+    members = {key: (_type(kind, attribute), None if key in optional else ...) for key, attribute in keys(kind).items()}
     model = create_model(kind.__name__, __config__=ConfigDict(arbitrary_types_allowed=True), **members)  # type: ignore[call-overload]
     return dict(TypeAdapter(model).json_schema(mode="serialization"))
 

@@ -463,9 +463,25 @@ def _adapter(annotation: Any) -> Any:
 
         config = ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
         bare = getattr(annotation, "array_type", annotation)  # jaxtyping compares shapes with those of the caller's arguments
-        own = is_dataclass(_plain_type(bare))
-        _adapters[id(annotation)] = annotation, TypeAdapter(bare, config=None if own else config)
+        _adapters[id(annotation)] = annotation, TypeAdapter(_by_class(bare), config=config)
     return _adapters[id(annotation)][1]
+
+
+def _by_class(annotation: Any) -> Any:
+    """The annotation with dataclasses of ours taken as they are: pydantic would look into their fields."""
+    from pydantic import AfterValidator
+
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        return Annotated[Any, AfterValidator(partial(_object_of, annotation))]
+    if get_origin(annotation) in (Union, types.UnionType):
+        return Union[tuple(map(_by_class, get_args(annotation)))]  # noqa: UP007
+    return annotation
+
+
+def _object_of(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError
+    return value
 
 
 def _plain(value: Any, annotation: Any) -> Any:

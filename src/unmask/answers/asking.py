@@ -26,7 +26,6 @@ from torch import Tensor
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskWarning
 from unmask.formats import percent_at_least
-from unmask.joints.joint import Joint, not_converged
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.words import alphabet_ids, alphabet_tokens
 from unmask.runs.progress import Progress
@@ -120,12 +119,6 @@ def mass_in_words(mass: float, sites: int) -> str:
     """How much of the product joint, or of the model's own distribution of one blank, the candidates hold, in words."""
     held = f"tokens hold {percent_at_least(mass)} of {'its mass' if sites == 1 else 'the product joint'}"
     return held + (", less than half: given that the blanks lie among them; raise --candidates" if mass < FEW else "")
-
-
-def with_warning(joints: Iterable[Joint]) -> dict[str, str]:
-    """The entry `warning` of an answer in JSON where a construction did not converge; nothing where all did."""
-    said = not_converged(joints)
-    return {"warning": said} if said else {}
 
 
 def _groups(questions: Sequence[Asked]) -> Iterator[list[Asked]]:

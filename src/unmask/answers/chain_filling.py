@@ -15,9 +15,8 @@ the sum over words is below 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from math import exp, log, prod
 from typing import TYPE_CHECKING
 
@@ -35,7 +34,6 @@ from unmask.answers.completion import (
     ScoredAnswer,
     complete,
     completions_frame,
-    marked_html,
     rank_bounds,
     read_answer,
     with_odds,
@@ -47,6 +45,7 @@ from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_o
 from unmask.joints.registry import SEARCHED
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading, has_several_lengths, read_blanks, reading_with, readings_of
+from unmask.results import Result
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.exploration import State, Variant
 from unmask.tables.lattice import Rounding, log_sum
@@ -151,7 +150,7 @@ class ChainQuestion:
             text=self.text,
             model=self.model,
             completions=completions,
-            answers=with_odds(scored) if scored else [],
+            answers=with_odds(scored) if scored else None,
             readings=seen,
             mass=found.mass,
             bound=found.bound,
@@ -237,7 +236,8 @@ class _Spelled:
         by_length: dict[tuple[int, ...], list[Found]] = {}
         for f in group:
             by_length.setdefault(filled.readings[f.variant].lengths, []).append(f)
-        lengths = {n: _log_sum(same) for n, same in sorted(by_length.items())} if len(filled.readings) > 1 else None
+        several = len(filled.readings) > 1
+        lengths = [LengthProbability(n, _log_sum(same)) for n, same in sorted(by_length.items())] if several else None
         return ChainCompletion(**vars(plain), parts=parts, standard_error=first.standard_error, lengths=lengths)
 
     def answer(self, answer: GivenAnswer, state: State) -> ScoredAnswer:
@@ -290,6 +290,14 @@ def _size(variant: Variant, support: int) -> int:
 
 
 @dataclass(frozen=True)
+class LengthProbability:
+    """The log-probability of a filling with this many tokens per blank."""
+
+    tokens: tuple[int, ...]
+    log_prob: float
+
+
+@dataclass(frozen=True)
 class ChainCompletion(Completion):
     """A filling with its probability over the whole vocabulary.
 
@@ -298,25 +306,22 @@ class ChainCompletion(Completion):
     lengths         log-probability by the number of tokens of the blanks; several where a word has several spellings
     """
 
+    KEYS = (*Completion.KEYS, "parts", "standard_error", "lengths")
+    OPTIONAL = ("lengths",)
+
     parts: tuple[str, ...] = ()
     standard_error: float = 0.0
-    lengths: Mapping[tuple[int, ...], float] | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        extra: dict[str, object] = {"parts": list(self.parts), "standard_error": self.standard_error}
-        if self.lengths is not None:
-            extra["lengths"] = [{"tokens": list(n), "log_prob": value} for n, value in self.lengths.items()]
-        return super().to_dict() | extra
+    lengths: list[LengthProbability] | None = None
 
 
-@dataclass(frozen=True)
-class ChainFilling:
+@dataclass(frozen=True, repr=False)
+class ChainFilling(Result):
     """The best fillings of a text under the chain rule averaged over all orders, and how far they are certain.
 
     text      as it was given
     model     the model that was asked
     completions  the best fillings found, best first: parts, text, log_prob
-    answers   the fillings that were asked for with `answers`: rank and odds, beside log_prob
+    answers   the fillings named in `answers`, with rank and odds beside log_prob; None if none was
     readings  each number of tokens per blank: lengths, its weight, and the mass of the fillings found that have it
     mass      all fillings found, of which the completions are the best, have this much probability at least
     bound     no filling that was not found has more; of words, in the tokenizer's own spelling
@@ -335,10 +340,13 @@ class ChainFilling:
     (('group', 'men', 'women'), 1)
     """
 
+    KEYS = ("text", "joint", "mass", "bound", "certain", "passes", "stopped", "completions", "lengths", "answers")
+    OPTIONAL = ("lengths", "answers")
+
     text: str
     model: MaskedLM
     completions: list[ChainCompletion]
-    answers: list[ScoredAnswer]
+    answers: list[ScoredAnswer] | None
     readings: list[ReadingSeen]
     mass: float
     bound: float
@@ -350,23 +358,10 @@ class ChainFilling:
     alphabet: bool = False
     joint: str = RuleName(SEARCHED)
 
-    def to_dict(self) -> dict[str, object]:
-        """The JSON of `unmask fill --json`."""
-        found: dict[str, object] = {
-            "text": self.text,
-            "joint": self.joint,
-            "mass": self.mass,
-            "bound": self.bound,
-            "certain": self.certain,
-            "passes": self.passes,
-            "stopped": self.stopped,
-            "completions": [completion.to_dict() for completion in self.completions],
-        }
-        if len(self.readings) > 1:
-            found["lengths"] = [vars(reading) | {"lengths": list(reading.lengths)} for reading in self.readings]
-        if self.answers:
-            found["answers"] = [answer.to_dict() for answer in self.answers]
-        return found
+    @property
+    def lengths(self) -> list[ReadingSeen] | None:
+        """The readings, if there are several."""
+        return self.readings if len(self.readings) > 1 else None
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion: text, one column per blank with what fills it, log_prob, standard_error, product_log_prob."""
@@ -376,9 +371,10 @@ class ChainFilling:
         best = self.completions[0]
         return f"ChainFilling({best.text!r}, {exp(best.log_prob):.1%}, {len(self.completions)} completions)"
 
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{exp(c.log_prob):.2%}</td><td>{marked_html(c)}</td></tr>" for c in self.completions)
-        return f"<p>{escape(self.text)}<br>{escape(self.summary)}</p><table>{rows}</table>"
+    @property
+    def headline(self) -> str:
+        """The text, and what is certain."""
+        return f"{self.text}: {self.summary}"
 
     @property
     def summary(self) -> str:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from html import escape
+from dataclasses import dataclass
 from math import log, sqrt
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -25,6 +24,7 @@ from unmask.models.function_network import FunctionNetwork
 from unmask.models.load import Model, loaded_anew
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.weights import LeftOut
+from unmask.results import Result
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ TIMED_ROWS, TIMED_TOKENS = 64, 16
 MUCH_SPECIAL, MUCH_UNKNOWN, NEARLY_UNIFORM = 0.1, 0.02, 0.98
 
 
-@dataclass(frozen=True)
-class Check:
+@dataclass(frozen=True, repr=False)
+class Check(Result):
     """A model as it was understood, and `concerns`: what looks wrong; empty if nothing does.
 
     model          its name or folder
@@ -91,10 +91,6 @@ class Check:
     on_texts: OnTexts | None
     concerns: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON of `unmask check --json`."""
-        return asdict(self)
-
     def rows(self) -> list[tuple[str, str]]:
         """The facts of the model, as pairs of a name and a text."""
         before, after = (" ".join(part) or "nothing" for part in self.around)
@@ -143,13 +139,6 @@ class Check:
     def __repr__(self) -> str:
         lines = [f"{name:<16}{text}" for name, text in self.rows()]
         return "\n".join([*lines, *(f"looks wrong     {concern}" for concern in self.concerns)])
-
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{escape(name)}</td><td>{escape(text)}</td></tr>" for name, text in self.rows())
-        wrong = "".join(f"<li>{escape(concern)}</li>" for concern in self.concerns)
-        return f"<table>{rows}</table>" + (
-            f"<p>What looks wrong:</p><ul>{wrong}</ul>" if wrong else "<p>Nothing looks wrong.</p>"
-        )
 
 
 def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None, progress: Progress | None) -> Check:

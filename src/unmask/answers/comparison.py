@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Grid, answered, asked, for_each, look_at_first, mass_in_words, with_warning
+from unmask.answers.asking import Grid, answered, asked, for_each, look_at_first, mass_in_words
 from unmask.answers.completion import complete
 from unmask.answers.filling import with_gold
 from unmask.answers.plots import figure_path, save_figure
@@ -26,11 +26,12 @@ from unmask.errors import InputError
 from unmask.formats import around_blanks
 from unmask.joints.deriving import derive_all
 from unmask.joints.faithfulness import read_joints
-from unmask.joints.joint import Joint
+from unmask.joints.joint import Joint, not_converged
 from unmask.joints.metrics import block_metrics, compatibility
 from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.results import Result
 from unmask.runs.progress import Progress
 from unmask.tables.lattice import lattice
 from unmask.tables.revealing import Conditionals
@@ -43,12 +44,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ComparedCompletion:
+class ComparedCompletion(Result):
     """One filling of the blanks and its log-probability under each construction, given that it lies in the candidates.
 
     orders_log_prob is that of the chain rule averaged over all orders (`unmask.tables.lattice`), over the whole vocabulary
     or the alphabet.
     """
+
+    KEYS = ("tokens", "text", "gold=is_gold", "log_probs", "orders_log_prob")
 
     tokens: tuple[str, ...]
     text: str
@@ -58,11 +61,13 @@ class ComparedCompletion:
 
 
 @dataclass(frozen=True)
-class Description:
+class Description(Result):
     """One construction on this text, in nats; the last four are None where the gold tokens are unknown.
 
     gold_log_prob and the perplexities are those of the tokens that stood in the blanks.
     """
+
+    OPTIONAL = ("gold_log_prob", "g_kl", "u_ppl", "p_ppl")
 
     entropy: float
     total_correlation: float
@@ -73,8 +78,8 @@ class Description:
     p_ppl: float | None = None
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
     """The joints of all constructions over the same tables, and what can be said of each.
 
     text        as it was given
@@ -89,6 +94,9 @@ class Comparison:
     >>> found.joints['product'].mutual_information() < found.joints['chain'].mutual_information()
     True
     """
+
+    KEYS = ("text", "candidates_mass", "warning", "compatibility", "joints=descriptions", "ranked_by", "completions")
+    OPTIONAL = ("warning",)
 
     text: str
     joints: dict[str, Joint]
@@ -138,29 +146,10 @@ class Comparison:
             found.append(ComparedCompletion(filled.tokens, filled.text, log_probs, orders_log_prob, filled.is_gold))
         return found
 
-    def to_dict(self) -> dict[str, object]:
-        """The JSON of `unmask compare --json`."""
-        return {
-            "text": self.text,
-            "candidates_mass": self.candidates_mass,
-            **with_warning(self.joints.values()),
-            "compatibility": self.compatibility,
-            "joints": {
-                name: {key: value for key, value in vars(row).items() if value is not None}
-                for name, row in self.descriptions.items()
-            },
-            "ranked_by": self.ranked_by,
-            "completions": [
-                {
-                    "tokens": list(c.tokens),
-                    "text": c.text,
-                    "gold": c.is_gold,
-                    "log_probs": c.log_probs,
-                    "orders_log_prob": c.orders_log_prob,
-                }
-                for c in self.completions
-            ],
-        }
+    @property
+    def warning(self) -> str | None:
+        """A sentence if a construction did not converge."""
+        return not_converged(self.joints.values()) or None
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion, one column of probabilities per construction, then that of the chain rule over all orders."""
@@ -187,17 +176,17 @@ class Comparison:
     def __repr__(self) -> str:
         return f"Comparison({self.text!r}, {', '.join(self.joints)}; ranked by {self.ranked_by})"
 
+    @property
+    def headline(self) -> str:
+        """The text, and what the candidates hold."""
+        shape = " x ".join(map(str, self._tables.shape))
+        return f"{self.text}: {shape} {mass_in_words(self.candidates_mass, self._tables.sites)}"
+
     def _repr_html_(self) -> str:
-        described = "".join(
-            f"<tr><td>{name}</td><td>{row.entropy:.3f}</td><td>{row.total_correlation:.3f}</td><td>{row.a_kl:.4f}</td></tr>"
-            for name, row in self.descriptions.items()
-        )
-        return (
-            f"<p>{escape(self.text)}<br>{' &times; '.join(map(str, self._tables.shape))} "
-            f"{escape(mass_in_words(self.candidates_mass, self._tables.sites))}</p>"
-            f"<table><tr><th></th><th>entropy</th><th>total correlation</th><th>A-KL</th></tr>{described}</table>"
-            f"{self.to_frame().map('{:.2%}'.format).to_html()}"
-        )
+        import pandas
+
+        described = pandas.DataFrame({name: row.to_dict() for name, row in self.descriptions.items()}).T
+        return f"<p>{escape(self.headline)}</p>{described.to_html()}{self.to_frame().map('{:.2%}'.format).to_html()}"
 
 
 def comparisons(

@@ -19,7 +19,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from math import exp, floor
 from typing import TYPE_CHECKING, NoReturn
 
@@ -32,6 +31,7 @@ from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading
 from unmask.models.text.words import WordMarks
+from unmask.results import Result
 
 if TYPE_CHECKING:
     import pandas
@@ -58,7 +58,7 @@ class ReadingSeen:
 
 
 @dataclass(frozen=True)
-class Completion:
+class Completion(Result):
     """One filling of the blanks: its tokens, the whole text, and its log-probability under the joint and the product.
 
     Both are given that every blank lies in its candidate set.
@@ -75,6 +75,8 @@ class Completion:
     ('tea',)
     """
 
+    KEYS = ("tokens", "text", "gold=is_gold", "log_prob", "product_log_prob")
+
     tokens: tuple[str, ...]
     text: str
     log_prob: float
@@ -82,16 +84,6 @@ class Completion:
     spans: tuple[tuple[int, int], ...]
     is_gold: bool = False
     ids: tuple[int, ...] = ()
-
-    def to_dict(self) -> dict[str, object]:
-        """One entry of `completions` in JSON."""
-        return {
-            "tokens": list(self.tokens),
-            "text": self.text,
-            "gold": self.is_gold,
-            "log_prob": self.log_prob,
-            "product_log_prob": self.product_log_prob,
-        }
 
 
 def completions_frame(completions: Sequence[Completion], filled: str, *numbers: str) -> pandas.DataFrame:
@@ -121,15 +113,6 @@ def complete(model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: flo
     return Completion(tokens, text, log_prob, product_log_prob, tuple(spans), tuple(values) == cloze.gold, tuple(values))
 
 
-def marked_html(completion: Completion) -> str:
-    """The text in HTML, what fills the blanks in bold."""
-    out, end = "", 0
-    for start, stop in sorted(completion.spans):
-        out += f"{escape(completion.text[end:start])}<b>{escape(completion.text[start:stop])}</b>"
-        end = stop
-    return out + escape(completion.text[end:])
-
-
 @dataclass(frozen=True)
 class GivenAnswer:
     """An answer as the user wrote it, and the tokens of each blank."""
@@ -147,7 +130,7 @@ class GivenAnswer:
 
 
 @dataclass(frozen=True)
-class ScoredAnswer:
+class ScoredAnswer(Result):
     """A given answer's probability among all fillings of the text.
 
     rank     the lowest and the highest place that it can have among all fillings that the constraints allow; None where it
@@ -162,9 +145,6 @@ class ScoredAnswer:
     standard_error: float
     rank: tuple[int, int] | None
     odds: float = 1.0
-
-    def to_dict(self) -> dict[str, object]:
-        return {**vars(self), "tokens": list(self.tokens), "rank": None if self.rank is None else list(self.rank)}
 
 
 def read_answer(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> GivenAnswer:

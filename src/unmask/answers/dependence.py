@@ -38,6 +38,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
+from unmask.results import Result
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
 from unmask.tables.questions import grouped
@@ -166,8 +167,8 @@ class _CandidateSets:
         return self.per_pair + pass_count([self.sizes[a], self.sizes[b]])
 
 
-@dataclass(frozen=True)
-class Dependence:
+@dataclass(frozen=True, repr=False)
+class Dependence(Result):
     """The mutual information of every pair of positions of a text, in nats; see the module's text.
 
     text          as it was given
@@ -184,6 +185,11 @@ class Dependence:
     >>> found.positions, bool(found.matrix[0, 1] > 0)
     ((2, 3), True)
     """
+
+    KEYS = (
+        *("text", "tokens", "positions", "joint=construction", "others", "candidates", "passes"),
+        *("matrix=matrix_rows", "candidates_mass=mass_rows"),
+    )
 
     text: str
     tokens: tuple[str, ...]
@@ -205,19 +211,15 @@ class Dependence:
         found = [(i, j, float(self.matrix[i, j])) for i, j in combinations(range(len(self.tokens)), 2)]
         return sorted((pair for pair in found if not isnan(pair[2])), key=lambda pair: -pair[2])
 
-    def to_dict(self) -> dict[str, object]:
-        """The JSON of `unmask dependence --json`; null on the diagonals and for pairs not measured."""
-        return {
-            "text": self.text,
-            "tokens": list(self.tokens),
-            "positions": list(self.positions),
-            "joint": self.construction,
-            "others": self.others,
-            "candidates": self.candidates,
-            "passes": self.passes,
-            "matrix": _rows(self.matrix),
-            "candidates_mass": _rows(self.mass),
-        }
+    @property
+    def matrix_rows(self) -> list[list[float | None]]:
+        """`matrix`; None on the diagonal and for pairs not measured."""
+        return _rows(self.matrix)
+
+    @property
+    def mass_rows(self) -> list[list[float | None]]:
+        """`mass`, likewise."""
+        return _rows(self.mass)
 
     def to_frame(self) -> pandas.DataFrame:
         """The matrix with rows and columns named by position and token."""
@@ -242,7 +244,7 @@ class Dependence:
         return f"Dependence({len(names)} positions, most {most:.3f} nats between {names[i]!r} and {names[j]!r})"
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self.text)}<br>mutual information in nats</p>{self.to_frame().map('{:.3f}'.format).to_html()}"
+        return f"<p>{escape(self.text)}: mutual information in nats</p>{self.to_frame().map('{:.3f}'.format).to_html()}"
 
 
 def dependences(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from itertools import groupby
 from math import exp
 from typing import TYPE_CHECKING, Any
@@ -13,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Asked, Grid, answered, asked, for_each, look_at_first, mass_in_words, with_warning
+from unmask.answers.asking import Asked, Grid, answered, asked, for_each, look_at_first, mass_in_words
 from unmask.answers.chain_filling import ChainFilling, ChainQuestion, ask_chain, searches
-from unmask.answers.completion import Completion, complete, completions_frame, marked_html
+from unmask.answers.completion import Completion, complete, completions_frame
 from unmask.cloze import Cloze
 from unmask.joints.deriving import derive
-from unmask.joints.joint import Joint
+from unmask.joints.joint import Joint, not_converged
 from unmask.joints.registry import DEFAULT, INDEPENDENT, named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.results import Result
 from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from unmask.verbs.fill import Search
 
 
-@dataclass(frozen=True)
-class Filling:
+@dataclass(frozen=True, repr=False)
+class Filling(Result):
     """The joint over the blanks of a text, the product of independent blanks beside it, and the `top` completions.
 
     text      as it was given
@@ -45,6 +45,9 @@ class Filling:
     >>> found.joint.shape, len(found.completions)
     ((32, 32), 10)
     """
+
+    KEYS = ("text", "joint", "candidates_mass", "warning", "completions")
+    OPTIONAL = ("warning",)
 
     text: str
     joint: Joint
@@ -68,15 +71,10 @@ class Filling:
             for row, log_prob, product in zip(rows.tolist(), log_probs, independent, strict=True)
         ]
 
-    def to_dict(self) -> dict[str, object]:
-        """The JSON of `unmask fill --json`."""
-        return {
-            "text": self.text,
-            "joint": self.joint.name,
-            "candidates_mass": self.candidates_mass,
-            **with_warning([self.joint]),
-            "completions": [completion.to_dict() for completion in self.completions],
-        }
+    @property
+    def warning(self) -> str | None:
+        """A sentence if the joint's construction did not converge."""
+        return not_converged([self.joint]) or None
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion: text, tokens (one column per blank), log_prob, product_log_prob, gold."""
@@ -92,17 +90,11 @@ class Filling:
         best = self.completions[0]
         return f"Filling({best.text!r}, {exp(best.log_prob):.1%} under {self.joint.name}, {self.top} completions)"
 
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{exp(c.log_prob):.2%}</td><td>{exp(c.product_log_prob):.2%}</td><td>{marked_html(c)}</td></tr>"
-            for c in self.completions
-        )
-        held = mass_in_words(self.candidates_mass, self.joint.sites)
-        return (
-            f"<p>{escape(self.text)}<br>{escape(self.joint.name)} joint; "
-            f"{' &times; '.join(map(str, self.joint.shape))} {escape(held)}</p><table><tr><th>{escape(self.joint.name)}</th>"
-            f"<th>product</th><th>completion</th></tr>{rows}</table>"
-        )
+    @property
+    def headline(self) -> str:
+        """The text, and what the candidates hold."""
+        shape = " x ".join(map(str, self.joint.shape))
+        return f"{self.text}: {self.joint.name} joint; {shape} {mass_in_words(self.candidates_mass, self.joint.sites)}"
 
 
 def fillings(

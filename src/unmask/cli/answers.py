@@ -85,7 +85,7 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
 
     more: dict[str, Callable[[Any], str]] = {}
     if isinstance(filling, ChainFilling):
-        said, beside, answers = filling.summary, 30, filling.answers
+        said, beside, answers = filling.summary, 30, filling.answers or []
         if not filling.exact:
             more["error"] = lambda completion: f"{completion.standard_error:.2f}"
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from unmask import checks
-from unmask.arguments import checked
+from unmask.signature import checked
 from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.joint import Joint
 from unmask.joints.product import product

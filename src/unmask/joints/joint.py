@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from unmask import checks
-from unmask.arguments import checked
+from unmask.signature import checked
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.registry import SEARCHED

@@ -40,7 +40,7 @@ import torch
 from torch import Tensor
 
 from unmask import checks
-from unmask.arguments import checked
+from unmask.signature import checked
 from unmask.errors import InputError
 from unmask.joints.faithfulness import JointReading, read_rules
 from unmask.joints.joint import Joint

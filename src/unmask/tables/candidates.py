@@ -31,7 +31,6 @@ from unmask import checks
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
-from unmask.options.shared import MOST_CANDIDATES
 from unmask.runs.progress import Progress
 from unmask.tables.kept import kept_with_first
 from unmask.tables.questions import grouped, rows_at_once
@@ -48,6 +47,7 @@ SECONDS = 3.5
 MAX_PASSES = 200_000
 MAX_CELLS = 1_000_000_000
 """Beyond these a joint is refused unless asked for with force: hours on a CPU, and gigabytes for each table."""
+MOST_CANDIDATES = 10**7
 NEIGHBOURS = 64
 """How many likely tokens of every other blank the second term of the score looks at; a slow model takes fewer."""
 

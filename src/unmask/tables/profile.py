@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask import checks
-from unmask.arguments import checked
 from unmask.errors import InputError
 from unmask.runs.files import read_object, user_path, write_json
+from unmask.signature import checked
 
 if TYPE_CHECKING:
     from torch import Tensor

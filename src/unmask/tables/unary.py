@@ -25,12 +25,12 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask import checks
-from unmask.arguments import checked
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.runs.progress import Progress
+from unmask.signature import checked
 from unmask.tables.questions import ENOUGH, Axis, PassCounter, Question, ask, enough_rows, grouped
 from unmask.tables.revealing import lost_nats, regular_tokens, token_sets
 

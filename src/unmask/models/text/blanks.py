@@ -19,11 +19,10 @@ from itertools import pairwise, product
 from math import prod
 from typing import Literal
 
-from unmask.checks import whole, wholes
+from unmask.checks import wholes
 from unmask.cloze import Cloze, blanked
 from unmask.errors import InputError
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, refuse_hopeless, refuse_too_long, shortened
-from unmask.options.answers import MOST_PIECES
 
 logger = logging.getLogger(__name__)
 WORD = "[WORD]"
@@ -66,7 +65,6 @@ def has_several_lengths(text: str) -> bool:
 
 def read_blanks(words: TextTokenizer, text: str, pieces: int = 3) -> list[Blank]:
     """The blanks of a text, in order. `pieces`: the most tokens of a [WORD]."""
-    pieces = whole("pieces", pieces, 1, MOST_PIECES)
     blanks = []
     for match in _blanks(words, text):
         before, after = text[: match.start()], text[match.end() :]
