@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.resources import files
 from inspect import signature
 from pathlib import Path
-from time import monotonic
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
@@ -21,22 +21,23 @@ from starlette.exceptions import HTTPException
 from unmask import __version__
 from unmask.errors import InputError, UnmaskError
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, SEARCHED
+from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.words import WordMarks
-from unmask.runs.files import as_json
+from unmask.runs.files import as_json, read_bytes
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run.watching import Swept, watch
+from unmask.sampling.run.watching import watch
 from unmask.scoring.registry import SCORES
 from unmask.serving import limits
-from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Job, Jobs
+from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
 from unmask.serving.limits import QUESTIONS
 from unmask.serving.questions import Answer, Questions
 from unmask.serving.runs import Runs
 from unmask.signature import description, summary
 
-SAMPLE = "sample"
+BUNDLED, SAMPLE = model_name(None), "sample"
 PAGE = files("unmask.serving") / "page"
 DRAWING = files("unmask.answers") / "drawing"
 
@@ -48,17 +49,7 @@ class Refusal(BaseModel):
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Refusal, "description": description}
-    for status, description in {
-        400: "The body cannot be read.",
-        403: "The request comes from another site.",
-        404: "It does not exist.",
-        405: "This path takes another method; the header Allow names it.",
-        413: "The request is too large.",
-        422: "Something given cannot be used; the line says what, and what to do.",
-        429: "Too many requests are under way.",
-        503: "The server is ending.",
-    }.items()
+    "default": {"model": Refusal, "description": "4xx: the line says what was given, and what to do. 503: the server is ending."}
 }
 LINES = {
     "There was an error parsing the body": "the body cannot be read: send JSON, with numbers of at most 4,000 digits",
@@ -66,14 +57,10 @@ LINES = {
     "Not Found": "this path is not there: see /api",
 }
 """Lines of the framework, as this server says them."""
-EVENT = {"type": "object", "properties": {"event": {"type": "string"}, "data": {"type": "string"}}, "required": ["event", "data"]}
 EVENTS: dict[int | str, dict[str, Any]] = {
-    200: {
-        "content": {"text/event-stream": {"schema": EVENT}},
-        "description": "Server-sent events, each with a JSON value.",
-    },
-    **REFUSALS,
+    200: {"content": {"text/event-stream": {}}, "description": "Server-sent events, each with a JSON value."}
 }
+FIGURE: dict[int | str, dict[str, Any]] = {200: {"content": {"image/png": {}}, "description": "A figure."}}
 
 
 def _example(text: str, blanks: str = "", second: str = "") -> dict[str, str]:
@@ -107,7 +94,7 @@ def create_app(
     model: MaskedLM,
     jobs: Jobs,
     runs: Sequence[str | Path] = (),
-    name: str | None = None,
+    name: str = BUNDLED,
     options: Mapping[str, str | bool] | None = None,
     beside: FastAPI | None = None,
 ) -> FastAPI:
@@ -123,21 +110,22 @@ def create_app(
         summary="Explicit joint probabilities from a masked language model.",
         docs_url=None,
         redoc_url=None,
+        responses=REFUSALS,
     )
     described = _about(model, known, name, options or {}, beside is not None)
     _add_refusals(app)
     _add_answers(app, jobs, questions)
-    _add_jobs(app, jobs)
+    _add_stop(app, jobs)
     _add_runs(app, jobs, known)
 
-    @app.get("/healthz", responses=REFUSALS)
+    @app.get("/healthz")
     async def health() -> dict[str, Any]:
         """Whether the server answers, and how many requests are under way."""
         if jobs.closing:
             raise Cancelled
         return {"status": "ok", "version": __version__, "jobs": len(jobs)}
 
-    @app.get("/api/about", responses=REFUSALS)
+    @app.get("/api/about")
     async def about() -> dict[str, Any]:
         """The model that is served, the names of everything that can be asked for, and the limits."""
         return described
@@ -160,15 +148,12 @@ def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions) -> None:
 
     async def sample(asked: Any, request: Request) -> StreamingResponse:
         """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
-        values = asked.model_dump()
-        settings = await jobs.answer(request, lambda: questions.settings(values))
+        settings = await jobs.answer(request, lambda: questions.settings(asked.model_dump()))
 
-        def work(emit: Emit, job: Job) -> None:
+        def work(emit: Emit) -> None:
             try:
                 for event in watch(settings, questions.model):
                     emit(type(event).__name__.lower(), asdict(event))
-                    if isinstance(event, Swept):
-                        job.report(event.sweep, values["sweeps"], "sweeps")
             except Enough:
                 return emit("end", {"stopped": True})
             return emit("end", {"stopped": False})
@@ -183,84 +168,62 @@ def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Ans
     """The route of a question; one that reports progress is answered by events, too."""
 
     async def route(asked: Any, request: Request) -> Response:
-        values = asked.model_dump()
-        return _json(await jobs.answer(request, lambda: method(values)))
+        return _json(await jobs.answer(request, lambda: method(asked.model_dump())))
 
     async def events(asked: Any) -> StreamingResponse:
-        """The same as events: `job` (id), `progress` (done, total, what, seconds left), then `answer` or `error`."""
-        values = asked.model_dump()
+        """The same as events: `job` (id), `progress` (done, total, what), then `answer` or `error`."""
 
-        def work(emit: Emit, job: Job) -> None:
+        def work(emit: Emit) -> None:
             def progress(done: int, total: int, what: str = "") -> None:
-                job.report(done, total, what)
-                emit("progress", {"done": done, "total": total, "what": what, "left": job.left})
+                emit("progress", {"done": done, "total": total, "what": what})
 
-            emit("answer", method(values, progress))
+            emit("answer", method(asked.model_dump(), progress))
 
         return jobs.stream(work)
 
+    verb = QUESTIONS[name].function
     route.__annotations__["asked"] = events.__annotations__["asked"] = limits.request(name)
-    route.__name__, route.__doc__ = name, method.__doc__ or _documentation(limits.QUESTIONS[name].function)
-    app.post(f"/api/{name}", responses=REFUSALS)(route)
+    route.__name__, route.__doc__ = name, method.__doc__ or f"{summary(verb)}\n\n{description(verb)}"
+    app.post(f"/api/{name}")(route)
     if "progress" in signature(method).parameters:
         events.__name__ = f"{name}_events"
         app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(events)
-
-
-def _documentation(verb: Callable[..., Any]) -> str:
-    return f"{summary(verb)}\n\n{description(verb)}".strip()
 
 
 def _json(answer: Any) -> Response:
     return Response(as_json(answer, indent=None), media_type="application/json")
 
 
-def _add_jobs(app: FastAPI, jobs: Jobs) -> None:
-    def found(name: str) -> Job:
-        job = jobs.find(name)
-        if job is None:
-            raise HTTPException(404, f"job {name!r} is not under way: it has ended, or never began")
-        return job
-
-    def state(job: Job) -> dict[str, Any]:
-        counts = {"done": job.done, "total": job.total, "what": job.what, "left": job.left}
-        return {"id": job.id, **counts, "seconds": monotonic() - job.began, "stopping": job.stopping}
-
-    @app.get("/api/jobs/{job}", responses=REFUSALS)
-    async def progress(job: JobName) -> dict[str, Any]:
-        """How far a job is whose events are being sent."""
-        return state(found(job))
-
-    @app.delete("/api/jobs/{job}", responses=REFUSALS)
+def _add_stop(app: FastAPI, jobs: Jobs) -> None:
+    @app.delete("/api/jobs/{job}")
     async def stop(job: JobName) -> dict[str, Any]:
         """Stop a job: its events end with what it has, where that is an answer, else with `error`."""
-        stopped = found(job)
+        stopped = jobs.find(job)
+        if stopped is None:
+            raise HTTPException(404, f"job {job!r} is not under way: it has ended, or never began")
         stopped.stopping = True
-        return state(stopped)
+        return {"id": job, "stopping": True}
 
 
 def _add_runs(app: FastAPI, jobs: Jobs, known: Runs) -> None:
-    @app.get("/api/runs", responses=REFUSALS)
+    @app.get("/api/runs")
     async def runs() -> list[dict[str, Any]]:
         """The runs that were named on the command line."""
         return known.about
 
-    @app.get("/api/runs/{number}", responses=REFUSALS)
+    @app.get("/api/runs/{number}")
     async def run(number: Number, request: Request) -> Response:
         """One run as tables and traces."""
         _found(number, len(known.folders), "run")
         return _json(await jobs.answer(request, lambda: known.run(number)))
 
-    @app.get(
-        "/api/runs/{number}/figures/{figure}",
-        response_class=Response,
-        responses={**REFUSALS, 200: {"content": {"image/png": {}}, "description": "A figure."}},
-    )
+    @app.get("/api/runs/{number}/figures/{figure}", response_class=Response, responses=FIGURE)
     async def figure(number: Number, figure: Number) -> Response:
         """One of the figures that a run has left."""
         _found(number, len(known.folders), "run")
-        _found(figure, known.count(number), "figure")
-        return Response(known.figure(number, figure), media_type="image/png")
+        figures = known.figures(number)
+        _found(figure, len(figures), "figure")
+        return Response(read_bytes(figures[figure]), media_type="image/png")
 
 
 def _add_refusals(app: FastAPI) -> None:
@@ -297,11 +260,11 @@ def _found(number: int, count: int, what: str) -> None:
         raise HTTPException(404, f"{what} {number} is not there: there are {count}, numbered from 0")
 
 
-def _about(model: MaskedLM, known: Runs, name: str | None, options: Mapping[str, Any], beside: bool) -> dict[str, Any]:
+def _about(model: MaskedLM, known: Runs, name: str, options: Mapping[str, Any], beside: bool) -> dict[str, Any]:
     return {
         "version": __version__,
-        "model": "the bundled English model" if name is None else Path(name).name or name,
-        "given": str(Path(name).resolve()) if name and Path(name).exists() else name,
+        "model": "the bundled English model" if name == BUNDLED else Path(name).name or name,
+        "given": None if name == BUNDLED else str(Path(name).resolve()) if Path(name).exists() else name,
         "options": dict(options),
         "beside": beside,
         "vocabulary": len(model.regular_ids),
@@ -338,15 +301,12 @@ def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:
 
 def marks_words(words: TextTokenizer) -> bool:
     """Whether the tokenizer marks where a word begins, so that a blank can be a whole word."""
-    try:
-        WordMarks(words, words.size)
-    except InputError:
-        return False
-    return True
+    with suppress(InputError):
+        return bool(WordMarks(words, words.size))
+    return False
 
 
 def _reads(words: TextTokenizer, text: str) -> bool:
-    try:
+    with suppress(InputError):
         return words.unknown_id not in words.tokens_of(text).ids
-    except InputError:
-        return False
+    return False

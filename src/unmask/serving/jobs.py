@@ -15,7 +15,6 @@ import copy
 import logging
 import secrets
 import threading
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
@@ -61,24 +60,11 @@ class Job:
 
     cancelled   its next batch raises `Cancelled`
     stopping    its next batch raises `Enough`
-    done        how much of `total` is done, in units of `what`, as it last reported
-    counting    when this count began
     """
 
     cancelled: bool = False
     stopping: bool = False
-    done: int = 0
-    total: int = 0
-    what: str = ""
     id: str = field(default_factory=lambda: secrets.token_hex(8))
-    began: float = field(default_factory=time.monotonic)
-    counting: float = field(default_factory=time.monotonic)
-
-    def report(self, done: int, total: int, what: str = "") -> None:
-        """Note how far it is."""
-        if what != self.what or done < self.done:
-            self.counting = time.monotonic()
-        self.done, self.total, self.what = done, total, what
 
     def check(self) -> None:
         """Raise `Cancelled` or `Enough`, if it was cancelled or stopped."""
@@ -86,12 +72,6 @@ class Job:
             raise Cancelled
         if self.stopping:
             raise Enough
-
-    @property
-    def left(self) -> float | None:
-        """Seconds left at the pace since this count began; None if it is not known."""
-        gone = time.monotonic() - self.counting
-        return gone * (self.total - self.done) / self.done if 0 < self.done <= self.total else None
 
 
 CURRENT: ContextVar[Job | None] = ContextVar("job", default=None)
@@ -196,7 +176,7 @@ class Jobs:
             result.cancel()
             job.cancelled = True
 
-    def stream(self, work: Callable[[Emit, Job], None]) -> StreamingResponse:
+    def stream(self, work: Callable[[Emit], None]) -> StreamingResponse:
         """Events that `work` emits, each with a name and a JSON value; at the end `error`, if it raised one.
 
         The job ends with the response.
@@ -219,7 +199,7 @@ class Jobs:
             with suppress(Cancelled):
                 try:
                     emit("job", {"id": job.id})
-                    work(emit, job)
+                    work(emit)
                 except Enough:
                     emit("error", {"error": STOPPED, "stopped": True})
                 except UnmaskError as error:

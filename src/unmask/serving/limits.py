@@ -6,23 +6,18 @@ takes; names, defaults and help come from the signature of the verb.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from math import comb
 from typing import Annotated, Any
 
 from annotated_types import Interval, Len
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 import unmask
-from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints.registry import DEFAULT
-from unmask.models.masked_lm import MaskedLM
 from unmask.signature import options
-from unmask.tables.candidates import plan_candidates
-from unmask.tables.unary import pass_count
 
 MOST_BYTES = 64 * 1024
 """Of a request's body."""
@@ -40,8 +35,7 @@ MOST_SWEEPS = 500
 MOST_STEPS = 200_000
 """Of a chain's run: chains x sweeps x free tokens."""
 MOST_PASSES = 70_000
-"""Of a joint: an exact pair of a vocabulary of 30,000 tokens."""
-MOST_DEPENDENCE_PASSES = 40_000
+"""Of a joint, or of dependence: an exact pair of a vocabulary of 30,000 tokens."""
 MOST_MUTANTS = 20_000
 MOST_JOBS = 48
 """At once; more are answered with 429."""
@@ -85,10 +79,9 @@ class Question:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def function(self) -> Callable[..., Any]:
-        """The verb."""
-        function: Callable[..., Any] = getattr(unmask, self.verb)
-        return function
+    def function(self) -> Any:
+        """The verb; None without one."""
+        return getattr(unmask, self.verb) if self.verb else None
 
 
 BLANKED = "She plays the [MASK] [MASK]."
@@ -191,39 +184,7 @@ def limits() -> dict[str, int]:
     return {name.lower(): value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
 
 
-def joint_candidates(model: MaskedLM, cloze: Cloze, candidates: int | None, exact: bool) -> int | None:
-    """The candidates of each blank as `fill` will be given them; refuses a joint that is too large to be served."""
-    plan = plan_candidates(model, cloze, candidates, exact)
-    what = f"{len(plan.sizes)} blanks of {plan.size:,} candidates take"
-    _refuse_more(pass_count(plan.sizes), MOST_PASSES, what, "passes", "fewer candidates")
-    return None if exact else plan.size if len(cloze.block) > 1 else None
-
-
-def check_blanks(blanks: int) -> None:
-    """Refuse too many blanks."""
-    if blanks > MOST_BLANKS:
-        raise InputError(f"the text has {blanks} blanks, and the page takes {MOST_BLANKS}: blank fewer words")
-
-
-def check_dependence(positions: int, candidates: int) -> None:
-    """Refuse a dependence of too many pairs."""
-    passes = positions * (positions - 1) // 2 * pass_count([candidates, candidates])
-    what = f"{positions} tokens with {candidates} candidates take"
-    _refuse_more(passes, MOST_DEPENDENCE_PASSES, what, "passes", "fewer candidates, a shorter text")
-
-
-def check_mutants(positions: int, changes: int, alphabet: int) -> None:
-    """Refuse too many mutants."""
-    what = f"{changes} changes among {positions} residues are"
-    _refuse_more(comb(positions, changes) * (alphabet - 1) ** changes, MOST_MUTANTS, what, "mutants", "fewer residues")
-
-
-def check_chains(chains: int, sweeps: int, free: int) -> None:
-    """Refuse a run of too many steps."""
-    what = f"{chains} chains of {sweeps} sweeps over {free} tokens are"
-    _refuse_more(chains * sweeps * max(1, free), MOST_STEPS, what, "steps", "fewer chains or sweeps")
-
-
-def _refuse_more(count: int, most: int, what: str, unit: str, less: str) -> None:
+def refuse_more(count: int, most: int, what: str, less: str) -> None:
+    """Refuse work beyond a limit; `what` ends with its unit, after the number."""
     if count > most:
-        raise InputError(f"{what} {count:,} {unit}, and the page takes {most:,}: ask for {less}, or use the command line")
+        raise InputError(f"{what.format(f'{count:,}')}, and the page takes {most:,}: {less}")

@@ -10,7 +10,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from math import prod
+from math import comb, prod
 from typing import Any
 
 from unmask.answers.asking import Grid
@@ -33,12 +33,15 @@ from unmask.serving import limits
 from unmask.serving.jobs import FairLock, shared
 from unmask.serving.limits import QUESTIONS
 from unmask.signature import arguments
+from unmask.tables.candidates import plan_candidates
+from unmask.tables.unary import pass_count
 from unmask.verbs.fill import Search
 
 BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """Which the page takes as blanks; the functions take the first three and the model's own mask token."""
 CACHED_CELLS = 160_000_000
 """Cells of cached tables, 640 MB: an exact pair of 8,000 tokens, and many small ones."""
+COMMAND = "use the command line"
 Values = Mapping[str, Any]
 Answer = dict[str, Any]
 
@@ -89,7 +92,7 @@ class Questions:
         return words
 
     def fill(self, asked: Values, progress: Progress | None = None) -> Answer:
-        limits.check_blanks(len(self._blank.findall(asked["text"])))
+        _refuse_blanks(len(self._blank.findall(asked["text"])))
         grid = Grid(candidates=asked["candidates"], exact=asked["exact"])
         joint = None if asked["joint"] is None else named(asked["joint"], "joint").name
         searched, cloze = searches(self.model, asked["text"], joint, grid, Search())
@@ -154,19 +157,29 @@ class Questions:
         return Filling(compared.text, joints[name], joints[INDEPENDENT], self.model, compared.cloze, top)
 
     def _candidates(self, cloze: Cloze, asked: Values) -> int | None:
-        limits.check_blanks(len(cloze.block))
+        """The candidates of each blank as the verb will be given them; refuses a joint that is too large to be served."""
+        _refuse_blanks(len(cloze.block))
         with self._turn:  # the default follows the speed of the model itself, which is measured while no other job has a batch
-            return limits.joint_candidates(self._alone, cloze, asked["candidates"], asked["exact"])
+            plan = plan_candidates(self._alone, cloze, asked["candidates"], asked["exact"])
+        what = f"{len(plan.sizes)} blanks of {plan.size:,} candidates take {{}} passes"
+        limits.refuse_more(pass_count(plan.sizes), limits.MOST_PASSES, what, f"ask for fewer candidates, or {COMMAND}")
+        return None if asked["exact"] or len(cloze.block) == 1 else plan.size
 
     def dependence(self, asked: Values, progress: Progress | None = None) -> Answer:
         ids = self.model.words.encode(asked["text"])
-        regular = sum(i not in self.model.special_ids for i in ids)
-        limits.check_dependence(ids.count(self.model.mask_id) or regular, asked["candidates"])
+        tokens = ids.count(self.model.mask_id) or sum(i not in self.model.special_ids for i in ids)
+        passes = comb(tokens, 2) * pass_count([asked["candidates"]] * 2)
+        what = f"{tokens} tokens with {asked['candidates']} candidates take {{}} passes"
+        less = f"ask for fewer candidates or a shorter text, or {COMMAND}"
+        limits.refuse_more(passes, limits.MOST_PASSES, what, less)
         answer: Answer = self._result("dependence", asked, progress=progress).to_dict()
         return answer
 
     def mutants(self, asked: Values, progress: Progress | None = None) -> Answer:
-        limits.check_mutants(len(set(asked["positions"])), asked["changes"], len(self.model.regular_ids))
+        residues, changes = len(set(asked["positions"])), asked["changes"]
+        count = comb(residues, changes) * (len(self.model.regular_ids) - 1) ** changes
+        what = f"{changes} changes among {residues} residues are {{}} mutants"
+        limits.refuse_more(count, limits.MOST_MUTANTS, what, f"ask for fewer residues, or {COMMAND}")
         scanned = self._result("mutants", asked, progress=progress)
         return {"wild_type": list(scanned.wild_type), **scanned.to_dict()}
 
@@ -185,7 +198,10 @@ class Questions:
 
     def settings(self, asked: Values) -> SampleSettings:
         """The settings of a run, checked before anything streams."""
-        limits.check_chains(asked["chains"], asked["sweeps"], len(self.model.cloze(asked["template"]).block))
+        free = len(self.model.cloze(asked["template"]).block)
+        what = f"{asked['chains']} chains of {asked['sweeps']} sweeps over {free} tokens are {{}} steps"
+        steps = asked["chains"] * asked["sweeps"] * free
+        limits.refuse_more(steps, limits.MOST_STEPS, what, f"ask for fewer chains or sweeps, or {COMMAND}")
         return SampleSettings.given({**asked, "init": None if asked["init"] is None else (asked["init"],)})
 
 
@@ -213,6 +229,10 @@ class JointCache:
             self._joints.move_to_end(key)
             while sum(cells for cells, _ in self._joints.values()) > self.cells:
                 self._joints.popitem(last=False)
+
+
+def _refuse_blanks(count: int) -> None:
+    limits.refuse_more(count, limits.MOST_BLANKS, "the text has {} blanks", "blank fewer words")
 
 
 def _completions(filling: Filling | ChainFilling) -> list[Answer]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from unmask.errors import InputError
 from unmask.joints.registry import named
-from unmask.runs.files import read_bytes, read_object, user_path
+from unmask.runs.files import read_object, user_path
 from unmask.sampling.run.result import load_run
 
 KINDS = ("evaluate", "sample")
@@ -36,17 +36,10 @@ class Runs:
         """One run as tables, traces and names of figures, read again each time: it may still be growing."""
         about, folder = self.about[number], self.folders[number]
         shown = _evaluation(folder) if about["kind"] == "evaluate" else _sampling(folder)
-        return {**about, **shown, "figures": [figure.name for figure in self._figures(number)]}
+        return {**about, **shown, "figures": [figure.name for figure in self.figures(number)]}
 
-    def figure(self, number: int, figure: int) -> bytes:
-        """A figure of the run, a PNG file."""
-        return read_bytes(self._figures(number)[figure])
-
-    def count(self, number: int) -> int:
-        """How many figures a run has left."""
-        return len(self._figures(number))
-
-    def _figures(self, number: int) -> list[Path]:
+    def figures(self, number: int) -> list[Path]:
+        """The figures that a run has left, PNG files."""
         return sorted((self.folders[number] / "figures").glob("*.png"))
 
 

@@ -12,7 +12,7 @@ from socket import SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, getaddrinfo, socket
 from typing import TYPE_CHECKING, Any
 
 from unmask.errors import InputError
-from unmask.models.load import Model, as_model, load
+from unmask.models.load import Model, as_model, load, model_name
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -49,28 +49,17 @@ def run_page(
     from unmask.serving.guard import Guard
     from unmask.serving.jobs import Jobs
 
-    names = [allowed_name(name) for name in ([] if host in EVERY_ADDRESS else [host]) + list(hosts)]
     listening, jobs = listening_socket(host, port), Jobs()
     try:
-        options = dict(model.keywords) if isinstance(model, partial) else {}
-        first, second = as_model(model), None
-        if beside is not None:
-            options_beside = {name: value for name, value in options.items() if name != "rename"}
-            second = create_app(load(beside, **options_beside), jobs, (), str(beside), options_beside)
-        shown = {name: value for name, value in options.items() if name != "rename" and value and value != "auto"}
-        app = create_app(first, jobs, runs, _name(model), shown, second)
+        names = [allowed_name(name) for name in ([] if host in EVERY_ADDRESS else [host]) + list(hosts)]
+        options = {n: v for n, v in model.keywords.items() if n != "rename"} if isinstance(model, partial) else {}
+        second = None if beside is None else create_app(load(beside, **options), jobs, (), str(beside), options)
+        app = create_app(as_model(model), jobs, runs, model_name(model), options, second)
         ready(address_of(host, listening.getsockname()[1]))
         page_server(Guard(app, names), jobs).run(sockets=[listening])
     finally:
         jobs.close()
         listening.close()
-
-
-def _name(model: Model) -> str | None:
-    """The model's name or folder; None for the bundled one."""
-    if isinstance(model, partial):
-        model = model.args[0] if model.args else None
-    return model if model is None else str(getattr(model, "name", model))
 
 
 def allowed_name(name: str) -> str:
@@ -86,6 +75,8 @@ def page_server(app: Any, jobs: Jobs) -> Server:
     """A server of uvicorn within limits; an interrupt cancels all jobs, then ends it."""
     import uvicorn
 
+    from unmask.serving.guard import HEADERS
+
     class PageServer(uvicorn.Server):
         def handle_exit(self, *signal: Any) -> None:
             jobs.close()
@@ -99,6 +90,7 @@ def page_server(app: Any, jobs: Jobs) -> Server:
             lifespan="off",
             log_level="warning",
             server_header=False,
+            headers=list(HEADERS.items()),
             limit_concurrency=MOST_CONNECTIONS,
             h11_max_incomplete_event_size=MOST_HEADER_BYTES,
             timeout_keep_alive=SECONDS_IDLE,
